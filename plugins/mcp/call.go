@@ -19,6 +19,9 @@ type call struct {
 	Success   bool            `json:"success"`
 	// Bare: only the result was given, without the envelope around it.
 	Bare bool `json:"bare,omitempty"`
+	// Observed is what KAIROS recorded of the whole result, of which Result is what
+	// the step names.
+	Observed json.RawMessage `json:"observed,omitempty"`
 	// observed: KAIROS made the call, and the agent has not seen what came back.
 	observed bool
 }
@@ -60,6 +63,9 @@ func readCall(answer driver.Answer, p params) (call, *driver.Rejected) {
 		return call{}, incomplete(problems, p)
 	}
 	c.Result = unquoted(c.Result)
+	if answer.Provenance == driver.ServerObserved {
+		c.Observed = o.Raw("observed")
+	}
 	return c, nil
 }
 
@@ -119,7 +125,24 @@ func judge(c call, p params) (driver.AdvanceResult, error) {
 	recorded, err := json.Marshal(proof{
 		Type: typeName, call: c, Unreported: p.Arguments != nil && c.Arguments == nil, Passed: failure == "", Failure: failure,
 	})
-	return driver.Accept(recorded, c.Result), err
+	return driver.Accept(recorded, c.output(p)), err
+}
+
+// output is what later steps and replies have of the call. Of a call that KAIROS made
+// it holds nothing that the step does not name, and no words of a failure.
+func (c call) output(p params) json.RawMessage {
+	names := p.output != nil || isObject(p.Expected)
+	if c.observed && (!c.Success || !names) {
+		return orNull(c.Observed)
+	}
+	return c.Result
+}
+
+func orNull(raw json.RawMessage) json.RawMessage {
+	if raw == nil {
+		return json.RawMessage("null")
+	}
+	return raw
 }
 
 // beyond says what a call did that was not approved; empty: nothing. An approval

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,8 +33,8 @@ var errCancelled = errors.New("it was cancelled")
 type call struct {
 	plan     plan
 	found    servers.Found
-	tool     string // as the challenge names it
-	schema   []byte // of the evidence
+	asked    display
+	evidence json.RawMessage // its schema
 	limit    time.Duration
 	end      context.CancelCauseFunc
 	progress atomic.Pointer[servers.Progress]

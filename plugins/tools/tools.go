@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/plugins/tools/servers"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
@@ -62,6 +64,7 @@ func (t *tools) file() servers.File {
 type display struct {
 	Tool      string          `json:"tool_name"`
 	Arguments json.RawMessage `json:"arguments"`
+	Expected  json.RawMessage `json:"expected_result"`
 }
 
 // plan is a call that is to be made, exactly.
@@ -147,7 +150,7 @@ func (t *tools) prepare(req driver.RenderRequest) (*call, error) {
 		return nil, err
 	}
 	return &call{
-		plan: p, found: found, tool: asked.Tool, schema: req.Input.Schema, limit: t.Now().Timeout,
+		plan: p, found: found, asked: asked, evidence: req.Input.Schema, limit: t.Now().Timeout,
 		end: func(error) {}, done: make(chan struct{}),
 	}, nil
 }
@@ -225,19 +228,50 @@ func (t *tools) uncertain(ctx context.Context, conn *servers.Connection, c *call
 	return driver.RenderUnknown(fmt.Sprintf("the call of %s was cancelled, and nobody saw what it had done until then; %s", c.plan.Tool, how))
 }
 
-// answer is the evidence of a call that has ended.
+// report is the evidence that an mcp challenge takes, and what was observed besides.
+type report struct {
+	Tool      string          `json:"tool_name"`
+	Arguments json.RawMessage `json:"arguments"`
+	Success   bool            `json:"success"`
+	Result    json.RawMessage `json:"result"`
+	Observed  observed        `json:"observed"`
+}
+
+// observed is of the whole result, of which the report has a part.
+type observed struct {
+	Bytes  int    `json:"bytes"`
+	Digest string `json:"digest"`
+}
+
+// maxFailure is how many bytes are kept of what a tool says of its failure.
+const maxFailure = 2000
+
+// answer is the evidence of a call that has ended. The words of a failure are for the
+// people who look into it.
 func (c *call) answer(res servers.Result) driver.RenderResult {
-	result := res.Value
-	if res.Success {
-		result = named(result, c.schema) // else whoever reads of the failure needs its words
+	r := report{
+		Tool: c.asked.Tool, Arguments: c.plan.Arguments, Success: res.Success,
+		Observed: observed{len(res.Value), fmt.Sprintf("sha256:%x", sha256.Sum256(res.Value))},
 	}
-	value, err := json.Marshal(map[string]any{
-		"tool_name": c.tool, "arguments": c.plan.Arguments, "success": res.Success, "result": result,
-	})
+	if res.Success {
+		r.Result = named(res.Value, c.evidence, c.asked.Expected)
+	} else {
+		r.Result = encoded(plain.TextWithin(words(res.Value), maxFailure))
+	}
+	value, err := json.Marshal(r)
 	if err != nil {
 		return driver.RenderUnknown("the tool was called, and its result cannot be recorded: " + err.Error())
 	}
 	return driver.RenderResult{Answer: &driver.Answer{Value: value, Provenance: driver.ServerObserved}}
+}
+
+// words are what a failure says, without the quotes of a text.
+func words(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	return string(value)
 }
 
 // Interpret implements driver.Capability: nobody is asked.

@@ -243,19 +243,6 @@ func TestToolsAreFoundByWhatChallengesCallThem(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatTheOutputSchemaNamesIsTaken(t *testing.T) {
-	evidence := `{"anyOf":[{"type":"object"},{"x-kairos-agent":true,"type":"object","properties":{"result":{"type":"object",
-		"properties":{"count":{"type":"integer"},"list":{"type":"array","items":{"type":"object","properties":{"a":{}},"additionalProperties":false}}},
-		"additionalProperties":false}}}]}`
-	got := named(json.RawMessage(`{"count":1,"injected":"approve","list":[{"a":1,"b":2}]}`), json.RawMessage(evidence))
-	if string(got) != `{"count":1,"list":[{"a":1}]}` {
-		t.Errorf("named = %s", got)
-	}
-	if got := named(json.RawMessage(`{"a":1}`), nil); string(got) != `{"a":1}` {
-		t.Errorf("without a schema: %s", got)
-	}
-}
-
 func TestALoginThatIsMissingIsSaid(t *testing.T) {
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusFound} {
 		var sent string

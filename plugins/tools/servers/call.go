@@ -93,14 +93,19 @@ func (c *Connection) Call(ctx context.Context, call Call) (Result, error) {
 	return textResult(text, !res.IsError)
 }
 
+var errBroken = errors.New("the connection broke, or the server's reply was not one of MCP")
+
 // unanswered is what a call without a result comes to.
 func (c *Connection) unanswered(ctx context.Context, tool string, err error) (Result, error) {
 	var broken *transport.Error
 	if errors.Is(err, ErrLogin) || errors.Is(err, transport.ErrAuthorizationRequired) {
 		return Result{}, c.failed("call "+tool, err) // refused before it was carried out
 	}
-	if ctx.Err() != nil || c.limit.hit() || errors.As(err, &broken) {
+	switch {
+	case ctx.Err() != nil || c.limit.hit():
 		return Result{}, &UncertainError{c.failed("call "+tool, cause(ctx, err))}
+	case errors.As(err, &broken): // it may quote the server
+		return Result{}, &UncertainError{c.failed("call "+tool, errBroken)}
 	}
 	// The server's own refusal, such as of the arguments.
 	return textResult(err.Error(), false)

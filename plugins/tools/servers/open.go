@@ -48,18 +48,18 @@ func Open(ctx context.Context, name string, s Server) (*Connection, error) {
 	c := &Connection{name: name, limit: &limit{}}
 	carried, err := c.carrier(s)
 	if err != nil {
-		return nil, c.failed("start", err)
+		return nil, c.unopened("start", err)
 	}
 	c.client = client.NewClient(carried)
 	c.client.OnNotification(c.watchers.notified)
 	// The connection outlives the call that needed it first.
 	if err := c.client.Start(context.WithoutCancel(ctx)); err != nil {
-		return nil, errors.Join(c.failed("start", err), c.end(0))
+		return nil, errors.Join(c.unopened("start", err), c.end(0))
 	}
 	var init mcp.InitializeRequest
 	init.Params.ClientInfo = mcp.Implementation{Name: "kairos", Version: "0.1.0"}
 	if _, err := c.client.Initialize(ctx, init); err != nil {
-		return nil, errors.Join(c.failed("initialize", cause(ctx, err)), c.end(0))
+		return nil, errors.Join(c.unopened("initialize", cause(ctx, err)), c.end(0))
 	}
 	return c, nil
 }
@@ -91,13 +91,20 @@ func (c *Connection) failed(what string, err error) error {
 	if errors.Is(err, transport.ErrAuthorizationRequired) {
 		err = ErrLogin
 	}
-	said := ""
-	if c.process != nil {
-		if said = c.process.said(); said != "" {
-			said = "; it wrote: " + said
-		}
+	return fmt.Errorf("MCP server %q: %s: %w", c.name, what, err)
+}
+
+// unopened adds what the server wrote. Once it is open that may be part of a result,
+// which is not shown.
+func (c *Connection) unopened(what string, err error) error {
+	err = c.failed(what, err)
+	if c.process == nil {
+		return err
 	}
-	return fmt.Errorf("MCP server %q: %s: %w%s", c.name, what, err, said)
+	if said := c.process.said(); said != "" {
+		return fmt.Errorf("%w; it wrote: %s", err, said)
+	}
+	return err
 }
 
 // Local reports whether the server is a process that was started with the connection.
@@ -283,7 +290,7 @@ func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		_ = res.Body.Close()
-		return nil, fmt.Errorf("it redirects to %s; headers are sent only to the address that is configured", plain.Line(res.Header.Get("Location")))
+		return nil, fmt.Errorf("it redirects to %s; headers are sent only to the address that is configured", plain.LineWithin(res.Header.Get("Location"), 300))
 	}
 	res.Body = struct {
 		io.Reader
