@@ -74,7 +74,7 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 			WithNext("call kairos_next with %s, or attest with outcome failure", reply.MissingSteps[0]).
 			With("run_id", id).WithCall(api.ToolBegin, present.Resume(reply.MissingSteps[0], string(id)))
 	}
-	if err := t.calls.giveUp(ctx); err != nil {
+	if err := t.calls.giveUp(ctx, "kairos_attest"); err != nil {
 		return api.AttestReply{}, err
 	}
 	if err := t.apply(run.Event{

@@ -119,16 +119,54 @@ func (cs *calls) cancelNow(ctx context.Context) (Round, error) {
 }
 
 // giveUp ends what runs for a run that ends, as far as that is possible.
-func (cs *calls) giveUp(ctx context.Context) error {
-	c := cs.t.Run.Step.Call
-	if c == nil {
+func (cs *calls) giveUp(ctx context.Context, by string) error {
+	if !cs.endable() {
 		return nil
 	}
-	if desc, _, _ := cs.t.e.Drivers.Describe(c.Driver); !desc.Has(driver.FeatureCancel) {
-		return nil
-	}
-	if err := cs.cancel(ctx, "kairos_attest"); err != nil {
+	if err := cs.cancel(ctx, by); err != nil {
 		return err
 	}
 	return cs.endCancelled(ctx)
+}
+
+// endable reports whether the driver of an open call can end it.
+func (cs *calls) endable() bool {
+	c := cs.t.Run.Step.Call
+	if c == nil {
+		return false
+	}
+	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
+	return desc.Has(driver.FeatureCancel)
+}
+
+// Abandon ends a run that nobody will continue, and before it what a driver does for
+// its open step. A detached caller is refused while something runs that was not
+// cancelled: the driver belongs to another server.
+func (e *Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
+	if err := e.endWork(ctx, c, id); err != nil {
+		return run.Summary{}, err
+	}
+	return e.Archive.Abandon(ctx, c, id, reason)
+}
+
+func (e *Engine) endWork(ctx context.Context, c access.Caller, id run.ID) error {
+	h, release := e.hold()
+	defer release()
+	_, err := runs.Again(func() (struct{}, error) { return struct{}{}, h.endWork(ctx, c, id) })
+	return err
+}
+
+func (e useCase) endWork(ctx context.Context, c access.Caller, id run.ID) error {
+	t, err := e.resume(ctx, c, id)
+	if err != nil || !t.Run.State.Live() || !t.calls.endable() {
+		return err
+	}
+	if !c.Detached {
+		return t.calls.giveUp(ctx, "runs abandon")
+	}
+	if open := t.Run.Step.Call; !open.Cancelled {
+		return fault.New(fault.InvalidArgument, "driver %s is at work for step %d of run %s, and would not stop with the run", open.Driver, t.Run.Step.Index, id).
+			WithNext("end that with `kairos runs cancel %s`, then abandon the run", id)
+	}
+	return nil
 }

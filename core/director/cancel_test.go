@@ -1,6 +1,7 @@
 package director_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,33 @@ func TestAnEndedRunLeavesNothingRunning(t *testing.T) {
 	}
 	if s := w.state(runOf(r)).State; s != run.Closed {
 		t.Errorf("the run is %s", s)
+	}
+}
+
+func TestAnAbandonedRunLeavesNothingRunning(t *testing.T) {
+	w, d, _, r := slowly(t, notDone)
+	elsewhere, id := w.caller, runOf(r)
+	elsewhere.Detached = true
+	_, err := w.Abandon(t.Context(), elsewhere, id, "enough")
+	if f := (*fault.Error)(nil); !errors.As(err, &f) || f.Code != fault.InvalidArgument || !strings.Contains(f.NextAction, "kairos runs cancel") {
+		t.Errorf("Abandon by a command = %v, want how to end what runs", err)
+	}
+	if s := w.state(id).State; s != run.Waiting {
+		t.Errorf("the run is %s, want it to wait still", s)
+	}
+	if s, err := w.Abandon(t.Context(), w.caller, id, "enough"); err != nil || s.State != run.Ended {
+		t.Errorf("Abandon = %+v, %v, want the run, ended", s, err)
+	}
+	if last := d.asked[len(d.asked)-1]; !last.Cancel {
+		t.Errorf("the driver was asked %+v, want to cancel", last)
+	}
+
+	w, _, _, r = slowly(t, notDone)
+	if _, err := w.Cancel(t.Context(), elsewhere, director.CancelInput{Run: runOf(r), By: "me"}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := w.Abandon(t.Context(), elsewhere, runOf(r), "enough"); err != nil || s.State != run.Ended {
+		t.Errorf("Abandon after the cancel was recorded = %+v, %v, want the run, ended", s, err)
 	}
 }
 
