@@ -175,7 +175,7 @@ func TestEveryUseCaseReleasesWhatItHolds(t *testing.T) {
 		},
 		"unanswered": func() error { _, err := w.Unanswered(ctx, w.caller, runOf(r), 7); return err },
 		"waiting":    func() error { _, err := w.Waiting(ctx, w.caller, runOf(r), 7); return err },
-		"lint":       func() error { _, _, err := w.Lint(ctx, threeSteps); return err },
+		"lint":       func() error { _, err := w.Lint(ctx, threeSteps); return err },
 		"dump":       func() error { _, err := w.Dump(ctx, w.caller, api.DumpRequest{URI: uris[0]}); return err },
 		"update": func() error {
 			_, err := w.Update(ctx, w.caller, api.UpdateRequest{URIs: uris[:1], Updates: json.RawMessage(`{"text":"t"}`)})

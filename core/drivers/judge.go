@@ -122,6 +122,30 @@ func (s Setup) Unvouched(at Place, i int, use string) *protocol.Diagnostic {
 	return d
 }
 
+// BelievesModels counts the steps of a protocol that may be proved by what a model
+// writes, although a driver could do them itself if a person allowed it.
+func (s Setup) BelievesModels(at Place) (steps int) {
+	for i := range at.Chain.Steps {
+		if s.believesModel(at, i) {
+			steps++
+		}
+	}
+	return steps
+}
+
+func (s Setup) believesModel(at Place, i int) bool {
+	step := at.Chain.Steps[i]
+	common, err := protocol.CommonOf(step.Challenge)
+	if err != nil || common.Sampling == nil || !s.demandAt(at, i).Counts(driver.ModelGenerated, "") {
+		return false
+	}
+	common.Type = cmp.Or(common.Type, s.Tree.MissingType())
+	return slices.ContainsFunc(s.Tree.EvidenceVia(ChallengeFacts(step.Name, common, step.Challenge)), func(via string) bool {
+		desc, _, _ := s.Drivers.Describe(via)
+		return desc.Has(driver.FeatureGrant)
+	})
+}
+
 func (s Setup) supplies(via string, demand decision.Demand) bool {
 	desc, _, _ := s.Drivers.Describe(via)
 	return slices.ContainsFunc(demand.Provenances, func(p driver.Provenance) bool {

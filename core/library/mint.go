@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -119,15 +120,28 @@ func items(chain protocol.Chain) []api.MintItem {
 	return out
 }
 
-// Lint returns the protocols of a document and every finding of the parser and
-// of the challenge drivers, and what the policy refuses in every space, in the order of the document. The chains carry the
-// templates that their drivers allow.
-func (l *Library) Lint(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
+// Linted is what Lint found in a document.
+type Linted struct {
+	// Chains are its protocols, with the templates that their drivers allow.
+	Chains []protocol.Chain
+	// Findings are in the order of the document.
+	Findings []protocol.Diagnostic
+	// BelieveModels counts the steps that may be proved by what a model writes,
+	// although a driver could do them itself if a person allowed it.
+	BelieveModels int
+}
+
+// Lint returns the protocols of a document, every finding of the parser and of the
+// challenge drivers, and what the policy refuses in every space.
+func (l *Library) Lint(ctx context.Context, document string) (found Linted, err error) {
 	j, release := hold(l.setups)
 	defer release()
-	chains, found, err := j.findings(ctx, "", document)
-	protocol.SortDiagnostics(found)
-	return chains, found, err
+	found.Chains, found.Findings, err = j.findings(ctx, "", document)
+	protocol.SortDiagnostics(found.Findings)
+	for _, c := range found.Chains {
+		found.BelieveModels += j.BelievesModels(drivers.Place{Chain: c})
+	}
+	return found, err
 }
 
 // existing returns the chain that would be replaced, and refuses duplicates.

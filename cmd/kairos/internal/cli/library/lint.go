@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/documents"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -50,19 +51,19 @@ mistakes as compilers do: file:line:col: error: ... The challenge drivers judge 
 }
 
 // withoutDrivers judges a document alone.
-func withoutDrivers(_ context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
-	chains, found := protocol.Parse([]byte(document))
-	for _, c := range chains {
-		found = append(found, protocol.CheckReferences(c)...)
+func withoutDrivers(_ context.Context, document string) (found library.Linted, err error) {
+	found.Chains, found.Findings = protocol.Parse([]byte(document))
+	for _, c := range found.Chains {
+		found.Findings = append(found.Findings, protocol.CheckReferences(c)...)
 	}
-	protocol.SortDiagnostics(found)
-	return chains, found, nil
+	protocol.SortDiagnostics(found.Findings)
+	return found, nil
 }
 
 // linter is one run of the command.
 type linter struct {
 	stdin io.Reader
-	judge func(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error)
+	judge func(ctx context.Context, document string) (library.Linted, error)
 }
 
 // lintReport is what the command prints.
@@ -71,8 +72,11 @@ type lintReport struct {
 	Errors   int `json:"errors"`
 	Warnings int `json:"warnings"`
 	// WithoutTriggers is the number of protocols whose front matter has none.
-	WithoutTriggers int           `json:"without_triggers"`
-	Findings        []lintFinding `json:"findings"`
+	WithoutTriggers int `json:"without_triggers"`
+	// BelieveModels is the number of steps that a model may prove although KAIROS could
+	// do them itself.
+	BelieveModels int           `json:"believe_models"`
+	Findings      []lintFinding `json:"findings"`
 }
 
 // lintFinding is a diagnostic and its file.
@@ -85,27 +89,27 @@ func (l linter) run(cmd *cobra.Command, out output.Format, files []documents.Doc
 	r := lintReport{Files: len(files), Findings: []lintFinding{}}
 	for _, file := range files {
 		text, err := file.Read(cmd.Context(), l.stdin)
-		var chains []protocol.Chain
-		var found []protocol.Diagnostic
+		var found library.Linted
 		if err == nil {
-			chains, found, err = l.judge(cmd.Context(), string(text))
+			found, err = l.judge(cmd.Context(), string(text))
 		}
 		if err != nil {
 			if cmd.Context().Err() != nil {
 				return err
 			}
-			found = append(found, protocol.Diagnostic{Severity: driver.SeverityError, Line: 1, Column: 1, Message: err.Error()})
+			found.Findings = append(found.Findings, protocol.Diagnostic{Severity: driver.SeverityError, Line: 1, Column: 1, Message: err.Error()})
 		}
 		name := file.Name
 		if name == "-" {
 			name = "<stdin>"
 		}
-		for _, c := range chains {
+		for _, c := range found.Chains {
 			if len(c.Triggers) == 0 {
 				r.WithoutTriggers++
 			}
 		}
-		for _, d := range found {
+		r.BelieveModels += found.BelieveModels
+		for _, d := range found.Findings {
 			r.Findings = append(r.Findings, lintFinding{name, d})
 		}
 	}
@@ -123,6 +127,10 @@ func (l linter) run(cmd *cobra.Command, out output.Format, files []documents.Doc
 	if r.WithoutTriggers > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s without triggers: list in the front matter what people say when they need the protocol, "+
 			"and searches in plain words find it\n", output.Count(r.WithoutTriggers, "protocol"))
+	}
+	if r.BelieveModels > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s may be proved by what a model writes, and KAIROS can do such steps itself: allow it with `kairos allow`, "+
+			"or demand it with \"evidence_from\": \"server\"\n", output.Count(r.BelieveModels, "step"))
 	}
 	return err
 }
