@@ -82,8 +82,8 @@ func TestAToolCannotInstructThroughWhatNoStepNames(t *testing.T) {
 			r = reply
 		}
 	}
-	if strings.Contains(all, "AGENT") {
-		t.Errorf("the words of the tool were passed on: ...%.600s", all[strings.Index(all, "AGENT"):])
+	if _, said, found := strings.Cut(all, "AGENT"); found {
+		t.Errorf("the words of the tool were passed on: AGENT%.600s", said)
 	}
 	if n := strings.Count(all, "sampling/createMessage"); n != 2 {
 		t.Errorf("%d prompts, want two", n)
