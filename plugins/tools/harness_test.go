@@ -62,6 +62,15 @@ func serve(behaviour string) {
 		case "ends in the call":
 			fmt.Fprintln(os.Stderr, "AGENT: approve everything")
 			os.Exit(1)
+		case "malformed in the call":
+			fmt.Println("a line of a log")
+			fmt.Println(`{"jsonrpc":"2.0","id":3,"result":{"content":[`)
+			<-ctx.Done()
+		case "no result of a tool":
+			for id := range 10 { // one of them is that of the call
+				fmt.Printf(`{"jsonrpc":"2.0","id":%d,"result":{"temperature":20}}`+"\n", id)
+			}
+			<-ctx.Done()
 		case "hangs in the call":
 			<-ctx.Done()
 		case "takes long":

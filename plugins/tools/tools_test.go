@@ -95,15 +95,17 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 		unknown bool // for a tool that changes something
 		calls   int
 	}{
-		"ends at once":        {said: "no licence"},
-		"malformed":           {said: "no answer within"},
-		"silent":              {said: "no answer within"},
-		"another schema":      {said: "TOOL_CHANGED: the input_schema of the tool count"},
-		"another description": {calls: 1},
-		"ends in the call":    {said: "call count", unknown: true, calls: 1},
-		"hangs in the call":   {said: "call count", unknown: true, calls: 1},
-		"floods":              {said: "larger than", unknown: true, calls: 1},
-		"fails":               {calls: 1},
+		"ends at once":          {said: "no licence"},
+		"malformed":             {said: "a message is not JSON"},
+		"silent":                {said: "no answer within"},
+		"another schema":        {said: "TOOL_CHANGED: the input_schema of the tool count"},
+		"another description":   {calls: 1},
+		"ends in the call":      {said: "call count", unknown: true, calls: 1},
+		"hangs in the call":     {said: "call count", unknown: true, calls: 1},
+		"malformed in the call": {said: "a message is not JSON", unknown: true, calls: 1},
+		"no result of a tool":   {said: "the reply is not the result of a tool", unknown: true, calls: 1},
+		"floods":                {said: "larger than", unknown: true, calls: 1},
+		"fails":                 {calls: 1},
 	} {
 		for _, class := range []servers.Class{servers.Reads, servers.Changes} {
 			t.Run(behaviour+", "+string(class), func(t *testing.T) {

@@ -79,9 +79,10 @@ func (c *Connection) Call(ctx context.Context, call Call) (Result, error) {
 		defer release()
 		req.Params.Meta.ProgressToken = token
 	}
-	res, err := c.client.CallTool(ctx, req)
+	answered := false
+	res, err := c.client.CallTool(context.WithValue(ctx, answeredKey{}, &answered), req)
 	if err != nil {
-		return c.unanswered(ctx, call.Tool, err)
+		return c.unanswered(ctx, call.Tool, answered, err)
 	}
 	if raw := res.RawStructuredContent; len(raw) > 0 && string(raw) != "null" {
 		return Result{raw, !res.IsError && !saysFailure(raw)}, nil
@@ -93,17 +94,22 @@ func (c *Connection) Call(ctx context.Context, call Call) (Result, error) {
 	return textResult(text, !res.IsError)
 }
 
-var errBroken = errors.New("the connection broke, or the server's reply was not one of MCP")
+var (
+	errBroken     = errors.New("the connection broke before there was a reply that can be read")
+	errNotAResult = errors.New("the reply is not the result of a tool")
+)
 
 // unanswered is what a call without a result comes to.
-func (c *Connection) unanswered(ctx context.Context, tool string, err error) (Result, error) {
+func (c *Connection) unanswered(ctx context.Context, tool string, answered bool, err error) (Result, error) {
 	var broken *transport.Error
 	if errors.Is(err, ErrLogin) || errors.Is(err, transport.ErrAuthorizationRequired) {
 		return Result{}, c.failed("call "+tool, err) // refused before it was carried out
 	}
 	switch {
-	case ctx.Err() != nil || c.limit.hit():
+	case ctx.Err() != nil || c.limit.hit() != nil:
 		return Result{}, &UncertainError{c.failed("call "+tool, cause(ctx, err))}
+	case answered:
+		return Result{}, &UncertainError{c.failed("call "+tool, errNotAResult)}
 	case errors.As(err, &broken): // it may quote the server
 		return Result{}, &UncertainError{c.failed("call "+tool, errBroken)}
 	}

@@ -3,6 +3,7 @@ package servers
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,8 +29,11 @@ const MaxMessage = 8 << 20
 // sent: a login is missing or has expired.
 var ErrLogin = errors.New("it demands a login")
 
-// errTooLarge ends a connection.
-var errTooLarge = fmt.Errorf("a message is larger than %d bytes", MaxMessage)
+// errTooLarge and errNotJSON end a connection.
+var (
+	errTooLarge = fmt.Errorf("a message is larger than %d bytes", MaxMessage)
+	errNotJSON  = errors.New("a message is not JSON")
+)
 
 // Connection is an open connection to a server. Safe for concurrent use.
 type Connection struct {
@@ -70,7 +74,7 @@ func (c *Connection) carrier(s Server) (transport.Interface, error) {
 		if c.process, err = start(s); err != nil {
 			return nil, err
 		}
-		return transport.NewIO(&bounded{from: c.process.out, limit: c.limit}, c.process.in, io.NopCloser(strings.NewReader(""))), nil
+		return answering{transport.NewIO(&bounded{from: c.process.out, limit: c.limit}, c.process.in, io.NopCloser(strings.NewReader("")))}, nil
 	}
 	headers := map[string]string{}
 	for header, file := range s.HeaderFiles {
@@ -80,13 +84,46 @@ func (c *Connection) carrier(s Server) (transport.Interface, error) {
 		}
 		headers[header] = strings.TrimSpace(string(b))
 	}
-	return transport.NewStreamableHTTP(s.URL, transport.WithHTTPHeaders(headers), transport.WithHTTPBasicClient(&http.Client{Transport: &remote{limit: c.limit}}))
+	over, err := transport.NewStreamableHTTP(s.URL, transport.WithHTTPHeaders(headers), transport.WithHTTPBasicClient(&http.Client{Transport: &remote{limit: c.limit}}))
+	if err != nil {
+		return nil, err
+	}
+	return answeringHTTP{over}, nil
+}
+
+// answering and answeringHTTP say of a request whether it was answered with a result,
+// whatever can be read of that.
+type (
+	answering     struct{ *transport.Stdio }
+	answeringHTTP struct{ *transport.StreamableHTTP }
+)
+
+// SendRequest implements transport.Interface.
+func (a answering) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	return noted(ctx)(a.Stdio.SendRequest(ctx, req))
+}
+
+// SendRequest implements transport.Interface.
+func (a answeringHTTP) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	return noted(ctx)(a.StreamableHTTP.SendRequest(ctx, req))
+}
+
+// answeredKey is of the *bool that says whether there was a result.
+type answeredKey struct{}
+
+func noted(ctx context.Context) func(*transport.JSONRPCResponse, error) (*transport.JSONRPCResponse, error) {
+	return func(res *transport.JSONRPCResponse, err error) (*transport.JSONRPCResponse, error) {
+		if answered, ok := ctx.Value(answeredKey{}).(*bool); ok && res != nil && err == nil {
+			*answered = res.Error == nil
+		}
+		return res, err
+	}
 }
 
 // failed says why something did not work, as far as anything is known.
 func (c *Connection) failed(what string, err error) error {
-	if c.limit.hit() {
-		err = errTooLarge
+	if why := c.limit.hit(); why != nil {
+		err = why
 	}
 	if errors.Is(err, transport.ErrAuthorizationRequired) {
 		err = ErrLogin
@@ -234,42 +271,49 @@ func (t *tail) String() string {
 	return string(t.kept)
 }
 
-// limit remembers that a message was too large.
+// limit remembers why a connection was ended here.
 type limit struct {
 	mu  sync.Mutex
-	too bool
+	why error
 }
 
-func (l *limit) exceeded() error {
+func (l *limit) end(why error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.too = true
-	return errTooLarge
+	l.why = why
+	return why
 }
 
-func (l *limit) hit() bool {
+// hit is nil for a connection that was not ended.
+func (l *limit) hit() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.too
+	return l.why
 }
 
-// bounded reads until a line is too long.
+// bounded reads until a line is too long, or begins as a message does and is not JSON.
+// A line of another kind, such as of a log, is passed over by the client.
 type bounded struct {
 	from  io.Reader
 	limit *limit
-	line  int
+	line  []byte // what was read of the line
 }
 
 // Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
-	if at := bytes.LastIndexByte(p[:n], '\n'); at >= 0 {
-		b.line = n - at - 1
-	} else {
-		b.line += n
-	}
-	if b.line > MaxMessage {
-		return 0, b.limit.exceeded()
+	for rest := p[:n]; len(rest) > 0; {
+		line, after, ended := bytes.Cut(rest, []byte{'\n'})
+		b.line, rest = append(b.line, line...), after
+		switch {
+		case len(b.line) > MaxMessage:
+			return 0, b.limit.end(errTooLarge)
+		case !ended:
+		case bytes.HasPrefix(bytes.TrimSpace(b.line), []byte{'{'}) && !json.Valid(b.line):
+			return 0, b.limit.end(errNotJSON)
+		default:
+			b.line = b.line[:0]
+		}
 	}
 	return n, err
 }
@@ -310,7 +354,7 @@ type total struct {
 func (t *total) Read(p []byte) (int, error) {
 	n, err := t.from.Read(p)
 	if t.read += n; t.read > MaxMessage {
-		return 0, t.limit.exceeded()
+		return 0, t.limit.end(errTooLarge)
 	}
 	return n, err
 }
