@@ -19,10 +19,13 @@ import (
 type Acts struct {
 	Title    string    `json:"title"`
 	Space    string    `json:"space"`
+	Chain    string    `json:"chain"`
 	Protocol string    `json:"protocol"` // protocol.Chain.ContentDigest
 	Run      run.ID    `json:"run,omitempty"`
 	Steps    []ActStep `json:"steps"`
 	Total    int       `json:"total"` // steps of the protocol
+	// Earlier was allowed before the protocol was edited; nil: no version was.
+	Earlier *Earlier `json:"earlier,omitempty"`
 }
 
 // ActStep is a step that a driver could do.
@@ -58,7 +61,7 @@ func (a Acts) Could() int {
 // driver would do.
 func (a Acts) grant(s ActStep, by string) grants.Grant {
 	return grants.Grant{
-		Space: a.Space, Protocol: a.Protocol, Title: a.Title, Step: s.Step, Label: s.Label, Driver: s.Driver,
+		Space: a.Space, Chain: a.Chain, Protocol: a.Protocol, Title: a.Title, Step: s.Step, Label: s.Label, Driver: s.Driver,
 		Effect: cmp.Or(s.Effect, driver.EffectEffects), By: by,
 	}
 }
@@ -73,7 +76,11 @@ func (u useCase) acts(ctx context.Context, chain protocol.Chain, id run.ID, clie
 	if err != nil {
 		return Acts{}, err
 	}
-	acts := Acts{Title: chain.Title, Space: chain.Space, Protocol: digest, Run: id, Steps: []ActStep{}, Total: len(chain.Steps)}
+	earlier, err := u.changedSince(ctx, chain, digest)
+	if err != nil {
+		return Acts{}, err
+	}
+	acts := Acts{Earlier: earlier, Title: chain.Title, Space: chain.Space, Chain: chain.ID, Protocol: digest, Run: id, Steps: []ActStep{}, Total: len(chain.Steps)}
 	for i, step := range chain.Steps {
 		common, err := protocol.CommonOf(step.Challenge)
 		if err != nil || step.Challenge == nil {

@@ -25,6 +25,7 @@ type doer struct {
 	world   string // what it would act on; a plan for another world is refused
 	did     []string
 	refuses string                // why Preview is unavailable
+	only    int                   // the step that Preview refuses; 0: every step
 	slow    bool                  // it takes time, and can be asked how far it is, and cancelled
 	ended   []driver.RenderResult // what a slow one says when it is asked again; the last stays
 	asked   []driver.RenderRequest
@@ -45,7 +46,7 @@ var doerDescriptor = driver.Descriptor{
 
 func (d *doer) Preview(_ context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {
 	switch {
-	case d.refuses != "":
+	case d.refuses != "" && (d.only == 0 || d.only == req.Step.Index):
 		return driver.CannotPreview(d.refuses), nil
 	case d.asks && len(req.Proposal) == 0:
 		return driver.ProposalNeeded(json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]}`), "Say to whom."), nil

@@ -52,16 +52,18 @@ func (of *offering) question(ctx context.Context) (in driver.Input, some bool, e
 	if err != nil {
 		return in, false, err
 	}
+	cannot := slices.DeleteFunc(slices.Clone(acts.Steps), func(s ActStep) bool { return s.Cannot == "" || s.Grant != "" })
 	acts.Steps = slices.DeleteFunc(acts.Steps, func(s ActStep) bool { return s.Cannot != "" || s.Grant != "" })
 	if len(acts.Steps) == 0 {
 		return in, false, nil
 	}
-	in, err = offerOf(acts)
+	in, err = offerOf(acts, cannot)
 	return in, err == nil, err
 }
 
-// offerOf is the question about steps that drivers could do.
-func offerOf(acts Acts) (driver.Input, error) {
+// offerOf is the question about steps that drivers could do. It names those that
+// they cannot do as things are.
+func offerOf(acts Acts, cannot []ActStep) (driver.Input, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "KAIROS can do these steps of the protocol %q itself (%d of %d):\n", acts.Title, len(acts.Steps), acts.Total)
 	for _, s := range acts.Steps {
@@ -73,6 +75,12 @@ func offerOf(acts Acts) (driver.Input, error) {
 		if s.Plan != "" {
 			fmt.Fprintf(&b, "%s\n", input.Quote(s.Plan))
 		}
+	}
+	for _, s := range cannot {
+		fmt.Fprintf(&b, "It cannot do step %d (%s) now: driver %s says %s\n", s.Step, s.Label, s.Driver, input.QuoteLine(s.Cannot))
+	}
+	if acts.Earlier != nil {
+		fmt.Fprintf(&b, "%s\n", input.Quote(acts.Earlier.String()))
 	}
 	b.WriteString("Steps that change something ask you each time. Without your approval KAIROS does none of them.")
 	shown, err := json.Marshal(acts)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -40,6 +41,54 @@ func TestAPersonAllowsWhatDriversDoWhenARunBegins(t *testing.T) {
 				t.Errorf("the next run asks: %v", asked)
 			}
 		})
+	}
+}
+
+// TestAnEditedProtocolShowsWhatChanged: who is asked again sees what changed since
+// they allowed it, in the form and at the terminal.
+func TestAnEditedProtocolShowsWhatChanged(t *testing.T) {
+	w, _ := offeringDoer(t, driver.EffectReads, offers)
+	uri := w.mint(plainStep)[0]
+	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
+	if strings.Contains(string(a.Params), "earlier version") {
+		t.Errorf("the first question is %s", a.Params)
+	}
+	w.code(w.reply(w.answer(a, allows("always"))), "")
+	edited := w.mint(strings.Replace(plainStep, "\nact\n", "\nact, and tell\u202enobody\n", 1))[0]
+	a = w.ask(w.beginRound(edited, ""), "elicitation/create")
+	for _, want := range []string{"You allowed an earlier version on 2026-", "This changed since", `\u003e -act\n`, `\u003e +act, and tell`} {
+		if !strings.Contains(string(a.Params), want) {
+			t.Errorf("the question is %s, want %q in it", a.Params, want)
+		}
+	}
+	if strings.ContainsRune(string(a.Params), '\u202e') {
+		t.Error("a character that turns text around reaches the form")
+	}
+	acts, err := w.Actable(t.Context(), w.caller, director.ActsOn{URI: edited})
+	if err != nil || acts.Earlier == nil || !strings.Contains(acts.Earlier.Diff, "+act, and tell") {
+		t.Errorf("Actable = %+v, %v, want what changed", acts.Earlier, err)
+	}
+	w.code(w.reply(w.answer(a, allows("always"))), "")
+	if acts, err = w.Actable(t.Context(), w.caller, director.ActsOn{URI: edited}); err != nil || acts.Earlier != nil {
+		t.Errorf("Actable after it was allowed = %+v, %v, want no earlier version", acts.Earlier, err)
+	}
+}
+
+// TestAFormNamesWhatDriversCannotDo: a step that no driver can do now is not
+// offered, and the form says why.
+func TestAFormNamesWhatDriversCannotDo(t *testing.T) {
+	w, d := offeringDoer(t, driver.EffectReads, offers)
+	d.refuses, d.only = "no server\nhas the tool", 2
+	uri := w.mint(plainStep + strings.SplitN(plainStep, "\n", 2)[1])[0]
+	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
+	for _, want := range []string{"(1 of 2)", `It cannot do step 2 (Act) now: driver doer says \"no server\\nhas the tool\"`} {
+		if !strings.Contains(string(a.Params), want) {
+			t.Errorf("the question is %s, want %q in it", a.Params, want)
+		}
+	}
+	w.code(w.reply(w.answer(a, allows("always"))), "")
+	if all, err := w.Granted(t.Context(), w.caller); err != nil || len(all) != 1 || all[0].Step != 1 {
+		t.Errorf("grants = %+v, %v, want step 1 alone", all, err)
 	}
 }
 

@@ -24,9 +24,12 @@ type Grant struct {
 	// asks again.
 	Protocol string `json:"protocol"`
 	Title    string `json:"title"`
-	Step     int    `json:"step"` // 1-based
-	Label    string `json:"label"`
-	Driver   string `json:"driver"`
+	// Chain is the protocol's id, which all its versions have; empty in grants of
+	// earlier versions of KAIROS.
+	Chain  string `json:"chain,omitempty"`
+	Step   int    `json:"step"` // 1-based
+	Label  string `json:"label"`
+	Driver string `json:"driver"`
 	// Effect is the most that the driver may do: EffectReads, or EffectEffects.
 	Effect driver.Effect `json:"effect"`
 	// Run is the only run that it is for; empty: every run of this version.

@@ -109,6 +109,9 @@ func printActs(p *output.Printer, acts director.Acts, in director.AllowInput) {
 	if acts.Could() == 0 {
 		return
 	}
+	if acts.Earlier != nil {
+		p.Printf("%s\n", output.Lines(strings.ReplaceAll(acts.Earlier.String(), "\n", "\n     | ")))
+	}
 	scope := "every run of this version"
 	if in.Once {
 		scope = "this run only"

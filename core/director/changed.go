@@ -1,0 +1,97 @@
+package director
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// Earlier is a version of a protocol that a person allowed before it was edited.
+type Earlier struct {
+	AllowedAt time.Time `json:"allowed_at"`
+	// Diff is the hunks of a unified diff of the documents; empty: the
+	// version is not stored any more. It is text of the protocol, made safe to show.
+	Diff string `json:"diff,omitempty"`
+}
+
+const (
+	maxDiff     = 4000 // characters
+	maxVersions = 100  // that are looked through
+)
+
+// String tells a person what changed.
+func (r Earlier) String() string {
+	allowed := fmt.Sprintf("You allowed an earlier version on %s.", r.AllowedAt.UTC().Format("2006-01-02 15:04 MST"))
+	if r.Diff == "" {
+		return allowed + " It is not stored any more, so what changed since cannot be shown."
+	}
+	return allowed + " This changed since:\n" + r.Diff
+}
+
+// changedSince returns the version of the protocol that was last allowed for every
+// run, if it is another one than this; nil: there is none.
+func (u useCase) changedSince(ctx context.Context, chain protocol.Chain, digest string) (*Earlier, error) {
+	all, err := u.store.Grants.Grants(ctx, []string{chain.Space})
+	if err != nil {
+		return nil, fmt.Errorf("look up what was allowed before: %w", err)
+	}
+	for _, g := range all { // the newest first
+		if g.Chain != chain.ID || g.Run != "" {
+			continue
+		}
+		if g.Protocol == digest {
+			return nil, nil
+		}
+		r := &Earlier{AllowedAt: g.At}
+		old, found, err := versionOf(ctx, u.store.Versions, chain, g)
+		if err == nil && found {
+			diff := udiff.Unified("allowed", "now", protocol.Render(old), protocol.Render(chain))
+			_, diff, _ = strings.Cut(diff, "@@") // behind the names
+			if r.Diff = strings.TrimSpace(plain.Text("@@" + diff)); len(r.Diff) > maxDiff {
+				r.Diff = plain.Clip(r.Diff, maxDiff) + "\n... `kairos diff` shows the rest"
+			}
+		}
+		return r, err
+	}
+	return nil, nil
+}
+
+// versionOf returns the stored version that a grant is for.
+func versionOf(ctx context.Context, history library.ProtocolHistory, chain protocol.Chain, g grants.Grant) (old protocol.Chain, found bool, err error) {
+	if history == nil {
+		return old, false, nil
+	}
+	spaces := []string{chain.Space}
+	versions, err := history.Versions(ctx, spaces, chain.ID)
+	if fault.CodeOf(err) == fault.NotFound {
+		return old, false, nil
+	}
+	if err != nil {
+		return old, false, fmt.Errorf("look for the version that was allowed: %w", err)
+	}
+	for _, v := range versions[:min(len(versions), maxVersions)] {
+		if v.Deleted {
+			continue
+		}
+		old, err := history.Version(ctx, spaces, chain.ID, v.Revision)
+		if fault.CodeOf(err) == fault.NotFound {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return old, false, fmt.Errorf("read revision %d of the protocol: %w", v.Revision, err)
+		}
+		if digest, err := old.ContentDigest(); err == nil && digest == g.Protocol {
+			return old, true, nil
+		}
+	}
+	return old, false, nil
+}
