@@ -71,12 +71,18 @@ func rejected(r *Run, e Event) error {
 	for _, a := range r.Step.Answers {
 		r.Step.refuse(a.InputID, e.Diagnostics)
 	}
-	// An approval is for one attempt, and the next one may use any route.
-	r.Step = Step{
-		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures + 1, Declines: r.Step.Declines, DeclineCount: r.Step.DeclineCount,
-		Early: r.Step.Early, Claim: r.Step.Claim, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
-	}
+	r.Step = r.Step.again()
+	r.Step.Failures++
 	return nil
+}
+
+// again is the step before another attempt at it. An approval is for one attempt,
+// and the next one may use any route.
+func (s Step) again() Step {
+	return Step{
+		Index: s.Index, Nonce: s.Nonce, Failures: s.Failures, Declines: s.Declines, DeclineCount: s.DeclineCount,
+		Early: s.Early, Claim: s.Claim, Attempts: s.Attempts, Refused: s.Refused,
+	}
 }
 
 func refused(r *Run, e Event) error {
@@ -104,13 +110,11 @@ func restarted(r *Run, _ Event) error {
 		return fmt.Errorf("what came of the call of driver %s is not known: %w", c.Driver, ErrImpossible)
 	}
 	r.Step.tried("")
-	superseded := r.Step.Superseded
-	if q := r.Step.Question; q != nil && q.Human {
-		superseded = append(slices.Clone(q.Earlier), q.Seq)
-	}
-	r.Step = Step{
-		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures, Declines: r.Step.Declines, DeclineCount: r.Step.DeclineCount,
-		Superseded: superseded, PendingDecline: r.Step.PendingDecline, Early: r.Step.Early, Claim: r.Step.Claim, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
+	before := r.Step
+	r.Step = before.again()
+	r.Step.Superseded, r.Step.PendingDecline = before.Superseded, before.PendingDecline
+	if q := before.Question; q != nil && q.Human {
+		r.Step.Superseded = append(slices.Clone(q.Earlier), q.Seq)
 	}
 	r.State = Open
 	return nil
