@@ -66,7 +66,11 @@ type ApprovalView struct {
 	// DecidedAt, By and Reason are set once it is approved or rejected; By is
 	// empty where nobody was identified.
 	DecidedAt time.Time
-	By        string
+	// Running is the driver that does what was approved, if it can be cancelled; empty:
+	// none does. Ending: somebody cancelled it.
+	Running string
+	Ending  bool
+	By      string
 	Reason    string
 }
 
@@ -79,12 +83,15 @@ type ApprovalValue struct {
 
 // ApprovalAnswer is what a person answers on the approval page.
 type ApprovalAnswer struct {
-	Decision string // "approved" or "rejected"
+	Decision string // "approved" or "rejected", or DecisionCancel
 	Digest   string // of the page that was answered
 	Phrase   string // as typed
 	// By is the principal if who answers was identified; empty: whoever has the link.
 	By string
 }
+
+// DecisionCancel ends what runs since the approval.
+const DecisionCancel = "cancel"
 
 // Approval shows what the link of an approval is about. It decides nothing.
 func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secret string) (ApprovalView, error) {
@@ -154,6 +161,8 @@ func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 		return ApprovalView{}, err
 	}
 	switch {
+	case in.Decision == DecisionCancel && v.Running != "":
+		return l.cancel(ctx)
 	case v.State != ApprovalOpen:
 		v.Late = string(v.State) != in.Decision
 		return v, nil
@@ -292,6 +301,9 @@ func (l *linked) view(ctx context.Context) (ApprovalView, error) {
 			v.Display, v.System, v.Prompt = nil, "", ""
 		}
 	}
+	if c := t.Run.Step.Call; v.State == ApprovalApproved && t.Run.Step.Index == l.step && t.calls.endable() {
+		v.Running, v.Ending = c.Driver, c.Cancelled
+	}
 	if ev := l.decided; ev != nil {
 		v.DecidedAt, v.Reason = ev.At, ev.Reason
 		if ev.Approval != nil {
@@ -299,6 +311,18 @@ func (l *linked) view(ctx context.Context) (ApprovalView, error) {
 		}
 	}
 	return v, nil
+}
+
+// cancel ends what a driver does since the approval. Whoever has the link can: it
+// undoes nothing.
+func (l *linked) cancel(ctx context.Context) (ApprovalView, error) {
+	if err := l.turn.calls.cancel(ctx, "the approval page"); err != nil {
+		return ApprovalView{}, err
+	}
+	if err := l.turn.calls.endCancelled(ctx); err != nil {
+		return ApprovalView{}, err
+	}
+	return l.view(ctx)
 }
 
 func (l *linked) state() ApprovalState {

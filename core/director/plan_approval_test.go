@@ -80,3 +80,35 @@ func TestACallThatDidNotHappenIsApprovedAnew(t *testing.T) {
 		t.Errorf("the question is %s after %d more calls, want the plan again and no call", a.Params, len(d.asked)-asked)
 	}
 }
+
+// The page that took the approval also ends what runs since then.
+func TestThePageCancelsWhatRunsSinceItsApproval(t *testing.T) {
+	w, d := withDoer(t, driver.EffectEffects, hasPage)
+	w.caller.Client = driver.Client{}
+	d.slow, d.ended = true, []driver.RenderResult{notDone}
+	uri := w.mint(plainStep)[0]
+	open := w.begin(uri)
+	w.allow(runOf(open), nil)
+	waits := w.next(uri, placeholder(open))
+	if v := w.view(waits); v.Running != "" {
+		t.Errorf("before the approval %q runs", v.Running)
+	}
+	if v := w.decide(waits, "approved", ""); v.Running != "" {
+		t.Errorf("before anybody called for it %q runs", v.Running)
+	}
+	w.code(w.next(uri, placeholder(w.next(uri, placeholder(waits)))), "WAITING_FOR_DRIVER")
+	if v := w.view(waits); v.State != director.ApprovalApproved || v.Running != "doer" || v.Ending {
+		t.Fatalf("the page shows %+v, want that the driver is at work", v)
+	}
+	v := w.decide(waits, director.DecisionCancel, "")
+	if last := d.asked[len(d.asked)-1]; !last.Cancel || v.Running != "" {
+		t.Errorf("the driver was asked %+v and the page shows %+v, want that it ended", last, v)
+	}
+	if v, err := w.AnswerApproval(t.Context(), w.caller, runOf(waits), secretOf(waits), director.ApprovalAnswer{Decision: director.DecisionCancel}); err != nil || !v.Late {
+		t.Errorf("a second cancel = %+v, %v, want that it was too late", v, err)
+	}
+	calls := len(d.asked)
+	if r := w.next(uri, placeholder(waits)); !strings.Contains(r.Challenge.Description, "must approve") || len(d.asked) != calls {
+		t.Errorf("then: %+v, want that it is approved anew", r)
+	}
+}
