@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"regexp"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -77,8 +79,17 @@ func canonical(raw json.RawMessage) json.RawMessage {
 	return b
 }
 
+var errToolName = errors.New("a tool has another name than 1 to 128 letters, digits and the characters _ - . /")
+
+// toolName is the form of the names of tools (MCP, SEP-986). People read them in
+// questions, so nothing in them may look like something else.
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,128}$`)
+
 // toolOf is a tool as a server lists it.
 func toolOf(t mcp.Tool) (Tool, error) {
+	if !toolName.MatchString(t.Name) {
+		return Tool{}, errToolName
+	}
 	raw, err := json.Marshal(t)
 	if err != nil {
 		return Tool{}, err
