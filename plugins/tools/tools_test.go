@@ -383,7 +383,7 @@ func FuzzParsingAFileOfServers(f *testing.F) {
 	})
 }
 
-// What a template stood in for before the run has to fit when it is there.
+// A template may stand in for a value before the run; in the run the value has to fit.
 func TestAValueOfARunFitsTheSchemaOrNothingIsCalled(t *testing.T) {
 	c := newCounter(t, servers.Changes)
 	res := c.render(t.Context(), c.plan(`{"tool_name":"count","arguments":{"by":"{{ steps.evil.text }}"}}`))

@@ -132,8 +132,8 @@ func (c *Connection) failed(what string, err error) error {
 	return fmt.Errorf("MCP server %q: %s: %w", c.name, what, err)
 }
 
-// unopened says why the server could not be opened, and what it said itself. What it
-// writes once it is open may be part of a result, which is not shown.
+// unopened says why the server could not be opened, and what it said itself. Once it is
+// open, its words may be part of a result, which is not shown.
 func (c *Connection) unopened(ctx context.Context, err error) error {
 	why, said := c.explained(ctx, err, errNoServer)
 	if c.process != nil {

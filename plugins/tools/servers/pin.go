@@ -19,13 +19,24 @@ type Tool struct {
 
 // LaunchDigest identifies how the server is started or reached.
 func (s Server) LaunchDigest() string {
-	s.Launch, s.Tools = "", nil
+	sum := sha256.Sum256([]byte(s.Started()))
+	return hex.EncodeToString(sum[:])
+}
+
+// Started is how the server is started or reached, as JSON.
+func (s Server) Started() string {
+	s.Launch, s.Start, s.Tools = "", "", nil
 	b, err := json.Marshal(s)
 	if err != nil {
 		return "" // unreachable: texts
 	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return string(b)
+}
+
+// Accepted is the server once a person accepted how it is started or reached.
+func (s Server) Accepted() Server {
+	s.Launch, s.Start = s.LaunchDigest(), s.Started()
+	return s
 }
 
 // Digest identifies what was accepted of the tool besides its description.
