@@ -2,34 +2,27 @@ package driverhost
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/kairos-mcp/kairos/core/cache"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-const (
-	// maxRemembered is how many answers of one generation are kept, and
-	// maxRememberedSize how large each may be, in bytes of JSON.
-	maxRemembered     = 256
-	maxRememberedSize = 16 << 10
-)
+// maxRemembered is how many bytes of answers are kept of one generation: those of about
+// 10,000 steps.
+const maxRemembered = 16 << 20
 
 // memory keeps the answers of a pure driver: the same request has the same answer. It
 // ends with the generation, because another binary or configuration may answer
 // differently.
 type memory struct {
-	answers *lru.Cache[memoryKey, []byte]
+	answers *cache.Cache[memoryKey, []byte]
 }
 
 // memoryKey is the SHA-256 of a method and its request.
 type memoryKey [sha256.Size]byte
 
 func newMemory() memory {
-	answers, err := lru.New[memoryKey, []byte](maxRemembered)
-	if err != nil {
-		panic(err) // only for a size below 1
-	}
-	return memory{answers}
+	return memory{cache.New[memoryKey, []byte](maxRemembered)}
 }
 
 // keyOf returns false for a request that has no key.
@@ -37,25 +30,27 @@ func keyOf(method string, request any) (memoryKey, bool) {
 	if request == nil {
 		return memoryKey{}, false
 	}
-	b, err := json.Marshal(request)
+	b, err := driverrpc.Marshal(request)
 	if err != nil {
 		return memoryKey{}, false
 	}
-	return sha256.Sum256(append([]byte(method+"\n"), b...)), true
+	h := sha256.New()
+	h.Write([]byte(method + "\n"))
+	h.Write(b)
+	return memoryKey(h.Sum(nil)), true
 }
 
 // recall returns a copy of the kept answer.
 func recall[Res any](m memory, key memoryKey) (res Res, ok bool) {
 	b, ok := m.answers.Get(key)
-	if !ok || json.Unmarshal(b, &res) != nil {
+	if !ok || driverrpc.Unmarshal(b, &res) != nil {
 		return res, false
 	}
 	return res, true
 }
 
 func (m memory) keep(key memoryKey, answer any) {
-	b, err := json.Marshal(answer)
-	if err == nil && len(b) <= maxRememberedSize {
-		m.answers.Add(key, b)
+	if b, err := driverrpc.Marshal(answer); err == nil {
+		m.answers.Put(key, b, len(key)+len(b))
 	}
 }
