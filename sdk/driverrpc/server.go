@@ -18,9 +18,9 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverpb"
 )
 
-// streamWorkers is how many goroutines of a driver's server take one call after
-// the other: a new one would grow its stack again for each. Calls beyond so many
-// at once get one of their own.
+// streamWorkers is how many goroutines of a driver's server, and of a stream of calls, take
+// one call after the other: a new one would grow its stack again for each. Calls beyond so
+// many at once get one of their own.
 const streamWorkers = 4
 
 // serverOptions are the limits, the trace and the panic net of every driver server.
@@ -30,7 +30,17 @@ func serverOptions(log *slog.Logger) []grpc.ServerOption {
 		grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
 		grpc.NumStreamWorkers(streamWorkers),
-		grpc.ChainUnaryInterceptor(receiveTrace, recoverPanic(log)),
+		grpc.UnaryInterceptor(intercept(log)),
+	}
+}
+
+// intercept is what unary and streamed calls pass on their way to a handler.
+func intercept(log *slog.Logger) grpc.UnaryServerInterceptor {
+	guard := recoverPanic(log)
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		return receiveTrace(ctx, req, info, func(ctx context.Context, req any) (any, error) {
+			return guard(ctx, req, info, next)
+		})
 	}
 }
 
@@ -53,15 +63,20 @@ func panicked(ctx context.Context, log *slog.Logger, call string, p any) error {
 	return status.Errorf(codes.Internal, "driver panicked in %s: %v", call, p)
 }
 
-// register puts the driver's services on a gRPC server.
-func register(s grpc.ServiceRegistrar, d driver.Driver) {
+// newServer is a gRPC server with the limits of a driver. It serves the driver, by unary and
+// by streamed calls.
+func newServer(d driver.Driver, log *slog.Logger, options ...grpc.ServerOption) (*grpc.Server, *streamServer) {
+	server, streamed := grpc.NewServer(append(options, serverOptions(log)...)...), newStreamServer(log)
+	driverpb.RegisterStreamServiceServer(server, streamed)
+	services := registry{server, streamed}
 	if d.Challenge != nil {
-		driverpb.RegisterChallengeServiceServer(s, challengeServer{impl: d.Challenge})
+		driverpb.RegisterChallengeServiceServer(services, challengeServer{impl: d.Challenge})
 	}
 	if d.Capability != nil {
-		driverpb.RegisterCapabilityServiceServer(s, capabilityServer{impl: d.Capability})
+		driverpb.RegisterCapabilityServiceServer(services, capabilityServer{impl: d.Capability})
 	}
-	driverpb.RegisterDriverServiceServer(s, &driverServer{descriptor: d.Descriptor, configurer: configurerOf(d)})
+	driverpb.RegisterDriverServiceServer(services, &driverServer{descriptor: d.Descriptor, configurer: configurerOf(d)})
+	return server, streamed
 }
 
 type driverServer struct {
