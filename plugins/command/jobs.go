@@ -204,7 +204,7 @@ func (c *command) onCopy(ctx context.Context, j *job) (res driver.RenderResult, 
 	if err := s.Hand(files); err != nil {
 		return res, err
 	}
-	ran, err := s.Run(ctx, sandbox.Command{Line: j.plan.Command, Files: files, Workspace: cfg.Workspace, Objects: snapshot.Objects})
+	ran, err := s.Run(ctx, sandbox.Command{Line: j.plan.Command, Files: files, Workspace: cfg.Workspace})
 	if start := (*sandbox.StartError)(nil); errors.As(err, &start) {
 		return res, err
 	}

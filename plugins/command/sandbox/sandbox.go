@@ -73,8 +73,6 @@ type Command struct {
 	// Files is the folder with the private copy, Workspace the path at which the
 	// command sees it.
 	Files, Workspace string
-	// Objects is the folder of commits that a .git in the copy reads, if it has one.
-	Objects string
 }
 
 // Result is what came of a command that was started.
