@@ -99,7 +99,7 @@ func (c *command) Render(ctx context.Context, req driver.RenderRequest) (driver.
 		if j.end = end; !c.running.add(req.IdempotencyKey, j) {
 			end(nil)
 			if j = c.running.find(req.IdempotencyKey); j == nil {
-				return driver.CannotRender("somebody asked what came of this call before it arrived; it is not made any more"), nil
+				return driver.CannotRender(errClaimed.Error()), nil
 			}
 			return j.wait(ctx), nil
 		}
@@ -133,14 +133,22 @@ func (c *command) prepare(req driver.RenderRequest) (*job, string) {
 	return &job{plan: p, began: time.Now(), limit: cfg.sandbox(time.Duration(a.Seconds * float64(time.Second))).Time, done: make(chan struct{})}, ""
 }
 
-// lost answers for a command that this process knows nothing of: it ended with the
-// process that ran it, and nobody knows how far it came.
+// lost answers for a command that this process knows nothing of.
 func (c *command) lost(key string) driver.RenderResult {
 	c.running.refuse(key)
-	if c.Now().Repeatable {
-		return driver.RenderNotDone("the command ended with the server that ran it, and the operator lets it run again")
+	switch state, since, err := standingOf(key); {
+	case err != nil:
+		return driver.RenderUnknown("nobody can tell what came of the command: " + err.Error())
+	case state == runs:
+		return driver.RenderLater("another server runs the command", patience)
+	case state == over && since < recordTime:
+		return driver.RenderLater("another server ran the command, and is recording what came of it", patience)
+	case state == over:
+		return driver.RenderUnknown("another server ran the command to its end, and what came of it was not recorded")
+	case c.Now().Repeatable:
+		return driver.RenderNotDone("the process that was to run the command is gone, and the operator lets it run again")
 	}
-	return driver.RenderUnknown("the command ended with the server that ran it, and nobody saw its end")
+	return driver.RenderUnknown("the process that was to run the command is gone, and nobody saw how far it came")
 }
 
 // wait is the result, or that there is none yet.
@@ -164,7 +172,7 @@ func (c *command) run(ctx context.Context, key string, j *job) {
 	defer time.AfterFunc(kept, func() { c.running.forget(key) })
 	defer close(j.done)
 	defer j.end(nil)
-	result, err := c.onCopy(ctx, j)
+	result, err := c.claimed(ctx, key, j)
 	var early *notStarted
 	var late *writeError
 	switch cancelled := errors.Is(context.Cause(ctx), errCancelled); {
@@ -195,6 +203,16 @@ func (e *writeError) Unwrap() error { return e.error }
 // harmless reports whether a command that did not end can have changed nothing but
 // its copy.
 func (p plan) harmless() bool { return p.Network == "none" && len(p.Wrapper) == 0 }
+
+// claimed runs the command unless a process has claimed its key.
+func (c *command) claimed(ctx context.Context, key string, j *job) (driver.RenderResult, error) {
+	own, err := claimKey(key)
+	if err != nil {
+		return driver.RenderResult{}, &notStarted{err}
+	}
+	defer own.end()
+	return c.onCopy(ctx, j)
+}
 
 // onCopy runs the command on a copy of the workspace.
 func (c *command) onCopy(ctx context.Context, j *job) (driver.RenderResult, error) {
