@@ -113,6 +113,7 @@ func (c config) take(ctx context.Context) (workspace.Snapshot, error) {
 type command struct {
 	*settings.Of[config]
 	running *jobs
+	shown   shown
 }
 
 // asked is what a shell challenge shows.
@@ -165,7 +166,7 @@ func (c *command) Preview(ctx context.Context, req driver.PreviewRequest) (drive
 	case cfg.Workspace == "":
 		return driver.CannotPreview(unset), nil
 	}
-	s, err := cfg.take(ctx)
+	s, err := c.shown.take(ctx, cfg)
 	if err != nil {
 		return driver.CannotPreview(err.Error()), nil
 	}

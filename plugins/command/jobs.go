@@ -83,6 +83,7 @@ var errCancelled = errors.New("it was cancelled")
 // Render implements driver.Capability: it runs what was planned, once, and tells of
 // it whenever it is asked again.
 func (c *command) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	c.shown.forget()
 	j := c.running.find(req.IdempotencyKey)
 	switch {
 	case j != nil && req.Cancel:

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Options say what belongs to a snapshot, and how large it may be.
@@ -82,6 +83,7 @@ type Snapshot struct {
 	options Options
 	entries []entry // sorted by path
 	history history // of the repository, if there is one
+	stamp   uint64  // sizes and times; 0: they say nothing
 }
 
 // kind is what stands at a path. Its value is part of the digest.
@@ -140,6 +142,7 @@ func takeFrom(ctx context.Context, top string, repo repository, o Options) (_ Sn
 		return Snapshot{}, err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
+	began := time.Now()
 	l := listing{tree: t, options: o, seen: make(map[string]bool)}
 	if repo.exists() {
 		if err := noIgnoredFIFO(top); err != nil {
@@ -165,6 +168,9 @@ func takeFrom(ctx context.Context, top string, repo repository, o Options) (_ Sn
 		s.History = s.history.extent()
 	}
 	s.Digest = s.digest()
+	if stamp, ok := s.stampSince(began); ok {
+		s.stamp = stamp
+	}
 	return s, nil
 }
 
