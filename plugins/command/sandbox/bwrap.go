@@ -133,6 +133,8 @@ func refusal(res Result) error {
 		fix = "the sandbox has no such program"
 	case strings.Contains(said, "setting up uid map") || strings.Contains(said, "loopback"):
 		fix = "AppArmor forbids user namespaces: give /usr/bin/bwrap a profile with userns, or set the sysctl kernel.apparmor_restrict_unprivileged_userns to 0"
+	case strings.Contains(said, "Can't mount proc") || strings.Contains(said, "make / slave"):
+		fix = "the container forbids mounts: start it with a seccomp and an AppArmor profile that allow them and without masks over /proc (docker: --security-opt seccomp=… apparmor=… systempaths=unconfined), or set wrapper in the driver's settings"
 	case strings.Contains(said, "No permissions to create") || strings.Contains(said, "Creating new namespace failed"):
 		fix = "the machine or container forbids user namespaces: allow them (sysctl kernel.unprivileged_userns_clone=1, or the container's seccomp profile), or set wrapper in the driver's settings"
 	}

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,5 +70,34 @@ func TestWhereRootIsNotShownOnlyTheSystemsProgramsAreTrusted(t *testing.T) {
 		if err := trusted(path, "/elsewhere"); err == nil {
 			t.Errorf("%s is trusted", path)
 		}
+	}
+}
+
+// The real bubblewrap, where the kernel allows no user namespace.
+func TestAMachineThatForbidsNamespacesIsNamed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, which can forbid namespaces to a process")
+	}
+	const forbid = "KAIROS_TEST_FORBID"
+	if os.Getenv(forbid) == "" {
+		all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 65536}}
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
+		cmd.Dir, cmd.Env = "/", append(os.Environ(), forbid+"=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: all, GidMappings: all, GidMappingsEnableSetgroups: true}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := openDir(t)
+	if err := (Sandbox{}).Hand(dir); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Sandbox{}.Run(t.Context(), Command{Line: "true", Files: dir, Workspace: "/srv/project"})
+	if start := (*StartError)(nil); !errors.As(err, &start) || !strings.Contains(err.Error(), "forbids user namespaces") {
+		t.Errorf("Run = %v", err)
 	}
 }
