@@ -27,6 +27,8 @@ type served struct {
 	stderr lockedBuffer
 	// logLevel of the program; empty: info.
 	logLevel string
+	tmp      string // its TMPDIR; empty: dir
+	uid      int    // its account; 0: that of the test
 }
 
 type lockedBuffer struct {
@@ -98,7 +100,11 @@ func (s *served) configure(more string) {
 func (s *served) program(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Args = append([]string{"kairos"}, args...)
-	cmd.Env = append(os.Environ(), "KAIROS_CONFIG="+s.path("kairos.yaml"), "LOG_LEVEL="+cmp.Or(s.logLevel, "info"), "TMPDIR="+s.dir)
+	cmd.Env = append(os.Environ(), "KAIROS_CONFIG="+s.path("kairos.yaml"), "LOG_LEVEL="+cmp.Or(s.logLevel, "info"), "TMPDIR="+cmp.Or(s.tmp, s.dir))
+	if s.uid != 0 { // which may not pass through the folders of the test's program
+		cmd.Path, cmd.SysProcAttr = "/proc/self/exe", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(s.uid), Gid: uint32(s.uid)}} //nolint:gosec // small
+		cmd.Dir = s.dir
+	}
 	return cmd
 }
 

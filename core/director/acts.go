@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
@@ -66,6 +67,9 @@ func (a Acts) grant(s ActStep, by string) grants.Grant {
 	}
 }
 
+// maxPreviews is how long the previews of all steps of a protocol may take together.
+const maxPreviews = 30 * time.Second
+
 // acts asks the drivers which steps they could do themselves. The run may be empty.
 func (u useCase) acts(ctx context.Context, chain protocol.Chain, id run.ID, client driver.Client) (Acts, error) {
 	digest, err := chain.ContentDigest()
@@ -80,6 +84,8 @@ func (u useCase) acts(ctx context.Context, chain protocol.Chain, id run.ID, clie
 	if err != nil {
 		return Acts{}, err
 	}
+	previews, cancel := context.WithTimeout(ctx, maxPreviews)
+	defer cancel()
 	acts := Acts{Earlier: earlier, Title: chain.Title, Space: chain.Space, Chain: chain.ID, Protocol: digest, Run: id, Steps: []ActStep{}, Total: len(chain.Steps)}
 	for i, step := range chain.Steps {
 		common, err := protocol.CommonOf(step.Challenge)
@@ -90,7 +96,7 @@ func (u useCase) acts(ctx context.Context, chain protocol.Chain, id run.ID, clie
 		k := input.Task{Step: step, Challenge: step.Challenge, Common: common, Where: driver.Step{
 			Protocol: chain.Title, Label: step.Label, Index: i + 1, Count: len(chain.Steps),
 		}}
-		if a, ok := u.act(ctx, k, client); ok {
+		if a, ok := u.act(previews, k, client); ok {
 			for _, g := range all {
 				if g.Covers(id, a.Step, a.Driver, driver.EffectReads) {
 					a.Grant = g.ID

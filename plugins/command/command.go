@@ -33,23 +33,24 @@ func definition() driver.Driver {
 }
 
 type config struct {
-	Workspace  string        `json:"workspace" doc:"folder, as an absolute path, on a copy of which commands run: a git work tree, or a folder without one; left out: no command runs"`
-	Include    []string      `json:"include" doc:"files and folders of the workspace that git ignores and the copy has nevertheless, such as node_modules"`
-	Network    string        `json:"network" default:"none" enum:"none,host" doc:"network of commands: none, or the machine's"`
-	Writes     bool          `json:"writes" doc:"changes are written back to the workspace when a command succeeds"`
-	Read       []string      `json:"read" doc:"folders besides the system's that commands may read, with the sockets in them; their own files are hidden by mask"`
-	Mask       []string      `json:"mask" doc:"files and folders that commands do not see; the server adds its own"`
-	Env        []string      `json:"env" doc:"variables of the driver's environment that commands get; env_from gives them to the driver"`
-	Protect    protect       `json:"protect" doc:"files that must be as in a commit, so that an agent cannot change what judges its work"`
-	Repeatable bool          `json:"repeatable" doc:"a command whose end nobody saw, because its server ended, may run again; otherwise a person decides"`
-	Wrapper    []string      `json:"wrapper" doc:"a program and its arguments in which commands run instead of bubblewrap; {workspace} is the folder with the copy"`
-	UID        int           `json:"uid" min:"0" max:"2147483647" doc:"account of commands where the server runs as root; 0: 65534, which is nobody"`
-	Timeout    time.Duration `json:"timeout" default:"10m" min:"1s" max:"24h" doc:"how long a command may run; a challenge can ask for less"`
-	MemoryMB   int           `json:"memory_mb" default:"2048" min:"16" max:"1048576" doc:"memory of each process of a command"`
-	Processes  int           `json:"processes" default:"512" min:"1" max:"65536" doc:"processes of a command at a time"`
-	FileMB     int           `json:"file_mb" default:"1024" min:"1" max:"1048576" doc:"size of one file that a command writes"`
-	DiskMB     int           `json:"disk_mb" default:"4096" min:"1" max:"1048576" doc:"what a command writes to the copy, in all"`
-	OutputKB   int           `json:"output_kb" default:"32" min:"1" max:"1024" doc:"how much of stdout and of stderr is kept, each: the beginning and the end"`
+	Workspace    string        `json:"workspace" doc:"folder, as an absolute path, on a copy of which commands run: a git work tree, or a folder without one; left out: no command runs"`
+	Include      []string      `json:"include" doc:"files and folders of the workspace that git ignores and the copy has nevertheless, such as node_modules"`
+	Repositories []string      `json:"repositories" doc:"folders outside of the workspace that git may read: the repository of a linked work tree, or one whose objects are shared"`
+	Network      string        `json:"network" default:"none" enum:"none,host" doc:"network of commands: none, or the machine's"`
+	Writes       bool          `json:"writes" doc:"changes are written back to the workspace when a command succeeds"`
+	Read         []string      `json:"read" doc:"folders besides the system's that commands may read, with the sockets in them; their own files are hidden by mask"`
+	Mask         []string      `json:"mask" doc:"files and folders that commands do not see; the server adds its own"`
+	Env          []string      `json:"env" doc:"variables of the driver's environment that commands get; env_from gives them to the driver"`
+	Protect      protect       `json:"protect" doc:"files that must be as in a commit, so that an agent cannot change what judges its work"`
+	Repeatable   bool          `json:"repeatable" doc:"a command whose end nobody saw, because its server ended, may run again; otherwise a person decides"`
+	Wrapper      []string      `json:"wrapper" doc:"a program and its arguments in which commands run instead of bubblewrap; {workspace} is the folder with the copy"`
+	UID          int           `json:"uid" min:"0" max:"2147483647" doc:"account of commands where the server runs as root; 0: 65534, which is nobody"`
+	Timeout      time.Duration `json:"timeout" default:"10m" min:"1s" max:"24h" doc:"how long a command may run; a challenge can ask for less"`
+	MemoryMB     int           `json:"memory_mb" default:"2048" min:"16" max:"1048576" doc:"memory of each process of a command"`
+	Processes    int           `json:"processes" default:"512" min:"1" max:"65536" doc:"processes of a command at a time"`
+	FileMB       int           `json:"file_mb" default:"1024" min:"1" max:"1048576" doc:"size of one file that a command writes"`
+	DiskMB       int           `json:"disk_mb" default:"4096" min:"1" max:"1048576" doc:"what a command writes to the copy, in all"`
+	OutputKB     int           `json:"output_kb" default:"32" min:"1" max:"1024" doc:"how much of stdout and of stderr is kept, each: the beginning and the end"`
 }
 
 type protect struct {
@@ -69,6 +70,7 @@ func sound(c config) []driver.Diagnostic {
 	}
 	absolute("read", c.Read...)
 	absolute("mask", c.Mask...)
+	absolute("repositories", c.Repositories...)
 	if c.Workspace != "" && !filepath.IsAbs(c.Workspace) {
 		found = append(found, driver.Problem("/workspace", "must be an absolute path"))
 	}
@@ -100,7 +102,7 @@ func (c config) sandbox(limit time.Duration) sandbox.Sandbox {
 
 // take takes the snapshot on which a command runs, if the protected files allow one.
 func (c config) take(ctx context.Context) (workspace.Snapshot, error) {
-	s, err := workspace.Take(ctx, c.Workspace, workspace.Options{Include: c.Include})
+	s, err := workspace.Take(ctx, c.Workspace, workspace.Options{Include: c.Include, Repositories: c.Repositories})
 	if err == nil && c.Protect.Ref != "" {
 		err = s.Protect(ctx, c.Protect.Ref, c.Protect.Paths)
 	}
@@ -111,6 +113,7 @@ func (c config) take(ctx context.Context) (workspace.Snapshot, error) {
 type command struct {
 	*settings.Of[config]
 	running *jobs
+	shown   shown
 }
 
 // asked is what a shell challenge shows.
@@ -163,7 +166,7 @@ func (c *command) Preview(ctx context.Context, req driver.PreviewRequest) (drive
 	case cfg.Workspace == "":
 		return driver.CannotPreview(unset), nil
 	}
-	s, err := cfg.take(ctx)
+	s, err := c.shown.take(ctx, cfg)
 	if err != nil {
 		return driver.CannotPreview(err.Error()), nil
 	}
@@ -181,6 +184,9 @@ func (p plan) text(s workspace.Snapshot) string {
 	var b strings.Builder
 	b.WriteString("Run a command on a copy of " + p.Workspace)
 	fmt.Fprintf(&b, "\n  copy: %d files, %s", s.Files, short(p.Snapshot))
+	if s.History != "" {
+		fmt.Fprintf(&b, "\n  history: %s", s.History)
+	}
 	fmt.Fprintf(&b, "\n  network: %s", map[bool]string{true: "none", false: "the machine's"}[p.Network == "none"])
 	if len(p.Env) > 0 {
 		fmt.Fprintf(&b, "\n  environment: %s", strings.Join(p.Env, ", "))

@@ -21,6 +21,9 @@ import (
 // are tested at the same time, and commands that they run are not left by these.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "kairos-tests-")
+	if shared := os.Getenv("KAIROS_TEST_TMP"); shared != "" { // of the test that started this process
+		dir = shared
+	}
 	if err == nil {
 		err = errors.Join(os.Chmod(dir, 0o711), os.Setenv("TMPDIR", dir)) //nolint:gosec // the account of commands passes through
 	}
@@ -109,7 +112,7 @@ func (w *world) plan(line string) driver.Plan {
 // request is a call with a key of its own.
 func (w *world) request(line string, p driver.Plan) driver.RenderRequest {
 	w.next++
-	return driver.RenderRequest{Input: shell(line), Plan: p.Data, IdempotencyKey: string(rune('a' + w.next)), Attempt: 1}
+	return driver.RenderRequest{Input: shell(line), Plan: p.Data, IdempotencyKey: fmt.Sprint(w.t.Name(), w.next), Attempt: 1}
 }
 
 func (w *world) render(req driver.RenderRequest) driver.RenderResult {

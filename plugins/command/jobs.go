@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"reflect"
 	"sync"
 	"time"
 
 	"github.com/kairos-mcp/kairos/plugins/command/sandbox"
+	"github.com/kairos-mcp/kairos/plugins/command/workspace"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -80,6 +83,7 @@ var errCancelled = errors.New("it was cancelled")
 // Render implements driver.Capability: it runs what was planned, once, and tells of
 // it whenever it is asked again.
 func (c *command) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	c.shown.forget()
 	j := c.running.find(req.IdempotencyKey)
 	switch {
 	case j != nil && req.Cancel:
@@ -96,7 +100,7 @@ func (c *command) Render(ctx context.Context, req driver.RenderRequest) (driver.
 		if j.end = end; !c.running.add(req.IdempotencyKey, j) {
 			end(nil)
 			if j = c.running.find(req.IdempotencyKey); j == nil {
-				return driver.CannotRender("somebody asked what came of this call before it arrived; it is not made any more"), nil
+				return driver.CannotRender(errClaimed.Error()), nil
 			}
 			return j.wait(ctx), nil
 		}
@@ -130,14 +134,22 @@ func (c *command) prepare(req driver.RenderRequest) (*job, string) {
 	return &job{plan: p, began: time.Now(), limit: cfg.sandbox(time.Duration(a.Seconds * float64(time.Second))).Time, done: make(chan struct{})}, ""
 }
 
-// lost answers for a command that this process knows nothing of: it ended with the
-// process that ran it, and nobody knows how far it came.
+// lost answers for a command that this process knows nothing of.
 func (c *command) lost(key string) driver.RenderResult {
 	c.running.refuse(key)
-	if c.Now().Repeatable {
-		return driver.RenderNotDone("the command ended with the server that ran it, and the operator lets it run again")
+	switch state, since, err := standingOf(key); {
+	case err != nil:
+		return driver.RenderUnknown("nobody can tell what came of the command: " + err.Error())
+	case state == runs:
+		return driver.RenderLater("another server runs the command", patience)
+	case state == over && since < recordTime:
+		return driver.RenderLater("another server ran the command, and is recording what came of it", patience)
+	case state == over:
+		return driver.RenderUnknown("another server ran the command to its end, and what came of it was not recorded")
+	case c.Now().Repeatable:
+		return driver.RenderNotDone("the process that was to run the command is gone, and the operator lets it run again")
 	}
-	return driver.RenderUnknown("the command ended with the server that ran it, and nobody saw its end")
+	return driver.RenderUnknown("the process that was to run the command is gone, and nobody saw how far it came")
 }
 
 // wait is the result, or that there is none yet.
@@ -161,63 +173,96 @@ func (c *command) run(ctx context.Context, key string, j *job) {
 	defer time.AfterFunc(kept, func() { c.running.forget(key) })
 	defer close(j.done)
 	defer j.end(nil)
-	result, err := c.onCopy(ctx, j)
-	var begun *startedError
+	result, err := c.claimed(ctx, key, j)
+	var early *notStarted
+	var late *writeError
 	switch cancelled := errors.Is(context.Cause(ctx), errCancelled); {
 	case err == nil:
 		j.result = result
-	case cancelled && (!errors.As(err, &begun) || j.plan.harmless()):
-		j.result = driver.RenderNotDone(errCancelled.Error() + ", and changed nothing: it ran on a copy, without a network")
-	case !errors.As(err, &begun):
+	case errors.As(err, &early) && cancelled:
+		j.result = driver.RenderNotDone(errCancelled.Error() + " before it was run")
+	case errors.As(err, &early):
 		j.result = driver.CannotRender("the command was not run: " + err.Error())
+	case cancelled && j.plan.harmless() && !errors.As(err, &late):
+		j.result = driver.RenderNotDone(errCancelled.Error() + ", and changed nothing: it ran on a copy, without a network")
 	default:
 		j.result = driver.RenderUnknown("the command was started, and its end was not seen: " + err.Error())
 	}
 }
 
-// startedError is an error after the command was started.
-type startedError struct{ error }
+// notStarted is an error because of which nothing of a command was run. After any
+// other error something may have been.
+type notStarted struct{ error }
 
-// harmless reports whether a command that did not end can have changed anything.
+func (e *notStarted) Unwrap() error { return e.error }
+
+// writeError is an error of writing changes back to the workspace.
+type writeError struct{ error }
+
+func (e *writeError) Unwrap() error { return e.error }
+
+// harmless reports whether a command that did not end can have changed nothing but
+// its copy.
 func (p plan) harmless() bool { return p.Network == "none" && len(p.Wrapper) == 0 }
 
-// onCopy runs the command on a copy of the workspace. Before a *startedError nothing
-// of it was run.
-func (c *command) onCopy(ctx context.Context, j *job) (res driver.RenderResult, err error) {
-	cfg := c.Now()
-	snapshot, err := cfg.take(ctx)
+// claimed runs the command unless a process has claimed its key.
+func (c *command) claimed(ctx context.Context, key string, j *job) (driver.RenderResult, error) {
+	own, err := claimKey(key)
 	if err != nil {
-		return res, err
+		return driver.RenderResult{}, &notStarted{err}
 	}
-	if snapshot.Digest != j.plan.Snapshot {
-		return res, errors.New("the workspace was changed since it was planned; it is planned anew with the next call")
-	}
+	defer own.end()
+	return c.onCopy(ctx, j)
+}
+
+// onCopy runs the command on a copy of the workspace.
+func (c *command) onCopy(ctx context.Context, j *job) (driver.RenderResult, error) {
+	cfg := c.Now()
 	s := cfg.sandbox(j.limit)
 	files, remove, err := s.Private()
 	if err != nil {
-		return res, err
+		return driver.RenderResult{}, &notStarted{err}
 	}
-	defer func() { err = errors.Join(err, remove()) }()
-	if err := snapshot.Put(ctx, files); err != nil {
-		return res, err
+	defer func() {
+		// The command may have kept others from removing its files, and what became of it
+		// does not depend on that.
+		if err := remove(); err != nil {
+			slog.Error("cannot remove the copy on which a command ran; remove it by hand", "folder", filepath.Dir(files), "error", err)
+		}
+	}()
+	snapshot, err := c.copied(ctx, j, s, files)
+	if err != nil {
+		return driver.RenderResult{}, &notStarted{err}
 	}
-	if err := s.Hand(files); err != nil {
-		return res, err
-	}
-	ran, err := s.Run(ctx, sandbox.Command{Line: j.plan.Command, Files: files, Workspace: cfg.Workspace, Objects: snapshot.Objects})
+	ran, err := s.Run(ctx, sandbox.Command{Line: j.plan.Command, Files: files, Workspace: cfg.Workspace})
 	if start := (*sandbox.StartError)(nil); errors.As(err, &start) {
-		return res, err
+		err = &notStarted{err}
 	}
 	if err != nil {
-		return res, &startedError{err}
+		return driver.RenderResult{}, err
 	}
 	var changed []string
 	if j.plan.Writes && ran.ExitCode == 0 && ran.Ended == "" {
 		if changed, err = snapshot.WriteBack(ctx, files); err != nil {
-			return res, &startedError{err}
+			return driver.RenderResult{}, &writeError{err}
 		}
 	}
 	return answer(j.plan, ran, changed)
+}
+
+// copied copies the workspace, which must be as it was planned.
+func (c *command) copied(ctx context.Context, j *job, s sandbox.Sandbox, files string) (workspace.Snapshot, error) {
+	snapshot, err := c.Now().take(ctx)
+	if err != nil {
+		return snapshot, err
+	}
+	if snapshot.Digest != j.plan.Snapshot {
+		return snapshot, errors.New("the workspace was changed since it was planned; it is planned anew with the next call")
+	}
+	if err := snapshot.Put(ctx, files); err != nil {
+		return snapshot, err
+	}
+	return snapshot, s.Hand(files)
 }
 
 // report is the evidence that a shell challenge takes, and what was observed besides.

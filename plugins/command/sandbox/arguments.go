@@ -62,9 +62,6 @@ func (s Sandbox) arguments(c Command) ([]string, error) {
 	argv = append(argv, "--bind", c.Files, c.Workspace)
 	if _, err := os.Lstat(filepath.Join(c.Files, ".git")); err == nil {
 		argv = append(argv, "--ro-bind", filepath.Join(c.Files, ".git"), filepath.Join(c.Workspace, ".git"))
-		if c.Objects != "" && reachable(filepath.Join(c.Objects, "info"), s.account()) {
-			argv = append(argv, "--ro-bind", c.Objects, filepath.Join(c.Workspace, ".git", "objects"))
-		}
 	}
 	argv = s.masks(argv, seen, c)
 	argv = append(argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", c.Workspace, "--")

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -49,13 +51,36 @@ func trusted(path, workspace string) error {
 			return err
 		}
 		owner, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || owner.Uid != 0 || info.Mode().Perm()&0o022 != 0 {
+		if !ok || info.Mode().Perm()&0o022 != 0 || owner.Uid != 0 && !rootUnseen(at, owner.Uid) {
 			return fmt.Errorf("%s is not owned by root, or others can write to it, so that the sandbox can be replaced: correct that, or install the package bubblewrap", at)
 		}
 		if at == filepath.Dir(at) {
 			return nil
 		}
 	}
+}
+
+// rootUnseen reports whether a file can be root's although its owner is shown as
+// another one. The host starts drivers of an account without rights in a user namespace
+// that has only this account: all others, root too, are shown as the overflow account.
+// There a file must lie where only packages put programs, and must not be this
+// account's own. So to replace it one needs the rights of a third account that owns
+// the folder of the system's programs.
+func rootUnseen(path string, owner uint32) bool {
+	if mapsRoot() || !within("/usr/bin", path) && !within(path, "/usr/bin") {
+		return false
+	}
+	overflow, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	return err == nil && strings.TrimSpace(string(overflow)) == strconv.FormatUint(uint64(owner), 10) && !owns(path)
+}
+
+// mapsRoot reports whether the user namespace of this process has the account 0.
+func mapsRoot() bool {
+	ranges, err := os.ReadFile("/proc/self/uid_map")
+	return err != nil || slices.ContainsFunc(strings.Split(string(ranges), "\n"), func(line string) bool {
+		fields := strings.Fields(line) // first account inside, outside, number
+		return len(fields) == 3 && fields[0] == "0"
+	})
 }
 
 // within reports whether a path is a folder or in it.
@@ -108,6 +133,8 @@ func refusal(res Result) error {
 		fix = "the sandbox has no such program"
 	case strings.Contains(said, "setting up uid map") || strings.Contains(said, "loopback"):
 		fix = "AppArmor forbids user namespaces: give /usr/bin/bwrap a profile with userns, or set the sysctl kernel.apparmor_restrict_unprivileged_userns to 0"
+	case strings.Contains(said, "Can't mount proc") || strings.Contains(said, "make / slave"):
+		fix = "the container forbids mounts: start it with a seccomp and an AppArmor profile that allow them and without masks over /proc (docker: --security-opt seccomp=… apparmor=… systempaths=unconfined), or set wrapper in the driver's settings"
 	case strings.Contains(said, "No permissions to create") || strings.Contains(said, "Creating new namespace failed"):
 		fix = "the machine or container forbids user namespaces: allow them (sysctl kernel.unprivileged_userns_clone=1, or the container's seccomp profile), or set wrapper in the driver's settings"
 	}

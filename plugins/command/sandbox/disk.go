@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -15,8 +16,9 @@ var errDisk = errors.New("it wrote more to the workspace than it may")
 // every is how often the disk is looked at.
 const every = 100 * time.Millisecond
 
-// watch ends a command that writes more than it may, also in many files. It looks
-// at how full the disk is, and counts only where that has grown.
+// watch ends a command that writes more than it may, also in many files, and in files
+// that it has deleted and not closed. It looks at how full the disk is, and counts only
+// where that has grown.
 func watch(ctx context.Context, end context.CancelCauseFunc, folder string, most int64) (stopped func() <-chan struct{}) {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -36,7 +38,8 @@ func watch(ctx context.Context, end context.CancelCauseFunc, folder string, most
 			if err != nil || now <= limit {
 				continue
 			}
-			if wrote, complete := size(folder); !complete || wrote-had > most {
+			wrote, complete := size(folder)
+			if !complete || wrote+unnamed(folder)-had > most || nearlyFull(folder) {
 				end(errDisk)
 				return
 			}
@@ -80,6 +83,47 @@ func size(folder string) (total int64, complete bool) {
 		return nil
 	})
 	return total, err == nil && counted <= maxCounted
+}
+
+// unnamed is what deleted files take that a process of the command still has open. Not
+// all processes show their descriptors: nearlyFull is for those.
+func unnamed(folder string) (total int64) {
+	var own syscall.Stat_t
+	if err := syscall.Stat(folder, &own); err != nil {
+		return 0
+	}
+	seen := make(map[uint64]bool)
+	mounted := []byte(filepath.Join(filepath.Base(filepath.Dir(folder)), filepath.Base(folder)) + " ")
+	processes, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
+	for _, process := range processes {
+		if mounts, err := os.ReadFile(process + "/mountinfo"); err != nil || !bytes.Contains(mounts, mounted) {
+			continue
+		}
+		links, _ := filepath.Glob(process + "/fd/*") // as above
+		for _, link := range links {
+			var st syscall.Stat_t
+			if err := syscall.Stat(link, &st); err != nil || st.Dev != own.Dev || st.Nlink > 0 || seen[st.Ino] {
+				continue
+			}
+			seen[st.Ino] = true
+			total += st.Blocks * 512
+		}
+	}
+	return total
+}
+
+// reserve is how much of a disk, at most, a command must leave to others.
+const reserve = 1 << 30
+
+// nearlyFull reports whether less than the reserve, and less than a twentieth of the
+// disk, is left.
+func nearlyFull(folder string) bool {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(folder, &fs); err != nil {
+		return false
+	}
+	total, free := int64(fs.Blocks)*int64(fs.Bsize), int64(fs.Bavail)*int64(fs.Bsize) //nolint:unconvert // the types differ between systems
+	return free < min(reserve, total/20)
 }
 
 // reachable reports whether an account can reach a path, as far as the modes of the

@@ -20,3 +20,5 @@ func (s Sandbox) confine(cmd *exec.Cmd) {
 }
 
 func inOwnThread(cmd *exec.Cmd) error { return cmd.Run() }
+
+func owns(string) bool { return true }

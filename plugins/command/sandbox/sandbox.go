@@ -73,8 +73,6 @@ type Command struct {
 	// Files is the folder with the private copy, Workspace the path at which the
 	// command sees it.
 	Files, Workspace string
-	// Objects is the folder of commits that a .git in the copy reads, if it has one.
-	Objects string
 }
 
 // Result is what came of a command that was started.
@@ -146,10 +144,13 @@ func (s Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	if exited := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exited) && !errors.Is(err, exec.ErrWaitDelay) {
 		return res, err
 	}
-	if len(s.Wrapper) == 0 && !ran {
+	switch {
+	case len(s.Wrapper) > 0 || ran:
+		return res, nil
+	case cmd.ProcessState.Exited():
 		return Result{}, &StartError{refusal(res)}
 	}
-	return res, nil
+	return res, fmt.Errorf("bubblewrap was ended from outside (%s), and the command with it", cmd.ProcessState)
 }
 
 // Private makes an empty folder for a copy, which the account of the command can reach.
@@ -166,9 +167,30 @@ func (s Sandbox) Private() (files string, remove func() error, err error) {
 		files := filepath.Join(dir, "workspace")
 		// The account passes through, and nobody else knows the name.
 		err = errors.Join(os.Chmod(dir, 0o711), os.Mkdir(files, 0o700)) //nolint:gosec // as above
-		return files, func() error { return os.RemoveAll(dir) }, err
+		return files, func() error { return removeAll(dir) }, err
 	}
 	return "", nil, fmt.Errorf("no folder for temporary files can be reached by account %d; set TMPDIR to one that can", s.account())
+}
+
+// removeAll removes a folder, also where a command has made folders in it that nobody
+// may change.
+func removeAll(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	in, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()                                             // it was only read
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // errors show below
+		name, outside := filepath.Rel(dir, path)
+		if err == nil && outside == nil && d.IsDir() {
+			_ = in.Chmod(name, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }
 
 // Hand gives a folder and all that is in it to the account of the command.

@@ -99,6 +99,7 @@ func TestWhatTakesTooMuchIsEnded(t *testing.T) {
 		"memory":                 {`python3 -c 'x = bytearray(600 << 20)'`, ""},
 		"a large file":           {"head -c 20000000 /dev/zero > large", ""},
 		"many files":             {"i=0; while true; do head -c 2000000 /dev/zero > f$i || exit 1; i=$((i+1)); done", "wrote more"},
+		"deleted files":          {"for i in 1 2 3 4 5 6 7 8; do (exec 3>f$i; rm f$i; head -c 8000000 /dev/zero >&3; sleep 600) & done; wait", "wrote more"},
 		"files in memory":        {"i=0; while head -c 7000000 /dev/zero > /tmp/f$i; do i=$((i+1)); done 2>/dev/null; exit 1", ""},
 		"files in shared memory": {"i=0; while head -c 7000000 /dev/zero > /dev/shm/f$i; do i=$((i+1)); done 2>/dev/null; exit 1", ""},
 	} {

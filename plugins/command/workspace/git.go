@@ -3,11 +3,11 @@ package workspace
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,21 +23,19 @@ type repository struct {
 	git   string // the folder or file .git
 	tree  string // the work tree
 	index string // a file that takes the place of the index; empty: its own
-}
+	roots []string
+	time  time.Duration // of a call; 0: gitTime
 
-// repositoryOf is the one whose work tree has its top in the folder.
-func repositoryOf(dir string) repository {
-	if _, err := os.Lstat(filepath.Join(dir, dotGit)); errors.Is(err, fs.ErrNotExist) {
-		return repository{}
-	}
-	return repository{git: filepath.Join(dir, dotGit), tree: dir}
+	files   int   // that were looked at
+	size    int64 // of its objects
+	partial bool  // objects may be missing, which git would fetch
 }
 
 func (r repository) exists() bool { return r.git != "" }
 
 // Bounds of one call of git.
 const (
-	gitTime   = time.Minute
+	gitTime   = 20 * time.Second
 	maxField  = 64 << 10 // bytes of a name
 	maxStderr = 4 << 10  // bytes
 	maxReason = 300      // bytes of what git complains about
@@ -46,13 +44,18 @@ const (
 // harmless are settings that win over those of the repository. None of the
 // commands used here filters content or compares with programs; these close what
 // is left: the monitor of the index, hooks, and files elsewhere. The environment
-// forbids to fetch objects that are missing, which would start programs, too.
+// forbids to fetch objects that are missing, which would start programs, too, and
+// has no grafts, which give commits other parents.
 var harmless = []string{
 	"-c", "core.fsmonitor=false",
 	"-c", "core.untrackedCache=false",
 	"-c", "core.hooksPath=/dev/null",
 	"-c", "core.excludesFile=/dev/null",
 	"-c", "core.attributesFile=/dev/null",
+	// Files that only repeat what objects say can say something else.
+	"-c", "core.commitGraph=false",
+	"-c", "core.multiPackIndex=false",
+	"-c", "pack.useBitmaps=false",
 	"--no-pager", "--no-replace-objects", "--no-optional-locks", "--literal-pathspecs",
 }
 
@@ -61,14 +64,14 @@ func environment() []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=/dev/null", "LC_ALL=C",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
-		"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0",
+		"GIT_GRAFT_FILE=/dev/null/none", "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0",
 	}
 }
 
-// files visits the paths of the work tree that git knows or does not ignore, and
+// known visits the paths of the work tree that git knows or does not ignore, and
 // with which it would not be led elsewhere. A path may be visited twice, be a
 // folder, or be missing.
-func (r repository) files(ctx context.Context, visit func(name string) error) error {
+func (r repository) known(ctx context.Context, visit func(name string) error) error {
 	return r.fields(ctx, func(name string) error {
 		if name = strings.TrimSuffix(name, "/"); !proper(name) {
 			return nil // a crafted index can name anything
@@ -79,7 +82,7 @@ func (r repository) files(ctx context.Context, visit func(name string) error) er
 
 // fields runs git and visits each of the fields that it writes, which a NUL ends.
 func (r repository) fields(ctx context.Context, visit func(string) error, args ...string) error {
-	return r.run(ctx, "", func(out *bufio.Reader) error {
+	return r.run(ctx, nil, func(out *bufio.Reader) error {
 		names := bufio.NewScanner(out)
 		names.Buffer(nil, maxField)
 		names.Split(untilNUL)
@@ -99,7 +102,7 @@ const maxText = 8 << 20 // bytes
 // empty if git only exits with 1.
 func (r repository) text(ctx context.Context, args ...string) (string, error) {
 	var out []byte
-	err := r.run(ctx, "", func(from *bufio.Reader) (err error) {
+	err := r.run(ctx, nil, func(from *bufio.Reader) (err error) {
 		if out, err = io.ReadAll(io.LimitReader(from, maxText+1)); err == nil && len(out) > maxText {
 			err = fmt.Errorf("git %s writes more than %d bytes", args[0], maxText)
 		}
@@ -119,15 +122,16 @@ func untilNUL(data []byte, _ bool) (int, []byte, error) {
 }
 
 // run runs git and has its output read. An error of reading ends git.
-func (r repository) run(outer context.Context, input string, read func(*bufio.Reader) error, args ...string) error {
+func (r repository) run(outer context.Context, input io.Reader, read func(*bufio.Reader) error, args ...string) error {
 	program, err := r.program()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(outer, gitTime)
+	limit := cmp.Or(r.time, gitTime)
+	ctx, cancel := context.WithTimeout(outer, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append(append([]string{}, harmless...), args...)...)
-	cmd.Dir, cmd.Stdin, cmd.WaitDelay = r.tree, strings.NewReader(input), time.Second
+	cmd.Dir, cmd.Stdin, cmd.WaitDelay = r.tree, input, time.Second
 	cmd.Env = append(environment(), "GIT_DIR="+r.git, "GIT_WORK_TREE="+r.tree)
 	if r.index != "" {
 		cmd.Env = append(cmd.Env, "GIT_INDEX_FILE="+r.index)
@@ -154,7 +158,7 @@ func (r repository) run(outer context.Context, input string, read func(*bufio.Re
 	case unread != nil:
 		return unread
 	case ended != nil && ctx.Err() != nil:
-		return fmt.Errorf("git %s took longer than %s", args[0], gitTime)
+		return fmt.Errorf("git %s took longer than %s", args[0], limit)
 	case ended != nil:
 		return fmt.Errorf("git %s: %w", args[0], ended)
 	}

@@ -101,6 +101,7 @@ func hostile(t *testing.T) (dir, marker string) {
 		".git/info/attributes": "* filter=x\n",
 	})
 	must(t, os.Remove(filepath.Join(dir, ".git/objects", lost[:2], lost[2:])))
+	write(t, dir, map[string]string{".git/objects/pack/pack-0.promisor": ""}) // so that objects may be missing
 	for name, value := range map[string]string{
 		"GIT_EXTERNAL_DIFF": filepath.Join(out, "program"), "GIT_PAGER": filepath.Join(out, "program"), "GIT_SSH_COMMAND": filepath.Join(out, "program"),
 		"GIT_TRACE": marker, "GIT_TRACE2_EVENT": marker, "GIT_DIR": "/nonexistent", "GIT_INDEX_FILE": "/nonexistent",
@@ -182,8 +183,9 @@ func TestACraftedIndexLeadsNowhere(t *testing.T) {
 
 func TestGitThatWaitsForeverIsGivenUp(t *testing.T) {
 	dir := committed(t, map[string]string{"a": "x"})
-	must(t, os.Remove(filepath.Join(dir, ".git/info/exclude")))
-	must(t, syscall.Mkfifo(filepath.Join(dir, ".git/info/exclude"), 0o600))
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	must(t, syscall.Mkfifo(fifo, 0o600))
+	git(t, dir, "config", "include.path", fifo)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := workspace.Take(ctx, dir, workspace.Options{}); err == nil || !errors.Is(err, ctx.Err()) {

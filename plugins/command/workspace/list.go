@@ -32,7 +32,7 @@ const maxNested = 256
 // tree of the repository is the folder with that path, or the top.
 func (l *listing) known(ctx context.Context, repo repository, dir string) error {
 	var names []string
-	err := repo.files(ctx, func(name string) error {
+	err := repo.known(ctx, func(name string) error {
 		if names = append(names, path.Join(dir, name)); len(names) > 4*l.options.MaxFiles {
 			return l.tooMany()
 		}
@@ -62,7 +62,11 @@ func (l *listing) repository(ctx context.Context, name string) error {
 			return fmt.Errorf("it has more than %d repositories in it; name a smaller workspace", maxNested)
 		}
 		top := filepath.Join(l.tree.open[0].Name(), name)
-		return l.known(ctx, repository{git: filepath.Join(top, dotGit), tree: top}, name)
+		repo, err := repositoryOf(top, l.options.roots(l.tree.open[0].Name()))
+		if err != nil {
+			return err
+		}
+		return l.known(ctx, repo, name)
 	}
 	if names, err := namesIn(in); err != nil || len(names) > 0 {
 		return err // a file became a folder: git names what is in it

@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/fields"
@@ -38,15 +36,18 @@ func (s Snapshot) protect(ctx context.Context, ref string, globs []string) error
 	if err != nil {
 		return err
 	}
-	repo := repositoryOf(s.dir)
-	if !repo.exists() {
-		return errors.New("the workspace is not the top of a git work tree, so there is no commit to compare with")
-	}
-	commit, err := repo.commit(ctx, ref)
+	repo, err := repositoryOf(s.dir, s.options.roots(s.dir))
 	if err != nil {
 		return err
 	}
-	then, err := repo.objects(ctx, commit)
+	if !repo.exists() {
+		return errors.New("the workspace is not the top of a git work tree, so there is no commit to compare with")
+	}
+	tree, err := repo.commit(ctx, ref)
+	if err != nil {
+		return err
+	}
+	then, err := repo.objects(ctx, tree, 4*s.options.MaxFiles)
 	if err != nil {
 		return err
 	}
@@ -119,8 +120,12 @@ type object struct {
 // submodule is the kind of an object that is a commit of another repository.
 const submodule kind = 's'
 
-// commit finds the commit that a ref names, and only one.
-func (r repository) commit(ctx context.Context, ref string) (string, error) {
+// errNoCommit is wrapped if a ref leads to none.
+var errNoCommit = errors.New("the repository has no such commit; fetch it, or correct the ref")
+
+// commit finds the commit that a ref names, and only one, and returns the id of its
+// files.
+func (r repository) commit(ctx context.Context, ref string) (tree string, err error) {
 	if ref == "" || strings.HasPrefix(ref, "-") || strings.ContainsAny(ref, "*?[\\ \n\x00") {
 		return "", errors.New("it does not name a commit; write a ref such as origin/main, or the id of a commit")
 	}
@@ -132,30 +137,18 @@ func (r repository) commit(ctx context.Context, ref string) (string, error) {
 	if all := strings.Fields(named); len(all) > 1 {
 		return "", fmt.Errorf("it is ambiguous; write the one you mean: %s", namesOf(all))
 	}
-	id, err := r.text(ctx, "rev-parse", "--quiet", "--verify", ref+"^{commit}")
+	id, err := r.text(ctx, "rev-parse", "--quiet", "--verify", ref)
 	if err != nil {
 		return "", err
 	}
 	if id == "" {
-		return "", errors.New("the repository has no such commit; fetch it, or correct the ref")
+		return "", errNoCommit
 	}
-	return id, nil
-}
-
-// objects lists all files of a commit, and its submodules.
-func (r repository) objects(ctx context.Context, commit string) (map[string]object, error) {
-	kinds := map[string]kind{"100644": file, "100664": file, "100755": executable, "120000": link, "160000": submodule}
-	out := make(map[string]object)
-	err := r.fields(ctx, func(line string) error {
-		about, name, ok := strings.Cut(line, "\t")
-		words := strings.Fields(about) // mode, type, id
-		if !ok || len(words) != 3 || kinds[words[0]] == 0 {
-			return fmt.Errorf("git lists %.200q, which is not an entry of a tree", line)
-		}
-		out[name] = object{kinds[words[0]], words[2]}
-		return nil
-	}, "ls-tree", "-r", "-z", "--full-tree", commit)
-	return out, err
+	tree, err = r.peel(ctx, id)
+	if errors.Is(err, errNoObject) {
+		err = errors.Join(errNoCommit, err)
+	}
+	return tree, err
 }
 
 // protection compares the files that globs match.
@@ -253,41 +246,22 @@ func sumOf(text string) string {
 // sums are the SHA-256 of the contents that the objects have, in the order of the
 // names. At most limit bytes are read.
 func (r repository) sums(ctx context.Context, objects map[string]object, names []string, limit int64) ([]string, error) {
-	if len(names) == 0 {
-		return nil, nil
+	ids := make([]string, len(names))
+	for i, name := range names {
+		ids[i] = objects[name].id
 	}
-	var ask strings.Builder
-	for _, name := range names {
-		ask.WriteString(objects[name].id + "\n")
-	}
-	out := make([]string, 0, len(names))
-	err := r.run(ctx, ask.String(), func(from *bufio.Reader) error {
-		for _, name := range names {
-			header, err := from.ReadString('\n')
-			if err != nil {
-				return err
-			}
-			words := strings.Fields(header) // id, type, size
-			if len(words) != 3 || words[1] != "blob" {
-				return fmt.Errorf("the repository lacks the content of %q; fetch it with git", name)
-			}
-			size, err := strconv.ParseInt(words[2], 10, 64)
-			if err != nil {
-				return err
-			}
-			if limit -= size; limit < 0 {
-				return errors.New("the protected files of the commit are larger than a workspace may be")
-			}
-			sum := sha256.New()
-			if _, err := io.CopyN(sum, from, size); err != nil {
-				return err
-			}
-			if _, err := from.Discard(len("\n")); err != nil {
-				return err
-			}
-			out = append(out, hex.EncodeToString(sum.Sum(nil)))
+	out := make([]string, len(names))
+	err := r.contents(ctx, ids, func(i int, kind string, size int64, from io.Reader) error {
+		if kind != "blob" {
+			return fmt.Errorf("%q is a %s in the commit", names[i], kind)
 		}
-		return nil
-	}, "cat-file", "--batch")
+		if limit -= size; limit < 0 {
+			return errors.New("the protected files of the commit are larger than a workspace may be")
+		}
+		sum := sha256.New()
+		_, err := io.Copy(sum, from)
+		out[i] = hex.EncodeToString(sum.Sum(nil))
+		return err
+	})
 	return out, err
 }

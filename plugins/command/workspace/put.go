@@ -34,8 +34,9 @@ func (e entry) mode() fs.FileMode {
 //
 // Of a git work tree the folder gets a .git of its own, which has the commit that
 // is checked out, its branch, all tags and an index, so that git describe and git
-// status work. It has none of the settings, hooks and filters of the repository,
-// and reads commits from the folder of its objects.
+// status work. It has none of the settings, hooks and filters of the repository.
+// The commits are copied, each under the id to which it hashes; of a repository that
+// is large or a partial clone, only the commit that is checked out.
 func (s Snapshot) Put(ctx context.Context, into string) error {
 	if err := s.put(ctx, into); err != nil {
 		return fmt.Errorf("copy the workspace %s into a private folder: %w", s.dir, err)
@@ -66,7 +67,11 @@ func (s Snapshot) put(ctx context.Context, into string) (err error) {
 	if s.history.format == "" {
 		return nil
 	}
-	return s.history.put(ctx, into)
+	repo, err := repositoryOf(s.dir, s.options.roots(s.dir))
+	if err != nil {
+		return err
+	}
+	return s.history.put(ctx, repo, into, s.options.MaxBytes)
 }
 
 func mustBeEmpty(in *os.Root) error {

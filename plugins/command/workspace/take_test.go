@@ -77,7 +77,11 @@ func TestALinkedWorkTreeIsTaken(t *testing.T) {
 	linked := filepath.Join(t.TempDir(), "linked")
 	git(t, dir, "worktree", "add", "-q", "--detach", linked)
 	write(t, linked, map[string]string{"b": "y", "c.log": "ignored"})
-	if diff := cmp.Diff(map[string]string{"a": "x", "b": "y", ".gitignore": "*.log"}, holds(t, put(t, take(t, linked, workspace.Options{})))); diff != "" {
+	if _, err := workspace.Take(t.Context(), linked, workspace.Options{}); err == nil || !strings.Contains(err.Error(), "list its folder in repositories") {
+		t.Errorf("Take = %v: the operator did not name the repository", err)
+	}
+	into := put(t, take(t, linked, workspace.Options{Repositories: []string{filepath.Join(dir, ".git")}}))
+	if diff := cmp.Diff(map[string]string{"a": "x", "b": "y", ".gitignore": "*.log"}, holds(t, into)); diff != "" {
 		t.Error(diff)
 	}
 }

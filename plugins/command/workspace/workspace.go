@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Options say what belongs to a snapshot, and how large it may be.
@@ -23,6 +24,9 @@ type Options struct {
 	// nevertheless, relative to the workspace, such as node_modules. They may be
 	// missing.
 	Include []string
+	// Repositories are folders outside of the workspace that git may read: the
+	// repository of a linked work tree, or one whose objects are shared.
+	Repositories []string
 	// MaxFiles bounds the number of files; 0: 50,000.
 	MaxFiles int
 	// MaxBytes bounds the size of all files together; 0: 2 GiB.
@@ -47,6 +51,17 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// roots lists the folders that git may read.
+func (o Options) roots(top string) []string {
+	roots := []string{top}
+	for _, path := range o.Repositories {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			roots = append(roots, real)
+		}
+	}
+	return roots
+}
+
 // Snapshot is what a workspace held when it was taken: names, contents, targets
 // of links, and which files are executable. It keeps digests and no content. In
 // a git work tree it has what git does not ignore, the commit that is checked out,
@@ -60,14 +75,15 @@ type Snapshot struct {
 	// Skipped names special files, such as sockets, which no snapshot has. It is
 	// cut after 16 names.
 	Skipped []string
-	// Objects is the folder from which git reads the commits in a copy; empty without
+	// History says how much of the history of the repository a copy has; empty without
 	// a repository.
-	Objects string
+	History string
 
 	dir     string // without links
 	options Options
 	entries []entry // sorted by path
 	history history // of the repository, if there is one
+	stamp   uint64  // sizes and times; 0: they say nothing
 }
 
 // kind is what stands at a path. Its value is part of the digest.
@@ -111,7 +127,11 @@ func take(ctx context.Context, dir string, o Options) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	return takeFrom(ctx, top, repositoryOf(top), o.withDefaults())
+	repo, err := repositoryOf(top, o.roots(top))
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return takeFrom(ctx, top, repo, o.withDefaults())
 }
 
 // takeFrom takes a snapshot of a folder. The repository says what is ignored in it;
@@ -122,8 +142,12 @@ func takeFrom(ctx context.Context, top string, repo repository, o Options) (_ Sn
 		return Snapshot{}, err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
+	began := time.Now()
 	l := listing{tree: t, options: o, seen: make(map[string]bool)}
 	if repo.exists() {
+		if err := noIgnoredFIFO(top); err != nil {
+			return Snapshot{}, err
+		}
 		err = l.known(ctx, repo, "")
 	} else {
 		err = l.below(ctx, "")
@@ -141,9 +165,12 @@ func takeFrom(ctx context.Context, top string, repo repository, o Options) (_ Sn
 		if s.history, err = repo.history(ctx); err != nil {
 			return Snapshot{}, err
 		}
-		s.Objects = s.history.store
+		s.History = s.history.extent()
 	}
 	s.Digest = s.digest()
+	if stamp, ok := s.stampSince(began); ok {
+		s.stamp = stamp
+	}
 	return s, nil
 }
 
@@ -156,7 +183,7 @@ func (l *listing) snapshot(top string) Snapshot {
 // that no two different snapshots write the same.
 func (s Snapshot) digest() string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "kairos workspace 1\x00")
+	fmt.Fprintf(sum, "kairos workspace 2\x00")
 	for _, e := range s.entries {
 		fmt.Fprintf(sum, "%c %d %s\x00%s\x00", e.kind, e.size, e.path, e.content)
 	}

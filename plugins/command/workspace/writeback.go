@@ -90,7 +90,10 @@ func (s Snapshot) entriesOf(ctx context.Context, copied string) (_ []entry, err 
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
 	l := listing{tree: t, options: s.options, seen: make(map[string]bool)}
-	repo := repositoryOf(s.dir)
+	repo, err := repositoryOf(s.dir, s.options.roots(s.dir))
+	if err != nil {
+		return nil, err
+	}
 	if !repo.exists() {
 		if err := l.below(ctx, ""); err != nil {
 			return nil, err
@@ -100,7 +103,7 @@ func (s Snapshot) entriesOf(ctx context.Context, copied string) (_ []entry, err 
 	names := pathsOf(s.entries)
 	// Without an index, submodules are folders like others.
 	repo = repository{git: repo.git, tree: copied, index: noIndex}
-	if err := repo.files(ctx, func(name string) error {
+	if err := repo.known(ctx, func(name string) error {
 		if names = append(names, name); len(names) > 4*s.options.MaxFiles {
 			return l.tooMany()
 		}

@@ -105,7 +105,6 @@ func examine(ctx context.Context, s session.Session, deep bool) doctorReport {
 		r.check("signing key", detail, "give it back to the account that runs kairos alone (chmod 600), or restore it", err)
 		r.drivers(ctx, c)
 		r.isolation(c, s.File)
-		r.commands(ctx, c)
 		r.servers(ctx, c)
 		r.engine(ctx, s, deep)
 	}
@@ -256,6 +255,7 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 				return nil // nobody there who could be asked for what is stored
 			}
 		}
+		r.commands(ctx, a)
 		r.redactions(ctx, a)
 		r.embedding(ctx, a)
 		r.handover(a.Config)

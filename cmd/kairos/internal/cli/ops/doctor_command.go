@@ -3,22 +3,25 @@ package ops
 import (
 	"context"
 	"encoding/json"
-	"os"
+	"errors"
+	"slices"
 	"strings"
+	"time"
 
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/plugins/command/sandbox"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// commands runs a command in the sandbox, where the operator lets KAIROS run some.
-func (r *doctorReport) commands(ctx context.Context, c config.Config) {
-	const name = "commands"
-	own := c.Drivers.Settings["command"]
+// commands runs a command, where the operator lets KAIROS run some: through the driver,
+// which is started as a server starts it, so that what works here works there.
+func (r *doctorReport) commands(ctx context.Context, a *app.App) {
+	const name, via = "commands", "command"
+	own := a.Config.Drivers.Settings[via]
 	settings, err := own.JSON()
 	var with struct {
 		Workspace string   `json:"workspace"`
 		Wrapper   []string `json:"wrapper"`
-		UID       int      `json:"uid"`
 	}
 	if err == nil && len(settings) > 0 {
 		err = json.Unmarshal(settings, &with)
@@ -26,17 +29,35 @@ func (r *doctorReport) commands(ctx context.Context, c config.Config) {
 	if err != nil || with.Workspace == "" {
 		return // the driver itself refuses unsound settings
 	}
-	if _, err := os.Stat(with.Workspace); err != nil {
-		r.check(name, "", "create the folder, or correct drivers.settings.command.config.workspace", err)
-		return
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	value, protection, err := a.Act(ctx, via, driver.Input{
+		ID: driver.KindEvidence, Kind: driver.KindEvidence, Type: "shell", Display: json.RawMessage(`{"cmd":"echo works","timeout_seconds":60}`),
+	})
+	var said struct {
+		Code   int    `json:"exit_code"`
+		Stdout string `json:"stdout"`
+		Stderr string `json:"stderr"`
 	}
-	s := sandbox.Sandbox{Wrapper: with.Wrapper, UID: with.UID}
-	if err := s.Check(ctx, with.Workspace); err != nil {
+	if err == nil {
+		err = json.Unmarshal(value, &said)
+	}
+	if err == nil && (said.Code != 0 || said.Stdout != "works\n") {
+		err = errors.New("a command fails in the sandbox: " + strings.TrimSpace(said.Stderr))
+	}
+	if err != nil {
 		r.check(name, "", "until this is fixed, steps wait that only KAIROS can observe", err)
 		return
 	}
-	r.note(name, "run in a sandbox, on a copy of "+with.Workspace)
-	if missing := sandbox.Unenforced(); len(missing) > 0 && len(with.Wrapper) == 0 {
+	r.note(name, "the driver ran one, on a copy of "+with.Workspace)
+	if len(with.Wrapper) > 0 {
+		return
+	}
+	if missing := sandbox.Unenforced(); len(missing) > 0 {
 		r.warn("commands are not limited in: "+strings.Join(missing, "; "), "")
+	}
+	if slices.ContainsFunc(protection, func(words string) bool { return strings.Contains(words, "no cgroup") }) {
+		r.warn("the memory of all processes of a command together is not limited: memory_mb is for each process",
+			"delegate a cgroup to the server (systemd: Delegate=yes), or lower memory_mb and processes")
 	}
 }

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kairos-mcp/kairos/core/api"
+)
+
+// commands is a server that may run commands on copies of a workspace.
+type commands struct {
+	*served
+	acts atomic.Int64 // that a listener outside of KAIROS heard
+	port int
+}
+
+// withCommands starts no server yet. The settings are those of the driver, besides the
+// workspace; more is the rest of the configuration.
+func withCommands(t *testing.T, settings, more string) *commands {
+	t.Helper()
+	for _, program := range []string{"bwrap", "git", "bash"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s IS MISSING: what KAIROS runs itself is NOT TESTED", program)
+		}
+	}
+	c := &commands{served: &served{t: t, dir: t.TempDir()}}
+	// The account of commands passes through.
+	if err := errors.Join(os.Chmod(filepath.Dir(c.dir), 0o711), os.Chmod(c.dir, 0o711), os.Mkdir(c.path("project"), 0o755)); err != nil { //nolint:gosec // as above
+		t.Fatal(err)
+	}
+	c.put("main.txt", "one\n")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	c.port = l.Addr().(*net.TCPAddr).Port
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if said, _ := io.ReadAll(conn); len(said) > 0 {
+				c.acts.Add(1)
+			}
+			_ = conn.Close()
+		}
+	}()
+	c.write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\nadmin: {socket: off}\nmetrics: {listen: off}\n%sdrivers:\n  dir: %s\n  settings: {command: {env_from: [TMPDIR], config: {workspace: %q%s}}}\n",
+		more, buildDrivers(t), c.path("project"), settings))
+	return c
+}
+
+// put writes a file of the workspace.
+func (c *commands) put(name, content string) {
+	c.t.Helper()
+	if err := os.WriteFile(c.path("project/"+name), []byte(content), 0o644); err != nil { //nolint:gosec // commands read it
+		c.t.Fatal(err)
+	}
+}
+
+// ships is a protocol of one step that has KAIROS run the command.
+func ships(line string) string {
+	shell, _ := json.Marshal(map[string]any{"challenge": map[string]any{"type": "shell", "evidence_from": "server", "shell": map[string]string{"cmd": line}}})
+	return "# Ship\n\n## Ship\n\nShip it.\n\n```json\n" + string(shell) + "\n```\n"
+}
+
+// allowed opens a run that may run the command, and returns the protocol's address.
+func (c *commands) allowed(line string) (uri string) {
+	c.t.Helper()
+	p := c.pipe(c.t, legacyEra, hasNothing)
+	r := p.opens(ships(line))
+	p.leave()
+	if out, err := c.program("allow", r.RunID, "--yes").CombinedOutput(); err != nil {
+		c.t.Fatalf("allow: %v\n%s", err, out)
+	}
+	return r.CurrentStep.URI
+}
+
+// ran has a command approved and run to its end.
+func (c *commands) ran(line string) *api.StepReply {
+	c.t.Helper()
+	uri := c.allowed(line)
+	p := c.pipe(c.t, legacyEra, hasForms)
+	defer p.leave()
+	r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
+	p.approve(p.next(r, ""))
+	for {
+		reply := p.continued(r)
+		if reply.RetryAfter == nil || len(reply.Solved) > 0 {
+			return reply
+		}
+	}
+}
+
+// Server and driver are killed while KAIROS runs a command that acts outside: it acts at
+// most once for each approval, and a command that is reported did act.
+func TestACommandActsAtMostOnceForAnApprovalWhateverIsKilled(t *testing.T) {
+	t.Parallel()
+	kills := 20
+	if os.Getenv("KAIROS_SOAK") != "" {
+		kills = 100
+	}
+	c := withCommands(t, ", network: host", "")
+	uri := c.allowed(fmt.Sprintf(`bash -c "echo shipped >/dev/tcp/127.0.0.1/%d" && sleep 0.05`, c.port))
+	outcomes := map[string]int{}
+	var open *api.StepReply // of the run that was cut short
+	for i := range kills {
+		p := c.pipe(t, legacyEra, hasForms)
+		if open != nil {
+			before := c.acts.Load()
+			r := p.continued(open)
+			outcomes["server: "+r.ErrorCode]++
+			if n := c.acts.Load() - before; r.ErrorCode == "OUTCOME_UNKNOWN" && n != 0 {
+				t.Fatalf("kill %d: it acted again although nobody knows whether it had acted", i)
+			}
+		}
+		start := c.acts.Load()
+		r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
+		p.approve(p.next(r, ""))
+		p.call("kairos_next", p.next(r, ""), "")
+		time.Sleep(time.Duration(i) * 400 * time.Millisecond / time.Duration(kills)) // the step takes about 300 ms
+		if i%2 == 0 {
+			if err := p.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = p.cmd.Wait() // it was killed
+			open = r
+		} else {
+			for _, pid := range processesOf(t, p.cmd.Process.Pid, "kairos-driver-command") {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			done := new(api.StepReply)
+			p.reply(done)
+			for done.RetryAfter != nil && len(done.Solved) == 0 {
+				done = p.continued(r)
+			}
+			outcomes["driver: "+done.ErrorCode]++
+			if n := c.acts.Load() - start; len(done.Solved) == 1 && n != 1 {
+				t.Fatalf("kill %d: solved, and it acted %d times", i, n)
+			}
+			open = nil
+			p.leave()
+		}
+		time.Sleep(100 * time.Millisecond) // for what comes late
+		if n := c.acts.Load() - start; n > 1 {
+			t.Fatalf("kill %d: it acted %d times on one approval", i, n)
+		}
+	}
+	t.Logf("%d kills, it acted %d times, outcomes %v", kills, c.acts.Load(), outcomes)
+}
+
+// An account without rights runs commands in bubblewrap, at each isolation of drivers.
+func TestCommandsRunForAnAccountWithoutRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, which can become another account")
+	}
+	const uid = 12345
+	for _, isolation := range []string{"auto", "none"} {
+		c := withCommands(t, "", "")
+		c.uid = uid
+		if err := os.Chmod(builtIn, 0o711); err != nil { //nolint:gosec // the account reaches the drivers
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(c.path("kairos.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.write("kairos.yaml", strings.Replace(string(b), "drivers:\n", "drivers:\n  isolation: "+isolation+"\n", 1))
+		if out, err := exec.CommandContext(t.Context(), "chown", "-R", fmt.Sprint(uid), c.dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		out, err := c.program("doctor").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "the driver ran one") {
+			t.Errorf("%s: doctor: %v\n%s", isolation, err, out)
+		}
+		if r := c.ran("id -u"); len(r.Solved) != 1 || !strings.Contains(fmt.Sprintf("%s", r.Solved[0].Output), "12345") {
+			t.Errorf("%s: %+v", isolation, r)
+		}
+	}
+}
+
+// The server's own files are in the workspace, where git ignores nothing.
+func TestCommandsDoNotSeeTheServersFiles(t *testing.T) {
+	for _, isolation := range []string{"auto", "none"} {
+		c := withCommands(t, "", "")
+		c.write("kairos.yaml", fmt.Sprintf("database: project/data/kairos.db\nadmin: {socket: project/run/admin.sock}\nmetrics: {listen: off}\ndrivers:\n  dir: %s\n  isolation: %s\n"+
+			"  settings: {command: {config: {workspace: %q, read: [%q]}}}\n", buildDrivers(t), isolation, c.path("project"), c.dir))
+		git := exec.CommandContext(t.Context(), "git", "init", "-q", c.path("project"))
+		if out, err := git.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		c.put(".gitignore", "data\nrun\n")
+		line := fmt.Sprintf(`for f in data/* run/* %s/kairos.yaml; do if [ -s "$f" ] || [ -S "$f" ]; then echo "sees $f"; fi; done; cat main.txt`, c.dir)
+		r := c.ran(line)
+		if len(r.Solved) != 1 {
+			t.Fatalf("%s: %+v", isolation, r)
+		}
+		if said := string(r.Solved[0].Output); strings.Contains(said, "sees") || !strings.Contains(said, "one") {
+			t.Errorf("%s: %s", isolation, said)
+		}
+	}
+}
+
+// The disk of the copies is full: nothing is run, the step says why, and continues when
+// there is room again.
+func TestAFullDiskOfCopiesLosesNoStep(t *testing.T) {
+	disk := t.TempDir()
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=8m,mode=0711"); err != nil {
+		t.Skipf("NOT TESTED: a full disk. Mounting a small file system needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
+			t.Errorf("Unmount = %v", err)
+		}
+	})
+	c := withCommands(t, "", "")
+	c.tmp = disk // of the driver, too
+	c.put("large", strings.Repeat("x", 5<<20))
+	uri := c.allowed("cat main.txt")
+	p := c.pipe(t, legacyEra, hasForms)
+	defer p.leave()
+	ballast := filepath.Join(disk, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 5<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
+	p.approve(p.next(r, ""))
+	if said := p.continued(r); len(said.Solved) > 0 || !strings.Contains(said.Message, "no space left") {
+		t.Errorf("on a full disk: %+v", said)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if r = p.continued(r); len(r.Solved) > 0 {
+			return
+		}
+	}
+	t.Errorf("after there was room again: %+v", r)
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/plugins/command/workspace"
+)
+
+// settle makes the files old enough for their times to say something.
+func settle() { time.Sleep(30 * time.Millisecond) }
+
+func TestManyPreviewsTakeOneSnapshot(t *testing.T) {
+	w := newWorld(t, "")
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=n", "-c", "user.email=n@example.com", "commit", "-q", "-m", "first"}} {
+		git(t, w.dir, args...)
+	}
+	settle()
+	w.plan("true")
+	log := filepath.Join(t.TempDir(), "log")
+	script := fmt.Sprintf("#!/bin/sh\necho >>%s\nPATH=/usr/bin:/bin exec git \"$@\"\n", log)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	for i := range 20 {
+		if p := w.plan(fmt.Sprint("true ", i)); !has(string(p.Data), `"snapshot"`) {
+			t.Errorf("plan = %s", p.Data)
+		}
+	}
+	if calls, err := os.ReadFile(log); err == nil {
+		t.Errorf("git was started %d times for what was seen already", len(calls))
+	}
+	for name, change := range map[string]func(){
+		"a file":     func() { w.write("main.txt", "two\n") },
+		"a new file": func() { w.write("tests/new", "") },
+		"a tag":      func() { git(t, w.dir, "tag", "v1") },
+		"a mode":     func() { _ = os.Chmod(filepath.Join(w.dir, "main.txt"), 0o755) }, //nolint:gosec // a test
+	} {
+		settle()
+		before := w.plan("true")
+		change()
+		if after := w.plan("true"); string(after.Data) == string(before.Data) {
+			t.Errorf("%s: the plan is the same", name)
+		}
+	}
+	settle()
+	w.plan("true")
+	w.run("true")
+	if w.c.shown.at != (time.Time{}) {
+		t.Error("the snapshot was kept beyond a command")
+	}
+}
+
+func TestASnapshotOfFilesThatAreBeingWrittenIsNotFresh(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := workspace.Take(t.Context(), dir, workspace.Options{})
+	if err != nil || s.Fresh() {
+		t.Errorf("Fresh right after a change = %v, %v", s.Fresh(), err)
+	}
+	settle()
+	if s, err = workspace.Take(t.Context(), dir, workspace.Options{}); err != nil || !s.Fresh() {
+		t.Errorf("Fresh = %v, %v", s.Fresh(), err)
+	}
+}
