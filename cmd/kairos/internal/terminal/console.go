@@ -131,6 +131,9 @@ func (c *console) value(ctx context.Context, prompt string, _ field) (string, er
 	return c.ask(ctx, prompt)
 }
 
+// types implements asker: everything is typed.
+func (c *console) types(field) bool { return true }
+
 // paragraph reads lines until one that is only a dot.
 func (c *console) paragraph(ctx context.Context, prompt string) (string, error) {
 	c.say("%s (end with a line that is only a dot)", prompt)
@@ -150,7 +153,7 @@ func (c *console) paragraph(ctx context.Context, prompt string) (string, error) 
 // yesWords and noWords are words that people type for yes and no.
 var (
 	yesWords = []string{"y", "yes", "ok", "approve", "approved"}
-	noWords  = []string{"n", "no", "reject", "rejected"}
+	noWords  = []string{"n", "no", "reject", "rejected", "decline", "refuse"}
 )
 
 // meant reports whether the typed word means the option: it is the option,
@@ -159,7 +162,7 @@ func meant(typed, option string) bool {
 	if typed == option || typed == option[:1] {
 		return true
 	}
-	for _, words := range [][]string{yesWords, append([]string{"refuse"}, noWords...)} {
+	for _, words := range [][]string{yesWords, noWords} {
 		if slices.Contains(words, typed) && slices.Contains(words, option) {
 			return true
 		}

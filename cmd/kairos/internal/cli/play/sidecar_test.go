@@ -3,6 +3,7 @@ package play
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,6 +116,7 @@ func offer(t *testing.T, protocol, typed string, args ...string) (terminal.Serve
 	cmd := &cobra.Command{}
 	f.AddTo(cmd)
 	cmd.Flags().BoolVar(&f.withServers, withServers, false, "")
+	cmd.SetContext(t.Context())
 	cmd.SetOut(&out)
 	cmd.SetIn(strings.NewReader(""))
 	if typed != "" {
@@ -123,16 +125,27 @@ func offer(t *testing.T, protocol, typed string, args ...string) (terminal.Serve
 			t.Fatal(err)
 		}
 		defer func() { _, _ = keyboard.Close(), tty.Close() }()
-		if _, err := keyboard.WriteString(typed); err != nil {
-			t.Fatal(err)
-		}
 		cmd.SetIn(tty)
+		cmd.SetOut(answering{&out, func() { _, _ = keyboard.WriteString(typed) }})
 	}
 	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
 	servers, err := f.offered(cmd, protocol)
 	return servers, out.String(), err
+}
+
+// answering is an output whose reader answers questions.
+type answering struct {
+	io.Writer
+	answer func()
+}
+
+func (a answering) Write(b []byte) (int, error) {
+	if bytes.HasSuffix(b, []byte("[y/N] ")) {
+		defer a.answer()
+	}
+	return a.Writer.Write(b)
 }
 
 func write(t *testing.T, path, text string, mode os.FileMode) {
