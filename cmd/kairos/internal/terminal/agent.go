@@ -118,6 +118,19 @@ type toolReport struct {
 	Success   bool            `json:"success"`
 }
 
+// ToolOf is the tool that the challenge of a step names; "": it names none.
+func ToolOf(step json.RawMessage) string {
+	var named struct {
+		MCP struct {
+			Tool string `json:"tool_name"`
+		} `json:"mcp"`
+	}
+	if json.Unmarshal(step, &named) != nil {
+		return ""
+	}
+	return named.MCP.Tool
+}
+
 func (a agent) tool(ctx context.Context, t task) (any, error) {
 	var show struct {
 		Tool      string         `json:"tool_name"`

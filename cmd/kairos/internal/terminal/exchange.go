@@ -8,6 +8,7 @@ type exchange struct {
 	mu          sync.Mutex
 	asked, form bool
 	dismissed   bool
+	disallowed  bool   // the person did not allow KAIROS to do steps itself
 	approved    string // the last question that the person answered with "approved"
 }
 
@@ -71,4 +72,17 @@ func (e *exchange) wasDismissed() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.dismissed
+}
+
+// allow notes whether the person allowed KAIROS to do steps itself, when asked.
+func (e *exchange) allow(allowed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.disallowed = !allowed
+}
+
+func (e *exchange) wasDisallowed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.disallowed
 }

@@ -133,6 +133,9 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 	if h.script == nil && d.verb == verbAnswer && approves(d.answer) {
 		h.exchange.approve(params.Message)
 	}
+	if slices.ContainsFunc(f.fields, field.grants) {
+		h.exchange.allow(d.verb == verbAnswer && permits(d.answer))
+	}
 	res := &mcp.ElicitationResult{}
 	switch d.verb {
 	case verbDecline:

@@ -161,7 +161,7 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 	case strings.HasPrefix(what, "kairos://"):
 		c.URI, c.Session, inFiles = what, f.Session, f.Files
 	case statErr == nil:
-		if inFiles, err = true, f.document(cmd, what, &c); err != nil {
+		if inFiles, err = true, f.document(cmd, at, what, &c); err != nil {
 			return c, "", err
 		}
 		if f.temporary {
@@ -182,13 +182,13 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 }
 
 // document reads the protocol of a file and the servers beside it.
-func (f Flags) document(cmd *cobra.Command, file string, c *terminal.Config) error {
+func (f Flags) document(cmd *cobra.Command, at *session.Session, file string, c *terminal.Config) error {
 	b, err := documents.Document{Name: file}.Read(cmd.Context(), nil)
 	if err != nil {
 		return fmt.Errorf("read the protocol: %w", err)
 	}
 	c.Document = string(b)
-	offered, err := f.offered(cmd, file)
+	offered, err := f.offered(cmd, at, file, b)
 	if offered != nil {
 		c.Servers = offered
 	}
