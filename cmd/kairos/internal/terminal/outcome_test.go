@@ -1,0 +1,104 @@
+package terminal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
+)
+
+// looking is a scene with one step that the server does itself, perhaps after an
+// approval.
+func looking(approve bool, seen ...string) scene {
+	a := act{
+		Type: "mcp", Name: "Find", Description: "Find it.", Display: json.RawMessage(`{"tool_name":"find","arguments":{}}`),
+		Looks: seen, Passes: "found",
+	}
+	if approve {
+		a.AskForm, a.Schema = `Approve step 1 of 1, "Find", of the protocol "P"?`, json.RawMessage(approvalForm)
+	}
+	return scene{Steps: []act{a}}
+}
+
+// What KAIROS did and failed with is done again only when the person says so.
+func TestAPersonDecidesWhetherAFailedStepIsTriedAgain(t *testing.T) {
+	const enter = "\r"
+	const question = "Step 1 of 1, Find, failed. Try it again?"
+	for name, tc := range map[string]struct {
+		scene scene
+		plan  []keystrokes
+		stop  string
+		tries int
+	}{
+		"once more":       {looking(false, "nothing", "found"), []keystrokes{{question, "r" + enter}}, "", 2},
+		"enter stops":     {looking(false, "nothing", "found"), []keystrokes{{question, enter}}, "COMMAND_FAILED", 1},
+		"after approvals": {looking(true, "nothing", "found"), []keystrokes{{"submit", "y" + enter}, {question, "r" + enter}, {"Your decision", "y" + enter}}, "", 2},
+		"a new approval is not asked for at once": {
+			looking(true, "nothing", "found"), []keystrokes{{"submit", "y" + enter}, {question, enter}}, "COMMAND_FAILED", 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res, err, person := playAtTerminal(t, tc.scene, "", tc.plan)
+			if tc.stop == "" && (err != nil || !res.Verified) || tc.stop != "" && stopCode(err) != tc.stop {
+				t.Errorf("Play = %+v, %v, want %q\n%q", res, err, tc.stop, person)
+			}
+			if got := strings.Count(person.String(), "not what was asked for: nothing"); got != 1 {
+				t.Errorf("the failure is told %d times\n%q", got, person)
+			}
+		})
+	}
+}
+
+func TestWhereNobodyIsThereAFailedStepIsTriedOnceMore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seen []string
+		stop string
+	}{
+		"it works the second time": {[]string{"nothing", "found"}, ""},
+		"it fails twice":           {[]string{"nothing", "nothing", "found"}, "COMMAND_FAILED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config(t, looking(false, tc.seen...))
+			var out bytes.Buffer
+			cfg.Script, cfg.Out = script(t, "rules: [{on: elicitation, answer: approved}]"), &out
+			res, err := play(t, cfg)
+			if tc.stop == "" && (err != nil || !res.Verified) || tc.stop != "" && stopCode(err) != tc.stop {
+				t.Errorf("Play = %+v, %v, want %q\n%s", res, err, tc.stop, &out)
+			}
+		})
+	}
+}
+
+// A call may carry out a step and ask about the next one: the person reads first
+// which step the question is about.
+func TestTheHeadingOfAStepComesBeforeItsQuestions(t *testing.T) {
+	s := looking(true, "found")
+	s.Steps[0].AskForm = `Approve step 2 of 2, "Say \"hello\"", of the protocol "P"?`
+	cfg := config(t, s)
+	var out bytes.Buffer
+	cfg.In, cfg.Out = strings.NewReader("y\n"), &out
+	if _, err := play(t, cfg); err != nil {
+		t.Fatal(err)
+	}
+	heading, question := strings.Index(out.String(), `Step 2 of 2: Say "hello"`), strings.Index(out.String(), "Approve step 2 of 2")
+	if heading < 0 || heading > question {
+		t.Errorf("the heading is at %d, the question at %d:\n%s", heading, question, &out)
+	}
+}
+
+func TestAPersonIsNotAddressedAsAnAgent(t *testing.T) {
+	for message, want := range map[string]string{
+		"Exit code 1. Its stderr ends with:\n\n```data\nno such file\n```":                                  "Exit code 1. Its stderr ends with:\nno such file",
+		"driver tools was called for step 2 and did nothing: busy. Nothing is lost; call kairos_next again": "driver tools was called for step 2 and did nothing: busy. Nothing is lost",
+		"Nobody can tell whether it did: cut off. Ask the person to look at the run. Nothing is repeated.":  "Nobody can tell whether it did: cut off. Nothing is repeated.",
+		"Step 2 needs a person's approval. Do not do the step's work. Tell the operator to add a page":      "Step 2 needs a person's approval.",
+		"plain":                  "plain",
+		"call kairos_next again": "call kairos_next again",
+	} {
+		if got := terminal.ForPerson(message); got != want {
+			t.Errorf("ForPerson(%q) = %q, want %q", message, got, want)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package terminal
+
+import (
+	"regexp"
+	"strings"
+)
+
+// The server words its replies for agents. A person reads here what happened: what
+// tells an agent which tool to call next is left out, because the host calls it.
+
+// sayings are what a person is told instead of the server's words, where those are
+// about the person.
+var sayings = map[string]string{
+	"USER_DECLINED":         "the step was declined, so nothing was done or recorded for it; a run that is resumed asks again",
+	"AMBIGUOUS_RUN":         "several open runs could be meant; `kairos runs list` lists them",
+	"NO_OPEN_RUN":           "the run is over",
+	"EVIDENCE_NOT_ACCEPTED": "only what KAIROS sees itself, or your own answer, counts for this step",
+}
+
+// remedies are what a person can do about a code, where resuming the run is not all.
+var remedies = map[string]string{
+	"OUTCOME_UNKNOWN":      "find out what happened, then record it with `kairos runs decide`",
+	"MAX_RETRIES_EXCEEDED": "change the step in the protocol, or resume the run to try once more",
+	"CANCELLED":            "a run that is resumed starts it again",
+}
+
+// whyStopped says to a person why the run stops at a reply.
+func whyStopped(r stepReply) string {
+	if said, ok := sayings[r.ErrorCode]; ok {
+		return said
+	}
+	said := forPerson(r.Message)
+	if remedy, ok := remedies[r.ErrorCode]; ok {
+		said = strings.TrimRight(said, ". ") + "; " + remedy
+	}
+	return said
+}
+
+var (
+	// forAgents begins, or is in, what only an agent is told.
+	forAgents = regexp.MustCompile(`\bkairos_[a-z]+\b|^(?:Ask|Tell) the (?:person|user|operator)\b|^Do not (?:do|make)\b|^Propose only\b|\bnobody but you\b|^The server obtains this itself\b`)
+	// sentenceEnd is where one sentence, or one clause, ends and another begins.
+	sentenceEnd = regexp.MustCompile(`[.!?;] +`)
+	// fence is a line around a block of data.
+	fence = regexp.MustCompile("^`{3,}(?:data)?$")
+)
+
+// forPerson is a message of the server without what is for agents. What the server
+// quotes stands on lines of its own.
+func forPerson(message string) string {
+	var lines []string
+	fenced := false
+	for line := range strings.SplitSeq(message, "\n") {
+		switch {
+		case fence.MatchString(strings.TrimSpace(line)):
+			fenced = !fenced
+		case fenced:
+			lines = append(lines, line)
+		default:
+			if kept := withoutAgents(line); kept != "" {
+				lines = append(lines, kept)
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return message
+	}
+	return strings.Join(lines, "\n")
+}
+
+// withoutAgents leaves out the sentences that are for agents.
+func withoutAgents(line string) string {
+	var kept strings.Builder
+	for line != "" {
+		sentence := line
+		if end := sentenceEnd.FindStringIndex(line); end != nil {
+			sentence = line[:end[1]]
+		}
+		line = line[len(sentence):]
+		if !forAgents.MatchString(sentence) {
+			kept.WriteString(sentence)
+		}
+	}
+	return strings.TrimRight(kept.String(), " ;")
+}
