@@ -23,8 +23,9 @@ type console struct {
 
 	look look
 
-	outMu sync.Mutex // guards out
+	outMu sync.Mutex // guards the fields below
 	out   io.Writer  // io.Discard once closed
+	drawn bool       // a line of status is on the screen
 
 	// The fields below belong to whoever has the token.
 	stdin   io.Reader     // what in reads from
@@ -75,6 +76,7 @@ func (c *console) mark(m mark, format string, args ...any) {
 	}
 	c.outMu.Lock()
 	defer c.outMu.Unlock()
+	c.eraseLocked()
 	fmt.Fprintln(c.out, text)
 }
 
@@ -101,6 +103,7 @@ func (c *console) ask(ctx context.Context, prompt string) (string, error) {
 		return "", errNoInput
 	}
 	c.outMu.Lock()
+	c.eraseLocked()
 	fmt.Fprint(c.out, plain.Line(prompt)+" ")
 	c.outMu.Unlock()
 	if c.pending == nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -48,6 +49,8 @@ type act struct {
 	// Looks is what the server sees each time that it does the step itself, the last
 	// again and again; empty: it does not.
 	Looks []string
+	// Takes is how many milliseconds that lasts.
+	Takes int
 	// Passes: an answer with this text in it is accepted.
 	Passes string
 }
@@ -259,6 +262,7 @@ func (d *director) drive(ctx context.Context, s *server.MCPServer, req mcp.CallT
 func (d *director) look() *mcp.CallToolResult {
 	seen := d.Steps[d.step].Looks
 	d.looked++
+	time.Sleep(time.Duration(d.Steps[d.step].Takes) * time.Millisecond)
 	return d.judge(seen[min(d.looked, len(seen))-1], "tools")
 }
 

@@ -106,6 +106,7 @@ func (f forms) pick(ctx context.Context, prompt string, options []option, at int
 func (f forms) run(ctx context.Context, field huh.Field, takes func(tea.KeyPressMsg) bool) error {
 	f.outMu.Lock()
 	defer f.outMu.Unlock()
+	f.eraseLocked()
 	filter := tea.WithFilter(func(_ tea.Model, msg tea.Msg) tea.Msg {
 		if key, ok := msg.(tea.KeyPressMsg); ok && takes != nil && takes(key) {
 			return struct{}{} // draws what has changed

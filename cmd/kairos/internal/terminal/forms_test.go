@@ -118,7 +118,7 @@ func playAtTerminal(t *testing.T, s scene, early string, plan []keystrokes) (ter
 		_, _ = io.Copy(person, keyboard) // until the terminal is closed
 	}()
 	cfg := config(t, s)
-	cfg.In, cfg.Out, cfg.Forms = screen, screen, true
+	cfg.In, cfg.Out, cfg.Forms, cfg.Signs = screen, screen, true, true
 	res, playErr := play(t, cfg)
 	if err := screen.Close(); err != nil {
 		t.Error(err)

@@ -22,6 +22,7 @@ func giveUp(r stepReply) error {
 
 // record notes and prints what a reply says.
 func (p *play) record(r stepReply) {
+	p.doing = r.doing()
 	if r.RunID != "" && p.result.RunID == "" {
 		p.result.RunID = r.RunID
 		p.host.console.say("run %s (MCP %s)", r.RunID, p.result.Version)

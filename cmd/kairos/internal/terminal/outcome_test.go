@@ -2,7 +2,9 @@ package terminal_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -101,4 +103,47 @@ func TestAPersonIsNotAddressedAsAnAgent(t *testing.T) {
 			t.Errorf("ForPerson(%q) = %q, want %q", message, got, want)
 		}
 	}
+}
+
+// A step that takes long says so after a second; the line is gone when it has ended.
+func TestAStepThatTakesLongSaysWhatItDoes(t *testing.T) {
+	const line = "calling find … 1s (Ctrl-C stops it)"
+	s := looking(false, "found")
+	s.Steps[0].Takes = 1400
+	res, err, person := playAtTerminal(t, s, "", nil)
+	if err != nil || !res.Verified {
+		t.Fatal(err)
+	}
+	_, after, seen := strings.Cut(person.String(), "\r\x1b[K"+line)
+	if !seen || !strings.Contains(after, "\r\x1b[K") {
+		t.Errorf("not shown and erased: %q in %q", line, person)
+	}
+	s.Steps[0].Takes = 0
+	if _, _, person := playAtTerminal(t, s, "", nil); strings.Contains(person.String(), "Ctrl-C stops it") {
+		t.Errorf("shown for a step that takes no time: %q", person)
+	}
+}
+
+func TestAnInterruptOfALongStepIsAnsweredAtOnce(t *testing.T) {
+	s := looking(false, "found")
+	s.Steps[0].Takes = 3000
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	cfg := config(t, s)
+	screen := &typist{plan: []keystrokes{{"Ctrl-C stops it", ""}}, keys: onWrite(interrupt)}
+	cfg.Out, cfg.Signs = screen, true
+	if _, err := terminal.Play(ctx, cfg); !errors.Is(err, context.Canceled) {
+		t.Errorf("Play error = %v", err)
+	}
+	if !strings.Contains(screen.String(), "interrupted while calling find: the run stays open") {
+		t.Errorf("an interrupt says nothing: %q", screen)
+	}
+}
+
+// onWrite is a writer that calls a function.
+type onWrite func()
+
+func (f onWrite) Write(b []byte) (int, error) {
+	f()
+	return len(b), nil
 }

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,6 +77,7 @@ type play struct {
 	tried  map[string]int
 	solved map[int]Solved // by step index
 	failed map[int]int    // failures of each step that were not the person's or the agent's own
+	doing  string         // what the server is about to do
 	worked bool           // what was submitted last is the host's work, not a placeholder
 	began  time.Time
 }
@@ -151,6 +153,7 @@ func (p *play) call(ctx context.Context, tool string, arguments map[string]any) 
 	req.Params.Arguments = arguments
 	// With a progress token the server may wait for a person as long as it likes.
 	req.Params.Meta = &mcp.Meta{ProgressToken: tool}
+	defer p.host.during(ctx, cmp.Or(p.doing, "working"))()
 	res, err := p.server.CallTool(ctx, req)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", tool, cause(ctx, err))
