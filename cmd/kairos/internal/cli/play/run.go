@@ -90,7 +90,7 @@ func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err 
 	}
 	began := time.Now()
 	result, playErr := terminal.Play(cmd.Context(), config)
-	if result.RunID == "" {
+	if result.RunID == "" && (result.Chain == "" || cmd.Context().Err() == nil) {
 		return playErr
 	}
 	told := *at
@@ -99,13 +99,35 @@ func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err 
 	}
 	// The database says what became of the run, also when it stopped half-way.
 	sumErr := told.With(context.WithoutCancel(cmd.Context()), func(ctx context.Context, a *app.App) error {
-		line, err := a.Engine.Timeline(ctx, a.RunCaller(), run.ID(result.RunID))
+		id := run.ID(result.RunID)
+		if id == "" {
+			found, err := begunSince(ctx, a, began)
+			if err != nil || found == "" {
+				return err
+			}
+			id = found
+		}
+		line, err := a.Engine.Timeline(ctx, a.RunCaller(), id)
 		if err != nil {
 			return err
 		}
 		return timeline.Summary(cmd.OutOrStdout(), line, timeline.Played{Took: time.Since(began), Kept: ownDB == "", Resume: f.resume(config, args)})
 	})
 	return errors.Join(playErr, sumErr)
+}
+
+// begunSince is the run that was interrupted at a question which came before the
+// reply that names the run; "": none was begun, or others began runs meanwhile.
+func begunSince(ctx context.Context, a *app.App, since time.Time) (run.ID, error) {
+	all, err := session.AllRuns(ctx, session.Local(a), "")
+	if err != nil {
+		return "", err
+	}
+	all = slices.DeleteFunc(all, func(r run.Summary) bool { return r.CreatedAt.Before(since) || !r.State.Live() })
+	if len(all) != 1 {
+		return "", nil
+	}
+	return all[0].ID, nil
 }
 
 // resume are the arguments with which `kairos runs resume` continues the run: with
