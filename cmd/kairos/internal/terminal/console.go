@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/tty"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -22,6 +23,8 @@ type console struct {
 	turn chan struct{} // holds one token; whoever has it may ask
 
 	look look
+
+	terminal io.Writer // what out writes to, also once it is closed
 
 	outMu sync.Mutex // guards the fields below
 	out   io.Writer  // io.Discard once closed
@@ -39,7 +42,7 @@ type line struct {
 }
 
 func newConsole(in io.Reader, out io.Writer, l look) *console {
-	c := &console{turn: make(chan struct{}, 1), look: l, out: out}
+	c := &console{turn: make(chan struct{}, 1), look: l, out: out, terminal: out}
 	if out == nil {
 		c.out = io.Discard
 	}
@@ -70,7 +73,7 @@ func (c *console) say(format string, args ...any) { c.mark(mark{}, format, args.
 func (c *console) mark(m mark, format string, args ...any) {
 	line, apart := strings.CutPrefix(format, "\n")
 	text := strings.ReplaceAll(plain.Text(fmt.Sprintf(line, args...)), "\n", "\n"+quoted)
-	text = c.look.of(m, text)
+	text = c.look.of(m, c.wrapped(text, c.look.lead(m)))
 	if apart {
 		text = "\n" + text
 	}
@@ -78,6 +81,38 @@ func (c *console) mark(m mark, format string, args ...any) {
 	defer c.outMu.Unlock()
 	c.eraseLocked()
 	fmt.Fprintln(c.out, text)
+}
+
+// hanging is what the rest of a long line of ours begins with. It is not empty, so
+// that no value can write a line that looks like ours.
+const hanging = "    "
+
+// wrapped breaks the lines at the terminal's edge between words. The first one has
+// a mark of so many columns in front of it.
+func (c *console) wrapped(text string, lead int) string {
+	width := tty.Width(c.terminal)
+	if width == 0 {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		indent := hanging
+		if strings.HasPrefix(line, quoted) {
+			indent = quoted
+			if rest := strings.TrimLeft(strings.TrimPrefix(line, quoted), "> "); len(rest) < len(line)-len(quoted) {
+				indent = line[:len(line)-len(rest)]
+			}
+		}
+		if i == 0 && lead > 0 {
+			line = strings.Repeat("x", lead) + line
+		}
+		line = tty.Wrap(line, width, indent)
+		if i == 0 {
+			line = line[lead:]
+		}
+		lines[i] = line
+	}
+	return strings.Join(lines, "\n")
 }
 
 // quote prints a text of somebody else, set off from ours.

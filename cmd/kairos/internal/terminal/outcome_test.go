@@ -147,3 +147,26 @@ func (f onWrite) Write(b []byte) (int, error) {
 	f()
 	return len(b), nil
 }
+
+// Lines end between words at the edge of the terminal, and what is quoted stays so.
+func TestLinesBreakBetweenWordsAtATerminal(t *testing.T) {
+	s := looking(true, "found")
+	s.Steps[0].AskForm = "Approve?\n> " + strings.Repeat("wonderful ", 30) + "\nwww " + strings.Repeat("q", 150)
+	_, err, person := playAtTerminal(t, s, "", []keystrokes{{"submit", "y\r"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := 0
+	for line := range strings.SplitSeq(person.String(), "\r\n") {
+		if !strings.Contains(line, "wonderful") {
+			continue
+		}
+		quoted++
+		if len(line) > 100 || !strings.HasPrefix(line, "  | > wonderful") || !strings.HasSuffix(line, "wonderful") && !strings.HasSuffix(line, "wonderful ") {
+			t.Errorf("a line is %q", line)
+		}
+	}
+	if quoted != 4 {
+		t.Errorf("the text has %d lines:\n%q", quoted, person)
+	}
+}
