@@ -41,8 +41,9 @@ func Discard(stream any) {
 const minWidth = 20
 
 // Wrap breaks the lines of a text at blanks, so that none has more than width
-// characters. The rest of a broken line begins with indent. A word that is longer
-// than a line is left to the terminal; width 0: nothing is broken.
+// characters. The rest of a broken line begins with indent. A command in backquotes
+// stays whole, to be copied. A word that is longer than a line is left to the
+// terminal; width 0: nothing is broken.
 func Wrap(text string, width int, indent string) string {
 	if width <= 0 {
 		return text
@@ -65,7 +66,7 @@ func wrapLine(line string, width int, indent string) string {
 		lead = indent
 	}
 	var lines []string
-	words := strings.Split(rest, " ")
+	words := wordsOf(rest)
 	current := words[0]
 	for _, word := range words[1:] {
 		longer := current + " " + word
@@ -77,4 +78,20 @@ func wrapLine(line string, width int, indent string) string {
 		current = longer
 	}
 	return strings.Join(append(lines, lead+current), "\n")
+}
+
+// wordsOf splits a line at blanks outside of backquotes.
+func wordsOf(line string) (words []string) {
+	open := false
+	for i, part := range strings.Split(line, " ") {
+		if open && i > 0 {
+			words[len(words)-1] += " " + part
+		} else {
+			words = append(words, part)
+		}
+		if strings.Count(part, "`")%2 == 1 {
+			open = !open
+		}
+	}
+	return words
 }

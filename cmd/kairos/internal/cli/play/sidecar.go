@@ -132,7 +132,8 @@ func agreed(cmd *cobra.Command, path string, servers terminal.Servers) (terminal
 		return nil, err
 	}
 	if !yes {
-		p.Printf("They are not started. A step that needs one of their tools ends the run, unless KAIROS calls the tool itself: `kairos tools add` adds a server for that.\n")
+		p.Printf("%s\n", output.Lines(p.Wrapped("They are not started. A step that needs one of their tools ends the run, unless KAIROS calls the tool itself: "+
+			"`kairos tools add` adds a server for that.", "")))
 		return nil, p.Err
 	}
 	return servers, nil
