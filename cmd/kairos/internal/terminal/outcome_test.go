@@ -24,7 +24,8 @@ func looking(approve bool, seen ...string) scene {
 	return scene{Steps: []act{a}}
 }
 
-// What KAIROS did and failed with is done again only when the person says so.
+// A step that KAIROS does itself and that failed is tried again only when the
+// person says so.
 func TestAPersonDecidesWhetherAFailedStepIsTriedAgain(t *testing.T) {
 	const enter = "\r"
 	const question = "Step 1 of 1, Find, failed. Try it again?"
@@ -92,10 +93,12 @@ func TestTheHeadingOfAStepComesBeforeItsQuestions(t *testing.T) {
 
 func TestAPersonIsNotAddressedAsAnAgent(t *testing.T) {
 	for message, want := range map[string]string{
-		"Exit code 1. Its stderr ends with:\n\n```data\nno such file\n```":                                  "Exit code 1. Its stderr ends with:\nno such file",
-		"driver tools was called for step 2 and did nothing: busy. Nothing is lost; call kairos_next again": "driver tools was called for step 2 and did nothing: busy. Nothing is lost",
-		"Nobody can tell whether it did: cut off. Ask the person to look at the run. Nothing is repeated.":  "Nobody can tell whether it did: cut off. Nothing is repeated.",
-		"Step 2 needs a person's approval. Do not do the step's work. Tell the operator to add a page":      "Step 2 needs a person's approval.",
+		"Exit code 1. Its stderr ends with:\n\n```data\nno such file\n```":                                                                                                                              "Exit code 1. Its stderr ends with:\nno such file",
+		"driver tools was called for step 2 and did nothing: busy. Nothing is lost; call kairos_next again":                                                                                             "driver tools was called for step 2 and did nothing: busy. Nothing is lost",
+		"Nobody can tell whether it did: cut off. Ask the person to look at the run. Nothing is repeated.":                                                                                              "Nobody can tell whether it did: cut off. Nothing is repeated.",
+		"Step 2 needs a person's approval. Do not do the step's work. Tell the operator to add a page":                                                                                                  "Step 2 needs a person's approval.",
+		"The result of find is not the expected one: result/a differs. KAIROS called it itself: do not call it. Ask the person to look at the run, and call kairos_next again once the cause is fixed.": "The result of find is not the expected one: result/a differs.",
+		`The command "make" failed. Find and fix the cause, run the command again and submit its real result; do not fabricate one.`:                                                                    `The command "make" failed.`,
 		"plain":                  "plain",
 		"call kairos_next again": "call kairos_next again",
 	} {

@@ -60,7 +60,8 @@ func TestAToolServerThatFailsEndsTheRunAndSaysWhy(t *testing.T) {
 	}
 }
 
-// Who declined what KAIROS would do itself is told that this is why nobody calls.
+// A person who did not allow KAIROS to call a tool is told that this is why nobody
+// calls it.
 func TestAToolThatKAIROSMayNotCallIsNamedWithWhatAllowsIt(t *testing.T) {
 	for typed, want := range map[string]string{
 		"no":     "you did not allow KAIROS to call the tool \"book\", and no other server with it was started: allow it with `kairos allow run-1`",

@@ -38,15 +38,16 @@ func whyStopped(r stepReply) string {
 
 var (
 	// forAgents begins, or is in, what only an agent is told.
-	forAgents = regexp.MustCompile(`\bkairos_[a-z]+\b|^(?:Ask|Tell) the (?:person|user|operator)\b|^Do not (?:do|make)\b|^Propose only\b|\bnobody but you\b|^The server obtains this itself\b`)
+	forAgents = regexp.MustCompile(`\bkairos_[a-z]+\b|^(?:Ask|Tell) the (?:person|user|operator)\b|^Propose only\b|\bnobody but you\b|^Really\b` +
+		`|^The server obtains this itself\b|^Find (?:and fix )?the cause\b|\b[Dd]o not (?:answer|call it|do|fabricate|infer|invent|make)\b`)
 	// sentenceEnd is where one sentence, or one clause, ends and another begins.
 	sentenceEnd = regexp.MustCompile(`[.!?;] +`)
 	// fence is a line around a block of data.
 	fence = regexp.MustCompile("^`{3,}(?:data)?$")
 )
 
-// forPerson is a message of the server without what is for agents. What the server
-// quotes stands on lines of its own.
+// forPerson is a message of the server without what is for agents. Its quotations
+// stand on lines of their own.
 func forPerson(message string) string {
 	var lines []string
 	fenced := false

@@ -150,7 +150,7 @@ func (p *Printer) Field(name, value string) {
 }
 
 // Wrapped breaks the lines of a text between words at the edge of the terminal,
-// where one is. What follows in a line begins with indent.
+// where one is. The rest of a broken line begins with indent.
 func (p *Printer) Wrapped(text, indent string) string { return tty.Wrap(text, tty.Width(p.W), indent) }
 
 // Short is the text on one line of a terminal.
