@@ -17,17 +17,19 @@ type steps struct {
 
 	mu    sync.Mutex // guards the fields below
 	shown int        // index of the step that was shown last
+	due   bool       // its text was not known then
 }
 
 func (s *steps) show(index, count int, title, body string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if index == s.shown {
-		return
+	if index != s.shown {
+		s.console.mark(markStep, "\nStep %d of %d: %s%s", index, count, title, s.elapsed())
 	}
-	s.shown = index
-	s.console.mark(markStep, "\nStep %d of %d: %s%s", index, count, title, s.elapsed())
-	s.console.quote(body)
+	if index != s.shown || s.due {
+		s.console.quote(body)
+	}
+	s.shown, s.due = index, body == ""
 }
 
 // elapsed is how long the run has taken, for a person who watches it.
