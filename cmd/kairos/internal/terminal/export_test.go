@@ -19,3 +19,6 @@ func WasApproved(question, typ, display string) bool {
 
 // ForPerson is a message of the server as a person reads it.
 func ForPerson(message string) string { return forPerson(message) }
+
+// Unfenced is a question of the server as a person reads it.
+func Unfenced(text string) string { return unfenced(text) }

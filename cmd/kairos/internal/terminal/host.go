@@ -147,7 +147,7 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 	}
 	h.exchange.showForm()
 	h.steps.introduce(params.Message)
-	d, err := h.decide(ctx, question{kind: KindElicitation, text: params.Message + f.text(), unread: params.Message, schema: raw})
+	d, err := h.decide(ctx, question{kind: KindElicitation, text: params.Message + f.text(), unread: unfenced(params.Message), schema: raw})
 	if err != nil {
 		return nil, err
 	}

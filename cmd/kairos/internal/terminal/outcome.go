@@ -67,12 +67,14 @@ func stepTitle(r stepReply) string {
 	return title
 }
 
-// askWhetherAgain keeps what the server does itself from being done again and again
-// when it failed. A person says whether it is worth another try; where nobody is
+// askWhetherAgain keeps what the server or the host does from being done again and
+// again when it failed. A person says whether it is worth another try; where nobody is
 // there, there is one. Evidence that a person or the agent gave was refused for a
 // reason that they read, and they are asked for it anew.
 func (p *play) askWhetherAgain(ctx context.Context, r stepReply) error {
-	if !p.refused(r) || p.worked || p.host.exchange.answeredItself() {
+	bySelf := !p.worked && !p.host.exchange.answeredItself()
+	byHost := p.worked && r.isAction() && p.host.watched()
+	if !p.refused(r) || !bySelf && !byHost {
 		return nil
 	}
 	p.failed[r.StepIndex]++

@@ -33,13 +33,16 @@ func TestAPersonDecidesWhetherAFailedStepIsTriedAgain(t *testing.T) {
 		scene scene
 		plan  []keystrokes
 		stop  string
-		tries int
 	}{
-		"once more":       {looking(false, "nothing", "found"), []keystrokes{{question, "r" + enter}}, "", 2},
-		"enter stops":     {looking(false, "nothing", "found"), []keystrokes{{question, enter}}, "COMMAND_FAILED", 1},
-		"after approvals": {looking(true, "nothing", "found"), []keystrokes{{"submit", "y" + enter}, {question, "r" + enter}, {"Your decision", "y" + enter}}, "", 2},
+		"once more": {looking(false, "nothing", "found"), []keystrokes{{question, "r" + enter}}, ""},
+		"a call of the host": {
+			scene{Steps: []act{{Type: "mcp", Name: "Find", Description: "Find it.", Display: json.RawMessage(`{"tool_name":"book","arguments":{"ok":false}}`), Passes: "never"}}},
+			[]keystrokes{{"Call it?", "y" + enter}, {question, enter}}, "COMMAND_FAILED",
+		},
+		"enter stops":     {looking(false, "nothing", "found"), []keystrokes{{question, enter}}, "COMMAND_FAILED"},
+		"after approvals": {looking(true, "nothing", "found"), []keystrokes{{"submit", "y" + enter}, {question, "r" + enter}, {"Your decision", "y" + enter}}, ""},
 		"a new approval is not asked for at once": {
-			looking(true, "nothing", "found"), []keystrokes{{"submit", "y" + enter}, {question, enter}}, "COMMAND_FAILED", 1,
+			looking(true, "nothing", "found"), []keystrokes{{"submit", "y" + enter}, {question, enter}}, "COMMAND_FAILED",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +50,7 @@ func TestAPersonDecidesWhetherAFailedStepIsTriedAgain(t *testing.T) {
 			if tc.stop == "" && (err != nil || !res.Verified) || tc.stop != "" && stopCode(err) != tc.stop {
 				t.Errorf("Play = %+v, %v, want %q\n%q", res, err, tc.stop, person)
 			}
-			if got := strings.Count(person.String(), "not what was asked for: nothing"); got != 1 {
+			if got := strings.Count(person.String(), "✗"); got != 1 {
 				t.Errorf("the failure is told %d times\n%q", got, person)
 			}
 		})
@@ -171,5 +174,20 @@ func TestLinesBreakBetweenWordsAtATerminal(t *testing.T) {
 	}
 	if quoted != 4 {
 		t.Errorf("the text has %d lines:\n%q", quoted, person)
+	}
+}
+
+// An approval shows everything, also a line that looks like the end of a block.
+func TestQuestionsShowDataWithoutFences(t *testing.T) {
+	for text, want := range map[string]string{
+		"Run:\n> ```data\n> exit 3\n> ```\nDigest":                              "Run:\n> exit 3\nDigest",
+		"> ````data\n> a\n> ```\n> ```data\n> b\n> ````\n> ```data\n> c\n> ```": "> a\n> ```\n> ```data\n> b\n> c",
+		"> ```data\n> never ends":                                               "> ```data\n> never ends",
+		"```data\n```":                                                          "",
+		"```\nnot ours\n```":                                                    "```\nnot ours\n```",
+	} {
+		if got := terminal.Unfenced(text); got != want {
+			t.Errorf("Unfenced(%q) = %q, want %q", text, got, want)
+		}
 	}
 }

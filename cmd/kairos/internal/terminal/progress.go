@@ -59,18 +59,29 @@ func (h *host) during(ctx context.Context, what string) (end func()) {
 	}
 }
 
-// doing says what the server does for the open step.
-func (r stepReply) doing() string {
+// action is the tool that the open step calls, or the command that it runs.
+func (r stepReply) action() (tool, command string) {
 	var show struct {
 		Tool    string `json:"tool_name"`
 		Command string `json:"cmd"`
 	}
 	_ = json.Unmarshal(r.Challenge.Display, &show) // of another shape: it names neither
-	switch {
-	case show.Tool != "":
-		return "calling " + clipTo(plain.Line(show.Tool), 40)
-	case show.Command != "":
-		return "running " + clipTo(plain.Line(show.Command), 40)
+	return show.Tool, show.Command
+}
+
+// isAction reports whether the open step calls a tool or runs a command.
+func (r stepReply) isAction() bool {
+	tool, command := r.action()
+	return tool != "" || command != ""
+}
+
+// doing says what the server does for the open step.
+func (r stepReply) doing() string {
+	switch tool, command := r.action(); {
+	case tool != "":
+		return "calling " + clipTo(plain.Line(tool), 40)
+	case command != "":
+		return "running " + clipTo(plain.Line(command), 40)
 	case r.StepIndex > 0:
 		return fmt.Sprintf("working on step %d", r.StepIndex)
 	}

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -42,21 +43,42 @@ var (
 		`|^The server obtains this itself\b|^Find (?:and fix )?the cause\b|\b[Dd]o not (?:answer|call it|do|fabricate|infer|invent|make)\b`)
 	// sentenceEnd is where one sentence, or one clause, ends and another begins.
 	sentenceEnd = regexp.MustCompile(`[.!?;] +`)
-	// fence is a line around a block of data.
-	fence = regexp.MustCompile("^`{3,}(?:data)?$")
+	// dataBegins is the line in front of a block of data; the line behind it has the
+	// same backquotes, and no line between them does.
+	dataBegins = regexp.MustCompile("^([> ]*`{3,})data$")
 )
+
+// unfenced is a text without the lines around blocks of data. Nothing of the data
+// is left out.
+func unfenced(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		m := dataBegins.FindStringSubmatch(lines[i])
+		if m == nil {
+			continue
+		}
+		if end := slices.Index(lines[i:], m[1]); end > 0 {
+			lines = slices.Delete(slices.Delete(lines, i+end, i+end+1), i, i+1)
+			i += end - 2
+		}
+	}
+	return strings.Join(lines, "\n")
+}
 
 // forPerson is a message of the server without what is for agents. Its quotations
 // stand on lines of their own.
 func forPerson(message string) string {
 	var lines []string
-	fenced := false
+	closing := ""
 	for line := range strings.SplitSeq(message, "\n") {
+		m := dataBegins.FindStringSubmatch(line)
 		switch {
-		case fence.MatchString(strings.TrimSpace(line)):
-			fenced = !fenced
-		case fenced:
+		case closing == "" && m != nil:
+			closing = m[1]
+		case closing != "" && line != closing:
 			lines = append(lines, line)
+		case closing != "":
+			closing = ""
 		default:
 			if kept := withoutAgents(line); kept != "" {
 				lines = append(lines, kept)
