@@ -28,14 +28,18 @@ func main() {
 	case interrupted:
 		said := "interrupted"
 		if !errors.Is(err, context.Canceled) {
-			said = "Error: " + output.Message(err)
+			said = errorText(err)
 		}
 		fmt.Fprintln(os.Stderr, said)
 		os.Exit(statusInterrupted)
 	default:
-		fmt.Fprintln(os.Stderr, "Error: "+output.Message(err))
+		fmt.Fprintln(os.Stderr, errorText(err))
 		os.Exit(output.ExitStatus(err))
 	}
+}
+
+func errorText(err error) string {
+	return (&output.Printer{W: os.Stderr}).Wrapped("Error: "+output.Message(err), "  ")
 }
 
 // statusInterrupted is what shells report for a program ended by SIGINT.

@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -70,8 +71,9 @@ func (a Acts) grant(s ActStep, by string) grants.Grant {
 // maxPreviews is how long the previews of all steps of a protocol may take together.
 const maxPreviews = 30 * time.Second
 
-// acts asks the drivers which steps they could do themselves. The run may be empty.
-func (u useCase) acts(ctx context.Context, chain protocol.Chain, id run.ID, client driver.Client) (Acts, error) {
+// acts asks the drivers which steps they could do themselves. Without a run r is
+// empty; what it knows is filled in.
+func (u useCase) acts(ctx context.Context, chain protocol.Chain, r run.Run, client driver.Client) (Acts, error) {
 	digest, err := chain.ContentDigest()
 	if err != nil {
 		return Acts{}, err
@@ -86,19 +88,23 @@ func (u useCase) acts(ctx context.Context, chain protocol.Chain, id run.ID, clie
 	}
 	previews, cancel := context.WithTimeout(ctx, maxPreviews)
 	defer cancel()
-	acts := Acts{Earlier: earlier, Title: chain.Title, Space: chain.Space, Chain: chain.ID, Protocol: digest, Run: id, Steps: []ActStep{}, Total: len(chain.Steps)}
+	acts := Acts{Earlier: earlier, Title: chain.Title, Space: chain.Space, Chain: chain.ID, Protocol: digest, Run: r.ID, Steps: []ActStep{}, Total: len(chain.Steps)}
 	for i, step := range chain.Steps {
 		common, err := protocol.CommonOf(step.Challenge)
 		if err != nil || step.Challenge == nil {
 			continue
 		}
 		common.Type = u.TypeOf(step)
-		k := input.Task{Step: step, Challenge: step.Challenge, Common: common, Where: driver.Step{
+		known, err := protocol.FillKnown(step.Challenge, step.Templates, runs.Scope(r, chain))
+		if err != nil {
+			known = step.Challenge // the step will say what is wrong with the value
+		}
+		k := input.Task{Step: step, Challenge: known, Common: common, Where: driver.Step{
 			Protocol: chain.Title, Label: step.Label, Index: i + 1, Count: len(chain.Steps),
 		}}
 		if a, ok := u.act(previews, k, client); ok {
 			for _, g := range all {
-				if g.Covers(id, a.Step, a.Driver, driver.EffectReads) {
+				if g.Covers(r.ID, a.Step, a.Driver, driver.EffectReads) {
 					a.Grant = g.ID
 				}
 			}
@@ -117,7 +123,7 @@ func (u useCase) act(ctx context.Context, k input.Task, client driver.Client) (f
 			asked := u.askedFor(ctx, k, client)
 			in = &asked
 		}
-		a := ActStep{Step: k.Where.Index, Label: k.Step.Label, Type: k.Common.Type, Driver: name, Challenge: k.Challenge}
+		a := ActStep{Step: k.Where.Index, Label: k.Step.Label, Type: k.Common.Type, Driver: name, Challenge: k.Step.Challenge}
 		u.preview(ctx, &a, driver.PreviewRequest{Input: *in, Step: k.Where, Client: client})
 		if a.Cannot == "" {
 			return a, true
@@ -139,8 +145,8 @@ func (u useCase) actors(k input.Task) (names []string) {
 	return names
 }
 
-// askedFor is the evidence that the step's challenge asks for, as it is written: its
-// templates are not filled before the step is open.
+// askedFor is the evidence that the step's challenge asks for, with the templates
+// whose values are not known before the step is open.
 func (u useCase) askedFor(ctx context.Context, k input.Task, client driver.Client) driver.Input {
 	var written map[string]json.RawMessage
 	_ = json.Unmarshal(k.Challenge, &written) // was an object when the protocol was stored

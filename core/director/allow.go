@@ -21,30 +21,31 @@ type ActsOn struct {
 
 // Actable says which steps drivers could do themselves.
 func (e *Engine) Actable(ctx context.Context, c access.Caller, on ActsOn) (Acts, error) {
-	chain, err := e.actsOn(ctx, c, on)
+	chain, r, err := e.actsOn(ctx, c, on)
 	if err != nil {
 		return Acts{}, err
 	}
 	h, release := e.hold()
 	defer release()
-	return h.acts(ctx, chain, on.Run, driver.Client{})
+	return h.acts(ctx, chain, r, driver.Client{})
 }
 
-// actsOn is the protocol that is meant, whose space the caller may change.
-func (e *Engine) actsOn(ctx context.Context, c access.Caller, on ActsOn) (chain protocol.Chain, err error) {
+// actsOn is the protocol that is meant, whose space the caller may change, and the
+// run, if one is named.
+func (e *Engine) actsOn(ctx context.Context, c access.Caller, on ActsOn) (chain protocol.Chain, r run.Run, err error) {
 	if on.Run != "" {
 		change, err := e.runs.Open(ctx, c, on.Run)
 		if err != nil {
-			return chain, err
+			return chain, r, err
 		}
-		chain = change.Chain
+		chain, r = change.Chain, change.Run
 	} else if chain, _, err = e.ChainOf(ctx, c, on.URI); err != nil {
-		return chain, err
+		return chain, r, err
 	}
 	if !slices.Contains(c.Writable(), chain.Space) {
-		return chain, fault.New(fault.NotFound, "%q is in %s, which is not yours: nothing can be allowed there", chain.Title, chain.Space)
+		return chain, r, fault.New(fault.NotFound, "%q is in %s, which is not yours: nothing can be allowed there", chain.Title, chain.Space)
 	}
-	return chain, nil
+	return chain, r, nil
 }
 
 // AllowInput says what a person allows.

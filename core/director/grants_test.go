@@ -29,6 +29,7 @@ type doer struct {
 	slow    bool                  // it takes time, and can be asked how far it is, and cancelled
 	ended   []driver.RenderResult // what a slow one says when it is asked again; the last stays
 	asked   []driver.RenderRequest
+	shown   []string // what it was asked to preview
 }
 
 func (d *doer) descriptor() driver.Descriptor {
@@ -45,6 +46,7 @@ var doerDescriptor = driver.Descriptor{
 }
 
 func (d *doer) Preview(_ context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {
+	d.shown = append(d.shown, string(req.Input.Display))
 	switch {
 	case d.refuses != "" && (d.only == 0 || d.only == req.Step.Index):
 		return driver.CannotPreview(d.refuses), nil

@@ -288,6 +288,9 @@ func (ob *obtaining) settlement(ctx context.Context, k input.Task, in driver.Inp
 // demands makes the whole step wrong, unless it passes anyway.
 func (ob *obtaining) settled(ctx context.Context, in driver.Input, a driver.Answer) (Round, error) {
 	kind := input.Of(in.Kind)
+	if kind.OfRun && !kind.Optional {
+		ob.t.offering.ready = true // the steps can be shown with what is known now
+	}
 	if kind.Approves {
 		return ob.t.approvals.approved(ctx)
 	}

@@ -15,10 +15,12 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// offering asks the person once, when a run begins, whether drivers may do the
-// steps that they could do themselves.
+// offering asks the person once, when a run begins and its input is known, whether
+// drivers may do the steps that they could do themselves.
 type offering struct {
 	t *turn
+	// ready: the run's input came during this call.
+	ready bool
 	// over: this call has nothing to ask any more.
 	over bool
 }
@@ -32,7 +34,7 @@ func (of *offering) due(ctx context.Context) (in driver.Input, due bool, err err
 		return in, false, of.leave(ctx, *q, "the agent submitted its own work first")
 	case q != nil && input.Of(q.Input.Kind).Optional:
 		return q.Input, true, nil
-	case q != nil || of.over || !of.t.New() || of.t.caller.Detached:
+	case q != nil || of.over || !of.t.New() && !of.ready || of.t.caller.Detached:
 		return in, false, nil
 	case of.t.e.store.Grants == nil || !slices.Contains(of.t.caller.Writable(), of.t.Chain.Space):
 		return in, false, nil
@@ -48,7 +50,7 @@ func (of *offering) due(ctx context.Context) (in driver.Input, due bool, err err
 
 // question is what the person is asked now; false: there is nothing to allow.
 func (of *offering) question(ctx context.Context) (in driver.Input, some bool, err error) {
-	acts, err := of.t.e.acts(ctx, of.t.Chain, of.t.Run.ID, of.t.caller.Client)
+	acts, err := of.t.e.acts(ctx, of.t.Chain, of.t.Run, of.t.caller.Client)
 	if err != nil {
 		return in, false, err
 	}

@@ -168,3 +168,31 @@ func TestAnOfferThatIsOpenIsPutAgain(t *testing.T) {
 		t.Errorf("did %q", d.did)
 	}
 }
+
+// TestTheOfferFollowsTheFormForTheRunsInput: a protocol that asks for its input first
+// shows the steps with what is known by then.
+func TestTheOfferFollowsTheFormForTheRunsInput(t *testing.T) {
+	const inputs = "# Act\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\"}},\"required\":[\"who\"]}}\n```\n"
+	step := strings.Replace(plainStep, `"tool_name":"go"`, `"tool_name":"go","arguments":{"who":"{{ input.who }}"}`, 1)
+	for name, given := range map[string]string{"asked for": "", "given at once": `{"who":"Ann"}`} {
+		t.Run(name, func(t *testing.T) {
+			w, d := offeringDoer(t, driver.EffectReads, offers)
+			uri := w.mint(inputs + strings.TrimPrefix(step, "# Act\n"))[0]
+			round := w.beginRound(uri, given)
+			if given == "" {
+				round = w.answer(w.ask(round, "elicitation/create"), `{"action":"accept","content":{"who":"Ann"}}`)
+			}
+			a := w.ask(round, "elicitation/create")
+			if !strings.Contains(string(a.Params), "KAIROS can do these steps") {
+				t.Errorf("the question is %s", a.Params)
+			}
+			if last := d.shown[len(d.shown)-1]; !strings.Contains(last, `"who":"Ann"`) {
+				t.Errorf("previewed %s, want what is known filled in", last)
+			}
+			open := w.reply(w.answer(a, allows("once")))
+			if w.code(w.next(uri, placeholder(open)), ""); len(d.did) != 1 {
+				t.Errorf("did %q", d.did)
+			}
+		})
+	}
+}

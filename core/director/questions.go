@@ -104,16 +104,17 @@ func (qs *questions) viaClient(ctx context.Context, k input.Task, in driver.Inpu
 	return qs.render(ctx, k, q, r, nil)
 }
 
-// mayAsk: nobody is asked when nobody waits, about a second input in one call,
-// or before the work is done, unless the step brings its own prompt for a model.
-// A judge comes when it is done; where a driver judges without the client,
+// mayAsk: nobody is asked when nobody waits, about a second input in one call, or
+// before the work is done, unless the step brings its own prompt for a model. What
+// drivers may do is asked right behind the run's input. A judge comes when it is done; where a driver judges without the client,
 // render finds out. Files are looked at right behind the evidence: that disturbs
 // no person.
 func (qs *questions) mayAsk(k input.Task, in driver.Input, desc driver.Descriptor) bool {
 	if input.Of(in.Kind).Quiet && !desc.Has(driver.FeatureHuman) {
 		return !qs.t.caller.Detached
 	}
-	if qs.t.caller.Detached || (qs.asked != subject{} && qs.asked != subject{qs.t.Run.Step.Index, in.ID}) {
+	second := qs.asked != subject{} && qs.asked != subject{qs.t.Run.Step.Index, in.ID}
+	if qs.t.caller.Detached || second && !input.Of(in.Kind).Optional {
 		return false
 	}
 	return k.Where.Index == qs.t.target || k.Common.Sampling != nil || input.Of(in.Kind).OfRun || input.Of(in.Kind).Judges

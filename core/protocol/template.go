@@ -100,6 +100,22 @@ var ErrTooLarge = fmt.Errorf("the values in it make it more than %d bytes longer
 // A value that is not safe at its place is an error, and so are values of more
 // than MaxValues bytes: ErrTooLarge.
 func Fill(challenge json.RawMessage, templates []driver.Template, s Scope) (json.RawMessage, []Reference, error) {
+	filled, missing, err := fill(challenge, templates, s)
+	if err != nil || len(missing) > 0 {
+		return nil, missing, err
+	}
+	return filled, nil, nil
+}
+
+// FillKnown is Fill for a step that is not open yet: a string with a reference that
+// has no value stays as it is.
+func FillKnown(challenge json.RawMessage, templates []driver.Template, s Scope) (json.RawMessage, error) {
+	filled, _, err := fill(challenge, templates, s)
+	return filled, err
+}
+
+// fill fills the strings whose references all have values, and returns the others.
+func fill(challenge json.RawMessage, templates []driver.Template, s Scope) (json.RawMessage, []Reference, error) {
 	f := filler{scope: s, templates: templates, nodes: map[string]node{}}
 	if len(challenge) == 0 {
 		return challenge, nil, nil
@@ -118,11 +134,9 @@ func Fill(challenge json.RawMessage, templates []driver.Template, s Scope) (json
 		return nil, nil, fmt.Errorf("fill challenge: %w", err)
 	case f.err != nil:
 		return nil, nil, f.err
-	case len(f.missing) > 0:
-		return nil, f.missing, nil
 	}
 	f.out.Write(challenge[f.done:])
-	return f.out.Bytes(), nil, nil
+	return f.out.Bytes(), f.missing, nil
 }
 
 // filler is one run of Fill.

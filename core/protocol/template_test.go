@@ -117,6 +117,19 @@ func TestFillListsWhatIsMissing(t *testing.T) {
 	}
 }
 
+// TestFillKnownLeavesWhatIsMissing: a string is filled as a whole or not at all.
+func TestFillKnownLeavesWhatIsMissing(t *testing.T) {
+	challenge := json.RawMessage(`{"a":"{{ input.who }} {{ input.nobody }}","b":["{{ input.who }}!"]}`)
+	filled, _, err := protocol.Fill(json.RawMessage(`{"b":["{{ input.who }}!"]}`), nil, scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Replace(string(filled), "{", `{"a":"{{ input.who }} {{ input.nobody }}",`, 1)
+	if got, err := protocol.FillKnown(challenge, nil, scope); err != nil || string(got) != want {
+		t.Errorf("FillKnown = %s, %v, want %s", got, err, want)
+	}
+}
+
 // unsafeCommands have a template where a quoted word would come apart.
 var unsafeCommands = []string{
 	`echo "{{ input.v }}"`, `echo '{{ input.v }}'`, "echo `x {{ input.v }}", `echo \{{ input.v }}`, "ls # {{ input.v }}",

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // agent does the work of steps that the server could not get done itself.
@@ -101,7 +103,9 @@ func (a agent) shell(ctx context.Context, t task) (any, error) {
 			return nil, errRefused
 		}
 	}
+	end := a.host.during(ctx, "running "+clipTo(firstLine(show.Command), 40))
 	res, err := runCommand(ctx, a.host.cfg.Dir, show.Command, timeout)
+	end()
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +120,19 @@ type toolReport struct {
 	Arguments map[string]any  `json:"arguments"`
 	Result    json.RawMessage `json:"result"`
 	Success   bool            `json:"success"`
+}
+
+// ToolOf is the tool that the challenge of a step names; "": it names none.
+func ToolOf(step json.RawMessage) string {
+	var named struct {
+		MCP struct {
+			Tool string `json:"tool_name"`
+		} `json:"mcp"`
+	}
+	if json.Unmarshal(step, &named) != nil {
+		return ""
+	}
+	return named.MCP.Tool
 }
 
 func (a agent) tool(ctx context.Context, t task) (any, error) {
@@ -141,7 +158,9 @@ func (a agent) tool(ctx context.Context, t task) (any, error) {
 	} else if args, err = a.host.consent(ctx, ref, args); err != nil {
 		return nil, err
 	}
+	end := a.host.during(ctx, "calling "+clipTo(plain.Line(ref.tool.Name), 40))
 	res, err := a.host.tools.call(ctx, ref.server, ref.tool.Name, args)
+	end()
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -33,4 +34,12 @@ func approves(answer json.RawMessage) bool {
 		Confirmation string `json:"confirmation"`
 	}
 	return json.Unmarshal(answer, &said) == nil && said.Confirmation == approved
+}
+
+// permits reports whether an answer to a form allows KAIROS to do steps itself.
+func permits(answer json.RawMessage) bool {
+	var said struct {
+		Allow string `json:"allow"`
+	}
+	return json.Unmarshal(answer, &said) == nil && said.Allow != "" && !slices.Contains(noWords, strings.ToLower(said.Allow))
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/tty"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -23,8 +24,11 @@ type console struct {
 
 	look look
 
-	outMu sync.Mutex // guards out
+	terminal io.Writer // what out writes to, also once it is closed
+
+	outMu sync.Mutex // guards the fields below
 	out   io.Writer  // io.Discard once closed
+	drawn bool       // a line of status is on the screen
 
 	// The fields below belong to whoever has the token.
 	stdin   io.Reader     // what in reads from
@@ -38,7 +42,7 @@ type line struct {
 }
 
 func newConsole(in io.Reader, out io.Writer, l look) *console {
-	c := &console{turn: make(chan struct{}, 1), look: l, out: out}
+	c := &console{turn: make(chan struct{}, 1), look: l, out: out, terminal: out}
 	if out == nil {
 		c.out = io.Discard
 	}
@@ -69,13 +73,46 @@ func (c *console) say(format string, args ...any) { c.mark(mark{}, format, args.
 func (c *console) mark(m mark, format string, args ...any) {
 	line, apart := strings.CutPrefix(format, "\n")
 	text := strings.ReplaceAll(plain.Text(fmt.Sprintf(line, args...)), "\n", "\n"+quoted)
-	text = c.look.of(m, text)
+	text = c.look.of(m, c.wrapped(text, c.look.lead(m)))
 	if apart {
 		text = "\n" + text
 	}
 	c.outMu.Lock()
 	defer c.outMu.Unlock()
+	c.eraseLocked()
 	fmt.Fprintln(c.out, text)
+}
+
+// hanging is what the rest of a long line of ours begins with. It is not empty, so
+// that no value can write a line that looks like ours.
+const hanging = "    "
+
+// wrapped breaks the lines at the terminal's edge between words. The first one has
+// a mark of so many columns in front of it.
+func (c *console) wrapped(text string, lead int) string {
+	width := tty.Width(c.terminal)
+	if width == 0 {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		indent := hanging
+		if strings.HasPrefix(line, quoted) {
+			indent = quoted
+			if rest := strings.TrimLeft(strings.TrimPrefix(line, quoted), "> "); len(rest) < len(line)-len(quoted) {
+				indent = line[:len(line)-len(rest)]
+			}
+		}
+		if i == 0 && lead > 0 {
+			line = strings.Repeat("x", lead) + line
+		}
+		line = tty.Wrap(line, width, indent)
+		if i == 0 {
+			line = line[lead:]
+		}
+		lines[i] = line
+	}
+	return strings.Join(lines, "\n")
 }
 
 // quote prints a text of somebody else, set off from ours.
@@ -101,6 +138,7 @@ func (c *console) ask(ctx context.Context, prompt string) (string, error) {
 		return "", errNoInput
 	}
 	c.outMu.Lock()
+	c.eraseLocked()
 	fmt.Fprint(c.out, plain.Line(prompt)+" ")
 	c.outMu.Unlock()
 	if c.pending == nil {
@@ -131,6 +169,9 @@ func (c *console) value(ctx context.Context, prompt string, _ field) (string, er
 	return c.ask(ctx, prompt)
 }
 
+// types implements asker: everything is typed.
+func (c *console) types(field) bool { return true }
+
 // paragraph reads lines until one that is only a dot.
 func (c *console) paragraph(ctx context.Context, prompt string) (string, error) {
 	c.say("%s (end with a line that is only a dot)", prompt)
@@ -150,7 +191,7 @@ func (c *console) paragraph(ctx context.Context, prompt string) (string, error) 
 // yesWords and noWords are words that people type for yes and no.
 var (
 	yesWords = []string{"y", "yes", "ok", "approve", "approved"}
-	noWords  = []string{"n", "no", "reject", "rejected"}
+	noWords  = []string{"n", "no", "reject", "rejected", "decline", "refuse"}
 )
 
 // meant reports whether the typed word means the option: it is the option,
@@ -159,7 +200,7 @@ func meant(typed, option string) bool {
 	if typed == option || typed == option[:1] {
 		return true
 	}
-	for _, words := range [][]string{yesWords, append([]string{"refuse"}, noWords...)} {
+	for _, words := range [][]string{yesWords, noWords} {
 		if slices.Contains(words, typed) && slices.Contains(words, option) {
 			return true
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -45,6 +46,11 @@ type act struct {
 	Approval          string          // metadata of the prompt
 	// Page is the address where a person answers, which they do at once.
 	Page string
+	// Looks is what the server sees each time that it does the step itself, the last
+	// again and again; empty: it does not.
+	Looks []string
+	// Takes is how many milliseconds that lasts.
+	Takes int
 	// Passes: an answer with this text in it is accepted.
 	Passes string
 }
@@ -57,6 +63,7 @@ type director struct {
 	waited   bool
 	solved   []map[string]any
 	asked    int
+	looked   int
 	shown    bool                        // the person was given the page's address was given to the agent
 	late     chan *mcp.ElicitationResult // the answer to the form, when it comes
 }
@@ -172,7 +179,11 @@ func (d *director) replied(code, message string) map[string]any {
 			"type": a.Type, "description": a.Description, "nonce": d.nonce(), "proof_hash": "hash", a.Type: a.Display,
 		}
 		r["next_action"] = "continue"
-		r["next_call"] = nextCall("kairos_next", map[string]any{"type": a.Type, "nonce": d.nonce(), "proof_hash": "hash"})
+		solution := map[string]any{"type": a.Type, "nonce": d.nonce(), "proof_hash": "hash"}
+		if len(a.Looks) > 0 {
+			delete(solution, "proof_hash")
+		}
+		r["next_call"] = nextCall("kairos_next", solution)
 	}
 	return r
 }
@@ -241,8 +252,18 @@ func (d *director) drive(ctx context.Context, s *server.MCPServer, req mcp.CallT
 		return d.askForm(ctx, s, req, a)
 	case a.AskModel != "" && capabilities.Sampling != nil:
 		return d.askModel(ctx, s, req, a)
+	case len(a.Looks) > 0:
+		return d.look(), nil
 	}
 	return d.reply("MISSING_FIELD", "Solution needed"), nil
+}
+
+// look does the step, as the server itself.
+func (d *director) look() *mcp.CallToolResult {
+	seen := d.Steps[d.step].Looks
+	d.looked++
+	time.Sleep(time.Duration(d.Steps[d.step].Takes) * time.Millisecond)
+	return d.judge(seen[min(d.looked, len(seen))-1], "tools")
 }
 
 func clientCapabilities(ctx context.Context) mcp.ClientCapabilities {
@@ -290,6 +311,9 @@ func (d *director) askForm(ctx context.Context, s *server.MCPServer, req mcp.Cal
 	raw, err := json.Marshal(res.Content)
 	if err != nil {
 		return nil, err
+	}
+	if len(a.Looks) > 0 && strings.Contains(string(raw), `"approved"`) {
+		return d.look(), nil
 	}
 	return d.judge(string(raw), "elicitation"), nil
 }

@@ -7,15 +7,18 @@ import "sync"
 type exchange struct {
 	mu          sync.Mutex
 	asked, form bool
-	dismissed   bool
-	approved    string // the last question that the person answered with "approved"
+	// onlyApproved: the forms of the present call were approvals.
+	onlyApproved bool
+	dismissed    bool
+	disallowed   bool   // the person did not allow KAIROS to do steps itself
+	approved     string // the last question that the person answered with "approved"
 }
 
 // begin begins a call of the server.
 func (e *exchange) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.asked, e.form = false, false
+	e.asked, e.form, e.onlyApproved = false, false, true
 }
 
 // ask notes a question, showForm that it is a form.
@@ -71,4 +74,32 @@ func (e *exchange) wasDismissed() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.dismissed
+}
+
+// allow notes whether the person allowed KAIROS to do steps itself, when asked.
+func (e *exchange) allow(allowed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.disallowed = !allowed
+}
+
+func (e *exchange) wasDisallowed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.disallowed
+}
+
+// answer notes what kind of form was answered.
+func (e *exchange) answer(approval bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.onlyApproved = e.onlyApproved && approval
+}
+
+// answeredItself reports whether the client gave what the present call was about,
+// rather than a mere approval.
+func (e *exchange) answeredItself() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.asked && (!e.form || !e.onlyApproved)
 }

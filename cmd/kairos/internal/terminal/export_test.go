@@ -16,3 +16,9 @@ func FormAnswer(schema, answer json.RawMessage) (map[string]any, error) {
 func WasApproved(question, typ, display string) bool {
 	return task{challenge: challenge{Type: typ, Display: json.RawMessage(display)}, index: 2, count: 3}.wasApproved(question)
 }
+
+// ForPerson is a message of the server as a person reads it.
+func ForPerson(message string) string { return forPerson(message) }
+
+// Unfenced is a question of the server as a person reads it.
+func Unfenced(text string) string { return unfenced(text) }

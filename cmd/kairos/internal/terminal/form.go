@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
@@ -267,8 +268,9 @@ func (fd field) scalar(typed string) (any, error) {
 	return typed, nil
 }
 
-// pick returns the choice that was typed by number, value or title, or by another
-// word for yes or no; what fits none is returned as it is, for the schema to refuse.
+// pick returns the choice that was typed by number, value or title, by another word
+// for yes or no, or by a first letter that no other choice has; what fits none is
+// returned as it is, for the schema to refuse.
 func (fd field) pick(typed string) any {
 	for _, c := range fd.choices {
 		if strings.EqualFold(typed, c.title) || typed == fmt.Sprint(c.value) {
@@ -282,6 +284,12 @@ func (fd field) pick(typed string) any {
 		if c := fd.choicesAmong(words); len(c) == 1 && slices.Contains(words, strings.ToLower(typed)) {
 			return c[0].value
 		}
+	}
+	begin := slices.DeleteFunc(slices.Clone(fd.choices), func(c choice) bool {
+		return utf8.RuneCountInString(typed) != 1 || !strings.HasPrefix(strings.ToLower(c.title), strings.ToLower(typed))
+	})
+	if len(begin) == 1 {
+		return begin[0].value
 	}
 	return typed
 }
@@ -301,7 +309,9 @@ const (
 
 // fill asks for every field until its value is valid. The caller has the dialog.
 func (f form) fill(ctx context.Context, c *console, by asker) (decision, error) {
-	c.say("  (%s declines, %s closes the form)", typedDecline, typedCancel)
+	if slices.ContainsFunc(f.fields, by.types) {
+		c.say("  (%s declines, %s closes the form)", typedDecline, typedCancel)
+	}
 	for {
 		object := map[string]any{}
 		for _, fd := range f.fields {

@@ -1,8 +1,10 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -16,13 +18,15 @@ import (
 type asker interface {
 	// ask returns one line without its end.
 	ask(ctx context.Context, prompt string) (string, error)
-	// choose returns one of the options.
+	// choose returns one of the options. The last one is the harmless answer.
 	choose(ctx context.Context, prompt string, options ...string) (string, error)
 	// paragraph returns a text of any number of lines.
 	paragraph(ctx context.Context, prompt string) (string, error)
 	// value returns what is typed for a field of a form, or what represents one of
 	// its choices.
 	value(ctx context.Context, prompt string, fd field) (string, error)
+	// types reports whether the field is answered by typing rather than by a choice.
+	types(fd field) bool
 }
 
 // forms asks on a terminal: options are chosen with the arrow keys, and texts can
@@ -31,61 +35,89 @@ type forms struct{ *console }
 
 func (f forms) ask(ctx context.Context, prompt string) (typed string, err error) {
 	input := huh.NewInput().Title(plain.Line(prompt)).Value(&typed)
-	err = f.run(ctx, input)
+	err = f.run(ctx, input, nil)
 	return typed, f.answered(err, prompt, typed)
 }
 
-func (f forms) choose(ctx context.Context, prompt string, options ...string) (got string, err error) {
-	choice := huh.NewSelect[string]().Title(plain.Line(prompt)).Options(huh.NewOptions(options...)...).Value(&got)
-	err = f.run(ctx, choice, options...)
-	return got, f.answered(err, prompt, got)
+func (f forms) choose(ctx context.Context, prompt string, options ...string) (string, error) {
+	all := make([]option, len(options))
+	for i, o := range options {
+		all[i] = plainOption(o)
+	}
+	return f.pick(ctx, prompt, all, len(all)-1)
 }
 
 func (f forms) paragraph(ctx context.Context, prompt string) (text string, err error) {
-	err = f.run(ctx, huh.NewText().Title(plain.Line(prompt)).ExternalEditor(false).Lines(linesOfText).Value(&text))
+	err = f.run(ctx, huh.NewText().Title(plain.Line(prompt)).ExternalEditor(false).Lines(linesOfText).Value(&text), nil)
 	return text, f.answered(err, prompt, text)
 }
 
 // linesOfText is how many lines of a text are seen while it is written.
 const linesOfText = 8
 
-func (f forms) value(ctx context.Context, prompt string, fd field) (typed string, err error) {
-	choices := fd.choices
-	if fd.typ == "boolean" {
-		choices = []choice{{true, "yes"}, {false, "no"}}
-	}
-	if len(choices) == 0 || fd.typ == "array" {
-		return f.ask(ctx, prompt)
-	}
-	prompt = strings.Replace(prompt, fd.howTo(), "", 1) // the options are seen
-	var options []huh.Option[string]
-	var titles []string
-	for _, c := range choices {
-		options, titles = append(options, huh.NewOption(plain.Line(c.title), c.title)), append(titles, strings.ToLower(c.title))
-	}
-	if fd.fallback != nil || !fd.required {
-		options = append(options, huh.NewOption("(leave it out)", ""))
-	}
-	options = append(options, huh.NewOption("(decline)", typedDecline), huh.NewOption("(close without an answer)", typedCancel))
-	err = f.run(ctx, huh.NewSelect[string]().Title(plain.Line(prompt)).Options(options...).Value(&typed), titles...)
-	return typed, f.answered(err, prompt, typed)
+func (f forms) types(fd field) bool {
+	return fd.typ == "array" || len(fd.choices) == 0 && fd.typ != "boolean"
 }
 
-// run shows a field until it is answered. Nothing else is printed meanwhile. A
-// letter that means one of the options chooses it.
-func (f forms) run(ctx context.Context, field huh.Field, options ...string) error {
+func (f forms) value(ctx context.Context, prompt string, fd field) (typed string, err error) {
+	if f.types(fd) {
+		return f.ask(ctx, prompt)
+	}
+	prompt = strings.Replace(prompt, fd.howTo(), "", 1)
+	if fd.explained() != nil {
+		prompt = "  " + cmp.Or(fd.title, fd.name) // the options say the rest
+		if !strings.HasSuffix(prompt, "?") {
+			prompt += ":"
+		}
+	}
+	options, at := optionsOf(fd)
+	return f.pick(ctx, prompt, options, at)
+}
+
+// pick asks for one of the options; at is the harmless one, which Enter alone
+// confirms. What is typed moves to the option that it means, and confirms nothing.
+func (f forms) pick(ctx context.Context, prompt string, options []option, at int) (string, error) {
+	picked := options[at].value
+	shown := make([]huh.Option[string], len(options))
+	for i, o := range options {
+		shown[i] = huh.NewOption(plain.Line(o.shown), o.value)
+	}
+	choice := huh.NewSelect[string]().Title(plain.Line(prompt)).Value(&picked).Options(shown...)
+	typed := ""
+	err := f.run(ctx, choice, func(key tea.KeyPressMsg) bool {
+		if key.Text == "" && key.Code != tea.KeyBackspace {
+			typed = ""
+			return false
+		}
+		typed += strings.ToLower(key.Text)
+		if key.Code == tea.KeyBackspace {
+			typed = ""
+		}
+		picked = options[meantAmong(typed, options, at)].value
+		choice.Options(shown...) // moves to what is picked
+		return true
+	})
+	at = slices.IndexFunc(options, func(o option) bool { return o.value == picked })
+	return picked, f.answered(err, prompt, options[at].word)
+}
+
+// run shows a field until it is answered. Nothing else is printed meanwhile. The
+// field does not see the keys that takes reports to have dealt with.
+func (f forms) run(ctx context.Context, field huh.Field, takes func(tea.KeyPressMsg) bool) error {
 	f.outMu.Lock()
 	defer f.outMu.Unlock()
-	keys := tea.WithFilter(func(_ tea.Model, msg tea.Msg) tea.Msg {
-		key, ok := msg.(tea.KeyPressMsg)
-		if !ok || len(options) == 0 || key.Text == "" {
-			return msg
+	f.eraseLocked()
+	filter := tea.WithFilter(func(_ tea.Model, msg tea.Msg) tea.Msg {
+		if key, ok := msg.(tea.KeyPressMsg); ok && takes != nil && takes(key) {
+			return struct{}{} // draws what has changed
 		}
-		return chosen(strings.ToLower(key.Text), options)
+		return msg
 	})
+	keys := huh.NewDefaultKeyMap()
+	keys.Select.Filter.SetKeys()
 	// The program options come first: they replace what In and Out set.
-	err := huh.NewForm(huh.NewGroup(field)).WithProgramOptions(keys).WithInput(f.stdin).WithOutput(f.out).
-		WithTheme(huh.ThemeFunc(huh.ThemeBase16)).RunWithContext(ctx)
+	err := huh.NewForm(huh.NewGroup(field)).WithProgramOptions(filter).WithInput(f.stdin).WithOutput(f.out).
+		WithKeyMap(keys).WithTheme(huh.ThemeFunc(huh.ThemeBase16)).RunWithContext(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -98,30 +130,6 @@ func (f forms) run(ctx context.Context, field huh.Field, options ...string) erro
 		return context.Cause(ctx)
 	}
 	return err
-}
-
-// chosen are the keys that choose the option that a letter means; nil: it means
-// none, or several.
-func chosen(letter string, options []string) tea.Msg {
-	at := -1
-	for i, o := range options {
-		if !meant(letter, o) {
-			continue
-		}
-		if at >= 0 {
-			return nil
-		}
-		at = i
-	}
-	if at < 0 {
-		return nil
-	}
-	press := func(code rune) tea.Cmd { return func() tea.Msg { return tea.KeyPressMsg{Code: code} } }
-	keys := []tea.Cmd{press(tea.KeyHome)}
-	for range at {
-		keys = append(keys, press(tea.KeyDown))
-	}
-	return tea.Sequence(append(keys, press(tea.KeyEnter))...)()
 }
 
 // answered prints what was answered, which the form takes off the screen.

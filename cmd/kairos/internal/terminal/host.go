@@ -12,9 +12,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/tty"
 )
 
 // host answers what the server asks its client. Its methods are called by the
@@ -23,13 +26,15 @@ type host struct {
 	cfg     Config
 	console *console
 	decider decider
-	script  *prompter // the decider, if it is a script
+	person  person    // the decider, if it is not a script
+	script  *prompter // the decider, if it is one
 	tools   *toolbox
 	// fail ends the run: a question could not even be put.
 	fail context.CancelCauseFunc
 
 	questions inFlight
 	exchange  exchange
+	steps     steps
 
 	mu sync.Mutex // guards the fields below
 	// refused prompts, by digest. A client of the stateless era cannot tell the
@@ -44,11 +49,12 @@ func newHost(cfg Config, fail context.CancelCauseFunc) *host {
 		cfg: cfg, console: newConsole(cfg.In, cfg.Out, look{signs: cfg.Signs, colours: cfg.Colours}), tools: newToolbox(cfg),
 		fail: fail, refused: map[[32]byte]bool{}, visited: map[string]bool{},
 	}
-	by := asker(h.console)
+	h.steps = steps{console: h.console, timed: cfg.Signs, began: time.Now()}
+	h.person = person{h.console, h.console}
 	if cfg.Forms {
-		by = forms{h.console}
+		h.person.by = forms{h.console}
 	}
-	h.decider = person{h.console, by}
+	h.decider = h.person
 	if cfg.Script != nil {
 		h.script = newPrompter(cfg.Script)
 		h.decider = h.script
@@ -91,6 +97,21 @@ func (h *host) decide(ctx context.Context, q question) (decision, error) {
 	return h.decider.decide(ctx, q)
 }
 
+// watched reports whether a person at a terminal can say how the run continues.
+func (h *host) watched() bool { return h.script == nil && tty.Width(h.cfg.In) > 0 }
+
+// tryAgain asks the person whether something that failed is done once more.
+func (h *host) tryAgain(ctx context.Context, question string) (bool, error) {
+	done, err := h.console.dialog(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	tty.Discard(h.console.stdin)
+	got, err := h.person.by.choose(ctx, question, "retry", "stop")
+	return got == "retry", err
+}
+
 // told prints what was decided where no person did, who would know.
 func (h *host) told(format string, args ...any) {
 	if h.script != nil {
@@ -125,13 +146,18 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 		return nil, fmt.Errorf("the server's form cannot be shown: %w", err)
 	}
 	h.exchange.showForm()
-	d, err := h.decide(ctx, question{kind: KindElicitation, text: params.Message + f.text(), unread: params.Message, schema: raw})
+	h.steps.introduce(params.Message)
+	d, err := h.decide(ctx, question{kind: KindElicitation, text: params.Message + f.text(), unread: unfenced(params.Message), schema: raw})
 	if err != nil {
 		return nil, err
 	}
 	h.exchange.approve("")
+	h.exchange.answer(slices.ContainsFunc(f.fields, field.approves))
 	if h.script == nil && d.verb == verbAnswer && approves(d.answer) {
 		h.exchange.approve(params.Message)
+	}
+	if slices.ContainsFunc(f.fields, field.grants) {
+		h.exchange.allow(d.verb == verbAnswer && permits(d.answer))
 	}
 	res := &mcp.ElicitationResult{}
 	switch d.verb {

@@ -30,7 +30,19 @@ func (l look) columns(m mark) int {
 	if !l.signs {
 		return math.MaxInt
 	}
-	return 80 - utf8.RuneCountInString(m.sign+" ")
+	return 80 - l.lead(m)
+}
+
+// lead is how many columns the mark takes.
+func (l look) lead(m mark) int {
+	sign := m.word
+	if l.signs {
+		sign = m.sign
+	}
+	if sign == "" {
+		return 0
+	}
+	return utf8.RuneCountInString(sign + " ")
 }
 
 func (l look) of(m mark, text string) string {

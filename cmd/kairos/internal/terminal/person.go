@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/tty"
 )
 
 // person decides at the console, and is asked line by line or with forms.
@@ -33,6 +35,7 @@ func (p person) decide(ctx context.Context, q question) (decision, error) {
 	}[q.kind]
 	p.console.say("\n%s", heading(q.kind))
 	p.console.quote(q.shown())
+	tty.Discard(p.console.stdin)
 	return ask(ctx, q)
 }
 

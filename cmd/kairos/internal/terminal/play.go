@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,7 +53,7 @@ func Play(ctx context.Context, cfg Config) (res Result, err error) {
 	}()
 	server.OnNotification(h.notified)
 	h.tools.adopt(cfg.serverName(), server)
-	p := &play{host: h, server: server, tried: map[string]int{}, solved: map[int]Solved{}, began: time.Now()}
+	p := &play{host: h, server: server, tried: map[string]int{}, solved: map[int]Solved{}, failed: map[int]int{}, began: time.Now()}
 	p.result.Version = server.ProtocolVersion()
 	err = p.run(ctx)
 	p.result.Solved = nil
@@ -75,7 +76,8 @@ type play struct {
 	// tried counts the submissions for each challenge, by nonce.
 	tried  map[string]int
 	solved map[int]Solved // by step index
-	shown  int            // index of the step that was shown last
+	failed map[int]int    // failures of each step that were not the person's or the agent's own
+	doing  string         // what the server is about to do
 	worked bool           // what was submitted last is the host's work, not a placeholder
 	began  time.Time
 }
@@ -96,6 +98,9 @@ func (p *play) run(ctx context.Context) error {
 	for range maxCalls {
 		p.record(reply)
 		if err := giveUp(reply); err != nil {
+			return err
+		}
+		if err := p.askWhetherAgain(ctx, reply); err != nil {
 			return err
 		}
 		uri, attest, err := reply.nextCall()
@@ -148,6 +153,7 @@ func (p *play) call(ctx context.Context, tool string, arguments map[string]any) 
 	req.Params.Arguments = arguments
 	// With a progress token the server may wait for a person as long as it likes.
 	req.Params.Meta = &mcp.Meta{ProgressToken: tool}
+	defer p.host.during(ctx, cmp.Or(p.doing, "working"))()
 	res, err := p.server.CallTool(ctx, req)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", tool, cause(ctx, err))
@@ -279,6 +285,9 @@ func (p *play) next(ctx context.Context, uri string, solution map[string]any) (s
 
 // unsolved is the error of a step whose work was not done.
 func (p *play) unsolved(ctx context.Context, reply stepReply, err error) error {
+	if none := (*noServerError)(nil); errors.As(err, &none) && p.host.exchange.wasDisallowed() {
+		none.run = p.result.RunID
+	}
 	if !errors.Is(err, errRefused) {
 		return fmt.Errorf("step %q: %w", stepTitle(reply), cause(ctx, err))
 	}
@@ -289,77 +298,6 @@ func (p *play) unsolved(ctx context.Context, reply stepReply, err error) error {
 
 func refusal(what string) *StopError {
 	return &StopError{Code: StopRefused, Message: what + " was refused"}
-}
-
-// giveUp returns a StopError for a reply that only a person can continue from.
-func giveUp(r stepReply) error {
-	stop := &StopError{Code: r.ErrorCode, Message: r.Message, NextAction: r.NextAction}
-	switch r.ErrorCode {
-	case "":
-		return nil
-	case "USER_DECLINED", "APPROVAL_UNAVAILABLE", "OBSERVATION_UNAVAILABLE", "CANCELLED", "OUTCOME_UNKNOWN", "FILES_UNVERIFIED", "AMBIGUOUS_RUN", "NO_OPEN_RUN", "NOT_FOUND", "DRIVER_UNAVAILABLE":
-		return stop
-	}
-	if !r.MustObey {
-		return stop
-	}
-	return nil
-}
-
-// record notes and prints what a reply says.
-func (p *play) record(r stepReply) {
-	if r.RunID != "" && p.result.RunID == "" {
-		p.result.RunID = r.RunID
-		p.host.console.say("run %s (MCP %s)", r.RunID, p.result.Version)
-	}
-	for _, s := range r.Solved {
-		if known, ok := p.solved[s.StepIndex]; ok && known.ProofHash == s.ProofHash {
-			continue
-		}
-		p.solved[s.StepIndex] = s
-		p.host.console.mark(markSolved, "%s", s.line(p.host.console.look.columns(markSolved)))
-		if s.Verdict != "" {
-			p.host.console.say("    %s", s.Verdict)
-		}
-		if s.Files != nil {
-			p.host.console.say("    its files: %s via %s", s.Files.Provenance, s.Files.Via)
-		}
-	}
-	if r.StepIndex != p.shown && r.Challenge.Nonce != "" {
-		p.shown = r.StepIndex
-		title, body := r.heading()
-		p.host.console.mark(markStep, "\nStep %d of %d: %s%s", r.StepIndex, r.StepCount, title, p.elapsed())
-		p.host.console.quote(body)
-	}
-	if p.refused(r) {
-		p.host.console.mark(markRefused, "%s (%s)", r.Message, r.ErrorCode)
-	}
-}
-
-// refused reports whether the reply refuses what somebody did. It says nothing
-// new where the server waits, asks for the work itself, or ends the run.
-func (p *play) refused(r stepReply) bool {
-	switch r.ErrorCode {
-	case "", codeWaiting, codeWaitingDriver:
-		return false
-	case codeMissingField:
-		return p.worked || p.host.exchange.hasAsked()
-	}
-	return giveUp(r) == nil
-}
-
-// elapsed is how long the run has taken, for a person who watches it.
-func (p *play) elapsed() string {
-	if since := time.Since(p.began); p.host.cfg.Signs && since >= time.Second {
-		return fmt.Sprintf(" (%s)", since.Round(time.Second))
-	}
-	return ""
-}
-
-// stepTitle is the first heading of the open step.
-func stepTitle(r stepReply) string {
-	title, _ := r.heading()
-	return title
 }
 
 func (p *play) attest(ctx context.Context, uri string) error {

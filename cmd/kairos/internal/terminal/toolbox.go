@@ -191,7 +191,7 @@ func (t *toolbox) find(ctx context.Context, name string) (toolRef, error) {
 		return found[0], nil
 	case 0:
 		if len(t.servers) == 0 {
-			return toolRef{}, fmt.Errorf("no MCP server with the tool %q was started: run the protocol's file with --with-servers, or name servers with --servers FILE", name)
+			return toolRef{}, &noServerError{tool: name}
 		}
 		return toolRef{}, fmt.Errorf("none of the MCP servers has the tool %q (%s): name one that does with --servers FILE", name, strings.Join(t.names(), ", "))
 	}
@@ -264,4 +264,19 @@ func saysFailure(value json.RawMessage) bool {
 func (r toolRef) readOnly() bool {
 	hint := r.tool.Annotations.ReadOnlyHint
 	return hint != nil && *hint
+}
+
+// noServerError: no server was started that could have the tool.
+type noServerError struct {
+	tool string
+	// run: what the person did not allow KAIROS to do in it; "": they were not asked.
+	run string
+}
+
+func (e *noServerError) Error() string {
+	if e.run != "" {
+		return fmt.Sprintf("you did not allow KAIROS to call the tool %q, and no other server with it was started: "+
+			"allow it with `kairos allow %s` and resume the run, or run the protocol's file with --with-servers", e.tool, e.run)
+	}
+	return fmt.Sprintf("no MCP server with the tool %q was started: run the protocol's file with --with-servers, or name servers with --servers FILE", e.tool)
 }

@@ -60,6 +60,27 @@ func TestAToolServerThatFailsEndsTheRunAndSaysWhy(t *testing.T) {
 	}
 }
 
+// A person who did not allow KAIROS to call a tool is told that this is why nobody
+// calls it.
+func TestAToolThatKAIROSMayNotCallIsNamedWithWhatAllowsIt(t *testing.T) {
+	for typed, want := range map[string]string{
+		"no":     "you did not allow KAIROS to call the tool \"book\", and no other server with it was started: allow it with `kairos allow run-1`",
+		"always": "no MCP server with the tool \"book\" was started",
+	} {
+		t.Run(typed, func(t *testing.T) {
+			s := calling(`{"tool_name":"book","arguments":{"ok":true}}`, "success")
+			s.Steps = append(asking(grantForm, `"allow"`).Steps, s.Steps...)
+			cfg := config(t, s)
+			var out bytes.Buffer
+			cfg.Servers, cfg.Without, cfg.In, cfg.Out = nil, []string{"sampling"}, strings.NewReader(typed+"\n"), &out
+			_, err := play(t, cfg)
+			if !strings.Contains(fmt.Sprint(err), want) || !strings.Contains(fmt.Sprint(err), "--with-servers") {
+				t.Errorf("Play error = %v, want %q\n%s", err, want, &out)
+			}
+		})
+	}
+}
+
 // A float64 has 53 bits for digits, and ids of other systems have more.
 func TestLargeIntegersKeepAllTheirDigits(t *testing.T) {
 	const id = "9007199254740993"

@@ -209,7 +209,10 @@ func decodeReply(raw json.RawMessage) (stepReply, error) {
 
 // clip bounds what an error message quotes.
 func clip(text string) string {
-	const limit = 800
+	return clipTo(text, 800)
+}
+
+func clipTo(text string, limit int) string {
 	runes := []rune(text)
 	if len(runes) <= limit {
 		return text

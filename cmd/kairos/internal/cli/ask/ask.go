@@ -2,6 +2,7 @@ package ask
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/tty"
 )
 
 // Agreed asks at a terminal. Elsewhere it is an error.
@@ -19,17 +21,35 @@ func Agreed(cmd *cobra.Command, p *output.Printer, question string) (bool, error
 	return answer == "y" || answer == "yes", err
 }
 
-// Line asks at a terminal for a line of text. Elsewhere it is an error.
+// Line asks at a terminal for a line of text. Elsewhere it is an error. What was
+// typed before the question does not answer it, and an interrupt ends the question.
 func Line(cmd *cobra.Command, p *output.Printer, question string) (string, error) {
 	if !output.IsTerminal(cmd.InOrStdin()) {
 		return "", errors.New("nothing was changed, because nobody can be asked here: add --yes")
 	}
+	tty.Discard(cmd.InOrStdin())
 	if p.Printf("%s ", question); p.Err != nil {
 		return "", p.Err
 	}
-	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("read the answer: %w", err)
+	type read struct {
+		line string
+		err  error
 	}
-	return strings.TrimSpace(line), nil
+	// A read cannot be interrupted: one that nobody waits for lasts until the
+	// program ends.
+	got := make(chan read, 1)
+	go func() {
+		line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+		got <- read{line, err}
+	}()
+	select {
+	case r := <-got:
+		if r.err != nil && !errors.Is(r.err, io.EOF) {
+			return "", fmt.Errorf("read the answer: %w", r.err)
+		}
+		return strings.TrimSpace(r.line), nil
+	case <-cmd.Context().Done():
+		p.Printf("\n")
+		return "", errors.Join(context.Canceled, p.Err)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/tty"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -141,10 +142,16 @@ func (p *Printer) Verbatim(text string) {
 
 // Field prints a name and its value on a line, unless the value is empty.
 func (p *Printer) Field(name, value string) {
-	if value != "" {
-		p.Printf("       %-10s %s\n", name, value)
+	if value == "" {
+		return
 	}
+	line := fmt.Sprintf("       %-10s %s", name, plain.Line(value))
+	p.Printf("%s\n", Lines(p.Wrapped(line, strings.Repeat(" ", 18))))
 }
+
+// Wrapped breaks the lines of a text between words at the edge of the terminal,
+// where one is. The rest of a broken line begins with indent.
+func (p *Printer) Wrapped(text, indent string) string { return tty.Wrap(text, tty.Width(p.W), indent) }
 
 // Short is the text on one line of a terminal.
 func Short(s string) string {

@@ -90,7 +90,7 @@ func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err 
 	}
 	began := time.Now()
 	result, playErr := terminal.Play(cmd.Context(), config)
-	if result.RunID == "" {
+	if result.RunID == "" && (result.Chain == "" || cmd.Context().Err() == nil) {
 		return playErr
 	}
 	told := *at
@@ -99,13 +99,35 @@ func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err 
 	}
 	// The database says what became of the run, also when it stopped half-way.
 	sumErr := told.With(context.WithoutCancel(cmd.Context()), func(ctx context.Context, a *app.App) error {
-		line, err := a.Engine.Timeline(ctx, a.RunCaller(), run.ID(result.RunID))
+		id := run.ID(result.RunID)
+		if id == "" {
+			found, err := begunSince(ctx, a, began)
+			if err != nil || found == "" {
+				return err
+			}
+			id = found
+		}
+		line, err := a.Engine.Timeline(ctx, a.RunCaller(), id)
 		if err != nil {
 			return err
 		}
 		return timeline.Summary(cmd.OutOrStdout(), line, timeline.Played{Took: time.Since(began), Kept: ownDB == "", Resume: f.resume(config, args)})
 	})
 	return errors.Join(playErr, sumErr)
+}
+
+// begunSince is the run that was interrupted at a question which came before the
+// reply that names the run; "": none was begun, or others began runs meanwhile.
+func begunSince(ctx context.Context, a *app.App, since time.Time) (run.ID, error) {
+	all, err := session.AllRuns(ctx, session.Local(a), "")
+	if err != nil {
+		return "", err
+	}
+	all = slices.DeleteFunc(all, func(r run.Summary) bool { return r.CreatedAt.Before(since) || !r.State.Live() })
+	if len(all) != 1 {
+		return "", nil
+	}
+	return all[0].ID, nil
 }
 
 // resume are the arguments with which `kairos runs resume` continues the run: with
@@ -161,7 +183,7 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 	case strings.HasPrefix(what, "kairos://"):
 		c.URI, c.Session, inFiles = what, f.Session, f.Files
 	case statErr == nil:
-		if inFiles, err = true, f.document(cmd, what, &c); err != nil {
+		if inFiles, err = true, f.document(cmd, at, what, &c); err != nil {
 			return c, "", err
 		}
 		if f.temporary {
@@ -182,13 +204,13 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 }
 
 // document reads the protocol of a file and the servers beside it.
-func (f Flags) document(cmd *cobra.Command, file string, c *terminal.Config) error {
+func (f Flags) document(cmd *cobra.Command, at *session.Session, file string, c *terminal.Config) error {
 	b, err := documents.Document{Name: file}.Read(cmd.Context(), nil)
 	if err != nil {
 		return fmt.Errorf("read the protocol: %w", err)
 	}
 	c.Document = string(b)
-	offered, err := f.offered(cmd, file)
+	offered, err := f.offered(cmd, at, file, b)
 	if offered != nil {
 		c.Servers = offered
 	}

@@ -18,8 +18,11 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ask"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/tools"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
+	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
 // withServers is the flag that answers for the person whether the programs of a
@@ -60,13 +63,14 @@ func readSidecar(path string) (terminal.Servers, error) {
 
 // offered are the servers of the protocol's sidecar if the person wants them
 // started. The file came with the protocol, so it is not a permission: all that
-// it starts is shown, and without an answer nothing is started.
-func (f Flags) offered(cmd *cobra.Command, protocol string) (terminal.Servers, error) {
+// it starts is shown, and without an answer nothing is started. Nobody is asked where
+// added servers have every tool that the protocol needs.
+func (f Flags) offered(cmd *cobra.Command, at *session.Session, file string, document []byte) (terminal.Servers, error) {
 	answered := cmd.Flags().Changed(withServers)
 	if f.servers != "" || answered && !f.withServers {
 		return nil, nil
 	}
-	path := sidecarOf(protocol)
+	path := sidecarOf(file)
 	servers, err := readSidecar(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the servers of the protocol: %w; --%s=false runs it without them", err, withServers)
@@ -77,7 +81,25 @@ func (f Flags) offered(cmd *cobra.Command, protocol string) (terminal.Servers, e
 		}
 		return nil, nil
 	}
+	if needed := toolsOf(document); len(needed) > 0 && !answered {
+		if missing, err := tools.Missing(at, needed); err != nil || len(missing) == 0 {
+			return nil, err
+		}
+	}
 	return agreed(cmd, path, servers)
+}
+
+// toolsOf are the tools that the steps of a document need.
+func toolsOf(document []byte) (names []string) {
+	chains, _ := protocol.Parse(document) // what is wrong with it is said when it is stored
+	for _, chain := range chains {
+		for _, step := range chain.Steps {
+			if tool := terminal.ToolOf(step.Challenge); tool != "" {
+				names = append(names, tool)
+			}
+		}
+	}
+	return names
 }
 
 // agreed shows the servers and returns them if the person, or the flag, says that
@@ -106,9 +128,13 @@ func agreed(cmd *cobra.Command, path string, servers terminal.Servers) (terminal
 		return servers, nil
 	}
 	yes, err := ask.Agreed(cmd, p, "KAIROS has not checked them. Start them when a step needs a tool?")
-	if err != nil || !yes {
-		p.Printf("They are not started; a step that needs one of their tools ends the run.\n")
-		return nil, errors.Join(err, p.Err)
+	if err != nil {
+		return nil, err
+	}
+	if !yes {
+		p.Printf("%s\n", output.Lines(p.Wrapped("They are not started. A step that needs one of their tools ends the run, unless KAIROS calls the tool itself: "+
+			"`kairos tools add` adds a server for that.", "")))
+		return nil, p.Err
 	}
 	return servers, nil
 }

@@ -3,6 +3,7 @@ package play
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
 )
 
@@ -27,6 +29,7 @@ func TestTheServersOfAProtocolAreStartedOnlyIfSomebodySaysSo(t *testing.T) {
 		sidecar string // "": there is none
 		flags   []string
 		typed   string // at a terminal; "": nobody is there
+		added   string // tools that added servers have
 		started bool
 		wrong   string
 		says    []string
@@ -40,6 +43,9 @@ func TestTheServersOfAProtocolAreStartedOnlyIfSomebodySaysSo(t *testing.T) {
 		"a person declines":     {sidecar: good, typed: "no\n", says: []string{line, "[y/N]", "not started"}},
 		"an empty line":         {sidecar: good, typed: "\n", says: []string{"[y/N]", "not started"}},
 		"other servers":         {sidecar: good, flags: []string{"--servers", "mine.json"}, typed: "y\n"},
+		"has all the tools":     {sidecar: good, typed: "y\n", added: "find_user_by_name create_event"},
+		"lacks one of them":     {sidecar: good, typed: "n\n", added: "find_user_by_name", says: []string{"[y/N]", "kairos tools add"}},
+		"has them, and a flag":  {sidecar: good, flags: []string{"--with-servers"}, added: "find_user_by_name create_event", started: true, says: []string{line}},
 		"no such program":       {sidecar: missing, typed: "y\n", wrong: "build or install it", says: []string{"/nothing"}},
 		"and nobody is there":   {sidecar: missing, says: []string{"/nothing", "They are not started"}},
 		"malformed":             {sidecar: "{", typed: "y\n", wrong: "--with-servers=false runs it without them"},
@@ -55,6 +61,10 @@ func TestTheServersOfAProtocolAreStartedOnlyIfSomebodySaysSo(t *testing.T) {
 			write(t, filepath.Join(dir, "tool"), "#!/bin/sh\n", 0o755)
 			if tc.sidecar != "" {
 				write(t, filepath.Join(dir, "visit.servers.json"), tc.sidecar, 0o644)
+			}
+			t.Setenv("KAIROS_TOOLS", filepath.Join(dir, "tools.json"))
+			if tc.added != "" {
+				write(t, filepath.Join(dir, "tools.json"), toolsFile(tc.added), 0o600)
 			}
 			got, said, err := offer(t, filepath.Join(dir, "visit.md"), tc.typed, tc.flags...)
 			if tc.wrong == "" && err != nil || !strings.Contains(fmt.Sprint(err), tc.wrong) {
@@ -106,6 +116,19 @@ func TestASidecarIsAFileOfItsOwn(t *testing.T) {
 	}
 }
 
+// document needs two tools.
+const document = "# Visit\n\n## Find\n\nFind.\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"mcp\":{\"tool_name\":\"find_user_by_name\"}}}\n```\n\n" +
+	"## Book\n\nBook.\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"mcp\":{\"tool_name\":\"calendar.create_event\"}}}\n```\n"
+
+// toolsFile is a file with a server that has these tools.
+func toolsFile(names string) string {
+	var tools []string
+	for _, name := range strings.Fields(names) {
+		tools = append(tools, fmt.Sprintf(`%q:{"class":"reads","input_schema":{}}`, name))
+	}
+	return `{"mcpServers":{"calendar":{"command":"/bin/calendar","accepted_tools":{` + strings.Join(tools, ",") + `}}}}`
+}
+
 // offer offers the servers of a protocol to a person at a terminal; typed is
 // empty: nobody is there.
 func offer(t *testing.T, protocol, typed string, args ...string) (terminal.Servers, string, error) {
@@ -115,6 +138,7 @@ func offer(t *testing.T, protocol, typed string, args ...string) (terminal.Serve
 	cmd := &cobra.Command{}
 	f.AddTo(cmd)
 	cmd.Flags().BoolVar(&f.withServers, withServers, false, "")
+	cmd.SetContext(t.Context())
 	cmd.SetOut(&out)
 	cmd.SetIn(strings.NewReader(""))
 	if typed != "" {
@@ -123,16 +147,27 @@ func offer(t *testing.T, protocol, typed string, args ...string) (terminal.Serve
 			t.Fatal(err)
 		}
 		defer func() { _, _ = keyboard.Close(), tty.Close() }()
-		if _, err := keyboard.WriteString(typed); err != nil {
-			t.Fatal(err)
-		}
 		cmd.SetIn(tty)
+		cmd.SetOut(answering{&out, func() { _, _ = keyboard.WriteString(typed) }})
 	}
 	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	servers, err := f.offered(cmd, protocol)
+	servers, err := f.offered(cmd, &session.Session{}, protocol, []byte(document))
 	return servers, out.String(), err
+}
+
+// answering is an output whose reader answers questions.
+type answering struct {
+	io.Writer
+	answer func()
+}
+
+func (a answering) Write(b []byte) (int, error) {
+	if bytes.HasSuffix(b, []byte("[y/N] ")) {
+		defer a.answer()
+	}
+	return a.Writer.Write(b)
 }
 
 func write(t *testing.T, path, text string, mode os.FileMode) {
