@@ -195,7 +195,7 @@ func (gr *granting) plan(ctx context.Context, k input.Task, in driver.Input, r d
 	if !ok {
 		return gr.t.obtaining.passOver(ctx, in.ID, r, "it would change something, and it is only allowed to look")
 	}
-	planned := run.Plan{Driver: r.Via, Grant: grant.ID, Text: p.Text, Data: p.Data, Effect: p.Effect, Proposed: proposed}
+	planned := run.Plan{Driver: r.Via, Grant: grant.ID, Text: p.Text, Data: p.Data, Effect: p.Effect, Proposed: proposed, Action: p.Action}
 	digest, err := input.PlannedDigest(gr.t.Run.Step.Inputs, gr.t.approvals.phraseOf(k), planned)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 type doer struct {
 	effect  driver.Effect
 	asks    bool   // for a proposal
+	states  bool   // that a proposal is the arguments of its action
 	world   string // what it would act on; a plan for another world is refused
 	did     []string
 	refuses string                // why Preview is unavailable
@@ -54,7 +55,11 @@ func (d *doer) Preview(_ context.Context, req driver.PreviewRequest) (driver.Pre
 		return driver.ProposalInvalid(driver.Problem("/to", "is missing")), nil
 	}
 	data, err := json.Marshal(map[string]string{"world": d.world, "proposal": string(req.Proposal)})
-	return driver.Planned(driver.Plan{Text: "act on " + d.world + string(req.Proposal), Data: data, Effect: d.effect}), err
+	plan := driver.Plan{Text: "act on " + d.world + string(req.Proposal), Data: data, Effect: d.effect}
+	if d.states && d.asks {
+		plan.Action = json.RawMessage(`{"arguments":` + string(req.Proposal) + `}`)
+	}
+	return driver.Planned(plan), err
 }
 
 func (d *doer) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {

@@ -194,6 +194,8 @@ type Plan struct {
 	Effect driver.Effect   `json:"effect"`
 	// Proposed is what the agent chose of it; empty: nothing.
 	Proposed json.RawMessage `json:"proposed,omitempty"`
+	// Action is what the driver adds to the action of the input.
+	Action json.RawMessage `json:"action,omitempty"`
 }
 
 // WithheldVerdict is evidence that its driver accepted and that waits for a judge.
