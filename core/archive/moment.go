@@ -186,11 +186,7 @@ func tellAccepted(m *Moment, ev run.Event) {
 	m.Boundary = p.Boundary
 	m.Provenance, m.ProofHash, m.Verdict = p.Provenance, p.Hash, ev.Evidence.Verdict()
 	m.Answer = ev.Evidence.Output
-	for _, a := range ev.Evidence.Answers {
-		if a.InputID == driver.KindFiles {
-			m.Files = a.Provenance
-		}
-	}
+	m.Files = ev.Evidence.Files()
 	if ev.Evidence.Failed {
 		m.What = "failed"
 	}

@@ -122,6 +122,9 @@ func TestAStatementCanBeCheckedByOthers(t *testing.T) {
 		if want := name == "with the key"; r.Trusted != want {
 			t.Errorf("%s: trusted = %t, want %t", name, r.Trusted, want)
 		}
+		if want := "2 steps written by a model"; r.Worth != want {
+			t.Errorf("%s: it says %q, want %q", name, r.Worth, want)
+		}
 		if diff := cmp.Diff([]int{3}, r.Missing); diff != "" {
 			t.Errorf("%s: missing steps (-want +got):\n%s", name, diff)
 		}

@@ -59,8 +59,10 @@ type Report struct {
 	Verified bool          `json:"verified"`
 	Missing  []int         `json:"missing_steps"`
 	Steps    []CheckedStep `json:"steps"`
-	MadeAt   string        `json:"made_at,omitempty"`
-	MadeBy   string        `json:"made_by,omitempty"`
+	// Worth says who vouches for the steps; empty: it states none.
+	Worth  string `json:"worth,omitempty"`
+	MadeAt string `json:"made_at,omitempty"`
+	MadeBy string `json:"made_by,omitempty"`
 	// Problems are the broken links, the first one first.
 	Problems []*Problem `json:"problems"`
 }
@@ -173,7 +175,9 @@ func (r *Report) tell(s Statement, beside []Disclosed, problems []*Problem) {
 	for _, p := range problems {
 		broken[run.Broken{Step: p.Step, Link: run.Link(p.Link)}] = true
 	}
+	vouchers := make([]run.Voucher, len(p.Steps))
 	for i, step := range p.Steps {
+		vouchers[i] = step.voucher()
 		c := CheckedStep{
 			Step: i + 1, Label: step.Label, Provenance: step.Proof.Provenance, Boundary: step.Proof.Boundary, Failed: step.Failed, Driver: step.Proof.Driver, Via: step.Proof.Via,
 			Approval: step.Approval, Answers: step.Answers, ProofHash: step.Proof.Hash, Challenge: LeftOut, Evidence: LeftOut,
@@ -189,6 +193,17 @@ func (r *Report) tell(s Statement, beside []Disclosed, problems []*Problem) {
 		}
 		r.Steps = append(r.Steps, c)
 	}
+	r.Worth = run.Worth(vouchers, "")
+}
+
+func (s Step) voucher() run.Voucher {
+	v := run.Voucher{Provenance: s.Proof.Provenance, Boundary: s.Proof.Boundary}
+	for _, a := range s.Answers {
+		if a.Input == driver.KindFiles {
+			v.Files = a.Provenance
+		}
+	}
+	return v
 }
 
 func disclosure(broken map[run.Broken]bool, step int, l run.Link) Disclosure {

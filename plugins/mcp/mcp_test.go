@@ -392,7 +392,7 @@ func TestTheOutputOfAnObservedCallIsWhatTheStepNames(t *testing.T) {
 // What does not change the call is not part of its action.
 func TestTheActionIsTheToolAndItsArguments(t *testing.T) {
 	for challenge, want := range map[string]string{
-		`{"mcp":{"tool_name":"create_event","arguments":{"a":1}}}`:                                            `{"tool_name":"create_event","arguments":{"a":1}}`,
+		`{"mcp":{"tool_name":"create_event","arguments":{"a":1}}}`:                                             `{"tool_name":"create_event","arguments":{"a":1}}`,
 		`{"mcp":{"tool_name":"calendar/create_event","arguments":{"a":1},"expected_result":{"success":true}}}`: `{"tool_name":"create_event","arguments":{"a":1}}`,
 		`{"mcp":{"tool_name":" mcp__calendar__create_event "},"required":false}`:                               `{"tool_name":"create_event"}`,
 	} {

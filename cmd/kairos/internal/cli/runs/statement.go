@@ -182,9 +182,12 @@ func printChecked(p *output.Printer, r statement.Report) {
 		p.Printf("That proves no origin: anybody can make such a file. Give --key with the public key of whom you trust.\n")
 	}
 	if r.Verified {
-		p.Printf("verified: every step's evidence was accepted and the proof chain is whole; provenance says who vouches for each\n")
+		p.Printf("verified: %s\n", r.Worth)
 	} else {
 		p.Printf("not verified: %d of %d steps have no accepted proof\n", len(r.Missing), r.Run.StepCount)
+		if r.Worth != "" {
+			p.Printf("proved: %s\n", r.Worth)
+		}
 	}
 }
 
