@@ -140,24 +140,8 @@ func printChecked(p *output.Printer, r statement.Report) {
 		}
 		p.Field("driver", exactly(s.Driver))
 		p.Field("via", exactly(s.Via))
-		if a := s.Approval; a != nil {
-			how := fmt.Sprintf("via %s (%s)", a.Via, a.Provenance)
-			if a.Basis != "" {
-				how += ", by " + string(a.Basis)
-			}
-			if a.By != "" {
-				how += " of " + a.By
-			}
-			if a.Typed {
-				how += ", phrase typed"
-			}
-			if n := len(a.Visits); n > 0 {
-				how += fmt.Sprintf(", page opened %d times before", n-1)
-			}
-			if a.Premature > 0 {
-				how += fmt.Sprintf(", work submitted %d times before approval", a.Premature)
-			}
-			p.Field("approved", how)
+		if s.Approval != nil {
+			p.Field("approved", approved(*s.Approval))
 		}
 		for _, a := range s.Answers {
 			if a.Model != "" {
@@ -189,6 +173,27 @@ func printChecked(p *output.Printer, r statement.Report) {
 			p.Printf("proved: %s\n", r.Worth)
 		}
 	}
+}
+
+// approved tells how an approval came.
+func approved(a run.Approval) string {
+	how := fmt.Sprintf("via %s (%s)", a.Via, a.Provenance)
+	if a.Basis != "" {
+		how += ", by " + string(a.Basis)
+	}
+	if a.By != "" {
+		how += " of " + a.By
+	}
+	if a.Typed {
+		how += ", phrase typed"
+	}
+	if n := len(a.Visits); n > 0 {
+		how += fmt.Sprintf(", page opened %d times before", n-1)
+	}
+	if a.Premature > 0 {
+		how += fmt.Sprintf(", work submitted %d times before approval", a.Premature)
+	}
+	return how
 }
 
 func attestedAs(outcome string) string {
