@@ -74,14 +74,15 @@ type CheckedStep struct {
 	Provenance driver.Provenance `json:"provenance"`
 	Boundary   driver.Boundary   `json:"boundary,omitempty"`
 	// Failed: the evidence does not satisfy the challenge, which did not require it.
-	Failed    bool          `json:"failed,omitempty"`
-	Driver    run.DriverRef `json:"driver"`
-	Via       run.DriverRef `json:"via"`
-	Approval  *run.Approval `json:"approval,omitempty"`
-	Answers   []Answer      `json:"answers,omitempty"`
-	ProofHash string        `json:"proof_hash"`
-	Challenge Disclosure    `json:"challenge"`
-	Evidence  Disclosure    `json:"evidence"`
+	Failed     bool            `json:"failed,omitempty"`
+	Driver     run.DriverRef   `json:"driver"`
+	Via        run.DriverRef   `json:"via"`
+	Approval   *run.Approval   `json:"approval,omitempty"`
+	Permission *run.Permission `json:"permission,omitempty"`
+	Answers    []Answer        `json:"answers,omitempty"`
+	ProofHash  string          `json:"proof_hash"`
+	Challenge  Disclosure      `json:"challenge"`
+	Evidence   Disclosure      `json:"evidence"`
 }
 
 // Disclosure says whether a document could be compared with its digest.
@@ -180,7 +181,7 @@ func (r *Report) tell(s Statement, beside []Disclosed, problems []*Problem) {
 		vouchers[i] = step.voucher()
 		c := CheckedStep{
 			Step: i + 1, Label: step.Label, Provenance: step.Proof.Provenance, Boundary: step.Proof.Boundary, Failed: step.Failed, Driver: step.Proof.Driver, Via: step.Proof.Via,
-			Approval: step.Approval, Answers: step.Answers, ProofHash: step.Proof.Hash, Challenge: LeftOut, Evidence: LeftOut,
+			Approval: step.Approval, Permission: step.Permission, Answers: step.Answers, ProofHash: step.Proof.Hash, Challenge: LeftOut, Evidence: LeftOut,
 		}
 		if step.EvidenceErased {
 			c.Evidence = Erased

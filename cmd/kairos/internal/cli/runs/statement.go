@@ -143,6 +143,9 @@ func printChecked(p *output.Printer, r statement.Report) {
 		if s.Approval != nil {
 			p.Field("approved", approved(*s.Approval))
 		}
+		if m := s.Permission; m != nil {
+			p.Field("grant", fmt.Sprintf("%s, %s, plan %s", m, m.Effect, m.Plan))
+		}
 		for _, a := range s.Answers {
 			if a.Model != "" {
 				p.Field("model", output.Short(fmt.Sprintf("%s for %s; stop reason %q", a.Model, a.Input, a.StopReason)))
