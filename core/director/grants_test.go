@@ -191,7 +191,7 @@ func TestNothingIsDoneThatNobodyAllowed(t *testing.T) {
 	}
 }
 
-// Who allowed it stays in the run, whatever becomes of the grant and of the values.
+// The run keeps the name of the person who allowed it, whatever becomes of the grant and of the values.
 func TestTheRunSaysWhoAllowedWhatItsDriverDid(t *testing.T) {
 	w, _ := withDoer(t, driver.EffectReads)
 	uri := w.mint(plainStep)[0]
@@ -229,6 +229,24 @@ func TestWhatTheAgentDidHasNoPermission(t *testing.T) {
 	w.code(w.next(uri, solve(open, `{"ok":true}`)), "")
 	if p := w.state(runOf(open)).Evidence[0].Permission; p != nil {
 		t.Errorf("the evidence has the permission %+v", p)
+	}
+}
+
+// An agent that has a report refused can tell the person what would help, if anything does.
+func TestARefusedReportSaysHowKAIROSCouldDoIt(t *testing.T) {
+	doc := strings.Replace(plainStep, `"type":`, `"evidence_from":"server","type":`, 1)
+	w, _ := withDoer(t, driver.EffectReads)
+	uri := w.mint(doc)[0]
+	open := w.begin(uri)
+	want := fmt.Sprintf("A person can allow KAIROS to do it: `kairos allow %s`.", open.RunID)
+	r := w.next(uri, solve(open, `{"ok":true}`))
+	if w.code(r, "EVIDENCE_NOT_ACCEPTED"); !strings.Contains(r.Message, want) {
+		t.Errorf("message = %q, want %q", r.Message, want)
+	}
+	w.allow(runOf(open), nil)
+	r = w.next(uri, solve(r, `{"ok":true}`))
+	if w.code(r, "EVIDENCE_NOT_ACCEPTED"); strings.Contains(r.Message, "kairos allow") {
+		t.Errorf("message = %q, although it is allowed", r.Message)
 	}
 }
 

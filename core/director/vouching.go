@@ -141,7 +141,8 @@ func (vo *vouching) refuse(ctx context.Context, k input.Task) (Round, error) {
 	if err := vo.record(); err != nil {
 		return Round{}, err
 	}
-	return vo.t.replies.halt(ctx, fault.New(fault.EvidenceNotAccepted, "%s. What was submitted is recorded as a claim, and is neither judged nor counted.", vo.only()).
+	why := plain.Sentences(vo.only()+". What was submitted is recorded as a claim, and is neither judged nor counted.", vo.allowable())
+	return vo.t.replies.halt(ctx, fault.New(fault.EvidenceNotAccepted, "%s", why).
 		WithNext(`call kairos_next with %s without evidence: solution {"type":%q,"nonce":%q}`, protocol.URI(k.Step.UUID), k.Common.Type, vo.t.Run.Step.Nonce))
 }
 
@@ -179,11 +180,16 @@ func (vo *vouching) nobody(in driver.Input) *fault.Error {
 	case !slices.Contains(counting, driver.ClientAttested) && !slices.Contains(counting, driver.LinkHolder):
 		code = fault.DriverUnavailable
 	}
-	may := ""
-	if len(vo.t.granting.here()) == 0 && len(vo.t.e.actors(vo.t.task)) > 0 {
-		may = fmt.Sprintf(" A person can allow KAIROS to do it: `kairos allow %s`.", vo.t.Run.ID)
+	return fault.New(code, "%s", plain.Sentences(fmt.Sprintf("%s, and %s%s.", vo.only(), whom, vo.t.tries.troubles(in.ID)), vo.allowable()))
+}
+
+// allowable tells a person how to allow what a driver could do of the open step;
+// empty: somebody has, or no driver could.
+func (vo *vouching) allowable() string {
+	if len(vo.t.granting.here()) > 0 || len(vo.t.e.actors(vo.t.task)) == 0 {
+		return ""
 	}
-	return fault.New(code, "%s, and %s%s.%s", vo.only(), whom, vo.t.tries.troubles(in.ID), may)
+	return fmt.Sprintf("A person can allow KAIROS to do it: `kairos allow %s`.", vo.t.Run.ID)
 }
 
 // ends reports whether an attempt to observe the evidence failed where only that
