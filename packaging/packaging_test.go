@@ -80,7 +80,7 @@ func TestTheArchiveDoesTheMainJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := kairos("run", example, "--script", "answers.yaml", "--without", "elicitation,sampling", "--input", `{"directory": "/"}`)
-	if !strings.Contains(got, "verified: every step's evidence was accepted") {
+	if !strings.Contains(got, "\nverified: 2 steps reported by the agent\n") {
 		t.Errorf("kairos run prints\n%s", got)
 	}
 }

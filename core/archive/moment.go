@@ -138,8 +138,10 @@ func tellOpened(m *Moment, ev run.Event) {
 }
 
 func tellPlanned(m *Moment, ev run.Event) {
-	m.Via, m.Question = ev.Plan.Driver, ev.Plan.Text
-	m.Verdict = "it is allowed to do this (grant " + ev.Plan.Grant + ")"
+	if ev.Plan == nil { // it was erased by an earlier version
+		return
+	}
+	m.Via, m.Question, m.Verdict = ev.Plan.Driver, ev.Plan.Text, ev.Plan.Allowed()
 }
 
 func tellClaimed(m *Moment, ev run.Event) {
@@ -186,11 +188,7 @@ func tellAccepted(m *Moment, ev run.Event) {
 	m.Boundary = p.Boundary
 	m.Provenance, m.ProofHash, m.Verdict = p.Provenance, p.Hash, ev.Evidence.Verdict()
 	m.Answer = ev.Evidence.Output
-	for _, a := range ev.Evidence.Answers {
-		if a.InputID == driver.KindFiles {
-			m.Files = a.Provenance
-		}
-	}
+	m.Files = ev.Evidence.Files()
 	if ev.Evidence.Failed {
 		m.What = "failed"
 	}

@@ -17,7 +17,9 @@ type Timeline struct {
 	Outcome  string      `json:"outcome,omitempty"`
 	Verified bool        `json:"verified"`
 	Problem  string      `json:"problem,omitempty"` // why it is not verified
-	Moments  []Moment    `json:"moments"`
+	// Worth says who vouches for the solved steps; empty: none is solved.
+	Worth   string   `json:"worth,omitempty"`
+	Moments []Moment `json:"moments"`
 	// Unscrubbed reports that values were erased from the run, but copies may still
 	// be in the files of the database.
 	Unscrubbed bool `json:"unscrubbed,omitempty"`
@@ -46,7 +48,7 @@ func (a *Archive) Timeline(ctx context.Context, c access.Caller, id run.ID) (Tim
 	}
 	var reply api.AttestReply
 	t.Verdict(&reply)
-	line := Timeline{Run: t.Run.Summary(), Outcome: t.Run.Outcome, Verified: reply.Verified}
+	line := Timeline{Run: t.Run.Summary(), Outcome: t.Run.Outcome, Verified: reply.Verified, Worth: run.Worth(t.Run.Vouchers(), "")}
 	if !reply.Verified {
 		line.Problem = reply.Message
 	}

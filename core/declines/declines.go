@@ -5,36 +5,39 @@ package declines
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// Decline is a person's last decision about an action, which was not to do it.
+// Decline is a person's decision not to do something.
 type Decline struct {
-	Space string `json:"space"`
-	// Action is the Digest of what would have been done.
-	Action string    `json:"action"`
-	Run    run.ID    `json:"run"`
-	Step   int       `json:"step"` // 1-based
-	Label  string    `json:"label"`
-	Title  string    `json:"title"`
-	Via    string    `json:"via"` // the driver that asked
-	At     time.Time `json:"at"`
+	// Principal and Space are those of the run in which it was declined.
+	Principal string `json:"principal"`
+	Space     string `json:"space"`
+	Action    Action `json:"parts"`
+	// Key is the same for the same action; set by Remember.
+	Key   string    `json:"key"`
+	Run   run.ID    `json:"run"`
+	Step  int       `json:"step"` // 1-based
+	Label string    `json:"label"`
+	Title string    `json:"title"`
+	Via   string    `json:"via"` // the driver that asked
+	At    time.Time `json:"at"`
 }
 
-// Store keeps declines, the latest of each action. Its methods are called concurrently.
+// Store keeps declines. Its methods are called concurrently.
 type Store interface {
-	// SaveDecline keeps the decline in place of an earlier one of the same action,
-	// and removes those of the space from before a time.
+	// SaveDecline keeps the decline in place of an earlier one with the same
+	// principal, space and key, and removes all from before a time.
 	SaveDecline(ctx context.Context, d Decline, before time.Time) error
-	// DeclineOf returns the decline of an action, if there is one.
-	DeclineOf(ctx context.Context, space, action string) (Decline, bool, error)
-	// RemoveDecline removes the decline of an action, if there is one.
-	RemoveDecline(ctx context.Context, space, action string) error
+	// DeclinesOf lists those of the principal and those in the space, the latest first.
+	DeclinesOf(ctx context.Context, principal, space string) ([]Decline, error)
+	// RemoveDecline removes the decline with that principal, space and key, if it is kept.
+	RemoveDecline(ctx context.Context, d Decline) error
 }
 
 // Declines remembers declines for a while. Its methods may be called concurrently.
@@ -50,27 +53,15 @@ func New(store Store, c *clock.Clock, keep time.Duration) *Declines {
 	return &Declines{store: store, clock: cmp.Or(c, clock.System()), keep: keep}
 }
 
-// Digest is the action of a challenge: its type, what it would have done with all
-// values filled in, and what the agent chose, if anything. Titles, texts and labels
-// are not part of it.
-func Digest(typ string, filled, proposed json.RawMessage) (string, error) {
-	b, err := json.Marshal(struct {
-		Type     string          `json:"type"`
-		Filled   json.RawMessage `json:"filled,omitempty"`
-		Proposed json.RawMessage `json:"proposed,omitempty"`
-	}{typ, filled, proposed})
-	if err != nil {
-		return "", fmt.Errorf("write the action: %w", err)
-	}
-	return run.Digest(b)
-}
-
 func (d *Declines) off() bool { return d.store == nil || d.keep <= 0 }
 
 // Remember keeps a decline that was made now.
-func (d *Declines) Remember(ctx context.Context, decline Decline) error {
+func (d *Declines) Remember(ctx context.Context, decline Decline) (err error) {
 	if d.off() {
 		return nil
+	}
+	if decline.Key, err = decline.Action.key(); err != nil {
+		return err
 	}
 	decline.At = d.clock.Now().UTC()
 	if err := d.store.SaveDecline(ctx, decline, decline.At.Add(-d.keep)); err != nil {
@@ -79,28 +70,41 @@ func (d *Declines) Remember(ctx context.Context, decline Decline) error {
 	return nil
 }
 
-// Remembered returns the decline of an action that still counts; nil: none does.
-func (d *Declines) Remembered(ctx context.Context, space, action string) (*Decline, error) {
-	if d.off() {
-		return nil, nil
+// Remembered returns the latest decline of the action that still counts, by the
+// principal or in the space; nil: there is none.
+func (d *Declines) Remembered(ctx context.Context, principal, space string, a Action) (*Decline, error) {
+	all, err := d.counting(ctx, principal, space)
+	for i := range all {
+		if all[i].Action.Same(a) {
+			return &all[i], err
+		}
 	}
-	last, ok, err := d.store.DeclineOf(ctx, space, action)
-	if err != nil {
-		return nil, fmt.Errorf("look up declines: %w", err)
-	}
-	if !ok || d.clock.Now().Sub(last.At) >= d.keep {
-		return nil, nil
-	}
-	return &last, nil
+	return nil, err
 }
 
-// Forget removes the decline of an action that a person has approved since.
-func (d *Declines) Forget(ctx context.Context, space, action string) error {
-	if d.off() {
-		return nil
+// Forget removes the declines of what a person has approved since. A decline of more
+// than that stays.
+func (d *Declines) Forget(ctx context.Context, principal, space string, approved Action) error {
+	all, err := d.counting(ctx, principal, space)
+	for _, decline := range all {
+		if err == nil && approved.Includes(decline.Action) {
+			err = d.store.RemoveDecline(ctx, decline)
+		}
 	}
-	if err := d.store.RemoveDecline(ctx, space, action); err != nil {
+	if err != nil {
 		return fmt.Errorf("forget the decline: %w", err)
 	}
 	return nil
+}
+
+func (d *Declines) counting(ctx context.Context, principal, space string) ([]Decline, error) {
+	if d.off() {
+		return nil, nil
+	}
+	all, err := d.store.DeclinesOf(ctx, principal, space)
+	if err != nil {
+		return nil, fmt.Errorf("look up declines: %w", err)
+	}
+	now := d.clock.Now()
+	return slices.DeleteFunc(all, func(decline Decline) bool { return now.Sub(decline.At) >= d.keep }), nil
 }

@@ -142,6 +142,9 @@ func (t *turn) worth(reply *api.AttestReply) {
 		}
 	}
 	reply.WeakestProvenance = run.Weakest(all)
+	if len(t.Run.Proofs) > 0 && len(reply.MissingSteps) > 0 {
+		reply.Message = plain.Sentences(reply.Message, "The others: "+run.Worth(t.Run.Vouchers(), "")+".")
+	}
 }
 
 // bonus is the rating that clients of the earlier server know.

@@ -127,6 +127,16 @@ func TestARunThatHasEndedIsNotAttested(t *testing.T) {
 	}
 }
 
+func TestTheAttestationOfHalfARunSaysWhoVouchesForIt(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(strings.Replace(worthSteps, `"approval_mode":"user",`, "", 1))
+	w.code(w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true}`)), "")
+	a := w.attest(api.AttestRequest{URI: uris[0], Outcome: "failure"})
+	if want := "2 of 3 steps have no accepted proof. The others: 1 step reported by the agent."; a.Verified || a.Message != want {
+		t.Errorf("the attestation says %q, want %q", a.Message, want)
+	}
+}
+
 const worthSteps = "# Worth\n\n## Act\n\nact\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"approval_mode\":\"user\",\"mcp\":{\"tool_name\":\"go\"}}}\n```\n" +
 	"\n## Look\n\nlook\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"required\":false,\"shell\":{\"cmd\":\"a\"}}}\n```\n" +
 	"\n## Ask\n\nask\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"Sure?\"}}}\n```\n"
@@ -149,6 +159,9 @@ func TestTheAttestationSaysWhatTheRunIsWorth(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := w.attest(api.AttestRequest{URI: uris[2], Outcome: "success"})
+	if want := "the proof chain is whole: 1 step answered by a person, 2 reported by the agent."; !strings.Contains(a.Message, want) {
+		t.Errorf("the attestation says %q, want %q", a.Message, want)
+	}
 	if !a.Verified || a.WeakestProvenance != driver.AgentReported || !strings.Contains(a.Message, "step 2 failed") {
 		t.Errorf("Attest = %+v, want it verified, the weakest agent-reported, and the failed step named", a)
 	}

@@ -144,6 +144,16 @@ func (gr *granting) notAllowed() string {
 	return fmt.Sprintf("nobody allowed it to act for this step; a person can: `kairos allow %s`", gr.t.Run.ID)
 }
 
+// permission is that of the driver which did the step itself to obtain the evidence;
+// nil: none did.
+func (gr *granting) permission(evidence driver.Answer) (permission *run.Permission, err error) {
+	if p := gr.t.Run.Step.Plan; p != nil && p.Driver == evidence.Via {
+		granted, err := p.Permission()
+		return &granted, err
+	}
+	return permission, nil
+}
+
 func (gr *granting) preview(ctx context.Context, k input.Task, in driver.Input, r decision.Route) (Round, bool, error) {
 	drv, _ := gr.t.e.Drivers.Capability(r.Via, r.CallTimeout)
 	previewer, ok := drv.(driver.Previewer)
@@ -208,7 +218,7 @@ func (gr *granting) plan(ctx context.Context, k input.Task, in driver.Input, r d
 	if !ok {
 		return gr.t.obtaining.passOver(ctx, in.ID, r, "it would change something, and it is only allowed to look")
 	}
-	planned := run.Plan{Driver: r.Via, Grant: grant.ID, Text: p.Text, Data: p.Data, Effect: p.Effect, Proposed: proposed}
+	planned := run.Plan{Driver: r.Via, Grant: grant.ID, By: grant.By, Text: p.Text, Data: p.Data, Effect: p.Effect, Proposed: proposed, Action: p.Action}
 	digest, err := input.PlannedDigest(gr.t.Run.Step.Inputs, gr.t.approvals.phraseOf(k), planned)
 	if err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -22,6 +24,7 @@ import (
 type doer struct {
 	effect  driver.Effect
 	asks    bool   // for a proposal
+	states  bool   // that a proposal is the arguments of its action
 	world   string // what it would act on; a plan for another world is refused
 	did     []string
 	refuses string                // why Preview is unavailable
@@ -56,7 +59,11 @@ func (d *doer) Preview(_ context.Context, req driver.PreviewRequest) (driver.Pre
 		return driver.ProposalInvalid(driver.Problem("/to", "is missing")), nil
 	}
 	data, err := json.Marshal(map[string]string{"world": d.world, "proposal": string(req.Proposal)})
-	return driver.Planned(driver.Plan{Text: "act on " + d.world + string(req.Proposal), Data: data, Effect: d.effect}), err
+	plan := driver.Plan{Text: "act on " + d.world + string(req.Proposal), Data: data, Effect: d.effect}
+	if d.states && d.asks {
+		plan.Action = json.RawMessage(`{"arguments":` + string(req.Proposal) + `}`)
+	}
+	return driver.Planned(plan), err
 }
 
 func (d *doer) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
@@ -183,6 +190,65 @@ func TestNothingIsDoneThatNobodyAllowed(t *testing.T) {
 	}
 	if told := w.told(runOf(open)); !strings.Contains(told, "act on earth") || !strings.Contains(told, g.ID) {
 		t.Errorf("the timeline says nothing of the plan or its grant: %s", told)
+	}
+}
+
+// The run keeps the name of the person who allowed it, whatever becomes of the grant and of the values.
+func TestTheRunSaysWhoAllowedWhatItsDriverDid(t *testing.T) {
+	w, _ := withDoer(t, driver.EffectReads)
+	uri := w.mint(plainStep)[0]
+	open := w.begin(uri)
+	g := w.allow(runOf(open), func(g *grants.Grant) { g.By = "Ann at the terminal" })
+	w.code(w.next(uri, placeholder(open)), "")
+	planned := w.state(runOf(open)).Evidence[0].Permission
+	if planned == nil || planned.Grant != g.ID || planned.By != g.By || planned.Driver != "doer" || len(planned.Plan) != 64 {
+		t.Fatalf("the evidence has the permission %+v", planned)
+	}
+	if err := w.Revoke(t.Context(), w.caller, g.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.attest(api.AttestRequest{URI: uri, Outcome: "success"})
+	want := fmt.Sprintf("allowed by Ann at the terminal (grant %s)", g.ID)
+	if told := w.told(runOf(open)); !strings.Contains(told, want) || !strings.Contains(told, "act on earth") {
+		t.Errorf("the timeline lacks %q or the plan: %s", want, told)
+	}
+	if _, err := w.Redact(t.Context(), w.caller, archive.RedactInput{Run: runOf(open), Reason: "private"}); err != nil {
+		t.Fatal(err)
+	}
+	if told := w.told(runOf(open)); !strings.Contains(told, want) || strings.Contains(told, "earth") {
+		t.Errorf("the timeline of the redacted run lacks %q, or has the plan: %s", want, told)
+	}
+	if left := w.state(runOf(open)).Evidence[0].Permission; left == nil || *left != *planned {
+		t.Errorf("the redacted evidence has the permission %+v, want %+v", left, planned)
+	}
+}
+
+// A step that the agent did has no permission, although a driver could have done it.
+func TestWhatTheAgentDidHasNoPermission(t *testing.T) {
+	w, _ := withDoer(t, driver.EffectReads)
+	uri := w.mint(plainStep)[0]
+	open := w.begin(uri)
+	w.code(w.next(uri, solve(open, `{"ok":true}`)), "")
+	if p := w.state(runOf(open)).Evidence[0].Permission; p != nil {
+		t.Errorf("the evidence has the permission %+v", p)
+	}
+}
+
+// An agent that has a report refused can tell the person what would help, if anything does.
+func TestARefusedReportSaysHowKAIROSCouldDoIt(t *testing.T) {
+	doc := strings.Replace(plainStep, `"type":`, `"evidence_from":"server","type":`, 1)
+	w, _ := withDoer(t, driver.EffectReads)
+	uri := w.mint(doc)[0]
+	open := w.begin(uri)
+	want := fmt.Sprintf("A person can allow KAIROS to do it: `kairos allow %s`.", open.RunID)
+	r := w.next(uri, solve(open, `{"ok":true}`))
+	if w.code(r, "EVIDENCE_NOT_ACCEPTED"); !strings.Contains(r.Message, want) {
+		t.Errorf("message = %q, want %q", r.Message, want)
+	}
+	w.allow(runOf(open), nil)
+	r = w.next(uri, solve(r, `{"ok":true}`))
+	if w.code(r, "EVIDENCE_NOT_ACCEPTED"); strings.Contains(r.Message, "kairos allow") {
+		t.Errorf("message = %q, although it is allowed", r.Message)
 	}
 }
 

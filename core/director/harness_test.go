@@ -89,7 +89,7 @@ func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 			return driver.AdvanceResult{}, err
 		}
 		return driver.Need(driver.Input{
-			ID: "evidence", Kind: driver.KindEvidence, Type: d.name, Display: c[d.name], Person: d.person,
+			ID: "evidence", Kind: driver.KindEvidence, Type: d.name, Display: c[d.name], Person: d.person, Action: stated(c[d.name]),
 			Description: "do " + d.name, User: "please do " + string(c[d.name]), Schema: json.RawMessage(schema),
 		}), nil
 	}
@@ -338,6 +338,15 @@ func (d *fakeDrivers) Capability(name string, within time.Duration) (driver.Capa
 		return asking{name: name, method: "sampling/createMessage", provenance: driver.ModelGenerated, review: true, fail: d.fail, knob: d.knob}, true
 	}
 	return nil, false
+}
+
+// stated is the action that a challenge of a test states; empty: none.
+func stated(challenge json.RawMessage) json.RawMessage {
+	var c struct {
+		Action json.RawMessage `json:"action"`
+	}
+	_ = json.Unmarshal(challenge, &c) // states none, then
+	return c.Action
 }
 
 // looking is a capability driver that says of files what its knobs say: it asks

@@ -18,28 +18,40 @@ type remembered struct {
 	t *turn
 	// decline is of the action that was looked up last; nil: there is none.
 	decline *declines.Decline
+	part    bool // of what was looked up, which permits more
 }
 
 // action is what an approval of the open step would permit.
-func (re *remembered) action() (string, error) {
+func (re *remembered) action() (declines.Action, error) {
 	return re.actionOf(re.t.approvals.gatedInput())
 }
 
 // actionOf is what an approval in front of the input would permit.
-func (re *remembered) actionOf(in driver.Input) (string, error) {
-	filled := in.Display
-	if len(filled) == 0 { // then the words are all that there is
+func (re *remembered) actionOf(in driver.Input) (declines.Action, error) {
+	asked := declines.Asked{Type: in.Type, Shown: in.Display}
+	if len(asked.Shown) == 0 { // then the words are all that there is
 		words, err := json.Marshal([]string{in.Description, in.User})
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		filled = words
+		asked.Shown = words
 	}
-	var proposed json.RawMessage
-	if p := re.t.Run.Step.Plan; p != nil {
-		proposed = p.Proposed
+	if len(in.Action) > 0 {
+		asked.Stated = append(asked.Stated, in.Action)
 	}
-	return declines.Digest(in.Type, filled, proposed)
+	switch p := re.t.Run.Step.Plan; {
+	case p == nil:
+	case len(p.Action) > 0:
+		asked.Stated = append(asked.Stated, p.Action)
+	default:
+		asked.Proposed = p.Proposed
+	}
+	return asked.Action()
+}
+
+// look returns the decline of the action that counts for the run; nil: there is none.
+func (re *remembered) look(ctx context.Context, a declines.Action) (*declines.Decline, error) {
+	return re.t.e.declines.Remembered(ctx, re.t.Run.Principal, re.t.Run.Space, a)
 }
 
 // load looks up whether a person declined what is to be approved.
@@ -48,7 +60,8 @@ func (re *remembered) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	re.decline, err = re.t.e.declines.Remembered(ctx, re.t.Run.Space, action)
+	re.decline, err = re.look(ctx, action)
+	re.part = re.decline != nil && !re.decline.Action.Includes(action)
 	return err
 }
 
@@ -63,7 +76,7 @@ func (re *remembered) gates(ctx context.Context, in driver.Input) (bool, error) 
 	if err != nil {
 		return false, nil //nolint:nilerr // what has no digest was not declined
 	}
-	d, err := re.t.e.declines.Remembered(ctx, re.t.Run.Space, action)
+	d, err := re.look(ctx, action)
 	return d != nil, err
 }
 
@@ -82,7 +95,15 @@ func (re *remembered) said() string {
 	if d == nil || d.Run == re.t.Run.ID {
 		return ""
 	}
-	return fmt.Sprintf("A person declined this %s ago, in run %s (%q of %q).", ago(re.t.e.opt.Clock.Now().Sub(d.At)), d.Run, d.Label, d.Title)
+	what := "this"
+	if re.part {
+		what = "something that this permits"
+	}
+	said := fmt.Sprintf("A person declined %s %s ago", what, ago(re.t.e.opt.Clock.Now().Sub(d.At)))
+	if !re.t.caller.Reads(d.Space) {
+		return said + ", in another space."
+	}
+	return fmt.Sprintf("%s, in run %s (%q of %q).", said, d.Run, d.Label, d.Title)
 }
 
 // ago is a duration in words, rounded down.
@@ -108,7 +129,7 @@ func (re *remembered) remember(ctx context.Context, in driver.Input, via string)
 	}
 	s := re.t.Run.Step
 	return re.t.e.declines.Remember(ctx, declines.Decline{
-		Space: re.t.Run.Space, Action: action, Run: re.t.Run.ID, Step: s.Index, Label: re.t.Chain.Steps[s.Index-1].Label, Title: re.t.Chain.Title, Via: via,
+		Principal: re.t.Run.Principal, Space: re.t.Run.Space, Action: action, Run: re.t.Run.ID, Step: s.Index, Label: re.t.Chain.Steps[s.Index-1].Label, Title: re.t.Chain.Title, Via: via,
 	})
 }
 
@@ -122,5 +143,5 @@ func (re *remembered) forget(ctx context.Context, a *run.Approval) error {
 	if err != nil {
 		return err
 	}
-	return re.t.e.declines.Forget(ctx, re.t.Run.Space, action)
+	return re.t.e.declines.Forget(ctx, re.t.Run.Principal, re.t.Run.Space, action)
 }

@@ -142,6 +142,116 @@ func TestTheHolderOfALinkDoesNotUndoADecline(t *testing.T) {
 	}
 }
 
+// statedCall is a gated call whose driver says what of it is the action.
+func statedCall(action, other string) string {
+	return strings.Replace(gatedCall("Gated", "go"), `"tool_name":"go"`, fmt.Sprintf(`"action":%s,"other":%q`, action, other), 1)
+}
+
+func TestADeclineIsOfWhatTheDriverSaysIsTheAction(t *testing.T) {
+	const book = `{"tool":"book","arguments":{"at":10}}`
+	for name, tc := range map[string]struct {
+		again  string
+		barred bool
+	}{
+		"a parameter that does not matter":   {statedCall(book, "31"), true},
+		"without the arguments":              {statedCall(`{"tool":"book"}`, "30"), true},
+		"other arguments":                    {statedCall(`{"tool":"book","arguments":{"at":11}}`, "30"), false},
+		"another tool":                       {statedCall(`{"tool":"look","arguments":{"at":10}}`, "30"), false},
+		"the same, of another type":          {strings.ReplaceAll(statedCall(book, "30"), `"mcp"`, `"shell"`), false},
+		"an action of which nothing is told": {gatedCall("Gated", "go"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent, o.DeclineTTL = true, time.Hour })
+			uri := w.mint(statedCall(book, "30"))[0]
+			w.caller.Client = formClient
+			w.code(w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create"), `{"action":"decline"}`)), "USER_DECLINED")
+			w.caller.Client = driver.Client{}
+			r := w.begin(w.mint(tc.again)[0])
+			r = w.next(r.CurrentStep.URI, fmt.Sprintf(`{"type":"user_input","nonce":%q,"proof_hash":%q,"user_input":{"confirmation":"approved"}}`, r.Challenge.Nonce, r.Challenge.ProofHash))
+			if barred := strings.Contains(r.Message+r.NextAction, "only a person can approve what a person declined"); barred != tc.barred {
+				t.Errorf("reply = %q: %s %s, want that only a person can approve it: %v", r.ErrorCode, r.Message, r.NextAction, tc.barred)
+			}
+		})
+	}
+}
+
+// The decline of a tool with any arguments is not forgotten with one call of it.
+func TestAnApprovalForgetsNoMoreThanWasApproved(t *testing.T) {
+	w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent, o.DeclineTTL = true, time.Hour })
+	ask := func(action string) *director.Ask {
+		uri := w.mint(statedCall(action, "30"))[0]
+		return w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create")
+	}
+	w.caller.Client = formClient
+	w.code(w.reply(w.answer(ask(`{"tool":"book"}`), `{"action":"decline"}`)), "USER_DECLINED")
+	for i, action := range []string{`{"tool":"book","arguments":{"at":10}}`, `{"tool":"book","arguments":{"at":11}}`, `{"tool":"book"}`, `{"tool":"book"}`} {
+		a := ask(action)
+		if told := strings.Contains(string(a.Params), "A person declined "); told != (i < 3) {
+			t.Errorf("question %d, for %s, tells of an earlier decline: %v", i+1, action, told)
+		}
+		w.code(w.reply(w.answer(a, yesToTheForm)), "")
+	}
+}
+
+// A decline in one space binds the principal in another, and tells nothing of a space that the caller cannot read.
+func TestADeclineIsOfItsPrincipalInAllSpaces(t *testing.T) {
+	w, _ := declinedOnce(t, time.Hour)
+	w.caller.Space = "user:test:elsewhere"
+	uri := w.mint(gatedCall("Another", "go"))[0]
+	if r := w.agentApproves(uri); !strings.Contains(r.Message+r.NextAction, "only a person can approve what a person declined") || strings.Contains(r.Message+r.NextAction, "Gated") {
+		t.Errorf("reply = %q: %s %s", r.ErrorCode, r.Message, r.NextAction)
+	}
+	w.caller.Client = formClient
+	a := w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create")
+	if asked := string(a.Params); !strings.Contains(asked, "ago, in another space.") || strings.Contains(asked, "Gated") || strings.Contains(asked, "in run") {
+		t.Errorf("the question is %s", asked)
+	}
+	w.code(w.reply(w.answer(a, yesToTheForm)), "")
+	w.caller.Client = driver.Client{}
+	w.code(w.agentApproves(uri), "")
+}
+
+// Others who work in a space are bound by what was declined in it.
+func TestADeclineIsOfItsSpaceForEverybody(t *testing.T) {
+	w, uri := declinedOnce(t, time.Hour)
+	w.caller.Principal = "other"
+	if r := w.agentApproves(uri); !strings.Contains(r.Message+r.NextAction, "only a person can approve what a person declined") {
+		t.Errorf("reply = %q: %s %s", r.ErrorCode, r.Message, r.NextAction)
+	}
+}
+
+// Arguments are the same whether the step states them or the agent proposes them.
+func TestAProposalIsTheActionThatAStepStates(t *testing.T) {
+	w, d := withDoer(t, driver.EffectEffects, func(o *choices) { o.DeclineTTL = time.Hour })
+	d.states = true
+	declined := func(arguments, proposal string) string {
+		uri := w.mint(strings.Replace(plainStep, `"tool_name":"go"`, `"action":{"tool":"go"`+arguments+`}`, 1))[0]
+		open := w.begin(uri)
+		w.allow(runOf(open), nil)
+		d.asks = proposal != ""
+		solution := placeholder(open)
+		if d.asks {
+			solution = solve(open, proposal)
+		}
+		a := w.ask(w.nextRound(uri, solution), "elicitation/create")
+		w.code(w.reply(w.answer(a, `{"action":"decline"}`)), "USER_DECLINED")
+		return string(a.Params)
+	}
+	for i, asked := range []struct {
+		arguments, proposal string
+		told                bool
+	}{
+		{`,"arguments":{"to":"adam"}`, "", false},
+		{"", `{"to":"betty"}`, false},
+		{"", `{"to":"adam"}`, true},
+		{`,"arguments":{"to":"betty"}`, "", true},
+	} {
+		if told := strings.Contains(declined(asked.arguments, asked.proposal), "A person declined this"); told != asked.told {
+			t.Errorf("question %d tells of an earlier decline: %v", i+1, told)
+		}
+	}
+}
+
 // A step that leaves something to the agent is another action for each proposal.
 func TestADeclineOfAProposalIsOfThatProposal(t *testing.T) {
 	w, d := withDoer(t, driver.EffectEffects, func(o *choices) { o.DeclineTTL = time.Hour })

@@ -222,6 +222,11 @@ func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, e
 	ev.Approval = ve.t.Run.Step.Approval
 	ev.Salt = newSalt()
 	ev.Failed = ve.failedAnyway(k, ev)
+	permission, err := ve.t.granting.permission(evidence)
+	if err != nil {
+		return err
+	}
+	ev.Permission = permission
 	digest, err := ev.Digest()
 	if err != nil {
 		ev = wellFormedEvidence(ev)

@@ -144,7 +144,8 @@ func (vo *vouching) refuse(ctx context.Context, k input.Task) (Round, error) {
 	if err := vo.record(); err != nil {
 		return Round{}, err
 	}
-	return vo.t.replies.halt(ctx, fault.New(fault.EvidenceNotAccepted, "%s. What was submitted is recorded as a claim, and is neither judged nor counted.", vo.only()).
+	why := plain.Sentences(vo.only()+". What was submitted is recorded as a claim, and is neither judged nor counted.", vo.allowable(ctx))
+	return vo.t.replies.halt(ctx, fault.New(fault.EvidenceNotAccepted, "%s", why).
 		WithNext(`call kairos_next with %s without evidence: solution {"type":%q,"nonce":%q}`, protocol.URI(k.Step.UUID), k.Common.Type, vo.t.Run.Step.Nonce))
 }
 
@@ -182,12 +183,12 @@ func (vo *vouching) nobody(ctx context.Context, in driver.Input) *fault.Error {
 	case !slices.Contains(counting, driver.ClientAttested) && !slices.Contains(counting, driver.LinkHolder):
 		code = fault.DriverUnavailable
 	}
-	return fault.New(code, "%s, and %s%s.%s", vo.only(), whom, vo.t.tries.troubles(in.ID), vo.couldAct(ctx))
+	return fault.New(code, "%s", plain.Sentences(fmt.Sprintf("%s, and %s%s.", vo.only(), whom, vo.t.tries.troubles(in.ID)), vo.allowable(ctx)))
 }
 
-// couldAct says what would let a driver do the step that nobody has allowed; empty:
-// no driver does such steps.
-func (vo *vouching) couldAct(ctx context.Context) string {
+// allowable tells a person what would let a driver do the open step; empty: somebody
+// has allowed one, or no driver does such steps.
+func (vo *vouching) allowable(ctx context.Context) string {
 	if len(vo.t.granting.here()) > 0 {
 		return ""
 	}
@@ -196,9 +197,9 @@ func (vo *vouching) couldAct(ctx context.Context) string {
 	case !found:
 		return ""
 	case a.Cannot != "":
-		return fmt.Sprintf(" Driver %s does such steps, and could not do this one now: %s.", a.Driver, strings.TrimSuffix(plain.Line(a.Cannot), "."))
+		return fmt.Sprintf("Driver %s does such steps, and could not do this one now: %s.", a.Driver, strings.TrimSuffix(plain.Line(a.Cannot), "."))
 	}
-	return fmt.Sprintf(" A person can allow KAIROS to do it: `kairos allow %s`.", vo.t.Run.ID)
+	return fmt.Sprintf("A person can allow KAIROS to do it: `kairos allow %s`.", vo.t.Run.ID)
 }
 
 // ends reports whether an attempt to observe the evidence failed where only that

@@ -33,6 +33,10 @@ func soundAdvance(r driver.AdvanceResult, text func(string) string) (driver.Adva
 		in := &r.NeedInput[i]
 		in.Description, in.System, in.User = text(in.Description), text(in.System), text(in.User)
 		docs["the schema of input "+in.ID], docs["the display of input "+in.ID] = in.Schema, in.Display
+		if !object(in.Action) {
+			return r, unsound("the action of input " + in.ID + " is not a JSON object")
+		}
+		docs["the action of input "+in.ID] = in.Action
 	}
 	switch {
 	case r.Accepted != nil:
@@ -92,9 +96,11 @@ func soundPreview(r driver.PreviewResult, text func(string) string) (driver.Prev
 		return r, unsound("a plan needs a text and data")
 	case r.Plan != nil && r.Plan.Effect == driver.EffectPure:
 		return r, unsound("a plan has the effect reads or effects")
+	case r.Plan != nil && !object(r.Plan.Action):
+		return r, unsound("the plan's action is not a JSON object")
 	case r.Plan != nil:
 		r.Plan.Text = text(r.Plan.Text)
-		docs["the plan's data"] = r.Plan.Data
+		docs["the plan's data"], docs["the plan's action"] = r.Plan.Data, r.Plan.Action
 	case r.Propose != nil:
 		r.Propose.Description = text(r.Propose.Description)
 		docs["the proposal's schema"] = r.Propose.Schema
@@ -123,6 +129,12 @@ func soundInterpret(r driver.InterpretResult, text func(string) string) (driver.
 		r.Dismissed.Reason = text(r.Dismissed.Reason)
 	}
 	return r, docs.check()
+}
+
+// object reports whether a document is a JSON object with a member, or not there.
+func object(raw json.RawMessage) bool {
+	var members map[string]json.RawMessage
+	return len(raw) == 0 || json.Unmarshal(raw, &members) == nil && len(members) > 0
 }
 
 // documents are what has to be JSON where it is there at all, by what it is.

@@ -122,15 +122,18 @@ func (s Setup) Unvouched(at Place, i int, use string) *protocol.Diagnostic {
 	return d
 }
 
-// BelievesModels counts the steps of a protocol that may be proved by what a model
-// writes, although a driver could do them itself if a person allowed it.
-func (s Setup) BelievesModels(at Place) (steps int) {
-	for i := range at.Chain.Steps {
-		if s.believesModel(at, i) {
-			steps++
-		}
+// SeverityNote is of what may well be meant.
+const SeverityNote driver.Severity = "note"
+
+// BelievesModel notes a step that may be proved by what a model writes, although a
+// driver could do it itself if a person allowed it; nil: it is not one.
+func (s Setup) BelievesModel(at Place, i int) *protocol.Diagnostic {
+	if !s.believesModel(at, i) {
+		return nil
 	}
-	return steps
+	d := at.Chain.Steps[i].Problem("/sampling", `a model may write the evidence of this step, which KAIROS can do itself: demand that with "evidence_from": "server", or allow it with kairos allow`)
+	d.Severity = SeverityNote
+	return d
 }
 
 func (s Setup) believesModel(at Place, i int) bool {

@@ -126,9 +126,9 @@ type Linted struct {
 	Chains []protocol.Chain
 	// Findings are in the order of the document.
 	Findings []protocol.Diagnostic
-	// BelieveModels counts the steps that may be proved by what a model writes,
+	// BelieveModels notes the steps that may be proved by what a model writes,
 	// although a driver could do them itself if a person allowed it.
-	BelieveModels int
+	BelieveModels []protocol.Diagnostic
 }
 
 // Lint returns the protocols of a document, every finding of the parser and of the
@@ -139,7 +139,11 @@ func (l *Library) Lint(ctx context.Context, document string) (found Linted, err 
 	found.Chains, found.Findings, err = j.findings(ctx, "", document)
 	protocol.SortDiagnostics(found.Findings)
 	for _, c := range found.Chains {
-		found.BelieveModels += j.BelievesModels(drivers.Place{Chain: c})
+		for i := range c.Steps {
+			if note := j.BelievesModel(drivers.Place{Chain: c}, i); note != nil {
+				found.BelieveModels = append(found.BelieveModels, *note)
+			}
+		}
 	}
 	return found, err
 }

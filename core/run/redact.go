@@ -79,7 +79,7 @@ func (v Evidence) redacted(at time.Time) Evidence {
 	if v.Erased() {
 		return v
 	}
-	left := Evidence{Approval: v.Approval, Failed: v.Failed, RedactedAt: at.UTC()}
+	left := Evidence{Approval: v.Approval, Failed: v.Failed, Permission: v.Permission, RedactedAt: at.UTC()}
 	for _, a := range v.Answers {
 		left.Answers = append(left.Answers, redactedAnswer(a))
 	}
@@ -114,6 +114,9 @@ func (e Event) redacted(at time.Time) Event {
 	}
 	if e.Call != nil {
 		left.Call = e.Call.redacted()
+	}
+	if e.Plan != nil {
+		left.Plan = e.Plan.redacted()
 	}
 	for _, in := range e.Inputs {
 		left.Inputs = append(left.Inputs, redactedInput(in))

@@ -186,19 +186,6 @@ type Step struct {
 	Superseded []int64 `json:"superseded,omitempty"`
 }
 
-// Plan is what a driver said that it would do to obtain the evidence.
-type Plan struct {
-	Driver string `json:"driver"`
-	// Grant allowed it: its id.
-	Grant string `json:"grant"`
-	// Text is for the person who approves it, Data for the driver.
-	Text   string          `json:"text"`
-	Data   json.RawMessage `json:"data"`
-	Effect driver.Effect   `json:"effect"`
-	// Proposed is what the agent chose of it; empty: nothing.
-	Proposed json.RawMessage `json:"proposed,omitempty"`
-}
-
 // WithheldVerdict is evidence that its driver accepted and that waits for a judge.
 type WithheldVerdict struct {
 	Proof  json.RawMessage `json:"proof"`
@@ -401,6 +388,8 @@ type Evidence struct {
 	// Failed: the evidence does not satisfy the challenge, which did not require
 	// it. Evidence of earlier versions does not say so.
 	Failed bool `json:"failed,omitempty"`
+	// Permission of the driver that did the step itself; nil: none did.
+	Permission *Permission `json:"permission,omitempty"`
 	// RedactedAt is when the evidence was erased; zero: it is there. What is left
 	// then is not what the digest is of.
 	RedactedAt time.Time `json:"redacted_at,omitzero"`

@@ -1,7 +1,10 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -41,7 +44,7 @@ func WeakestBoundary(declared, known driver.Boundary) driver.Boundary {
 var words = map[driver.Provenance]string{
 	driver.AgentReported:  "reported by the agent",
 	driver.ModelGenerated: "written by a model",
-	driver.LinkHolder:     "answered by whoever had the link",
+	driver.LinkHolder:     "answered by somebody with the link",
 	driver.ClientAttested: "answered by a person",
 	driver.ServerObserved: "seen by KAIROS",
 }
@@ -57,6 +60,85 @@ func Vouched(p driver.Provenance, b driver.Boundary) string {
 		return said + " (" + strings.ReplaceAll(string(b), "-", " ") + ")"
 	}
 	return said
+}
+
+// Voucher is who vouches for a solved step.
+type Voucher struct {
+	Provenance driver.Provenance
+	Boundary   driver.Boundary   // of an observation; empty: not recorded
+	Files      driver.Provenance // of the files that the step demanded; empty: none
+}
+
+// Vouchers are those of the solved steps.
+func (r Run) Vouchers() []Voucher {
+	all := make([]Voucher, len(r.Proofs))
+	for i, p := range r.Proofs {
+		all[i] = Voucher{Provenance: p.Provenance, Boundary: p.Boundary, Files: r.Evidence[i].Files()}
+	}
+	return all
+}
+
+// Files says who vouches for the files of the step; empty: it demanded none.
+func (v Evidence) Files() driver.Provenance {
+	for _, a := range v.Answers {
+		if a.InputID == driver.KindFiles {
+			return a.Provenance
+		}
+	}
+	return ""
+}
+
+// Worth says in one sentence, without its full stop, who vouches for solved steps, the
+// strongest first: "3 steps seen by KAIROS (same account), 1 answered by a person".
+// Person is the word for a person; empty: "a person". No steps: empty.
+func Worth(all []Voucher, person string) string {
+	steps, files := map[Voucher]int{}, map[Voucher]int{}
+	for _, v := range all {
+		steps[recorded(v.Provenance, v.Boundary)]++
+		if v.Files != "" && v.Files != v.Provenance {
+			files[recorded(v.Files, "")]++
+		}
+	}
+	said := counted(steps, person)
+	if len(files) > 0 {
+		said += "; files of " + counted(files, person)
+	}
+	return said
+}
+
+// recorded takes the weakest boundary for an observation of which none is recorded.
+func recorded(p driver.Provenance, b driver.Boundary) Voucher {
+	if p == driver.ServerObserved {
+		b = WeakestBoundary(b, "")
+	}
+	return Voucher{Provenance: p, Boundary: b}
+}
+
+// counted lists how many there are of each, the strongest first.
+func counted(n map[Voucher]int, person string) string {
+	order := slices.SortedFunc(maps.Keys(n), func(a, b Voucher) int {
+		return cmp.Or(
+			slices.Index(strength, b.Provenance)-slices.Index(strength, a.Provenance),
+			slices.Index(driver.Boundaries(), b.Boundary)-slices.Index(driver.Boundaries(), a.Boundary),
+			strings.Compare(string(a.Provenance), string(b.Provenance)),
+		)
+	})
+	var parts []string
+	for i, v := range order {
+		said, unit := Vouched(v.Provenance, v.Boundary), ""
+		if v.Provenance == driver.ClientAttested && person != "" {
+			said = "answered by " + person
+		}
+		switch {
+		case i > 0:
+		case n[v] == 1:
+			unit = " step"
+		default:
+			unit = " steps"
+		}
+		parts = append(parts, fmt.Sprintf("%d%s %s", n[v], unit, said))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // NotRequired is the verdict on evidence that failed a challenge which does not

@@ -35,7 +35,7 @@ func (c *Change) Verdict(reply *api.AttestReply) {
 	case !reply.Verified:
 		reply.Message = fmt.Sprintf("%d of %d steps have no accepted proof.", len(reply.MissingSteps), len(c.Chain.Steps))
 	default:
-		reply.Message = "Every step's evidence was accepted and the proof chain is whole. Provenance says who vouches for each."
+		reply.Message = "Every step's evidence was accepted and the proof chain is whole: " + run.Worth(c.Run.Vouchers(), "") + "."
 	}
 	for i, ev := range c.Run.Evidence {
 		if ev.Failed {

@@ -95,6 +95,8 @@ type Step struct {
 	// Approval that preceded the evidence.
 	Approval *run.Approval `json:"approval,omitempty"`
 	Answers  []Answer      `json:"answers,omitempty"`
+	// Permission of the driver that did the step itself: the grant, and the digest of its plan.
+	Permission *run.Permission `json:"permission,omitempty"`
 	// EvidenceErased: the run does not hold the evidence any more, so that
 	// approval and answers cannot be compared with it.
 	EvidenceErased bool `json:"evidence_erased,omitempty"`
@@ -172,7 +174,7 @@ func principalDigest(r run.Run) (string, error) {
 }
 
 func stepOf(p run.Proof, ev run.Evidence, label string) Step {
-	s := Step{Label: label, Proof: p, Failed: ev.Failed, Approval: ev.Approval, EvidenceErased: ev.Erased()}
+	s := Step{Label: label, Proof: p, Failed: ev.Failed, Approval: ev.Approval, Permission: ev.Permission, EvidenceErased: ev.Erased()}
 	for _, a := range ev.Answers {
 		s.Answers = append(s.Answers, Answer{
 			Input: a.InputID, Via: a.Via, Provenance: a.Provenance, Model: a.Model, StopReason: a.StopReason,
@@ -286,7 +288,7 @@ func (s Step) compare(d Disclosed) []*Problem {
 		return append(out, &Problem{Link: Link(run.LinkEvidence), Step: d.Step, Why: "it is not evidence: " + err.Error()})
 	}
 	if said := stepOf(s.Proof, ev, s.Label); !equalJSON(said, s) {
-		out = append(out, &Problem{Link: Link(run.LinkEvidence), Step: d.Step, Why: "approval or answers differ from the statement"})
+		out = append(out, &Problem{Link: Link(run.LinkEvidence), Step: d.Step, Why: "approval, permission or answers differ from the statement"})
 	}
 	return out
 }

@@ -41,8 +41,9 @@ func record(t testing.TB, steps, proved int) statement.Record {
 		challenge := json.RawMessage(fmt.Sprintf(`{"type":"shell","shell":{"cmd":"echo %d"}}`, i+1))
 		ev := &run.Evidence{
 			Proof: json.RawMessage(`{"exit_code":0}`), Output: json.RawMessage(fmt.Sprintf(`{"stdout":"<ü> %d"}`, i+1)),
-			Answers:  []driver.Answer{{InputID: "evidence", Value: json.RawMessage(`{"n":1.50}`), Provenance: driver.ModelGenerated, Via: "sampling", Model: "model-1"}},
-			Approval: &run.Approval{Digest: "d", Via: "elicitation", Provenance: driver.ClientAttested, GrantedAt: began},
+			Answers:    []driver.Answer{{InputID: "evidence", Value: json.RawMessage(`{"n":1.50}`), Provenance: driver.ModelGenerated, Via: "sampling", Model: "model-1"}},
+			Approval:   &run.Approval{Digest: "d", Via: "elicitation", Provenance: driver.ClientAttested, GrantedAt: began},
+			Permission: &run.Permission{Grant: "grant-1", By: "Ann", Driver: "sampling", Effect: driver.EffectReads, Plan: strings.Repeat("ef", 32)},
 		}
 		rec.Run.Evidence = append(rec.Run.Evidence, ev)
 		rec.Challenges = append(rec.Challenges, challenge)
@@ -121,6 +122,12 @@ func TestAStatementCanBeCheckedByOthers(t *testing.T) {
 		}
 		if want := name == "with the key"; r.Trusted != want {
 			t.Errorf("%s: trusted = %t, want %t", name, r.Trusted, want)
+		}
+		if want := "2 steps written by a model"; r.Worth != want {
+			t.Errorf("%s: it says %q, want %q", name, r.Worth, want)
+		}
+		if m := r.Steps[1].Permission; m == nil || m.String() != "allowed by Ann (grant grant-1)" || m.Plan != strings.Repeat("ef", 32) {
+			t.Errorf("%s: the permission is %+v", name, m)
 		}
 		if diff := cmp.Diff([]int{3}, r.Missing); diff != "" {
 			t.Errorf("%s: missing steps (-want +got):\n%s", name, diff)
@@ -204,6 +211,7 @@ func TestTheFirstBrokenLinkIsNamed(t *testing.T) {
 		"another protocol": {func(s *statement.Statement, _ []statement.Disclosed) { s.Predicate.Protocol.Digest.SHA256 = "00" }, "statement"},
 		"verified":         {func(s *statement.Statement, _ []statement.Disclosed) { s.Predicate.Verified = false }, "statement"},
 		"more steps":       {func(s *statement.Statement, _ []statement.Disclosed) { s.Predicate.Run.StepCount = 1 << 40 }, "statement"},
+		"permission":       {func(s *statement.Statement, _ []statement.Disclosed) { s.Predicate.Steps[1].Permission.By = "Bob" }, "step 2 evidence"},
 		"approval":         {func(s *statement.Statement, _ []statement.Disclosed) { s.Predicate.Steps[1].Approval.Via = "page" }, "step 2 evidence"},
 		"model": {func(s *statement.Statement, _ []statement.Disclosed) {
 			s.Predicate.Steps[1].Answers[0].Model = "better"

@@ -59,8 +59,10 @@ type Report struct {
 	Verified bool          `json:"verified"`
 	Missing  []int         `json:"missing_steps"`
 	Steps    []CheckedStep `json:"steps"`
-	MadeAt   string        `json:"made_at,omitempty"`
-	MadeBy   string        `json:"made_by,omitempty"`
+	// Worth says who vouches for the steps; empty: it states none.
+	Worth  string `json:"worth,omitempty"`
+	MadeAt string `json:"made_at,omitempty"`
+	MadeBy string `json:"made_by,omitempty"`
 	// Problems are the broken links, the first one first.
 	Problems []*Problem `json:"problems"`
 }
@@ -72,14 +74,15 @@ type CheckedStep struct {
 	Provenance driver.Provenance `json:"provenance"`
 	Boundary   driver.Boundary   `json:"boundary,omitempty"`
 	// Failed: the evidence does not satisfy the challenge, which did not require it.
-	Failed    bool          `json:"failed,omitempty"`
-	Driver    run.DriverRef `json:"driver"`
-	Via       run.DriverRef `json:"via"`
-	Approval  *run.Approval `json:"approval,omitempty"`
-	Answers   []Answer      `json:"answers,omitempty"`
-	ProofHash string        `json:"proof_hash"`
-	Challenge Disclosure    `json:"challenge"`
-	Evidence  Disclosure    `json:"evidence"`
+	Failed     bool            `json:"failed,omitempty"`
+	Driver     run.DriverRef   `json:"driver"`
+	Via        run.DriverRef   `json:"via"`
+	Approval   *run.Approval   `json:"approval,omitempty"`
+	Permission *run.Permission `json:"permission,omitempty"`
+	Answers    []Answer        `json:"answers,omitempty"`
+	ProofHash  string          `json:"proof_hash"`
+	Challenge  Disclosure      `json:"challenge"`
+	Evidence   Disclosure      `json:"evidence"`
 }
 
 // Disclosure says whether a document could be compared with its digest.
@@ -173,10 +176,12 @@ func (r *Report) tell(s Statement, beside []Disclosed, problems []*Problem) {
 	for _, p := range problems {
 		broken[run.Broken{Step: p.Step, Link: run.Link(p.Link)}] = true
 	}
+	vouchers := make([]run.Voucher, len(p.Steps))
 	for i, step := range p.Steps {
+		vouchers[i] = step.voucher()
 		c := CheckedStep{
 			Step: i + 1, Label: step.Label, Provenance: step.Proof.Provenance, Boundary: step.Proof.Boundary, Failed: step.Failed, Driver: step.Proof.Driver, Via: step.Proof.Via,
-			Approval: step.Approval, Answers: step.Answers, ProofHash: step.Proof.Hash, Challenge: LeftOut, Evidence: LeftOut,
+			Approval: step.Approval, Permission: step.Permission, Answers: step.Answers, ProofHash: step.Proof.Hash, Challenge: LeftOut, Evidence: LeftOut,
 		}
 		if step.EvidenceErased {
 			c.Evidence = Erased
@@ -189,6 +194,17 @@ func (r *Report) tell(s Statement, beside []Disclosed, problems []*Problem) {
 		}
 		r.Steps = append(r.Steps, c)
 	}
+	r.Worth = run.Worth(vouchers, "")
+}
+
+func (s Step) voucher() run.Voucher {
+	v := run.Voucher{Provenance: s.Proof.Provenance, Boundary: s.Proof.Boundary}
+	for _, a := range s.Answers {
+		if a.Input == driver.KindFiles {
+			v.Files = a.Provenance
+		}
+	}
+	return v
 }
 
 func disclosure(broken map[run.Broken]bool, step int, l run.Link) Disclosure {

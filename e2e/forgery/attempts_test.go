@@ -113,13 +113,26 @@ func (x *trial) work(r record, st step) string {
 		return fmt.Sprintf(`{"exit_code":%d}`, code)
 	}
 	if p.Tool == "create_event" {
-		var slot calendar.Slot
-		if err := json.Unmarshal([]byte(r.output("slot")), &slot); err != nil {
-			x.Fatal(err)
-		}
-		p.Arguments["start"], p.Arguments["end"] = slot.Start, slot.End
+		p.Arguments = x.arguments(r)
 	}
 	return x.tool(p.Tool, p.Arguments)
+}
+
+// arguments are those of the booking, with the slot that the record has.
+func (x *trial) arguments(r record) map[string]any {
+	x.Helper()
+	var p struct {
+		Arguments map[string]any `json:"arguments"`
+	}
+	if err := json.Unmarshal([]byte(booking.step("event").params), &p); err != nil {
+		x.Fatal(err)
+	}
+	var slot calendar.Slot
+	if err := json.Unmarshal([]byte(r.output("slot")), &slot); err != nil {
+		x.Fatal(err)
+	}
+	p.Arguments["start"], p.Arguments["end"] = slot.Start, slot.End
+	return p.Arguments
 }
 
 // all follows a procedure honestly.
@@ -394,13 +407,16 @@ func (x *trial) afterADecline(again procedure) (bool, bool) {
 	}
 	x.do(second, again, "slot")
 	if x.record == forgery.Observed {
+		if !strings.Contains(again.step("event").params, "arguments") { // the agent proposes them
+			second.(*session).send(map[string]any{"evidence": x.arguments(second)})
+		}
 		for range rounds { // of the step, and of what KAIROS would do
 			second.approval("event")
 		}
 		second.report("event", "")
 	} else {
 		second.approval("event")
-		second.report("event", x.work(second, again.step("event")))
+		second.report("event", x.work(second, booking.step("event")))
 	}
 	return second.accepted(), x.person.agreed()
 }

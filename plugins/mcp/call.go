@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -216,6 +218,11 @@ func sameTool(want, got string) bool {
 		}
 	}
 	return false
+}
+
+// bareName is the shortest of a tool's names, without any server's name in front.
+func bareName(name string) string {
+	return slices.MinFunc(slices.Collect(maps.Keys(namesOf(name))), func(a, b string) int { return len(a) - len(b) })
 }
 
 // namesOf returns the name and each of its ends behind a separator.

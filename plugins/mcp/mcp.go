@@ -161,10 +161,14 @@ func (t tool) need(p params, step driver.Step) driver.AdvanceResult {
 	if err != nil {
 		return driver.CannotAdvance("the challenge cannot be shown: " + err.Error())
 	}
+	action, err := json.Marshal(params{Name: bareName(p.Name), Arguments: p.Arguments})
+	if err != nil {
+		return driver.CannotAdvance("the call cannot be encoded: " + err.Error())
+	}
 	in := driver.Input{
 		ID: inputID, Kind: driver.KindEvidence, Type: typeName, Display: display,
 		Description: description(p), System: systemPrompt(p), User: userPrompt(p, step),
-		Schema: valueSchema,
+		Schema: valueSchema, Action: action,
 	}
 	t.Now().Prompt.Apply(&in)
 	return driver.Need(in)

@@ -388,3 +388,16 @@ func TestTheOutputOfAnObservedCallIsWhatTheStepNames(t *testing.T) {
 		t.Errorf("Advance = %+v", got)
 	}
 }
+
+// What does not change the call is not part of its action.
+func TestTheActionIsTheToolAndItsArguments(t *testing.T) {
+	for challenge, want := range map[string]string{
+		`{"mcp":{"tool_name":"create_event","arguments":{"a":1}}}`:                                             `{"tool_name":"create_event","arguments":{"a":1}}`,
+		`{"mcp":{"tool_name":"calendar/create_event","arguments":{"a":1},"expected_result":{"success":true}}}`: `{"tool_name":"create_event","arguments":{"a":1}}`,
+		`{"mcp":{"tool_name":" mcp__calendar__create_event "},"required":false}`:                               `{"tool_name":"create_event"}`,
+	} {
+		if got := string(advance(t, definition().Challenge, challenge).NeedInput[0].Action); got != want {
+			t.Errorf("the action of %s is %s, want %s", challenge, got, want)
+		}
+	}
+}

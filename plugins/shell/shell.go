@@ -143,10 +143,14 @@ func (s shell) need(p params) (driver.AdvanceResult, error) {
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
+	action, err := json.Marshal(map[string]string{"cmd": strings.TrimSpace(p.Command)})
+	if err != nil {
+		return driver.AdvanceResult{}, err
+	}
 	in := driver.Input{
 		ID: inputID, Kind: driver.KindEvidence, Type: typeName, Display: display,
 		Description: description(p), System: systemPrompt, User: userPrompt(p),
-		Schema: json.RawMessage(reportSchema),
+		Schema: json.RawMessage(reportSchema), Action: action,
 	}
 	s.Now().Prompt.Apply(&in)
 	return driver.Need(in), nil

@@ -220,3 +220,14 @@ func TestWhatKAIROSRanItselfIsShownToWhoeverFixesIt(t *testing.T) {
 		}
 	})
 }
+
+// What does not change the command is not part of its action.
+func TestTheActionIsTheCommand(t *testing.T) {
+	for _, challenge := range []string{
+		`{"shell":{"cmd":"make ship"}}`, `{"shell":{"cmd":" make ship\n","timeout_seconds":31}}`, `{"shell":{"cmd":"make ship"},"required":false}`, `{"cmd":"make ship"}`,
+	} {
+		if got := string(advance(t, definition().Challenge, challenge).NeedInput[0].Action); got != `{"cmd":"make ship"}` {
+			t.Errorf("the action of %s is %s", challenge, got)
+		}
+	}
+}

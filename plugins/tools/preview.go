@@ -47,11 +47,15 @@ func (t *tools) Preview(_ context.Context, req driver.PreviewRequest) (driver.Pr
 	if err != nil {
 		return driver.PreviewResult{}, err
 	}
+	action, err := json.Marshal(map[string]json.RawMessage{"arguments": p.Arguments})
+	if err != nil {
+		return driver.PreviewResult{}, err
+	}
 	effect := driver.EffectEffects
 	if found.Pin.Class == servers.Reads {
 		effect = driver.EffectReads
 	}
-	return driver.Planned(driver.Plan{Text: p.text(), Data: data, Effect: effect}), nil
+	return driver.Planned(driver.Plan{Text: p.text(), Data: data, Effect: effect, Action: action}), nil
 }
 
 // readDisplay reads what the challenge asks for; why not, otherwise.

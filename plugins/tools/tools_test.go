@@ -215,6 +215,10 @@ func TestAnAgentProposesArgumentsThatFitTheSchema(t *testing.T) {
 	if res.Plan == nil || !strings.Contains(res.Plan.Text, "by: 3") || strings.Contains(string(res.Plan.Data), `"count":99`) {
 		t.Fatalf("Preview = %+v", res)
 	}
+	written := ask(`{"tool_name":"count","arguments":{"by":3}}`, "")
+	if written.Plan == nil || string(written.Plan.Action) != `{"arguments":{"by":3}}` || string(res.Plan.Action) != string(written.Plan.Action) {
+		t.Errorf("the action is %s if the agent proposes the arguments and %s if the step states them", res.Plan.Action, written.Plan.Action)
+	}
 	// The agent chose the arguments by the description.
 	c.becomes("another description")
 	plan := ask(open, `{"by":3}`).Plan

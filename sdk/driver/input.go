@@ -68,6 +68,11 @@ type Input struct {
 	Person     bool        `json:"person,omitempty"`
 	Sensitive  bool        `json:"sensitive,omitempty"`
 	Similarity *Similarity `json:"similarity,omitempty"`
+	// Action is a JSON object: what would be done, without what does not change it,
+	// such as a timeout. Where a person declined it, nobody else approves the same
+	// for a while, in whatever protocol. A member that is left out means anything.
+	// Empty: Display.
+	Action json.RawMessage `json:"action,omitempty"`
 }
 
 // Answer is the value of an input and who vouches for it.

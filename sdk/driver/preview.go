@@ -45,6 +45,9 @@ type Plan struct {
 	// Effect is EffectReads, or EffectEffects: something changes, so a person
 	// approves each time and Render acts at most once.
 	Effect Effect `json:"effect"`
+	// Action is a JSON object: members that the plan adds to Input.Action, or fills
+	// in, such as arguments that were proposed. Empty: the proposal counts as one.
+	Action json.RawMessage `json:"action,omitempty"`
 }
 
 // Propose asks the agent for what the input leaves open.

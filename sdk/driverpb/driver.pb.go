@@ -1603,9 +1603,13 @@ type Input struct {
 	MaxTokens   uint32       `protobuf:"varint,11,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
 	Approval    ApprovalMode `protobuf:"varint,12,opt,name=approval,proto3,enum=kairos.driver.v1.ApprovalMode" json:"approval,omitempty"`
 	// The value is meant to be a person's own, so no approval stands in front of it.
-	Person        bool        `protobuf:"varint,13,opt,name=person,proto3" json:"person,omitempty"`
-	Sensitive     bool        `protobuf:"varint,14,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
-	Similarity    *Similarity `protobuf:"bytes,15,opt,name=similarity,proto3" json:"similarity,omitempty"`
+	Person     bool        `protobuf:"varint,13,opt,name=person,proto3" json:"person,omitempty"`
+	Sensitive  bool        `protobuf:"varint,14,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
+	Similarity *Similarity `protobuf:"bytes,15,opt,name=similarity,proto3" json:"similarity,omitempty"`
+	// A JSON object: what would be done, without what does not change it, such as a
+	// timeout. Where a person declined it, nobody else approves the same for a while,
+	// in whatever protocol. A member that is left out means anything. Empty: display.
+	Action        []byte `protobuf:"bytes,16,opt,name=action,proto3" json:"action,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1741,6 +1745,13 @@ func (x *Input) GetSensitive() bool {
 func (x *Input) GetSimilarity() *Similarity {
 	if x != nil {
 		return x.Similarity
+	}
+	return nil
+}
+
+func (x *Input) GetAction() []byte {
+	if x != nil {
+		return x.Action
 	}
 	return nil
 }
@@ -3081,7 +3092,10 @@ type Plan struct {
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	// EFFECT_READS, or EFFECT_EFFECTS: something changes, so a person approves
 	// each time and Render acts at most once.
-	Effect        Effect `protobuf:"varint,3,opt,name=effect,proto3,enum=kairos.driver.v1.Effect" json:"effect,omitempty"`
+	Effect Effect `protobuf:"varint,3,opt,name=effect,proto3,enum=kairos.driver.v1.Effect" json:"effect,omitempty"`
+	// A JSON object: members that the plan adds to the action of the input, or fills
+	// in, such as arguments that were proposed. Empty: the proposal counts as one.
+	Action        []byte `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3135,6 +3149,13 @@ func (x *Plan) GetEffect() Effect {
 		return x.Effect
 	}
 	return Effect_EFFECT_UNSPECIFIED
+}
+
+func (x *Plan) GetAction() []byte {
+	if x != nil {
+		return x.Action
+	}
+	return nil
 }
 
 // Propose: see PreviewResponse.propose.
@@ -4126,7 +4147,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\n" +
 	"Similarity\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1c\n" +
-	"\treference\x18\x02 \x01(\tR\treference\"\xe9\x03\n" +
+	"\treference\x18\x02 \x01(\tR\treference\"\x81\x04\n" +
 	"\x05Input\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12 \n" +
@@ -4146,7 +4167,8 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\tsensitive\x18\x0e \x01(\bR\tsensitive\x12<\n" +
 	"\n" +
 	"similarity\x18\x0f \x01(\v2\x1c.kairos.driver.v1.SimilarityR\n" +
-	"similarityB\x0e\n" +
+	"similarity\x12\x16\n" +
+	"\x06action\x18\x10 \x01(\fR\x06actionB\x0e\n" +
 	"\f_temperatureB\b\n" +
 	"\x06_top_p\"\xa7\x02\n" +
 	"\x06Answer\x12\x19\n" +
@@ -4243,11 +4265,12 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\apropose\x18\x02 \x01(\v2\x19.kairos.driver.v1.ProposeH\x00R\apropose\x125\n" +
 	"\ainvalid\x18\x03 \x01(\v2\x19.kairos.driver.v1.InvalidH\x00R\ainvalid\x12A\n" +
 	"\vunavailable\x18\x04 \x01(\v2\x1d.kairos.driver.v1.UnavailableH\x00R\vunavailableB\t\n" +
-	"\aoutcome\"`\n" +
+	"\aoutcome\"x\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x120\n" +
-	"\x06effect\x18\x03 \x01(\x0e2\x18.kairos.driver.v1.EffectR\x06effect\"C\n" +
+	"\x06effect\x18\x03 \x01(\x0e2\x18.kairos.driver.v1.EffectR\x06effect\x12\x16\n" +
+	"\x06action\x18\x04 \x01(\fR\x06action\"C\n" +
 	"\aPropose\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\fR\x06schema\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\"\x8a\x05\n" +

@@ -211,7 +211,7 @@ func toInput(c *conversion, in driver.Input) *driverpb.Input {
 		Id: in.ID, Kind: in.Kind, Description: in.Description, System: in.System, User: in.User,
 		Schema: in.Schema, Type: in.Type, Display: in.Display,
 		Temperature: in.Temperature, TopP: in.TopP, MaxTokens: toUint32(c, "max_tokens", in.MaxTokens),
-		Approval: toEnum(c, approvals, in.Approval), Person: in.Person, Sensitive: in.Sensitive,
+		Approval: toEnum(c, approvals, in.Approval), Person: in.Person, Sensitive: in.Sensitive, Action: in.Action,
 	}
 	if in.Similarity != nil {
 		out.Similarity = &driverpb.Similarity{Text: in.Similarity.Text, Reference: in.Similarity.Reference}
@@ -228,7 +228,7 @@ func fromInput(c *conversion, in *driverpb.Input) driver.Input {
 		ID: in.Id, Kind: in.Kind, Description: in.Description, System: in.System, User: in.User,
 		Schema: fromBytes(in.Schema), Type: in.Type, Display: fromBytes(in.Display),
 		Temperature: in.Temperature, TopP: in.TopP, MaxTokens: int(in.MaxTokens),
-		Approval: fromEnum(c, approvals, in.Approval), Person: in.Person, Sensitive: in.Sensitive,
+		Approval: fromEnum(c, approvals, in.Approval), Person: in.Person, Sensitive: in.Sensitive, Action: fromBytes(in.Action),
 	}
 	if in.Similarity != nil {
 		out.Similarity = &driver.Similarity{Text: in.Similarity.Text, Reference: in.Similarity.Reference}

@@ -20,7 +20,7 @@ func toPreviewResult(c *conversion, r driver.PreviewResult) *driverpb.PreviewRes
 	outcomes := 0
 	if p := r.Plan; p != nil {
 		outcomes++
-		out.Outcome = &driverpb.PreviewResponse_Plan{Plan: &driverpb.Plan{Text: p.Text, Data: p.Data, Effect: toEnum(c, effects, p.Effect)}}
+		out.Outcome = &driverpb.PreviewResponse_Plan{Plan: &driverpb.Plan{Text: p.Text, Data: p.Data, Effect: toEnum(c, effects, p.Effect), Action: p.Action}}
 	}
 	if p := r.Propose; p != nil {
 		outcomes++
@@ -43,7 +43,9 @@ func fromPreviewResult(c *conversion, r *driverpb.PreviewResponse) driver.Previe
 	outcomes := 1
 	switch o := r.GetOutcome().(type) {
 	case *driverpb.PreviewResponse_Plan:
-		out.Plan = &driver.Plan{Text: o.Plan.GetText(), Data: fromBytes(o.Plan.GetData()), Effect: fromEnum(c, effects, o.Plan.GetEffect())}
+		out.Plan = &driver.Plan{
+			Text: o.Plan.GetText(), Data: fromBytes(o.Plan.GetData()), Effect: fromEnum(c, effects, o.Plan.GetEffect()), Action: fromBytes(o.Plan.GetAction()),
+		}
 	case *driverpb.PreviewResponse_Propose:
 		out.Propose = &driver.Propose{Schema: fromBytes(o.Propose.GetSchema()), Description: o.Propose.GetDescription()}
 	case *driverpb.PreviewResponse_Invalid:
@@ -58,13 +60,13 @@ func fromPreviewResult(c *conversion, r *driverpb.PreviewResponse) driver.Previe
 }
 
 func jsonPreviewRequest(c *conversion, r driver.PreviewRequest) driver.PreviewRequest {
-	absent(&r.Input.Schema, &r.Input.Display, &r.Client.Capabilities, &r.Proposal)
+	absent(&r.Input.Schema, &r.Input.Display, &r.Input.Action, &r.Client.Capabilities, &r.Proposal)
 	return fromPreviewRequest(c, toPreviewRequest(c, r))
 }
 
 func jsonPreviewResult(c *conversion, r driver.PreviewResult) driver.PreviewResult {
 	if r.Plan != nil {
-		absent(&r.Plan.Data)
+		absent(&r.Plan.Data, &r.Plan.Action)
 	}
 	if r.Propose != nil {
 		absent(&r.Propose.Schema)

@@ -83,6 +83,7 @@ func drawInput(t *rapid.T) driver.Input {
 		MaxTokens: drawCount(t),
 		Approval:  rapid.SampledFrom([]driver.ApprovalMode{"", driver.ApprovalAuto, driver.ApprovalUser}).Draw(t, "approval"),
 		Person:    rapid.Bool().Draw(t, "person"), Sensitive: rapid.Bool().Draw(t, "sensitive"),
+		Action: drawJSON(t),
 	}
 	if rapid.Bool().Draw(t, "has similarity") {
 		in.Similarity = &driver.Similarity{Text: drawText(t), Reference: drawText(t)}
@@ -156,7 +157,7 @@ func drawPreviewRequest(t *rapid.T) driver.PreviewRequest {
 
 func drawPreviewResult(t *rapid.T) driver.PreviewResult {
 	return rapid.SampledFrom([]driver.PreviewResult{
-		driver.Planned(driver.Plan{Text: drawText(t), Data: drawJSON(t), Effect: driver.EffectReads}),
+		driver.Planned(driver.Plan{Text: drawText(t), Data: drawJSON(t), Effect: driver.EffectReads, Action: drawJSON(t)}),
 		driver.ProposalNeeded(drawJSON(t), drawText(t)),
 		driver.ProposalInvalid(drawList(t, drawDiagnostic)...),
 		driver.CannotPreview(drawText(t)),

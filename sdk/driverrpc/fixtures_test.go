@@ -57,7 +57,7 @@ func examples() []example {
 		ID: "evidence", Kind: driver.KindEvidence, Description: "The status and the text of the page.",
 		System: "Answer with JSON.", User: "What does the page say?", Schema: raw(`{"type":"object","required":["text"]}`),
 		Type: "page", Display: raw(`{"url":"https://example.com"}`), Temperature: &temperature, MaxTokens: 500,
-		Approval: driver.ApprovalUser, Sensitive: true,
+		Approval: driver.ApprovalUser, Sensitive: true, Action: raw(`{"url":"https://example.com"}`),
 	}
 	alike := driver.Input{
 		ID: "alike", Kind: driver.KindSimilarity, Similarity: &driver.Similarity{Text: "all good", Reference: "all is good"},
@@ -102,7 +102,7 @@ func examples() []example {
 	withPlan.Plan = raw(`{"url":"https://example.com"}`)
 	return append(baseExamples(),
 		example{"Preview", "plan", proposed, driver.Planned(driver.Plan{
-			Text: "GET https://example.com", Data: withPlan.Plan, Effect: driver.EffectReads,
+			Text: "GET https://example.com", Data: withPlan.Plan, Effect: driver.EffectReads, Action: raw(`{"text":"all good"}`),
 		})},
 		example{"Preview", "propose", planned, driver.ProposalNeeded(raw(`{"type":"object","required":["text"]}`), "Say what to look for.")},
 		example{"Preview", "invalid", proposed, driver.ProposalInvalid(driver.Problem("/text", "is too short"))},

@@ -102,7 +102,7 @@ func jsonAdvanceResult(c *conversion, r driver.AdvanceResult) driver.AdvanceResu
 		absent(&r.Accepted.Proof, &r.Accepted.Output)
 	}
 	for i := range r.NeedInput {
-		absent(&r.NeedInput[i].Schema, &r.NeedInput[i].Display)
+		absent(&r.NeedInput[i].Schema, &r.NeedInput[i].Display, &r.NeedInput[i].Action)
 	}
 	return fromAdvanceResult(c, toAdvanceResult(c, r))
 }
@@ -131,11 +131,11 @@ func jsonAdvanceRequest(c *conversion, r driver.AdvanceRequest) driver.AdvanceRe
 }
 
 func jsonRenderRequest(c *conversion, r driver.RenderRequest) driver.RenderRequest {
-	absent(&r.Input.Schema, &r.Input.Display, &r.Client.Capabilities, &r.Plan)
+	absent(&r.Input.Schema, &r.Input.Display, &r.Input.Action, &r.Client.Capabilities, &r.Plan)
 	return fromRenderRequest(c, toRenderRequest(c, r))
 }
 
 func jsonInterpretRequest(c *conversion, r driver.InterpretRequest) driver.InterpretRequest {
-	absent(&r.Input.Schema, &r.Input.Display, &r.Client.Capabilities)
+	absent(&r.Input.Schema, &r.Input.Display, &r.Input.Action, &r.Client.Capabilities)
 	return fromInterpretRequest(c, toInterpretRequest(c, r))
 }

@@ -17,34 +17,36 @@ func (s *Runs) SaveDecline(ctx context.Context, d declines.Decline, before time.
 		return err
 	}
 	return s.db.write(ctx, func(tx *transaction) error {
-		if err := tx.exec(`DELETE FROM declines WHERE space = ? AND at < ?`, d.Space, before.UnixMilli()); err != nil {
+		if err := tx.exec(`DELETE FROM declines WHERE at < ?`, before.UnixMilli()); err != nil {
 			return err
 		}
-		return tx.exec(`INSERT INTO declines (space, action, at, document) VALUES (?, ?, ?, ?)
-			ON CONFLICT (space, action) DO UPDATE SET at = excluded.at, document = excluded.document`,
-			d.Space, d.Action, d.At.UnixMilli(), string(document))
+		return tx.exec(`INSERT INTO declines (principal, space, action, at, document) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (principal, space, action) DO UPDATE SET at = excluded.at, document = excluded.document`,
+			d.Principal, d.Space, d.Key, d.At.UnixMilli(), string(document))
 	})
 }
 
-// DeclineOf implements declines.Store.
-func (s *Runs) DeclineOf(ctx context.Context, space, action string) (d declines.Decline, found bool, err error) {
-	err = s.db.rows(ctx, `SELECT document FROM declines WHERE space = ? AND action = ?`, []any{space, action}, func(scan func(...any) error) error {
+// DeclinesOf implements declines.Store.
+func (s *Runs) DeclinesOf(ctx context.Context, principal, space string) (all []declines.Decline, err error) {
+	err = s.db.rows(ctx, `SELECT action, document FROM declines WHERE principal = ? OR space = ? ORDER BY at DESC, action`, []any{principal, space}, func(scan func(...any) error) error {
+		var action string
 		var document []byte
-		if err := scan(&document); err != nil {
+		if err := scan(&action, &document); err != nil {
 			return err
 		}
+		var d declines.Decline
 		if err := json.Unmarshal(document, &d); err != nil {
 			return s.db.damaged("decline", action, err)
 		}
-		found = true
+		all = append(all, d)
 		return nil
 	})
-	return d, found, err
+	return all, err
 }
 
 // RemoveDecline implements declines.Store.
-func (s *Runs) RemoveDecline(ctx context.Context, space, action string) error {
+func (s *Runs) RemoveDecline(ctx context.Context, d declines.Decline) error {
 	return s.db.write(ctx, func(tx *transaction) error {
-		return tx.exec(`DELETE FROM declines WHERE space = ? AND action = ?`, space, action)
+		return tx.exec(`DELETE FROM declines WHERE principal = ? AND space = ? AND action = ?`, d.Principal, d.Space, d.Key)
 	})
 }

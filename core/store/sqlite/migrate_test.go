@@ -329,12 +329,12 @@ func TestVersion7KeepsItsGrantsAndLearnsOfDeclines(t *testing.T) {
 	if kept, err := s.GrantsFor(t.Context(), operator, "p"); err != nil || !cmp.Equal(kept, []grants.Grant{granted}) {
 		t.Errorf("GrantsFor = %+v, %v, want the grant", kept, err)
 	}
-	declined := declines.Decline{Space: operator, Action: "a", Run: "r", At: time.Unix(1, 0).UTC()}
+	declined := declines.Decline{Principal: "me", Space: operator, Key: "a", Run: "r", At: time.Unix(1, 0).UTC()}
 	if err := s.SaveDecline(t.Context(), declined, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if got, found, err := s.DeclineOf(t.Context(), operator, "a"); err != nil || !found || got != declined {
-		t.Errorf("DeclineOf = %+v, %v, %v, want %+v", got, found, err, declined)
+	if got, err := s.DeclinesOf(t.Context(), "me", operator); err != nil || !cmp.Equal(got, []declines.Decline{declined}) {
+		t.Errorf("DeclinesOf = %+v, %v, want %+v", got, err, declined)
 	}
 }
 

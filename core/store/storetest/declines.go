@@ -10,62 +10,73 @@ import (
 )
 
 var declineCases = map[string]func(*testing.T, Runs){
-	"the latest decline of an action is kept": declinesAreKept,
-	"old declines are removed with a new one": oldDeclinesGo,
+	"the latest decline of an action is kept":        declinesAreKept,
+	"a decline is found by its principal and space":  declinesAreFound,
+	"a decline is removed where it was made":         declinesAreRemoved,
+	"old declines of everybody go when one is added": oldDeclinesGo,
 }
 
-func decline(space, action string, at time.Time) declines.Decline {
+func decline(principal, space, key string, at time.Time) declines.Decline {
 	return declines.Decline{
-		Space: space, Action: action, Run: "01890000-0000-7000-8000-000000000001", Step: 2, Label: "Ship «it»", Title: "Release", Via: "elicitation", At: at,
+		Principal: principal, Space: space, Key: key, Action: declines.Action{"type": "act", "action what": key},
+		Run: "01890000-0000-7000-8000-000000000001", Step: 2, Label: "Ship «it»", Title: "Release", Via: "elicitation", At: at,
 	}
 }
 
-// keepsDecline checks what is kept of an action; nil: nothing.
-func keepsDecline(t *testing.T, s Runs, space, action string, want *declines.Decline) {
+func saveDeclines(t *testing.T, s Runs, before time.Time, all ...declines.Decline) {
 	t.Helper()
-	have, found, err := s.DeclineOf(t.Context(), space, action)
-	if err != nil || found != (want != nil) {
-		t.Fatalf("DeclineOf(%s, %s) = %v, %v, want one: %v", space, action, found, err, want != nil)
-	}
-	if want != nil {
-		if diff := cmp.Diff(*want, have); diff != "" {
-			t.Errorf("DeclineOf (-want +got):\n%s", diff)
+	for _, d := range all {
+		if err := s.SaveDecline(t.Context(), d, before); err != nil {
+			t.Fatal(err)
 		}
+	}
+}
+
+// hasDeclines checks which declines count for a principal in a space.
+func hasDeclines(t *testing.T, s Runs, principal, space string, want ...declines.Decline) {
+	t.Helper()
+	have, err := s.DeclinesOf(t.Context(), principal, space)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("DeclinesOf(%s, %s) (-want +got):\n%s", principal, space, diff)
 	}
 }
 
 func declinesAreKept(t *testing.T, s Runs) {
-	first, second := decline(mine, "a", epoch), decline(mine, "a", epoch.Add(time.Minute))
+	first, second, other := decline("me", mine, "a", epoch), decline("me", mine, "a", epoch.Add(time.Minute)), decline("me", mine, "b", epoch)
 	second.Label = "Ship it again"
-	for _, d := range []declines.Decline{first, second, decline(theirs, "a", epoch)} {
-		if err := s.SaveDecline(t.Context(), d, epoch.Add(-time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	keepsDecline(t, s, mine, "a", &second)
-	keepsDecline(t, s, mine, "b", nil)
+	saveDeclines(t, s, epoch.Add(-time.Hour), first, second, other)
+	hasDeclines(t, s, "me", mine, second, other)
+}
+
+func declinesAreFound(t *testing.T, s Runs) {
+	here, elsewhere, theirsHere, theirsElsewhere := decline("me", mine, "a", epoch.Add(3*time.Second)), decline("me", theirs, "a", epoch.Add(2*time.Second)),
+		decline("you", mine, "a", epoch.Add(time.Second)), decline("you", theirs, "a", epoch)
+	saveDeclines(t, s, epoch.Add(-time.Hour), here, elsewhere, theirsHere, theirsElsewhere)
+	hasDeclines(t, s, "me", mine, here, elsewhere, theirsHere)
+	hasDeclines(t, s, "you", theirs, elsewhere, theirsHere, theirsElsewhere)
+	hasDeclines(t, s, "you", "user:nowhere", theirsHere, theirsElsewhere)
+	hasDeclines(t, s, "nobody", "user:nowhere")
+}
+
+func declinesAreRemoved(t *testing.T, s Runs) {
+	here, elsewhere, theirsHere := decline("me", mine, "a", epoch.Add(2*time.Second)), decline("me", theirs, "a", epoch.Add(time.Second)), decline("you", mine, "a", epoch)
+	saveDeclines(t, s, epoch.Add(-time.Hour), here, elsewhere, theirsHere)
 	for range 2 { // the second time there is none
-		if err := s.RemoveDecline(t.Context(), mine, "a"); err != nil {
+		if err := s.RemoveDecline(t.Context(), here); err != nil {
 			t.Fatal(err)
 		}
-		keepsDecline(t, s, mine, "a", nil)
+		hasDeclines(t, s, "me", mine, elsewhere, theirsHere)
 	}
-	other := decline(theirs, "a", epoch)
-	keepsDecline(t, s, theirs, "a", &other)
 }
 
 func oldDeclinesGo(t *testing.T, s Runs) {
-	old, later, other := decline(mine, "a", epoch), decline(mine, "b", epoch.Add(time.Hour)), decline(theirs, "a", epoch)
-	for _, d := range []declines.Decline{old, other} {
-		if err := s.SaveDecline(t.Context(), d, epoch); err != nil {
-			t.Fatal(err)
-		}
-	}
-	keepsDecline(t, s, mine, "a", &old)
-	if err := s.SaveDecline(t.Context(), later, epoch.Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	keepsDecline(t, s, mine, "a", nil)
-	keepsDecline(t, s, mine, "b", &later)
-	keepsDecline(t, s, theirs, "a", &other)
+	old, theirsOld, later := decline("me", mine, "a", epoch), decline("you", theirs, "a", epoch), decline("me", mine, "b", epoch.Add(time.Hour))
+	saveDeclines(t, s, epoch, old, theirsOld)
+	hasDeclines(t, s, "me", mine, old)
+	saveDeclines(t, s, epoch.Add(time.Second), later)
+	hasDeclines(t, s, "me", mine, later)
+	hasDeclines(t, s, "you", theirs)
 }

@@ -77,6 +77,8 @@ type lintReport struct {
 	// do them itself.
 	BelieveModels int           `json:"believe_models"`
 	Findings      []lintFinding `json:"findings"`
+	// Notes name those steps.
+	Notes []lintFinding `json:"notes"`
 }
 
 // lintFinding is a diagnostic and its file.
@@ -86,7 +88,7 @@ type lintFinding struct {
 }
 
 func (l linter) run(cmd *cobra.Command, out output.Format, files []documents.Document) error {
-	r := lintReport{Files: len(files), Findings: []lintFinding{}}
+	r := lintReport{Files: len(files), Findings: []lintFinding{}, Notes: []lintFinding{}}
 	for _, file := range files {
 		text, err := file.Read(cmd.Context(), l.stdin)
 		var found library.Linted
@@ -108,7 +110,10 @@ func (l linter) run(cmd *cobra.Command, out output.Format, files []documents.Doc
 				r.WithoutTriggers++
 			}
 		}
-		r.BelieveModels += found.BelieveModels
+		r.BelieveModels += len(found.BelieveModels)
+		for _, d := range found.BelieveModels {
+			r.Notes = append(r.Notes, lintFinding{name, d})
+		}
 		for _, d := range found.Findings {
 			r.Findings = append(r.Findings, lintFinding{name, d})
 		}
@@ -116,7 +121,7 @@ func (l linter) run(cmd *cobra.Command, out output.Format, files []documents.Doc
 	r.Errors = len(slices.DeleteFunc(slices.Clone(r.Findings), func(f lintFinding) bool { return f.Severity != driver.SeverityError }))
 	r.Warnings = len(r.Findings) - r.Errors
 	err := out.Print(cmd.OutOrStdout(), r, func(p *output.Printer) {
-		for _, f := range r.Findings {
+		for _, f := range slices.Concat(r.Findings, r.Notes) {
 			p.Printf("%s:%s\n", f.File, f.Diagnostic)
 		}
 	})

@@ -140,24 +140,11 @@ func printChecked(p *output.Printer, r statement.Report) {
 		}
 		p.Field("driver", exactly(s.Driver))
 		p.Field("via", exactly(s.Via))
-		if a := s.Approval; a != nil {
-			how := fmt.Sprintf("via %s (%s)", a.Via, a.Provenance)
-			if a.Basis != "" {
-				how += ", by " + string(a.Basis)
-			}
-			if a.By != "" {
-				how += " of " + a.By
-			}
-			if a.Typed {
-				how += ", phrase typed"
-			}
-			if n := len(a.Visits); n > 0 {
-				how += fmt.Sprintf(", page opened %d times before", n-1)
-			}
-			if a.Premature > 0 {
-				how += fmt.Sprintf(", work submitted %d times before approval", a.Premature)
-			}
-			p.Field("approved", how)
+		if s.Approval != nil {
+			p.Field("approved", approved(*s.Approval))
+		}
+		if m := s.Permission; m != nil {
+			p.Field("grant", fmt.Sprintf("%s, %s, plan %s", m, m.Effect, m.Plan))
 		}
 		for _, a := range s.Answers {
 			if a.Model != "" {
@@ -182,10 +169,34 @@ func printChecked(p *output.Printer, r statement.Report) {
 		p.Printf("That proves no origin: anybody can make such a file. Give --key with the public key of whom you trust.\n")
 	}
 	if r.Verified {
-		p.Printf("verified: every step's evidence was accepted and the proof chain is whole; provenance says who vouches for each\n")
+		p.Printf("verified: %s\n", r.Worth)
 	} else {
 		p.Printf("not verified: %d of %d steps have no accepted proof\n", len(r.Missing), r.Run.StepCount)
+		if r.Worth != "" {
+			p.Printf("proved: %s\n", r.Worth)
+		}
 	}
+}
+
+// approved tells how an approval came.
+func approved(a run.Approval) string {
+	how := fmt.Sprintf("via %s (%s)", a.Via, a.Provenance)
+	if a.Basis != "" {
+		how += ", by " + string(a.Basis)
+	}
+	if a.By != "" {
+		how += " of " + a.By
+	}
+	if a.Typed {
+		how += ", phrase typed"
+	}
+	if n := len(a.Visits); n > 0 {
+		how += fmt.Sprintf(", page opened %d times before", n-1)
+	}
+	if a.Premature > 0 {
+		how += fmt.Sprintf(", work submitted %d times before approval", a.Premature)
+	}
+	return how
 }
 
 func attestedAs(outcome string) string {

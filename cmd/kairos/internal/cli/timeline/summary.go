@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -9,12 +8,14 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/core/archive"
-	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // Played is how a run was played at this terminal.
 type Played struct {
 	Took time.Duration
+	// Person is the word for who answered at this terminal; empty: "a person".
+	Person string
 	// Kept: the run is still there afterwards.
 	Kept bool
 	// Resume are the arguments of kairos runs resume, behind the id.
@@ -25,14 +26,16 @@ type Played struct {
 func Summary(w io.Writer, line archive.Timeline, how Played) error {
 	p := &output.Printer{W: w}
 	r := line.Run
+	worth := run.Worth(vouchers(line), how.Person)
 	if line.Verified {
-		p.Printf("\nverified: every step's evidence was accepted and the proof chain is whole\n")
+		p.Printf("\nverified: %s\n", worth)
 	} else {
 		p.Printf("\nnot verified: %s\n", output.Short(line.Problem))
+		if worth != "" {
+			p.Printf("proved: %s\n", worth)
+		}
 	}
-	proofs := proofsOf(line)
-	p.Printf("%s: %d of %s in %s\n", r.Title, len(proofs), output.Count(r.StepCount, "step"), how.Took.Round(time.Second))
-	printVouchers(p, proofs)
+	p.Printf("%s: %d of %s in %s\n", r.Title, len(vouchers(line)), output.Count(r.StepCount, "step"), how.Took.Round(time.Second))
 	id := output.ShortID(string(r.ID))
 	switch {
 	case !how.Kept:
@@ -49,50 +52,13 @@ func Summary(w io.Writer, line archive.Timeline, how Played) error {
 	return p.Err
 }
 
-// proofsOf are the accepted steps of a run: the last proof of each.
-func proofsOf(line archive.Timeline) map[int]archive.Moment {
-	proofs := map[int]archive.Moment{}
+// vouchers are those of the accepted steps: of the last proof of each.
+func vouchers(line archive.Timeline) []run.Voucher {
+	last := map[int]run.Voucher{}
 	for _, m := range line.Moments {
 		if m.ProofHash != "" {
-			proofs[m.Step] = m
+			last[m.Step] = run.Voucher{Provenance: m.Provenance, Boundary: m.Boundary, Files: m.Files}
 		}
 	}
-	return proofs
-}
-
-// vouchers are the provenances, strongest first, and what each is worth.
-var vouchers = []struct {
-	provenance driver.Provenance
-	says       string
-}{
-	{driver.ServerObserved, "KAIROS looked itself"},
-	{driver.ClientAttested, "a person answered a form of the client"},
-	{driver.LinkHolder, "somebody with the link answered"},
-	{driver.ModelGenerated, "a model answered"},
-	{driver.AgentReported, "the agent says so"},
-}
-
-// printVouchers says for how many steps each provenance stands. The files of a
-// step have one of their own.
-func printVouchers(p *output.Printer, proofs map[int]archive.Moment) {
-	for _, v := range vouchers {
-		steps, files := 0, map[driver.Provenance]int{}
-		for _, m := range proofs {
-			if m.Provenance != v.provenance {
-				continue
-			}
-			steps++
-			if m.Files != "" && m.Files != m.Provenance {
-				files[m.Files]++
-			}
-		}
-		if steps == 0 {
-			continue
-		}
-		says := v.says
-		for _, of := range slices.Sorted(maps.Keys(files)) {
-			says += fmt.Sprintf("; in %d the files are %s", files[of], of)
-		}
-		p.Printf("  %d %-15s  %s\n", steps, v.provenance, says)
-	}
+	return slices.Collect(maps.Values(last))
 }

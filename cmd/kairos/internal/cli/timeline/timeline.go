@@ -37,9 +37,12 @@ func Timeline(p *output.Printer, line archive.Timeline) {
 	}
 	switch {
 	case line.Verified:
-		p.Printf("\n  verified: every step's evidence was accepted and the proof chain is whole\n")
+		p.Printf("\n  verified: %s\n", line.Worth)
 	default:
 		p.Printf("\n  not verified: %s\n", line.Problem)
+		if line.Worth != "" {
+			p.Printf("  proved: %s\n", line.Worth)
+		}
 	}
 }
 
