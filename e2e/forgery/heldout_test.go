@@ -29,6 +29,8 @@ var heldOut = map[string]attempt{
 	"move the ref that protects":             moveTheRef,
 	"change what does not matter":            changeWhatDoesNotMatter,
 	"leave out what was declined":            leaveOutTheArguments,
+	"swap the objects of the repository":     swapTheObjects,
+	"link the objects elsewhere":             linkTheObjects,
 }
 
 var announce = procedure{
@@ -232,4 +234,27 @@ func changeWhatDoesNotMatter(x *trial) (bool, bool) {
 
 func leaveOutTheArguments(x *trial) (bool, bool) {
 	return x.afterADecline(rewritten(func(string) string { return `{"tool_name":"create_event"}` }))
+}
+
+func swapTheObjects(x *trial) (bool, bool) {
+	x.must(x.sh("mkdir ../kept && cp test.sh expected.txt ../kept"))
+	id, err := x.sh("git rev-parse HEAD")
+	x.must(id, err)
+	x.commands = "writes: true, protect: {ref: " + strings.TrimSpace(id) + ", paths: [test.sh]}"
+	r := x.opened(testRun)
+	x.must(x.sh(`file() { echo .git/objects/$(echo $1 | cut -c1-2)/$(echo $1 | cut -c3-); }
+old=$(file $(git rev-parse HEAD:test.sh)) && echo true >test.sh && new=$(file $(git hash-object -w test.sh)) && cp -f $new $old && test "$(git show HEAD:test.sh)" = true`))
+	x.all(r, testRun)
+	_, failed := x.sh("cp code.txt ../kept && cd ../kept && sh test.sh")
+	return r.accepted(), failed == nil
+}
+
+var look = procedure{title: "Look", text: "Look at the objects.", steps: []step{command("look", "cat .git/objects/private >>done", false)}}
+
+func linkTheObjects(x *trial) (bool, bool) {
+	x.write("outside/private", "private\n")
+	r := x.opened(look)
+	x.must(x.sh("rm -rf .git/objects && ln -s ../../outside .git/objects"))
+	x.all(r, look)
+	return r.accepted(), !strings.Contains(x.done(), "private")
 }

@@ -49,12 +49,12 @@ type config struct {
 	MemoryMB     int           `json:"memory_mb" default:"2048" min:"16" max:"1048576" doc:"memory of each process of a command"`
 	Processes    int           `json:"processes" default:"512" min:"1" max:"65536" doc:"processes of a command at a time"`
 	FileMB       int           `json:"file_mb" default:"1024" min:"1" max:"1048576" doc:"size of one file that a command writes"`
-	DiskMB       int           `json:"disk_mb" default:"4096" min:"1" max:"1048576" doc:"what a command writes to the copy, in all"`
+	DiskMB       int           `json:"disk_mb" default:"4096" min:"1" max:"1048576" doc:"what a command adds to the copy, measured ten times a second; deleted files that it keeps open count where KAIROS can see them"`
 	OutputKB     int           `json:"output_kb" default:"32" min:"1" max:"1024" doc:"how much of stdout and of stderr is kept, each: the beginning and the end"`
 }
 
 type protect struct {
-	Ref   string   `json:"ref" doc:"the commit: its id, or a ref such as origin/main"`
+	Ref   string   `json:"ref" doc:"the commit: its whole id, which nobody can move, or a ref such as origin/main"`
 	Paths []string `json:"paths" doc:"globs of the files, such as tests/**"`
 }
 

@@ -84,6 +84,9 @@ func newOutside(t *testing.T) *outside {
 	}
 	t.Cleanup(func() { _ = o.victim.Process.Kill(); _ = o.victim.Wait() })
 	o.listen()
+	if err := os.Symlink(filepath.Join(o.dir, ".ssh"), filepath.Join(o.dir, "project/.git/objects")); err != nil {
+		t.Fatal(err)
+	}
 	files := filepath.Join(base, "copy")
 	if err := os.CopyFS(files, os.DirFS(filepath.Join(o.dir, "project"))); err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ var probes = []probe{
 	{"read a secret in the workspace", `cat data/token`, true},
 	{"read everything", `grep -rs ` + canary + ` OUT /root /home /srv /var /mnt 2>/dev/null | head -5`, false},
 	{"read through a link", `ln -s OUT/server/kairos.db x && cat x`, true},
+	{"read through a link in .git", `cat .git/objects/id_ed25519`, true},
 	{"read through a hard link", `ln OUT/server/kairos.db x && cat x`, false},
 	{"read through ..", `cat ../server/kairos.db`, true},
 	{"copy a secret to the workspace", `cp OUT/.ssh/id_ed25519 stolen`, false},

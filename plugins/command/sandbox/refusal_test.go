@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What bubblewrap says where it cannot make a sandbox, and what helps there.
+// The messages are bubblewrap's, from machines and containers that forbid sandboxes.
 func TestARefusalSaysWhatHelps(t *testing.T) {
 	for said, want := range map[string]string{
 		"bwrap: setting up uid map: Permission denied":                             "AppArmor",
