@@ -294,7 +294,7 @@ func TestThePersonAtTheTerminalApprovesOnThePage(t *testing.T) {
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("kairos run: %v\n%s", err, stderr.String())
 			}
-			if !strings.Contains(said.String(), "verified: every step") || strings.Count(said.String(), "asks you at an address") != 1 {
+			if !strings.Contains(said.String(), "\nverified: ") || strings.Count(said.String(), "asks you at an address") != 1 {
 				t.Errorf("kairos run said\n%s\nwant one question and the run verified", &said)
 			}
 		})
