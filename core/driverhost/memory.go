@@ -4,32 +4,25 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/kairos-mcp/kairos/core/cache"
 )
 
-const (
-	// maxRemembered is how many answers of one generation are kept, and
-	// maxRememberedSize how large each may be, in bytes of JSON.
-	maxRemembered     = 256
-	maxRememberedSize = 16 << 10
-)
+// maxRemembered is how many bytes of answers are kept of one generation: those of about
+// 10,000 steps.
+const maxRemembered = 16 << 20
 
 // memory keeps the answers of a pure driver: the same request has the same answer. It
 // ends with the generation, because another binary or configuration may answer
 // differently.
 type memory struct {
-	answers *lru.Cache[memoryKey, []byte]
+	answers *cache.Cache[memoryKey, []byte]
 }
 
 // memoryKey is the SHA-256 of a method and its request.
 type memoryKey [sha256.Size]byte
 
 func newMemory() memory {
-	answers, err := lru.New[memoryKey, []byte](maxRemembered)
-	if err != nil {
-		panic(err) // only for a size below 1
-	}
-	return memory{answers}
+	return memory{cache.New[memoryKey, []byte](maxRemembered)}
 }
 
 // keyOf returns false for a request that has no key.
@@ -54,8 +47,7 @@ func recall[Res any](m memory, key memoryKey) (res Res, ok bool) {
 }
 
 func (m memory) keep(key memoryKey, answer any) {
-	b, err := json.Marshal(answer)
-	if err == nil && len(b) <= maxRememberedSize {
-		m.answers.Add(key, b)
+	if b, err := json.Marshal(answer); err == nil {
+		m.answers.Put(key, b, len(key)+len(b))
 	}
 }
