@@ -2,9 +2,9 @@ package driverhost
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 
 	"github.com/kairos-mcp/kairos/core/cache"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
 // maxRemembered is how many bytes of answers are kept of one generation: those of about
@@ -30,24 +30,27 @@ func keyOf(method string, request any) (memoryKey, bool) {
 	if request == nil {
 		return memoryKey{}, false
 	}
-	b, err := json.Marshal(request)
+	b, err := driverrpc.Marshal(request)
 	if err != nil {
 		return memoryKey{}, false
 	}
-	return sha256.Sum256(append([]byte(method+"\n"), b...)), true
+	h := sha256.New()
+	h.Write([]byte(method + "\n"))
+	h.Write(b)
+	return memoryKey(h.Sum(nil)), true
 }
 
 // recall returns a copy of the kept answer.
 func recall[Res any](m memory, key memoryKey) (res Res, ok bool) {
 	b, ok := m.answers.Get(key)
-	if !ok || json.Unmarshal(b, &res) != nil {
+	if !ok || driverrpc.Unmarshal(b, &res) != nil {
 		return res, false
 	}
 	return res, true
 }
 
 func (m memory) keep(key memoryKey, answer any) {
-	if b, err := json.Marshal(answer); err == nil {
+	if b, err := driverrpc.Marshal(answer); err == nil {
 		m.answers.Put(key, b, len(key)+len(b))
 	}
 }
