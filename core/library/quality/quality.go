@@ -9,7 +9,6 @@ package quality
 
 import (
 	"math"
-	"regexp"
 	"strings"
 )
 
@@ -38,44 +37,6 @@ type Measure struct {
 	Longevity   int // will hold next year
 }
 
-// The signs that move a scale. Each counts once however often it occurs, so
-// that a long text is not better than a short one that says the same.
-var (
-	concrete = signs(
-		"`[^`\n]+`",            // code
-		"(?m)^\\s*(?:```|~~~)", // a block of code
-		`\b\d+(?:\.\d+)?\s*(?:%|ms|s|min|h|MB|GB)\b`, // a quantity
-		`(?m)^\s*(?:\d+[.)]|[-*+])\s`,                // a list
-	)
-	vague = signs(
-		`(?i)\b(?:something|somehow|stuff|things|whatever)\b`, `(?i)\b(?:etc\.?|and so on)(?:\s|$)`,
-		`(?i)\b(?:maybe|perhaps|probably|roughly)\b`, `(?i)\bas (?:needed|appropriate|necessary)\b`,
-	)
-	experience = signs(
-		`(?i)\b(?:because|so that|otherwise|or else)\b`, `(?i)\b(?:never|avoid|do not|don't|beware|careful)\b`,
-		`(?i)\b(?:unless|except|only if|edge case|corner case)\b`, `(?i)\b(?:roll ?back|recover|undo|fall ?back|revert)\b`,
-	)
-	everyday   = signs(`(?i)\b(?:hello,? world|lorem ipsum|foo ?bar)\b`, `(?i)\b(?:todo|tbd|fixme)\b`)
-	general    = signs(`(?i)\b(?:any|every|each|all|whichever)\b`, `(?i)\b(?:for example|such as|e\.g\.)`)
-	particular = signs(
-		`(?i)\b(?:localhost|127\.0\.0\.1)\b`, `(?:^|\s)/(?:home|Users|tmp)/\S+`, `\b\d{1,3}(?:\.\d{1,3}){3}\b`,
-		`[\w.+-]+@[\w-]+\.\w+`,
-	)
-	lasting  = signs(`(?i)\b(?:always|principle|invariant|policy|convention)\b`, `(?i)\b(?:must|has to|have to)\b`)
-	fleeting = signs(
-		`(?i)\b(?:today|tomorrow|yesterday|this week|right now|currently|at the moment)\b`, `(?i)\b(?:temporar(?:y|ily)|workaround|hack)\b`,
-		`\b(?:19|20)\d\d-\d\d-\d\d\b`, `(?i)\b(?:deprecated|legacy|beta)\b`,
-	)
-)
-
-func signs(patterns ...string) []*regexp.Regexp {
-	out := make([]*regexp.Regexp, len(patterns))
-	for i, p := range patterns {
-		out[i] = regexp.MustCompile(p)
-	}
-	return out
-}
-
 // measured bounds how much of a text is looked at, in bytes: a rating must not
 // cost more than the step it rates.
 const measured = 16 << 10
@@ -83,11 +44,12 @@ const measured = 16 << 10
 // Assess measures the text of a step, its heading included.
 func Assess(text string) Measure {
 	text = head(text)
+	s := source{text, lower(text)}
 	return Measure{
-		Specificity: scale(text, concrete, vague),
-		ExpertValue: scale(text, experience, everyday),
-		Breadth:     scale(text, general, particular),
-		Longevity:   scale(text, lasting, fleeting),
+		Specificity: scale(s, concrete, vague),
+		ExpertValue: scale(s, experience, everyday),
+		Breadth:     scale(s, general, particular),
+		Longevity:   scale(s, lasting, fleeting),
 	}
 }
 
@@ -100,14 +62,14 @@ func head(text string) string {
 
 // scale is 5, half a point up for each sign that speaks for the text and a
 // whole point down for each that speaks against it: what is missing says more.
-func scale(text string, up, down []*regexp.Regexp) int {
-	return min(max(5+count(text, up)/2-count(text, down), 0), 10)
+func scale(s source, up, down []sign) int {
+	return min(max(5+count(s, up)/2-count(s, down), 0), 10)
 }
 
-func count(text string, signs []*regexp.Regexp) int {
+func count(s source, signs []sign) int {
 	n := 0
-	for _, s := range signs {
-		if s.MatchString(text) {
+	for _, in := range signs {
+		if in(s) {
 			n++
 		}
 	}
