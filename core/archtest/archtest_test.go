@@ -51,7 +51,7 @@ var allowed = map[string][]string{
 	"core/library":                    {"core/access", "core/api", "core/clock", "core/drivers", "core/fault", "core/protocol", "core/run", "core/search", "sdk/driver", "sdk/plain", "sdk/schema"},
 	"core/declines":                   {"core/clock", "core/run"},
 	"core/grants":                     {"core/access", "core/clock", "core/fault", "core/run", "sdk/driver"},
-	"core/runs":                       {"core/access", "core/api", "core/clock", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/plain"},
+	"core/runs":                       {"core/access", "core/api", "core/cache", "core/clock", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/plain"},
 	"core/archive":                    {"core/access", "core/api", "core/clock", "core/decision", "core/drivers", "core/fault", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/fields", "sdk/plain"},
 	"core/director/input":             {"core/api", "core/decision", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted", "sdk/schema"},
 	"core/director/present":           {"core/api", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain"},

@@ -80,6 +80,16 @@ func (c Chain) Clone() Chain {
 	return c
 }
 
+// Size is about how many bytes the chain takes in memory.
+func (c Chain) Size() int {
+	const chain, step, item = 400, 300, 48 // the structs themselves
+	n := chain + len(c.FrontMatter) + len(c.Description) + len(c.Inputs) + item*(len(c.Tags)+len(c.Triggers))
+	for _, s := range c.Steps {
+		n += step + len(s.Label) + len(s.Text) + len(s.Challenge) + item*(len(s.Templates)+len(s.Tags))
+	}
+	return n
+}
+
 // Place is a position in a document, both 1-based, the column in characters.
 type Place struct{ Line, Column int }
 

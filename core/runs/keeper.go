@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -41,6 +42,7 @@ type Keeper struct {
 	opt    Options
 	claims claims
 	live   *liveRuns
+	pinned *cache.Cache[string, protocol.Chain] // by digest; they never change
 }
 
 // New returns a keeper. It does not touch the store until called.
@@ -50,15 +52,23 @@ func New(store Store, opt Options) *Keeper {
 	if opt.Clock == nil {
 		opt.Clock = clock.System()
 	}
-	return &Keeper{store: store, opt: opt, live: newLiveRuns()}
+	return &Keeper{store: store, opt: opt, live: newLiveRuns(), pinned: cache.New[string, protocol.Chain](maxPinned)}
 }
 
-// Pinned is the protocol as it was when the run began.
+// maxPinned is how many bytes of pinned protocols are kept.
+const maxPinned = 16 << 20
+
+// Pinned is the protocol as it was when the run began. The caller must not modify it:
+// other calls have the same.
 func (k *Keeper) Pinned(ctx context.Context, r run.Run) (protocol.Chain, error) {
+	if chain, ok := k.pinned.Get(r.Pin); ok {
+		return chain, nil
+	}
 	chain, err := k.store.Index.Pinned(ctx, r.Pin)
 	if err != nil {
 		return protocol.Chain{}, fmt.Errorf("load the protocol of run %s: %w", r.ID, err)
 	}
+	k.pinned.Put(r.Pin, chain, chain.Size())
 	return chain, nil
 }
 

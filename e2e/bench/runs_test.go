@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -118,4 +119,5 @@ func (p *players) report(b *testing.B) {
 	// On a machine that is busy with other things, these say more than the clock.
 	b.ReportMetric(p.runs.per(p.runs.own), p.name+"server-cpu-ms/run")
 	b.ReportMetric(p.runs.per(p.runs.drivers), p.name+"driver-cpu-ms/run")
+	b.ReportMetric(residentMB(b, strconv.Itoa(p.server.pid())), p.name+"rss-MB")
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -159,9 +158,6 @@ func (s *Runs) summaries(ctx context.Context, rest string, args ...any) ([]run.S
 
 // Pinned implements runs.Index.
 func (s *Runs) Pinned(ctx context.Context, digest string) (protocol.Chain, error) {
-	if c, ok := s.pins.chain(digest); ok {
-		return c, nil
-	}
 	var document []byte
 	if err := s.db.row(ctx, `SELECT document FROM pins WHERE digest = ?`, []any{digest}, &document); err != nil {
 		return protocol.Chain{}, orNotFound(err, "pinned chain", digest)
@@ -170,7 +166,6 @@ func (s *Runs) Pinned(ctx context.Context, digest string) (protocol.Chain, error
 	if err := json.Unmarshal(document, &c); err != nil {
 		return protocol.Chain{}, s.db.damaged("pinned chain", digest, err)
 	}
-	s.pins.keep(digest, c)
 	return c, nil
 }
 
@@ -199,32 +194,4 @@ func timeOf(nanos int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, nanos).UTC()
-}
-
-// pinsKept bounds the cache: rarely are more protocols run at once.
-const pinsKept = 64
-
-// pinCache caches pinned chains, which never change. It copies chains in and out,
-// because callers may change their slices.
-type pinCache struct {
-	mu     sync.Mutex // guards the fields below
-	chains map[string]protocol.Chain
-}
-
-func (c *pinCache) chain(digest string) (protocol.Chain, bool) {
-	c.mu.Lock()
-	chain, ok := c.chains[digest]
-	c.mu.Unlock()
-	return chain.Clone(), ok // cached chains are never modified
-}
-
-func (c *pinCache) keep(digest string, chain protocol.Chain) {
-	chain = chain.Clone()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.chains == nil || len(c.chains) >= pinsKept {
-		// Clearing the cache is as good as any eviction order here.
-		c.chains = map[string]protocol.Chain{}
-	}
-	c.chains[digest] = chain
 }

@@ -49,8 +49,7 @@ type Protocols struct {
 
 // Runs keeps runs.
 type Runs struct {
-	db   *database
-	pins pinCache
+	db *database
 }
 
 // Open returns the store in the file at path. It touches nothing: directory, file
