@@ -56,7 +56,7 @@ var allowed = map[string][]string{
 	"core/director/input":             {"core/api", "core/decision", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted", "sdk/schema"},
 	"core/director/present":           {"core/api", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain"},
 	"core/director":                   {"core/access", "core/api", "core/archive", "core/clock", "core/decision", "core/drivers", "core/declines", "core/fault", "core/grants", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain", "sdk/schema"},
-	"core/store/sqlite":               {"core/api", "core/archive", "core/declines", "core/fault", "core/grants", "core/library", "core/protocol", "core/run", "core/runs", "core/search"},
+	"core/store/sqlite":               {"core/api", "core/archive", "core/cache", "core/declines", "core/fault", "core/grants", "core/library", "core/protocol", "core/run", "core/runs", "core/search"},
 	"core/search/evaluation":          {"core/library", "core/protocol", "core/search"},
 	"core/store/qdrant":               {"core/api", "core/clock", "core/fault", "core/library", "core/library/quality", "core/protocol", "core/search"},
 	"core/store/storetest":            {"core/api", "core/archive", "core/declines", "core/fault", "core/grants", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver"},

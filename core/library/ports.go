@@ -82,7 +82,8 @@ type Version struct {
 // Searcher finds protocols.
 type Searcher interface {
 	// Search returns hits, one a chain, best first. Scores are 0..1: an exact
-	// title is at least 0.9, a query without a match has no hits.
+	// title is at least 0.9, a query without a match has no hits. The caller must
+	// not modify the chains of the hits.
 	Search(ctx context.Context, q Query) ([]Hit, error)
 }
 

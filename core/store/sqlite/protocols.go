@@ -111,3 +111,22 @@ func (d *database) chain(id string, row storedChain) (protocol.Chain, error) {
 	c.Revision = row.revision
 	return c, nil
 }
+
+// maxOutlines is how many bytes of outlines are kept.
+const maxOutlines = 8 << 20
+
+// outline is chain for outlines, which the searches that find them share: to read one
+// takes longer than all else that a search does for it. The caller must not modify it.
+func (p *Protocols) outline(id string, row storedChain) (protocol.Chain, error) {
+	text := string(row.document)
+	c, ok := p.outlines.Get(text)
+	if !ok {
+		var err error
+		if c, err = p.db.chain(id, row); err != nil {
+			return protocol.Chain{}, err
+		}
+		p.outlines.Put(text, c, len(text)+c.Size())
+	}
+	c.Revision = row.revision
+	return c, nil
+}

@@ -152,7 +152,7 @@ func (l *lookup) outlines(found []judged) (map[int64]protocol.Chain, error) {
 		if err := scan(&id, &row.revision, &row.document); err != nil {
 			return err
 		}
-		c, err := l.db.chain(fmt.Sprint(id), row)
+		c, err := l.protocols.outline(fmt.Sprint(id), row)
 		chains[id] = c
 		return err
 	})

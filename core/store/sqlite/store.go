@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
@@ -45,6 +47,7 @@ type Protocols struct {
 	vocabulary vocabulary
 	segments   segmentCache
 	signs      signIndex
+	outlines   *cache.Cache[string, protocol.Chain] // by their documents
 }
 
 // Runs keeps runs.
@@ -70,7 +73,8 @@ func OpenLimited(path string, limits Limits, log *slog.Logger) (*Store, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	db := newDatabase(absolute, limits, log)
-	return &Store{Protocols: &Protocols{db: db}, Runs: &Runs{db: db}, db: db}, nil
+	protocols := &Protocols{db: db, outlines: cache.New[string, protocol.Chain](maxOutlines)}
+	return &Store{Protocols: protocols, Runs: &Runs{db: db}, db: db}, nil
 }
 
 // Close finishes the accepted writes and releases the file. Later calls fail. It
