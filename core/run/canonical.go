@@ -2,188 +2,306 @@ package run
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
-
-	"github.com/gowebpki/jcs"
+	"unicode/utf8"
 )
+
+// maxNesting is how deep arrays and objects may be nested, as in encoding/json.
+const maxNesting = 10_000
 
 // Canonical returns the one form of a JSON document that is hashed: that of RFC
 // 8785, except that each number keeps its value (decision 41). RFC 8785 rounds
 // numbers to doubles, which would give an integer beyond 2^53 the form, and the
 // digest, of its neighbours.
 func Canonical(document []byte) ([]byte, error) {
-	form, err := jcs.Transform(document)
+	p := canonicalParser{in: document}
+	root, err := p.value()
+	if p.token(); err == nil && p.at < len(p.in) {
+		err = errors.New("there is something after the value")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
-	rounded, err := roundsNumber(document)
-	if err != nil {
-		return nil, fmt.Errorf("canonical JSON: %w", err)
-	}
-	if !rounded {
-		return form, nil
-	}
-	var value any
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	if err := decoder.Decode(&value); err != nil {
-		return nil, fmt.Errorf("canonical JSON: %w", err)
-	}
-	var out bytes.Buffer
-	if err := writeExact(&out, value); err != nil {
-		return nil, fmt.Errorf("canonical JSON: %w", err)
-	}
-	return out.Bytes(), nil
+	return root.appendTo(make([]byte, 0, len(document))), nil
 }
 
-// roundsNumber reports whether a double would change a number of the document.
-func roundsNumber(document []byte) (bool, error) {
-	for i := 0; i < len(document); {
-		switch c := document[i]; {
-		case c == '"':
-			i = stringEnd(document, i)
-		case c == '-' || c >= '0' && c <= '9':
-			end := i + 1
-			for end < len(document) && bytes.IndexByte([]byte("0123456789+-.eE"), document[end]) >= 0 {
-				end++
-			}
-			if exact, err := exactNumber(string(document[i:end])); exact != "" || err != nil {
-				return true, err
-			}
-			i = end
-		default:
-			i++
-		}
-	}
-	return false, nil
+// canonicalNode is a value. Parsing and writing are two passes, so that members are
+// sorted without moving what is nested in them.
+type canonicalNode struct {
+	name     []byte          // of a member, without quotes and escapes
+	text     []byte          // of a string, number or literal, as it is written
+	open     byte            // '{' or '[': it has children instead of a text
+	children []canonicalNode // the members of an object are sorted
 }
 
-// writeExact writes a decoded value as RFC 8785 does, but its numbers exactly.
-func writeExact(out *bytes.Buffer, value any) error {
-	switch v := value.(type) {
-	case map[string]any:
-		names := slices.SortedFunc(maps.Keys(v), func(a, b string) int { // RFC 8785, section 3.2.3
-			return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
-		})
-		return writeAll(out, "{}", names, func(name string) error {
-			if err := writeExact(out, name); err != nil {
-				return err
-			}
-			out.WriteByte(':')
-			return writeExact(out, v[name])
-		})
-	case []any:
-		return writeAll(out, "[]", v, func(element any) error { return writeExact(out, element) })
-	case json.Number:
-		if exact, err := exactNumber(v.String()); exact != "" || err != nil {
-			out.WriteString(exact)
-			return err
-		}
+func (n canonicalNode) appendTo(out []byte) []byte {
+	if n.open == 0 {
+		return append(out, n.text...)
 	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	form, err := jcs.Transform(text)
-	out.Write(form)
-	return err
-}
-
-func writeAll[T any](out *bytes.Buffer, brackets string, items []T, write func(T) error) error {
-	out.WriteByte(brackets[0])
-	for i, item := range items {
+	out = append(out, n.open)
+	for i, child := range n.children {
 		if i > 0 {
-			out.WriteByte(',')
+			out = append(out, ',')
 		}
-		if err := write(item); err != nil {
-			return err
+		if n.open == '{' {
+			out = append(appendQuoted(out, child.name), ':')
+		}
+		out = child.appendTo(out)
+	}
+	return append(out, n.open+2) // the closing bracket
+}
+
+// canonicalParser reads a document once, from its begin to its end.
+type canonicalParser struct {
+	in    []byte
+	at    int
+	depth int
+	// pending are the children read so far of the containers that are open.
+	pending []canonicalNode
+}
+
+var errEnd = errors.New("unexpected end")
+
+// token returns the next byte that is not white space, without reading it; 0: the end.
+func (p *canonicalParser) token() byte {
+	for ; p.at < len(p.in); p.at++ {
+		if c := p.in[p.at]; !isSpace(c) {
+			return c
 		}
 	}
-	out.WriteByte(brackets[1])
+	return 0
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
+
+// expect reads a byte that has to be the next one.
+func (p *canonicalParser) expect(want byte) error {
+	if got := p.token(); got != want {
+		return fmt.Errorf("want %q, got %q", want, got)
+	}
+	p.at++
 	return nil
 }
 
-// stringEnd is the index after the string that begins at i.
-func stringEnd(document []byte, i int) int {
-	for i++; i < len(document); i++ {
-		switch document[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
+func (p *canonicalParser) value() (canonicalNode, error) {
+	switch c := p.token(); c {
+	case '{', '[':
+		return p.container(c)
+	case '"':
+		begin := p.at
+		s, plain, err := p.text()
+		if plain {
+			return canonicalNode{text: p.in[begin:p.at]}, err
 		}
+		return canonicalNode{text: appendQuoted(make([]byte, 0, p.at-begin), s)}, err
 	}
-	return i
+	begin := p.at
+	for p.at < len(p.in) && !isSpace(p.in[p.at]) && strings.IndexByte(",]}", p.in[p.at]) < 0 {
+		p.at++
+	}
+	text := p.in[begin:p.at]
+	switch string(text) {
+	case "":
+		return canonicalNode{}, errors.New("a value is missing")
+	case "true", "false", "null":
+		return canonicalNode{text: text}, nil
+	}
+	text, err := canonicalNumber(text)
+	return canonicalNode{text: text}, err
 }
 
-// exactNumber is the one way to write a number that a double would change;
-// empty: a double holds it, or it is not a number.
-func exactNumber(literal string) (string, error) {
-	if len(literal) <= 15 && !strings.ContainsAny(literal, "eE") {
-		return "", nil // doubles hold 15 digits
+// container reads an object or an array.
+func (p *canonicalParser) container(open byte) (canonicalNode, error) {
+	if p.depth++; p.depth > maxNesting {
+		return canonicalNode{}, fmt.Errorf("it is nested deeper than %d", maxNesting)
 	}
-	if !json.Valid([]byte(literal)) {
-		return "", nil
+	p.at++
+	first := len(p.pending)
+	for p.token() != open+2 {
+		if len(p.pending) > first {
+			if err := p.expect(','); err != nil {
+				return canonicalNode{}, err
+			}
+		}
+		child, err := p.child(open)
+		if err != nil {
+			return canonicalNode{}, err
+		}
+		p.pending = append(p.pending, child)
 	}
-	n, ok := decimalOf(literal)
-	if !ok { // RFC 8785 would make 0 of the small ones
-		return "", fmt.Errorf("the number %.40s is out of range", literal)
+	p.at++
+	p.depth--
+	n := canonicalNode{open: open, children: slices.Clone(p.pending[first:])}
+	p.pending = p.pending[:first]
+	if open == '[' {
+		return n, nil
 	}
-	f, err := strconv.ParseFloat(literal, 64)
+	byName := func(a, b canonicalNode) int { return compareNames(a.name, b.name) }
+	if !slices.IsSortedFunc(n.children, byName) {
+		slices.SortFunc(n.children, byName)
+	}
+	for i := 1; i < len(n.children); i++ {
+		if name := n.children[i].name; bytes.Equal(name, n.children[i-1].name) {
+			return n, fmt.Errorf("the name %.40q is there twice", name)
+		}
+	}
+	return n, nil
+}
+
+func (p *canonicalParser) child(open byte) (canonicalNode, error) {
+	if open == '[' {
+		return p.value()
+	}
+	if c := p.token(); c != '"' {
+		return canonicalNode{}, fmt.Errorf("want a name, got %q", c)
+	}
+	name, _, err := p.text()
+	if err == nil {
+		err = p.expect(':')
+	}
 	if err != nil {
-		return "", nil //nolint:nilerr // beyond the range of a double: RFC 8785 refuses it, and so do we
+		return canonicalNode{}, err
 	}
-	if held, _ := decimalOf(strconv.FormatFloat(f, 'e', -1, 64)); held == n {
-		return "", nil
-	}
-	return n.String(), nil
+	n, err := p.value()
+	n.name = name
+	return n, err
 }
 
-// decimal is the number digits * 10^exponent. Digits has no zero at either
-// end; zero has none.
-type decimal struct {
-	negative bool
-	digits   string
-	exponent int
-}
-
-func decimalOf(literal string) (decimal, bool) {
-	var d decimal
-	literal, d.negative = strings.CutPrefix(literal, "-")
-	mantissa, exponent, found := strings.Cut(strings.ToLower(literal), "e")
-	if found {
-		var err error
-		if d.exponent, err = strconv.Atoi(exponent); err != nil || d.exponent > 1<<20 || d.exponent < -1<<20 {
-			return d, false
+// text reads a string and returns it without quotes and escapes. plain: it has none, so
+// it is written as it is read.
+func (p *canonicalParser) text() (s []byte, plain bool, err error) {
+	p.at++
+	begin, plain := p.at, true
+	for p.at < len(p.in) {
+		switch c := p.in[p.at]; {
+		case c == '"':
+			if plain {
+				s = p.in[begin:p.at]
+			}
+			p.at++
+			return s, plain, nil
+		case c == '\\':
+			if plain {
+				s, plain = slices.Clone(p.in[begin:p.at]), false
+			}
+			r, err := p.escape()
+			if err != nil {
+				return nil, false, err
+			}
+			s = utf8.AppendRune(s, r)
+		case c < ' ':
+			return nil, false, fmt.Errorf("a string has the control character %q", c)
+		case c < utf8.RuneSelf:
+			if !plain {
+				s = append(s, c)
+			}
+			p.at++
+		default:
+			r, size := utf8.DecodeRune(p.in[p.at:])
+			if r == utf8.RuneError && size == 1 {
+				return nil, false, errors.New("a string is not UTF-8")
+			}
+			if !plain {
+				s = append(s, p.in[p.at:p.at+size]...)
+			}
+			p.at += size
 		}
 	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	digits := strings.TrimLeft(whole+fraction, "0")
-	d.digits = strings.TrimRight(digits, "0")
-	d.exponent += len(digits) - len(d.digits) - len(fraction)
-	if d.digits == "" {
-		return decimal{}, true
-	}
-	return d, true
+	return nil, false, errEnd
 }
 
-// String writes the number without an exponent where it stays short.
-func (d decimal) String() string {
-	sign := ""
-	if d.negative {
-		sign = "-"
+// escape reads an escape sequence: a backslash and what it means.
+func (p *canonicalParser) escape() (rune, error) {
+	if p.at+1 >= len(p.in) {
+		return 0, errEnd
 	}
-	switch n := len(d.digits) + d.exponent; {
-	case d.exponent >= 0 && n <= 64:
-		return sign + d.digits + strings.Repeat("0", d.exponent)
-	case d.exponent < 0 && n > 0:
-		return sign + d.digits[:n] + "." + d.digits[n:]
+	c := p.in[p.at+1]
+	if c == 'u' {
+		r, err := p.unicode()
+		if err != nil || !utf16.IsSurrogate(r) {
+			return r, err
+		}
+		low, err := p.unicode()
+		if err == nil {
+			if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
+				err = errors.New("a string has half of a surrogate pair")
+			}
+		}
+		return r, err
 	}
-	return fmt.Sprintf("%s%se%d", sign, d.digits, d.exponent)
+	i := strings.IndexByte(escapes, c)
+	if i < 0 && c != '/' {
+		return 0, fmt.Errorf("a string has the escape %q", p.in[p.at:p.at+2])
+	}
+	p.at += 2
+	if i < 0 {
+		return '/', nil
+	}
+	return rune(escaped[i]), nil
+}
+
+// unicode reads a backslash, the letter u and four hexadecimal digits.
+func (p *canonicalParser) unicode() (rune, error) {
+	if p.at+6 > len(p.in) || p.in[p.at] != '\\' || p.in[p.at+1] != 'u' {
+		return 0, errors.New("a string has an incomplete escape")
+	}
+	n, err := strconv.ParseUint(string(p.in[p.at+2:p.at+6]), 16, 32)
+	if err != nil {
+		return 0, fmt.Errorf("a string has the escape %q", p.in[p.at:p.at+6])
+	}
+	p.at += 6
+	return rune(n), nil
+}
+
+// The escapes of two characters: the second one, and what each of them means.
+const (
+	escapes = `"\bfnrt`
+	escaped = "\"\\\b\f\n\r\t"
+)
+
+// appendQuoted writes a string as RFC 8785, section 3.2.2.2, has it.
+func appendQuoted(out, s []byte) []byte {
+	out = append(out, '"')
+	begin := 0 // of what is not written yet
+	for at, c := range s {
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		out = append(out, s[begin:at]...)
+		if i := strings.IndexByte(escaped, c); i >= 0 {
+			out = append(out, '\\', escapes[i])
+		} else {
+			out = fmt.Appendf(out, `\u%04x`, c)
+		}
+		begin = at + 1
+	}
+	return append(append(out, s[begin:]...), '"')
+}
+
+// compareNames compares names by their UTF-16 code units, see RFC 8785, section 3.2.3.
+func compareNames(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return int(unitOrder(a[i])) - int(unitOrder(b[i]))
+		}
+	}
+	return len(a) - len(b)
+}
+
+// unitOrder is the place of the first byte of a character in UTF-8 among those of other
+// characters in the order of UTF-16, which has the characters above U+FFFF (from 0xF0)
+// before those from U+E000 (0xEE and 0xEF). Other bytes keep their places.
+func unitOrder(b byte) byte {
+	switch {
+	case b >= 0xF0:
+		return b - 2
+	case b >= 0xEE:
+		return b + 8
+	}
+	return b
 }
