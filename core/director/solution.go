@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -21,6 +22,8 @@ type solution struct {
 	PreviousProofHash string          `json:"previousProofHash"`
 	Evidence          json.RawMessage `json:"-"`
 	params            json.RawMessage // the object named like Type
+	object            map[string]any  // params for conditions; nil: it is not an object
+	given             bool            // whether params or Evidence hold anything
 	payload           string          // sum of raw
 }
 
@@ -48,6 +51,8 @@ func parseSolution(raw json.RawMessage) (*solution, error) {
 		s.ProofHash = s.PreviousProofHash
 	}
 	s.params = fields[s.Type]
+	s.object = decision.Object(s.params)
+	s.given = holds(s.object) || says(s.params) || says(s.Evidence)
 	s.payload = sum(trimmed)
 	return s, nil
 }
@@ -60,7 +65,7 @@ func sum(payload []byte) string {
 
 // supplied reports whether the solution says anything: a placeholder such as
 // {"type": "...", "nonce": "..."} asks the server to obtain the answer itself.
-func (s *solution) supplied() bool { return s != nil && (says(s.params) || says(s.Evidence)) }
+func (s *solution) supplied() bool { return s != nil && s.given }
 
 // says reports whether a JSON value holds anything but emptiness.
 func says(raw json.RawMessage) bool {

@@ -318,7 +318,7 @@ func (t *turn) facts(k input.Task, inputID string) decision.Facts {
 	}
 	f.Config.Approval.Page = t.links.linkTo(&run.ApprovalLink{}) != ""
 	if s := t.solution; s != nil {
-		f.Solution = decision.SolutionFacts{Supplied: s.supplied(), Type: s.Type, Params: decision.Object(s.params)}
+		f.Solution = decision.SolutionFacts{Supplied: s.supplied(), Type: s.Type, Params: s.object}
 	}
 	return f
 }
