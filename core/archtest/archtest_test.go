@@ -55,7 +55,7 @@ var allowed = map[string][]string{
 	"core/archive":                    {"core/access", "core/api", "core/clock", "core/decision", "core/drivers", "core/fault", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/fields", "sdk/plain"},
 	"core/director/input":             {"core/api", "core/decision", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted", "sdk/schema"},
 	"core/director/present":           {"core/api", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain"},
-	"core/director":                   {"core/access", "core/api", "core/archive", "core/clock", "core/decision", "core/drivers", "core/declines", "core/fault", "core/grants", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain", "sdk/schema"},
+	"core/director":                   {"core/access", "core/api", "core/archive", "core/cache", "core/clock", "core/decision", "core/drivers", "core/declines", "core/fault", "core/grants", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain", "sdk/schema"},
 	"core/store/sqlite":               {"core/api", "core/archive", "core/cache", "core/declines", "core/fault", "core/grants", "core/library", "core/protocol", "core/run", "core/runs", "core/search"},
 	"core/search/evaluation":          {"core/library", "core/protocol", "core/search"},
 	"core/store/qdrant":               {"core/api", "core/clock", "core/fault", "core/library", "core/library/quality", "core/protocol", "core/search"},

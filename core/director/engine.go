@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/drivers"
@@ -100,9 +101,13 @@ type Engine struct {
 
 	callKey func() ([]byte, error) // makes idempotency keys
 
-	hourly  hourly
-	answers answers
+	hourly   hourly
+	answers  answers
+	contents *cache.Cache[string, string] // content digests of protocols by their pins
 }
+
+// maxContents is how many bytes of content digests are kept.
+const maxContents = 1 << 20
 
 // New returns an engine. It touches neither store nor setups until called.
 func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Engine {
@@ -134,7 +139,11 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 			Protocols: store.Protocols, Runs: store.Runs, History: store.History, Archive: store.Archive, Eraser: store.Eraser,
 		}, k, l, setups, archive.Options{RunKeep: opt.RunKeep, Clock: opt.Clock},
 	)
-	return &Engine{Library: l, Archive: a, Grants: grants.New(store.Grants, opt.Clock), declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL), runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
+	return &Engine{
+		Library: l, Archive: a, Grants: grants.New(store.Grants, opt.Clock), declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL),
+		runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log,
+		contents: cache.New[string, string](maxContents),
+	}
 }
 
 func newNonce(id run.ID) string {

@@ -27,11 +27,9 @@ type granting struct {
 func (gr *granting) load(ctx context.Context, k input.Task) error {
 	concerns := gr.t.e.store.Grants != nil && gr.concerns(k)
 	if gr.digest == "" && (concerns || gr.t.e.Tree.ReadsDigest()) {
-		digest, err := gr.t.Chain.ContentDigest()
-		if err != nil {
+		if err := gr.identify(); err != nil {
 			return err
 		}
-		gr.digest = digest
 	}
 	if !concerns || gr.loaded {
 		return nil
@@ -41,6 +39,21 @@ func (gr *granting) load(ctx context.Context, k input.Task) error {
 		return err
 	}
 	gr.all, gr.loaded = all, true
+	return nil
+}
+
+// identify works out the digest of what the run's protocol says, once for all runs
+// that are pinned to it.
+func (gr *granting) identify() (err error) {
+	known, pin := gr.t.e.contents, gr.t.Run.Pin
+	digest, ok := known.Get(pin)
+	if !ok {
+		if digest, err = gr.t.Chain.ContentDigest(); err != nil {
+			return err
+		}
+		known.Put(pin, digest, len(pin)+len(digest))
+	}
+	gr.digest = digest
 	return nil
 }
 
