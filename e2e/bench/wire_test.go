@@ -128,10 +128,6 @@ func floorServer(b *testing.B, which string) *remote {
 	return &remote{cmd: p.cmd, in: p.in, url: "http://" + strings.TrimSpace(at) + "/mcp"}
 }
 
-// wireConfig is a server that does not bound how often one principal calls:
-// the load of these figures is above the default.
-const wireConfig = "http: {rate: {per_minute: -1}}\n"
-
 // serveKairos starts `kairos serve --http` of the programs in bin and returns
 // once it is ready. It logs every request, as it does by default, to a file.
 func serveKairos(b *testing.B, bin, dir string) *remote {
@@ -143,17 +139,13 @@ func serveKairos(b *testing.B, bin, dir string) *remote {
 
 func launchKairos(b *testing.B, bin, dir string) *remote {
 	b.Helper()
-	file := filepath.Join(dir, "kairos.yaml")
-	if err := os.WriteFile(file, []byte(wireConfig), 0o600); err != nil {
-		b.Fatal(err)
-	}
 	log, err := os.Create(filepath.Join(dir, "kairos.log"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer log.Close()
 	at := freeAddress(b)
-	r := &remote{url: "http://" + at + "/mcp", cmd: exec.Command(filepath.Join(bin, "kairos"), "serve", "--http", at, "--config", file)}
+	r := &remote{url: "http://" + at + "/mcp", cmd: exec.Command(filepath.Join(bin, "kairos"), "serve", "--http", at)}
 	r.cmd.Env = append(os.Environ(), "KAIROS_DB="+filepath.Join(dir, "kairos.db"), "KAIROS_DRIVERS_DIR="+filepath.Join(bin, "drivers"), "METRICS_PORT=0")
 	r.cmd.Stderr = log
 	if err := r.cmd.Start(); err != nil {

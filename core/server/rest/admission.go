@@ -31,7 +31,8 @@ type Limits struct {
 	// turn to be worked on, until it is refused; zero: 5 s.
 	Patience time.Duration
 	// PerMinute and Burst bound the calls of one client, which is a principal
-	// and without Identify a session, else an address; zero: 60000 and 5000;
+	// and without Identify a session, else an address; zero: 600000 and 20000,
+	// which is more than one local client gets out of a server on two cores;
 	// PerMinute less than zero: not at all. The clients of one address share
 	// four times as much.
 	PerMinute, Burst int
@@ -49,7 +50,7 @@ func (l Limits) withDefaults() Limits {
 	l.Concurrent, l.Waiting = cmp.Or(l.Concurrent, 256), cmp.Or(l.Waiting, 10240)
 	l.WaitsAfter = cmp.Or(l.WaitsAfter, 2*time.Second)
 	l.Patience = cmp.Or(l.Patience, 5*time.Second)
-	l.PerMinute, l.Burst = cmp.Or(l.PerMinute, 60000), cmp.Or(l.Burst, 5000)
+	l.PerMinute, l.Burst = cmp.Or(l.PerMinute, 600_000), cmp.Or(l.Burst, 20_000)
 	l.WriteTime = cmp.Or(l.WriteTime, time.Minute)
 	return l
 }

@@ -108,9 +108,9 @@ type tlsConfig struct {
 
 type rateConfig struct {
 	// PerMinute is how many calls one client may make: a session, without one an
-	// address. Default 60000; -1: any number.
+	// address. Default 600000; -1: any number.
 	PerMinute int `yaml:"per_minute"`
-	// Burst is how many of them at once. Default 5000.
+	// Burst is how many of them at once. Default 20000.
 	Burst int `yaml:"burst"`
 }
 
