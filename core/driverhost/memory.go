@@ -8,8 +8,8 @@ import (
 )
 
 // maxRemembered is how many bytes of answers are kept of one generation: those of about
-// 10,000 steps.
-const maxRemembered = 16 << 20
+// 5,000 steps.
+const maxRemembered = 8 << 20
 
 // memory keeps the answers of a pure driver: the same request has the same answer. It
 // ends with the generation, because another binary or configuration may answer

@@ -56,7 +56,7 @@ func New(store Store, opt Options) *Keeper {
 }
 
 // maxPinned is how many bytes of pinned protocols are kept.
-const maxPinned = 16 << 20
+const maxPinned = 8 << 20
 
 // Pinned is the protocol as it was when the run began. The caller must not modify it:
 // other calls have the same.

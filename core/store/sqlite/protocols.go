@@ -113,7 +113,7 @@ func (d *database) chain(id string, row storedChain) (protocol.Chain, error) {
 }
 
 // maxOutlines is how many bytes of outlines are kept.
-const maxOutlines = 8 << 20
+const maxOutlines = 4 << 20
 
 // outline is chain for outlines, which the searches that find them share: to read one
 // takes longer than all else that a search does for it. The caller must not modify it.
