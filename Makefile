@@ -208,10 +208,10 @@ bench-director: build ## run the part of bench about inputs that the server obta
 # The two versions alternate, so that load on the machine affects both.
 BEFORE ?= HEAD
 .PHONY: bench-before
-bench-before: build ## compare kairos_next over stdio with the commit BEFORE (HEAD)
+bench-before: build ## compare kairos_next over stdio and whole runs over HTTP with the commit BEFORE (HEAD)
 	old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && mkdir "$$old/src" && \
 	git archive $(BEFORE) | tar -x -C "$$old/src" && $(MAKE) --no-print-directory -C "$$old/src" build && \
-	KAIROS_BIN_BEFORE="$$old/src/$(BIN)" $(BENCH) -bench '^BenchmarkNextBefore$$' -benchtime 1x ./e2e/bench
+	KAIROS_BIN_BEFORE="$$old/src/$(BIN)" $(BENCH) -bench '^Benchmark(NextBefore|WireRuns)$$' -benchtime 1x ./e2e/bench
 
 .PHONY: bench-library
 bench-library: build ## run the part of bench with KAIROS_BENCH_PROTOCOLS (10000) protocols in SQLite and in Qdrant

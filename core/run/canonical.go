@@ -215,7 +215,7 @@ func (p *canonicalParser) text() (s []byte, plain bool, err error) {
 	return nil, false, errEnd
 }
 
-// escape reads an escape sequence: a backslash and what it stands for.
+// escape reads an escape sequence: a backslash and what it means.
 func (p *canonicalParser) escape() (rune, error) {
 	if p.at+1 >= len(p.in) {
 		return 0, errEnd
@@ -258,7 +258,7 @@ func (p *canonicalParser) unicode() (rune, error) {
 	return rune(n), nil
 }
 
-// The escapes of two characters: the second one, and what it stands for.
+// The escapes of two characters: the second one, and what each of them means.
 const (
 	escapes = `"\bfnrt`
 	escaped = "\"\\\b\f\n\r\t"
