@@ -41,8 +41,7 @@ func serveDebug(d driver.Driver, log *slog.Logger, stdout, stderr io.Writer) (er
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", address, err)
 	}
-	server := newServer(log)
-	register(server, d)
+	server := newServer(d, log)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 

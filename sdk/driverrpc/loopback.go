@@ -22,8 +22,7 @@ func Loopback(d driver.Driver) (*Client, func() error, error) {
 		return nil, nil, fmt.Errorf("driver: %w", err)
 	}
 	listener := bufconn.Listen(1 << 20)
-	server := newServer(slog.New(slog.DiscardHandler))
-	register(server, d)
+	server := newServer(d, slog.New(slog.DiscardHandler))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 

@@ -6,7 +6,6 @@ package driverrpc
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
@@ -82,9 +81,4 @@ func (grpcPlugin) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
 
 func (grpcPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, cc *grpc.ClientConn) (any, error) {
 	return NewClient(cc), nil
-}
-
-// newServer is a gRPC server with the limits of a driver.
-func newServer(log *slog.Logger, options ...grpc.ServerOption) *grpc.Server {
-	return grpc.NewServer(append(options, serverOptions(log)...)...)
 }

@@ -30,7 +30,17 @@ func serverOptions(log *slog.Logger) []grpc.ServerOption {
 		grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
 		grpc.NumStreamWorkers(streamWorkers),
-		grpc.ChainUnaryInterceptor(receiveTrace, recoverPanic(log)),
+		grpc.UnaryInterceptor(intercept(log)),
+	}
+}
+
+// intercept is what a call passes on its way to a handler.
+func intercept(log *slog.Logger) grpc.UnaryServerInterceptor {
+	guard := recoverPanic(log)
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		return receiveTrace(ctx, req, info, func(ctx context.Context, req any) (any, error) {
+			return guard(ctx, req, info, next)
+		})
 	}
 }
 
@@ -53,15 +63,17 @@ func panicked(ctx context.Context, log *slog.Logger, call string, p any) error {
 	return status.Errorf(codes.Internal, "driver panicked in %s: %v", call, p)
 }
 
-// register puts the driver's services on a gRPC server.
-func register(s grpc.ServiceRegistrar, d driver.Driver) {
+// newServer is a gRPC server with the limits of a driver. It serves the driver.
+func newServer(d driver.Driver, log *slog.Logger, options ...grpc.ServerOption) *grpc.Server {
+	server := grpc.NewServer(append(options, serverOptions(log)...)...)
 	if d.Challenge != nil {
-		driverpb.RegisterChallengeServiceServer(s, challengeServer{impl: d.Challenge})
+		driverpb.RegisterChallengeServiceServer(server, challengeServer{impl: d.Challenge})
 	}
 	if d.Capability != nil {
-		driverpb.RegisterCapabilityServiceServer(s, capabilityServer{impl: d.Capability})
+		driverpb.RegisterCapabilityServiceServer(server, capabilityServer{impl: d.Capability})
 	}
-	driverpb.RegisterDriverServiceServer(s, &driverServer{descriptor: d.Descriptor, configurer: configurerOf(d)})
+	driverpb.RegisterDriverServiceServer(server, &driverServer{descriptor: d.Descriptor, configurer: configurerOf(d)})
+	return server
 }
 
 type driverServer struct {
