@@ -3814,6 +3814,235 @@ func (x *Dismissed) GetReason() string {
 	return ""
 }
 
+// CallsRequest begins a call, or cancels one.
+type CallsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Chosen by the host: not 0, and never used twice in a stream.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// "/kairos.driver.v1.ChallengeService/Advance".
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// The method's request message, at most 64 KiB. Larger ones are unary calls.
+	Request []byte `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"`
+	// How long the caller waits, in nanoseconds; 0: there is no deadline.
+	TimeoutNanos uint64 `protobuf:"varint,4,opt,name=timeout_nanos,json=timeoutNanos,proto3" json:"timeout_nanos,omitempty"`
+	// As with a unary call: "traceparent".
+	Metadata []*CallMetadata `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty"`
+	// The caller of this id does not wait any more. Only the id is set.
+	Cancel        bool `protobuf:"varint,6,opt,name=cancel,proto3" json:"cancel,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallsRequest) Reset() {
+	*x = CallsRequest{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallsRequest) ProtoMessage() {}
+
+func (x *CallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
+func (*CallsRequest) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *CallsRequest) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *CallsRequest) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *CallsRequest) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *CallsRequest) GetTimeoutNanos() uint64 {
+	if x != nil {
+		return x.TimeoutNanos
+	}
+	return 0
+}
+
+func (x *CallsRequest) GetMetadata() []*CallMetadata {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *CallsRequest) GetCancel() bool {
+	if x != nil {
+		return x.Cancel
+	}
+	return false
+}
+
+// CallMetadata is one key of the metadata of a call with one value.
+type CallMetadata struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallMetadata) Reset() {
+	*x = CallMetadata{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallMetadata) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallMetadata) ProtoMessage() {}
+
+func (x *CallMetadata) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallMetadata.ProtoReflect.Descriptor instead.
+func (*CallMetadata) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *CallMetadata) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *CallMetadata) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// CallsResponse is the reply to a call or a part of it. A call has exactly one
+// response without more, also when it was cancelled.
+type CallsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the call; 0: the greeting.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The method's response message, or the next part of it, at most 64 KiB. A
+	// long reply is split, so that others need not wait for its end.
+	Reply []byte `protobuf:"bytes,2,opt,name=reply,proto3" json:"reply,omitempty"`
+	// Further parts of the reply follow.
+	More bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	// The call failed: a google.rpc.Status, as in grpc-status-details-bin.
+	Status []byte `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
+	// Of the greeting: how many calls may be under way at once. A call is under way
+	// until its last response. Further ones are unary.
+	MaxCalls      uint32 `protobuf:"varint,5,opt,name=max_calls,json=maxCalls,proto3" json:"max_calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallsResponse) Reset() {
+	*x = CallsResponse{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallsResponse) ProtoMessage() {}
+
+func (x *CallsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallsResponse.ProtoReflect.Descriptor instead.
+func (*CallsResponse) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *CallsResponse) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *CallsResponse) GetReply() []byte {
+	if x != nil {
+		return x.Reply
+	}
+	return nil
+}
+
+func (x *CallsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *CallsResponse) GetStatus() []byte {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *CallsResponse) GetMaxCalls() uint32 {
+	if x != nil {
+		return x.MaxCalls
+	}
+	return 0
+}
+
 var File_kairos_driver_v1_driver_proto protoreflect.FileDescriptor
 
 const file_kairos_driver_v1_driver_proto_rawDesc = "" +
@@ -4053,7 +4282,23 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\aMissing\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"#\n" +
 	"\tDismissed\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason*E\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xc9\x01\n" +
+	"\fCallsRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12\x18\n" +
+	"\arequest\x18\x03 \x01(\fR\arequest\x12#\n" +
+	"\rtimeout_nanos\x18\x04 \x01(\x04R\ftimeoutNanos\x12:\n" +
+	"\bmetadata\x18\x05 \x03(\v2\x1e.kairos.driver.v1.CallMetadataR\bmetadata\x12\x16\n" +
+	"\x06cancel\x18\x06 \x01(\bR\x06cancel\"6\n" +
+	"\fCallMetadata\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"~\n" +
+	"\rCallsResponse\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
+	"\x05reply\x18\x02 \x01(\fR\x05reply\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12\x16\n" +
+	"\x06status\x18\x04 \x01(\fR\x06status\x12\x1b\n" +
+	"\tmax_calls\x18\x05 \x01(\rR\bmaxCalls*E\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eROLE_CHALLENGE\x10\x01\x12\x13\n" +
@@ -4104,7 +4349,9 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x11CapabilityService\x12K\n" +
 	"\x06Render\x12\x1f.kairos.driver.v1.RenderRequest\x1a .kairos.driver.v1.RenderResponse\x12T\n" +
 	"\tInterpret\x12\".kairos.driver.v1.InterpretRequest\x1a#.kairos.driver.v1.InterpretResponse\x12N\n" +
-	"\aPreview\x12 .kairos.driver.v1.PreviewRequest\x1a!.kairos.driver.v1.PreviewResponseB>Z<github.com/kairos-mcp/kairos/proto/kairos/driver/v1;driverv1b\x06proto3"
+	"\aPreview\x12 .kairos.driver.v1.PreviewRequest\x1a!.kairos.driver.v1.PreviewResponse2]\n" +
+	"\rStreamService\x12L\n" +
+	"\x05Calls\x12\x1e.kairos.driver.v1.CallsRequest\x1a\x1f.kairos.driver.v1.CallsResponse(\x010\x01B>Z<github.com/kairos-mcp/kairos/proto/kairos/driver/v1;driverv1b\x06proto3"
 
 var (
 	file_kairos_driver_v1_driver_proto_rawDescOnce sync.Once
@@ -4119,7 +4366,7 @@ func file_kairos_driver_v1_driver_proto_rawDescGZIP() []byte {
 }
 
 var file_kairos_driver_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(Role)(0),                   // 0: kairos.driver.v1.Role
 	(Effect)(0),                 // 1: kairos.driver.v1.Effect
@@ -4174,6 +4421,9 @@ var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(*Invalid)(nil),             // 50: kairos.driver.v1.Invalid
 	(*Missing)(nil),             // 51: kairos.driver.v1.Missing
 	(*Dismissed)(nil),           // 52: kairos.driver.v1.Dismissed
+	(*CallsRequest)(nil),        // 53: kairos.driver.v1.CallsRequest
+	(*CallMetadata)(nil),        // 54: kairos.driver.v1.CallMetadata
+	(*CallsResponse)(nil),       // 55: kairos.driver.v1.CallsResponse
 }
 var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	0,  // 0: kairos.driver.v1.DescribeResponse.role:type_name -> kairos.driver.v1.Role
@@ -4239,27 +4489,30 @@ var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	51, // 60: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
 	52, // 61: kairos.driver.v1.InterpretResponse.dismissed:type_name -> kairos.driver.v1.Dismissed
 	15, // 62: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	8,  // 63: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
-	11, // 64: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
-	13, // 65: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
-	17, // 66: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
-	26, // 67: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
-	37, // 68: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
-	47, // 69: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
-	38, // 70: kairos.driver.v1.CapabilityService.Preview:input_type -> kairos.driver.v1.PreviewRequest
-	9,  // 71: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
-	12, // 72: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
-	14, // 73: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
-	18, // 74: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
-	27, // 75: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
-	42, // 76: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
-	49, // 77: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
-	39, // 78: kairos.driver.v1.CapabilityService.Preview:output_type -> kairos.driver.v1.PreviewResponse
-	71, // [71:79] is the sub-list for method output_type
-	63, // [63:71] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	54, // 63: kairos.driver.v1.CallsRequest.metadata:type_name -> kairos.driver.v1.CallMetadata
+	8,  // 64: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
+	11, // 65: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
+	13, // 66: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
+	17, // 67: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
+	26, // 68: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
+	37, // 69: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
+	47, // 70: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
+	38, // 71: kairos.driver.v1.CapabilityService.Preview:input_type -> kairos.driver.v1.PreviewRequest
+	53, // 72: kairos.driver.v1.StreamService.Calls:input_type -> kairos.driver.v1.CallsRequest
+	9,  // 73: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
+	12, // 74: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
+	14, // 75: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
+	18, // 76: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
+	27, // 77: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
+	42, // 78: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
+	49, // 79: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
+	39, // 80: kairos.driver.v1.CapabilityService.Preview:output_type -> kairos.driver.v1.PreviewResponse
+	55, // 81: kairos.driver.v1.StreamService.Calls:output_type -> kairos.driver.v1.CallsResponse
+	73, // [73:82] is the sub-list for method output_type
+	64, // [64:73] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_kairos_driver_v1_driver_proto_init() }
@@ -4311,9 +4564,9 @@ func file_kairos_driver_v1_driver_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kairos_driver_v1_driver_proto_rawDesc), len(file_kairos_driver_v1_driver_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   45,
+			NumMessages:   48,
 			NumExtensions: 0,
-			NumServices:   3,
+			NumServices:   4,
 		},
 		GoTypes:           file_kairos_driver_v1_driver_proto_goTypes,
 		DependencyIndexes: file_kairos_driver_v1_driver_proto_depIdxs,

@@ -92,6 +92,9 @@ func debugSession(t *testing.T, a driverrpc.Attachment) {
 			t.Errorf("hang up: %v", err)
 		}
 	}()
+	if err := client.Stream(t.Context()); err != nil || !client.Streams() {
+		t.Errorf("Stream = %v, streams %t", err, client.Streams())
+	}
 	if d, err := client.Describe(t.Context()); err != nil || d.Name != "judge" {
 		t.Errorf("Describe = %+v, %v", d, err)
 	}

@@ -115,6 +115,9 @@ func TestADriverNeedsNothingOfGoPlugin(t *testing.T) {
 	if !ok {
 		t.Fatalf("dispensed a %T", dispensed)
 	}
+	if err := client.Stream(t.Context()); err != nil || client.Streams() {
+		t.Errorf("Stream = %v, streams %t, want unary calls", err, client.Streams())
+	}
 	if d, err := client.Describe(t.Context()); err != nil || d.Name != "bare" || d.Transport != driver.TransportGRPC {
 		t.Errorf("Describe = %+v, %v", d, err)
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverpb"
 )
 
-// streamWorkers is how many goroutines of a driver's server take one call after
-// the other: a new one would grow its stack again for each. Calls beyond so many
-// at once get one of their own.
+// streamWorkers is how many goroutines of a driver's server, and of a stream of calls, take
+// one call after the other: a new one would grow its stack again for each. Calls beyond so
+// many at once get one of their own.
 const streamWorkers = 4
 
 // serverOptions are the limits, the trace and the panic net of every driver server.
@@ -34,7 +34,7 @@ func serverOptions(log *slog.Logger) []grpc.ServerOption {
 	}
 }
 
-// intercept is what a call passes on its way to a handler.
+// intercept is what unary and streamed calls pass on their way to a handler.
 func intercept(log *slog.Logger) grpc.UnaryServerInterceptor {
 	guard := recoverPanic(log)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -63,17 +63,20 @@ func panicked(ctx context.Context, log *slog.Logger, call string, p any) error {
 	return status.Errorf(codes.Internal, "driver panicked in %s: %v", call, p)
 }
 
-// newServer is a gRPC server with the limits of a driver. It serves the driver.
-func newServer(d driver.Driver, log *slog.Logger, options ...grpc.ServerOption) *grpc.Server {
-	server := grpc.NewServer(append(options, serverOptions(log)...)...)
+// newServer is a gRPC server with the limits of a driver. It serves the driver, by unary and
+// by streamed calls.
+func newServer(d driver.Driver, log *slog.Logger, options ...grpc.ServerOption) (*grpc.Server, *streamServer) {
+	server, streamed := grpc.NewServer(append(options, serverOptions(log)...)...), newStreamServer(log)
+	driverpb.RegisterStreamServiceServer(server, streamed)
+	services := registry{server, streamed}
 	if d.Challenge != nil {
-		driverpb.RegisterChallengeServiceServer(server, challengeServer{impl: d.Challenge})
+		driverpb.RegisterChallengeServiceServer(services, challengeServer{impl: d.Challenge})
 	}
 	if d.Capability != nil {
-		driverpb.RegisterCapabilityServiceServer(server, capabilityServer{impl: d.Capability})
+		driverpb.RegisterCapabilityServiceServer(services, capabilityServer{impl: d.Capability})
 	}
-	driverpb.RegisterDriverServiceServer(server, &driverServer{descriptor: d.Descriptor, configurer: configurerOf(d)})
-	return server
+	driverpb.RegisterDriverServiceServer(services, &driverServer{descriptor: d.Descriptor, configurer: configurerOf(d)})
+	return server, streamed
 }
 
 type driverServer struct {

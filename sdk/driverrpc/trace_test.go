@@ -22,7 +22,7 @@ func (r *tracer) Validate(ctx context.Context, _ driver.ValidateRequest) (driver
 
 func TestTheTraceOfACallCrossesTheWire(t *testing.T) {
 	rec := &tracer{}
-	challenge := loopback(t, driver.Driver{Descriptor: challengeDescriptor(), Challenge: rec}).Challenge()
+	client := loopback(t, driver.Driver{Descriptor: challengeDescriptor(), Challenge: rec})
 	for name, tc := range map[string]struct {
 		ctx  context.Context
 		want string
@@ -34,11 +34,17 @@ func TestTheTraceOfACallCrossesTheWire(t *testing.T) {
 		"two":              {metadata.AppendToOutgoingContext(t.Context(), "traceparent", traceparent, "traceparent", traceparent), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := challenge.Validate(tc.ctx, driver.ValidateRequest{}); err != nil {
-				t.Fatal(err)
-			}
-			if rec.seen != tc.want {
-				t.Errorf("the driver saw trace %q, want %q", rec.seen, tc.want)
+			// A large request of a client that streams is a unary call.
+			for _, size := range []int{0, 1 << 20} {
+				for way, of := range bothWays {
+					request := driver.ValidateRequest{Challenge: make([]byte, size)}
+					if _, err := of(client).Challenge().Validate(tc.ctx, request); err != nil {
+						t.Fatal(err)
+					}
+					if rec.seen != tc.want {
+						t.Errorf("%s, %d bytes: the driver saw trace %q, want %q", way, size, rec.seen, tc.want)
+					}
+				}
 			}
 		})
 	}
