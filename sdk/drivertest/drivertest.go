@@ -1,5 +1,5 @@
 // Package drivertest is the driver contract as checks with stable ids. Run
-// checks a driver written in Go in a test, directly and over gRPC; Verify checks
+// checks a driver written in Go in a test, directly and over the wire; Verify checks
 // any subject, also a program in any language. The
 // kit does not know what a challenge type means, so a driver's own verdicts
 // come in as samples.
@@ -82,8 +82,8 @@ type describer interface {
 	Describe(ctx context.Context) (driver.Descriptor, error)
 }
 
-// Run makes every check of the driver, directly and over gRPC. Configure
-// the driver before, if it needs that to serve the samples: Run only ever
+// Run makes every check of the driver: directly, with unary calls and over a
+// stream of calls. Configure the driver before, if it needs that to serve the samples: Run only ever
 // configures it with dryRun.
 func Run(t *testing.T, d driver.Driver, samples ...Sample) {
 	t.Helper()
@@ -125,36 +125,43 @@ func run(t *testing.T, d driver.Driver, file SampleFile) {
 		}
 	}
 	t.Run("direct", func(t *testing.T) { runChecks(t, direct(d, file), costly...) })
-	t.Run("grpc", func(t *testing.T) {
-		client, stop, err := driverrpc.Loopback(d)
-		if err != nil {
-			t.Fatalf("serve the driver: %v", err)
+	client, stop, err := driverrpc.Loopback(d)
+	if err != nil {
+		t.Fatalf("serve the driver: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("stop the driver: %v", err)
 		}
-		defer func() {
-			if err := stop(); err != nil {
-				t.Errorf("stop the driver: %v", err)
-			}
-		}()
-		overWire, err := remote(t.Context(), client, file)
-		if err != nil {
-			t.Fatalf("descriptor/valid: %v", err)
-		}
-		if withRaceDetector {
-			runChecks(t, overWire, costly...) // a minute of decoding, in which it finds nothing
-		} else {
-			runChecks(t, overWire)
-		}
-		t.Run("call/same-over-grpc", func(t *testing.T) {
-			if err := sameResults(t.Context(), direct(d, file), overWire); err != nil {
-				t.Error(err)
-			}
-		})
 	})
+	t.Run("grpc", func(t *testing.T) {
+		if withRaceDetector {
+			runOver(t, d, client.Unary(), file, costly...) // a minute of decoding, in which it finds nothing
+		} else {
+			runOver(t, d, client.Unary(), file)
+		}
+	})
+	t.Run("stream", func(t *testing.T) { runOver(t, d, client, file, costly...) })
 }
 
 // costly are the checks that Run makes only over gRPC: they take longest, and
 // what they look for shows there too. With the race detector they are left out.
+// Requests as large as theirs are never streamed.
 var costly = []string{"call/huge-input", "call/size-limits"}
+
+func runOver(t *testing.T, d driver.Driver, client *driverrpc.Client, file SampleFile, except ...string) {
+	t.Helper()
+	s, err := remote(t.Context(), client, file)
+	if err != nil {
+		t.Fatalf("descriptor/valid: %v", err)
+	}
+	runChecks(t, s, except...)
+	t.Run("call/same-over-grpc", func(t *testing.T) {
+		if err := sameResults(t.Context(), direct(d, file), s); err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 func runChecks(t *testing.T, s Subject, except ...string) {
 	t.Helper()

@@ -7,20 +7,23 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// EachWay runs a test on the driver directly and over gRPC, as a host calls it.
+// EachWay runs a test on the driver as it is, with unary calls over gRPC, and
+// over a stream of calls, as a host calls it.
 func EachWay(t *testing.T, d driver.Driver, test func(*testing.T, driver.Driver)) {
 	t.Helper()
 	t.Run("direct", func(t *testing.T) { test(t, d) })
-	t.Run("grpc", func(t *testing.T) {
-		client, stop, err := driverrpc.Loopback(d)
-		if err != nil {
-			t.Fatal(err)
+	client, stop, err := driverrpc.Loopback(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
 		}
-		defer func() {
-			if err := stop(); err != nil {
-				t.Error(err)
-			}
-		}()
-		test(t, driver.Driver{Descriptor: d.Descriptor, Challenge: client.Challenge(), Capability: client.Capability()})
 	})
+	over := func(c *driverrpc.Client) driver.Driver {
+		return driver.Driver{Descriptor: d.Descriptor, Challenge: c.Challenge(), Capability: c.Capability()}
+	}
+	t.Run("grpc", func(t *testing.T) { test(t, over(client.Unary())) })
+	t.Run("stream", func(t *testing.T) { test(t, over(client)) })
 }

@@ -182,8 +182,7 @@ func (p *process) connect(ctx context.Context, stdout io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.client.Describe(ctx)
-	return err
+	return p.client.Stream(ctx)
 }
 
 func (p *process) Calls() driverrpc.Calls { return p.client }
@@ -242,7 +241,7 @@ func started(t *testing.T, name, fault string) drivertest.Subject {
 var processFaults = map[string]bool{
 	"process/starts": true, "process/starts-soon": false, "process/clean-environment": false, "process/by-hand": false,
 	"process/quiet-stdout": false, "process/stderr-text": false, "process/lifeline": false, "descriptor/static": false,
-	"config/dry-run": false, "call/other-process": false, "call/no-growth, files": false,
+	"config/dry-run": false, "call/other-process": false, "call/same-over-stream": false, "call/no-growth, files": false,
 	"call/recovers, elsewhere": false, "call/pending-continues, elsewhere": false,
 }
 
