@@ -107,7 +107,7 @@ type member struct{ name, kind, number, oneof, comment string }
 
 var (
 	opens  = regexp.MustCompile(`^(service|message|enum|oneof) (\w+) \{(\})?$`)
-	method = regexp.MustCompile(`^rpc (\w+)\((\w+)\) returns \((\w+)\);$`)
+	method = regexp.MustCompile(`^rpc (\w+)\(((?:stream )?\w+)\) returns \(((?:stream )?\w+)\);$`)
 	field  = regexp.MustCompile(`^((?:repeated |optional )?[\w.]+) (\w+) = (\d+);$`)
 	value  = regexp.MustCompile(`^(\w+) = (\d+);$`)
 	// Lines of the file itself, which are not part of the contract.

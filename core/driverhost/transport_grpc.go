@@ -23,6 +23,7 @@ type grpcTransport struct {
 	pinned   *pinnedBinary
 	process  *process
 	client   *plugin.Client
+	rpc      *driverrpc.Client // nil: not connected
 	within   time.Duration     // what a start may take
 	hashed   chan verification // closed once the one value is taken
 	stopOnce sync.Once
@@ -78,7 +79,7 @@ func (l *grpcTransport) connect(ctx context.Context, verified func() error) (dri
 		return v.binary, v.err
 	}
 	abort := context.AfterFunc(ctx, l.process.kill)
-	rpc, err := l.dial()
+	err := l.dial(ctx)
 	if !abort() { // the error of dial is due to the end of the process
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, fmt.Errorf("it was not ready within %v", l.within)
@@ -88,7 +89,7 @@ func (l *grpcTransport) connect(ctx context.Context, verified func() error) (dri
 	if err != nil {
 		return nil, err
 	}
-	return rpc, nil
+	return l.rpc, nil
 }
 
 // settled implements transport: the only connection of this generation is open, so the socket
@@ -96,26 +97,30 @@ func (l *grpcTransport) connect(ctx context.Context, verified func() error) (dri
 func (l *grpcTransport) settled() { removeSocket(l.log, l.process.socketDir) }
 
 // dial starts the process and connects to it.
-func (l *grpcTransport) dial() (*driverrpc.Client, error) {
+func (l *grpcTransport) dial(ctx context.Context) error {
 	if _, err := l.client.Start(); err != nil {
 		if l.process.handshake.missing() {
-			return nil, errors.New("it closed its stdout without a handshake")
+			return errors.New("it closed its stdout without a handshake")
 		}
-		return nil, err
+		return err
 	}
 	protocol, err := l.client.Client()
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return fmt.Errorf("connect: %w", err)
 	}
 	raw, err := protocol.Dispense(driverrpc.PluginName)
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return fmt.Errorf("connect: %w", err)
 	}
 	rpc, ok := raw.(*driverrpc.Client)
 	if !ok {
-		return nil, fmt.Errorf("connect: the plugin is a %T", raw)
+		return fmt.Errorf("connect: the plugin is a %T", raw)
 	}
-	return rpc, nil
+	l.rpc = rpc
+	if err := rpc.Stream(ctx); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	return nil
 }
 
 func (l *grpcTransport) lasting() bool { return true }
@@ -141,6 +146,9 @@ func (l *grpcTransport) protection() []string { return l.process.guard.protectio
 func (l *grpcTransport) stop(grace time.Duration) {
 	l.stopOnce.Do(func() {
 		l.process.stop(grace)
+		if l.rpc != nil {
+			l.rpc.Close()
+		}
 		l.client.Kill() // the process is gone: this only waits for go-plugin's goroutines
 		removeSocket(l.log, l.process.socketDir)
 	})

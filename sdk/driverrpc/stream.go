@@ -1,6 +1,8 @@
 package driverrpc
 
 import (
+	"strings"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -15,8 +17,8 @@ const (
 	// partBytes is the largest request of a streamed call, and the largest part of a
 	// reply. It bounds how long one message keeps others waiting.
 	partBytes = 64 << 10
-	// maxStatusBytes bounds the message of an error, which is one part.
-	maxStatusBytes = partBytes / 2
+	// maxStatusBytes is the largest status of a streamed call.
+	maxStatusBytes = partBytes
 )
 
 func toMetadata(md metadata.MD) []*driverpb.CallMetadata {
@@ -51,7 +53,7 @@ func toStatus(err error) []byte {
 		return raw
 	}
 	message := p.GetMessage()
-	message = string([]rune(message[:min(len(message), maxStatusBytes/4)])) // cut in the middle of a rune it grows
+	message = strings.ToValidUTF8(message[:min(len(message), maxStatusBytes/2)], "")
 	raw, _ = proto.Marshal(status.New(s.Code(), message).Proto())
 	return raw
 }
