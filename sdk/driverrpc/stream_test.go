@@ -339,16 +339,27 @@ func TestALongReplyLetsOthersPass(t *testing.T) {
 	}
 }
 
+type stream = grpc.BidiStreamingServer[driverpb.CallsRequest, driverpb.CallsResponse]
+
+// firstCall greets the host and returns the id of its first call.
+func firstCall(s stream, limit uint32) (uint64, error) {
+	if err := s.Send(&driverpb.CallsResponse{MaxCalls: limit}); err != nil {
+		return 0, err
+	}
+	r, err := s.Recv()
+	return r.GetId(), err
+}
+
 // scripted is a driver whose end of the stream the test writes. Unary calls are counted.
 type scripted struct {
 	driverpb.UnimplementedStreamServiceServer
 	driverpb.UnimplementedChallengeServiceServer
-	play  func(grpc.BidiStreamingServer[driverpb.CallsRequest, driverpb.CallsResponse]) error
+	play  func(stream) error
 	unary atomic.Int32
 }
 
-func (s *scripted) Calls(stream grpc.BidiStreamingServer[driverpb.CallsRequest, driverpb.CallsResponse]) error {
-	return s.play(stream)
+func (s *scripted) Calls(calls stream) error {
+	return s.play(calls)
 }
 
 func (s *scripted) Validate(context.Context, *driverpb.ValidateRequest) (*driverpb.ValidateResponse, error) {
@@ -380,7 +391,6 @@ func (s *scripted) client(t *testing.T) *driverrpc.Client {
 }
 
 func TestWhatADriverDoesWrongOnTheStreamIsALostConnection(t *testing.T) {
-	type stream = grpc.BidiStreamingServer[driverpb.CallsRequest, driverpb.CallsResponse]
 	say := func(s stream, all ...*driverpb.CallsResponse) error {
 		for _, r := range all {
 			if err := s.Send(r); err != nil {
@@ -404,14 +414,11 @@ func TestWhatADriverDoesWrongOnTheStreamIsALostConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scripted{play: func(s stream) error {
-				if err := s.Send(&driverpb.CallsResponse{MaxCalls: 10}); err != nil {
-					return err
-				}
-				r, err := s.Recv()
+				id, err := firstCall(s, 10)
 				if err != nil {
 					return err
 				}
-				return tc.play(s, r.GetId())
+				return tc.play(s, id)
 			}}
 			c := s.client(t)
 			if err := c.Stream(t.Context()); err != nil || !c.Streams() {
@@ -432,17 +439,14 @@ func TestWhatADriverDoesWrongOnTheStreamIsALostConnection(t *testing.T) {
 
 func TestAReplyThatDoesNotEndIsCutOff(t *testing.T) {
 	cancelled := make(chan uint64, 1)
-	s := &scripted{play: func(s grpc.BidiStreamingServer[driverpb.CallsRequest, driverpb.CallsResponse]) error {
-		if err := s.Send(&driverpb.CallsResponse{MaxCalls: 10}); err != nil {
-			return err
-		}
-		r, err := s.Recv()
+	s := &scripted{play: func(s stream) error {
+		id, err := firstCall(s, 10)
 		if err != nil {
 			return err
 		}
 		flood := make(chan error, 1)
 		go func() {
-			part := &driverpb.CallsResponse{Id: r.GetId(), Reply: bytes.Repeat([]byte("a"), 64<<10), More: true}
+			part := &driverpb.CallsResponse{Id: id, Reply: bytes.Repeat([]byte("a"), 64<<10), More: true}
 			for range 17 << 20 / len(part.Reply) {
 				if err := s.Send(part); err != nil {
 					flood <- err
@@ -461,7 +465,7 @@ func TestAReplyThatDoesNotEndIsCutOff(t *testing.T) {
 		if err := <-flood; err != nil {
 			return err
 		}
-		if err := s.Send(&driverpb.CallsResponse{Id: r.GetId()}); err != nil {
+		if err := s.Send(&driverpb.CallsResponse{Id: id}); err != nil {
 			return err
 		}
 		again, err := s.Recv()
@@ -491,16 +495,13 @@ func TestAReplyThatDoesNotEndIsCutOff(t *testing.T) {
 
 func TestCallsBeyondTheDriversLimitAreUnary(t *testing.T) {
 	end := make(chan struct{})
-	s := &scripted{play: func(s grpc.BidiStreamingServer[driverpb.CallsRequest, driverpb.CallsResponse]) error {
-		if err := s.Send(&driverpb.CallsResponse{MaxCalls: 1}); err != nil {
-			return err
-		}
-		r, err := s.Recv()
+	s := &scripted{play: func(s stream) error {
+		id, err := firstCall(s, 1)
 		if err != nil {
 			return err
 		}
 		<-end
-		if err := s.Send(&driverpb.CallsResponse{Id: r.GetId()}); err != nil {
+		if err := s.Send(&driverpb.CallsResponse{Id: id}); err != nil {
 			return err
 		}
 		<-s.Context().Done()
@@ -527,7 +528,7 @@ func TestCallsBeyondTheDriversLimitAreUnary(t *testing.T) {
 }
 
 func TestADriverThatDoesNotGreetIsNotWaitedForLongerThanAsked(t *testing.T) {
-	s := &scripted{play: func(s grpc.BidiStreamingServer[driverpb.CallsRequest, driverpb.CallsResponse]) error {
+	s := &scripted{play: func(s stream) error {
 		<-s.Context().Done()
 		return nil
 	}}
