@@ -43,7 +43,7 @@ func TestWhateverADriverDoesWithItsStreamOthersAreServedAndItIsReplaced(t *testi
 		"silent":  {reason: "it was not ready within 5s"},
 		"ends":    {reason: "its process died during the call"},
 		"floods":  {reason: "its process died during the call"},
-		"deaf":    {reason: "it did not answer within 2s"},
+		"stops reading":    {reason: "it did not answer within 2s"},
 	} {
 		t.Run(how, func(t *testing.T) {
 			check(t, os.WriteFile(mode, []byte(how), 0o600))

@@ -105,7 +105,7 @@ func (b *bare) Calls(stream grpc.BidiStreamingServer[driverpb.CallsRequest, driv
 			switch b.mode {
 			case "ends":
 				return nil
-			case "deaf":
+			case "stops reading":
 				<-stream.Context().Done()
 				return nil
 			case "floods":
