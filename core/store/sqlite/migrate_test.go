@@ -314,6 +314,54 @@ func TestVersion8SplitsItsRuns(t *testing.T) {
 	}
 }
 
+// testdata/version10.db.gz is what the last program left that packed nothing: the
+// runs of version 8, two runs of a later program, one of them open, and protocols,
+// one of them replaced and one deleted. It is never made anew.
+const version10 = "testdata/version10.db.gz"
+
+func TestVersion10PacksWhatHappenedInRuns(t *testing.T) {
+	path := unpack(t, version10)
+	stored := raw(t, path, `SELECT r.id, s.id & 1048575, s.document, s.replies FROM saves s JOIN runs r ON r.number = s.id >> 20 ORDER BY s.id`)
+	if len(stored) < 25 {
+		t.Fatalf("%s holds %d saves", version10, len(stored))
+	}
+	s := open(t, path)
+	defer s.Close()
+	for _, row := range stored {
+		var want struct {
+			Events   []run.Event
+			Recorded []runs.Recorded
+		}
+		if err := json.Unmarshal([]byte(row[2].(string)), &want); err != nil {
+			t.Fatal(err)
+		}
+		id, revision := run.ID(row[0].(string)), row[1].(int64)
+		got, err := s.EventsBetween(t.Context(), id, revision-1, revision)
+		if diff := cmp.Diff(want.Events, got); err != nil || diff != "" {
+			t.Errorf("EventsBetween(%s, %d) = %v (-want +got):\n%s", id, revision, err, diff)
+		}
+		for _, w := range want.Recorded {
+			got, found, err := s.Recorded(t.Context(), id, w.Key)
+			if diff := cmp.Diff(w, got); err != nil || !found || diff != "" {
+				t.Errorf("Recorded(%s, %s) = %v, %v (-want +got):\n%s", id, w.Key, found, err, diff)
+			}
+		}
+	}
+	if damages, err := s.Integrity(t.Context()); err != nil || len(damages) > 0 {
+		t.Errorf("Integrity = %v, %v, want no damage", damages, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var before, after int64
+	for _, row := range stored {
+		before += int64(len(row[2].(string)))
+	}
+	if after = raw(t, path, `SELECT sum(length(document)) FROM saves`)[0][0].(int64); after*3 > before {
+		t.Errorf("%d bytes of saves are packed into %d, want less than a third", before, after)
+	}
+}
+
 func TestVersion7KeepsItsGrantsAndLearnsOfDeclines(t *testing.T) {
 	path := unpack(t, version8)
 	granted := grants.Grant{ID: "01890000-0000-7000-8000-00000000000a", Space: operator, Protocol: "p", Step: 1, Driver: "tools", Effect: driver.EffectReads, By: "me"}

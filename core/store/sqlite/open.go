@@ -27,7 +27,7 @@ var schema embed.FS
 
 // schemaVersion is the version this program reads and writes: the number of
 // the last file in schema. A file is never changed once released.
-const schemaVersion = 10
+const schemaVersion = 11
 
 // openFile creates missing files and updates the schema, all under the write lock,
 // so that processes which start together do it once.
@@ -98,6 +98,9 @@ func create(path string) error {
 }
 
 func connect(path string, files openFiles, options url.Values) (*sql.DB, error) {
+	if err := registerFunctions(); err != nil {
+		return nil, err
+	}
 	options.Add("_pragma", "busy_timeout("+strconv.FormatInt(patience.Milliseconds(), 10)+")")
 	options.Set("_error_rc", "true")
 	options.Set("_dqs", "false")
