@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -19,26 +20,110 @@ type Swept struct {
 // turn in between.
 const sweepBatch = 100
 
-// Sweep ends expired runs of all principals and removes those that ended longer
-// ago than Options.RunKeep. Several servers of one database may sweep
-// concurrently. It continues after failures; the error says what failed.
+// Sweep ends expired runs of all principals, removes those that ended longer ago
+// than Options.RunKeep, and returns the space to the disk. Several servers of one
+// database may sweep concurrently. It continues after failures; the error says
+// what failed.
 func (a *Archive) Sweep(ctx context.Context) (Swept, error) {
 	var s Swept
 	var errs error
 	s.Expired, errs = a.expireOverdue(ctx)
-	if a.opt.RunKeep <= 0 {
-		return s, errs
+	if a.opt.RunKeep > 0 {
+		var err error
+		s.Removed, err = a.removeEnded(ctx, a.opt.Clock.Settled().Add(-a.opt.RunKeep))
+		errs = errors.Join(errs, err)
 	}
-	for before := a.opt.Clock.Settled().Add(-a.opt.RunKeep); ; {
+	return s, errors.Join(errs, a.reclaim(ctx))
+}
+
+// PruneInput selects ended runs to remove.
+type PruneInput struct {
+	OlderThan time.Duration // since they ended
+	DryRun    bool          // remove nothing
+	// Rebuild rewrites the files of the database, while other writers wait.
+	Rebuild bool
+}
+
+// PruneReply says what was removed, or what would be.
+type PruneReply struct {
+	Runs   int       `json:"runs"`
+	Before time.Time `json:"before"` // the runs ended before that
+	DryRun bool      `json:"dry_run"`
+	// Size is that of the database in bytes, Free the part of it that is free, both
+	// as they are now. Freed is how much smaller the database became.
+	Size  int64 `json:"size"`
+	Free  int64 `json:"free"`
+	Freed int64 `json:"freed"`
+	// Fixed: the database can become smaller only when it is rebuilt once.
+	Fixed bool `json:"fixed"`
+}
+
+// Prune removes runs of all principals that ended longer ago than the input says,
+// and returns the space to the disk.
+func (a *Archive) Prune(ctx context.Context, in PruneInput) (PruneReply, error) {
+	reply := PruneReply{Before: a.opt.Clock.Now().Add(-in.OlderThan), DryRun: in.DryRun}
+	before, err := a.Space(ctx)
+	if err != nil {
+		return reply, err
+	}
+	if in.DryRun {
+		reply.Size, reply.Free, reply.Fixed = before.Size, before.Free, before.Fixed
+		if reply.Runs, err = a.store.Archive.CountEnded(ctx, reply.Before); err != nil {
+			return reply, fmt.Errorf("count the runs that ended before %s: %w", reply.Before, err)
+		}
+		return reply, nil
+	}
+	if reply.Runs, err = a.removeEnded(ctx, reply.Before); err != nil {
+		return reply, err
+	}
+	if in.Rebuild && a.store.Files != nil {
+		if err := a.store.Files.Rebuild(ctx); err != nil {
+			return reply, fmt.Errorf("rebuild the database: %w", err)
+		}
+	}
+	if err := a.reclaim(ctx); err != nil {
+		return reply, err
+	}
+	after, err := a.Space(ctx)
+	reply.Size, reply.Free, reply.Freed, reply.Fixed = after.Size, after.Free, before.Size-after.Size, after.Fixed
+	return reply, err
+}
+
+// removeEnded removes a batch of runs after the other.
+func (a *Archive) removeEnded(ctx context.Context, before time.Time) (removed int, err error) {
+	for {
 		n, err := a.store.Archive.RemoveEnded(ctx, before, sweepBatch)
-		s.Removed += n
+		removed += n
 		if err != nil {
-			return s, errors.Join(errs, fmt.Errorf("remove runs that ended long ago: %w", err))
+			return removed, fmt.Errorf("remove runs that ended long ago: %w", err)
 		}
 		if n < sweepBatch {
-			return s, errs
+			return removed, nil
 		}
 	}
+}
+
+// reclaim returns the free space of the files to the disk, a part after the other.
+func (a *Archive) reclaim(ctx context.Context) error {
+	for more := a.store.Files != nil; more; {
+		var err error
+		if more, err = a.store.Files.Reclaim(ctx); err != nil {
+			return fmt.Errorf("return free space of the database to the disk: %w", err)
+		}
+	}
+	return nil
+}
+
+// Space is the size of the database; zero where it has no files of its own.
+func (a *Archive) Space(ctx context.Context) (Space, error) {
+	if a.store.Files == nil {
+		return Space{}, nil
+	}
+	s, err := a.store.Files.Space(ctx)
+	if err != nil {
+		return s, fmt.Errorf("find the size of the database: %w", err)
+	}
+	return s, nil
 }
 
 func (a *Archive) expireOverdue(ctx context.Context) (expired int, errs error) {

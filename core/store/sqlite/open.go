@@ -128,6 +128,7 @@ func connectWriter(ctx context.Context, path string, lock *writeLock) (*writer, 
 		"_txlock":       {"immediate"},
 		"_foreign_keys": {"true"},
 		"_synchronous":  {"FULL"},
+		"_pragma":       {fmt.Sprintf("auto_vacuum(%d)", autoVacuum)},
 	})
 	if err != nil {
 		return nil, err

@@ -132,16 +132,16 @@ func (s *Runs) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
 // LiveRuns implements runs.Index.
 func (s *Runs) LiveRuns(ctx context.Context, principal string, spaces []string) ([]run.Summary, error) {
 	// Many live runs have one pin, whose document is read once this way.
-	return s.summaries(ctx, `WHERE principal = ?1 AND live = 1 AND pin IN (
+	return s.db.summaries(ctx, `WHERE principal = ?1 AND live = 1 AND pin IN (
 		SELECT digest FROM (SELECT DISTINCT pin FROM runs WHERE principal = ?1 AND live = 1) JOIN pins ON digest = pin
 		WHERE document ->> '$.space' IN (SELECT value FROM json_each(?2)))
 		ORDER BY updated DESC, id DESC`, principal, list(spaces))
 }
 
 // summaries reads the runs that the rest of the query names.
-func (s *Runs) summaries(ctx context.Context, rest string, args ...any) ([]run.Summary, error) {
+func (d *database) summaries(ctx context.Context, rest string, args ...any) ([]run.Summary, error) {
 	var summaries []run.Summary
-	err := s.db.rows(ctx, `SELECT id, chain_id, title, state, step_index, step_count, principal, connection,
+	err := d.rows(ctx, `SELECT id, chain_id, title, state, step_index, step_count, principal, connection,
 		created, updated FROM runs `+rest,
 		args, func(scan func(...any) error) error {
 			var m run.Summary

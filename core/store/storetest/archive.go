@@ -156,6 +156,9 @@ func removeEnded(t *testing.T, s Runs) {
 		}
 		gone = append(gone, r)
 	}
+	if n, err := s.CountEnded(t.Context(), epoch.Add(time.Minute)); err != nil || n != len(gone) {
+		t.Errorf("CountEnded = %d, %v, want %d, nil", n, err, len(gone))
+	}
 	if n, err := s.RemoveEnded(t.Context(), epoch.Add(time.Minute), 10); err != nil || n != len(gone) {
 		t.Fatalf("RemoveEnded = %d, %v, want %d, nil", n, err, len(gone))
 	}
