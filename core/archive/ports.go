@@ -15,8 +15,8 @@ import (
 // RunArchive lists and removes runs, also ended ones.
 type RunArchive interface {
 	// AllRuns lists the principal's runs of protocols in some spaces, the most
-	// recently begun first. next is "" at the end; a cursor stays valid whatever
-	// changes elsewhere in the list.
+	// recently begun first, or live ones only, the last changed first. next is "" at
+	// the end; a cursor stays valid whatever changes elsewhere in the list.
 	AllRuns(ctx context.Context, q Query) (runs []run.Summary, next string, err error)
 	// Overdue lists live runs of all principals that began before the first time, or
 	// that are still untouched at their first step since before the second.
@@ -52,6 +52,7 @@ type Space struct {
 type Query struct {
 	Principal string
 	Spaces    []string  // of the protocols
+	Live      bool      // only those that can continue
 	State     run.State // empty: any
 	Cursor    string    // "": from the start
 	Limit     int       // at least 1

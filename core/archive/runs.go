@@ -13,30 +13,33 @@ import (
 
 // RunsInput selects runs to list.
 type RunsInput struct {
+	Live   bool      // only those that can continue, last changed first
 	State  run.State // empty: any
 	Cursor string    // NextCursor of the previous reply; empty: from the start
 	Limit  int       // 0: 100; at most 1000
 }
 
-// RunsReply lists runs, the most recently begun first.
+// RunsReply is a page of runs.
 type RunsReply struct {
 	Runs       []run.Summary `json:"runs"`
 	NextCursor string        `json:"next_cursor,omitempty"`
 }
 
-// AllRuns lists the caller's runs, also those that have ended. An expired run is
-// listed as ended even if the store has not ended it yet.
+// AllRuns lists the caller's runs, the most recently begun first, unless in says
+// otherwise. An expired run counts as ended even if the store has not ended it yet.
+// A live run that changes while pages are read moves to the first page.
 func (a *Archive) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (RunsReply, error) {
 	const usual, most = 100, 1000
 	runs, next, err := a.store.Archive.AllRuns(ctx, Query{
-		Principal: c.Principal, Spaces: c.Spaces(), State: in.State, Cursor: in.Cursor, Limit: min(max(cmp.Or(in.Limit, usual), 1), most),
+		Principal: c.Principal, Spaces: c.Spaces(), Live: in.Live, State: in.State, Cursor: in.Cursor, Limit: min(max(cmp.Or(in.Limit, usual), 1), most),
 	})
 	if err != nil {
 		return RunsReply{}, fmt.Errorf("list runs: %w", err)
 	}
 	reply := RunsReply{Runs: make([]run.Summary, 0, len(runs)), NextCursor: next}
 	for _, s := range runs {
-		if s = a.runs.AsOfNow(s); in.State == "" || s.State == in.State {
+		s = a.runs.AsOfNow(s)
+		if (in.State == "" || s.State == in.State) && (!in.Live || s.State.Live()) {
 			reply.Runs = append(reply.Runs, s)
 		}
 	}

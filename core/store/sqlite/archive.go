@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/archive"
@@ -12,22 +14,32 @@ import (
 type Archive struct{ db *database }
 
 // AllRuns implements archive.RunArchive. Ids grow with time: they order runs by
-// their begin, and an id is a cursor.
+// their begin, and an id is a cursor. The cursor of live runs is a time and an id.
 func (a *Archive) AllRuns(ctx context.Context, q archive.Query) ([]run.Summary, string, error) {
-	where := `WHERE principal = ? AND (SELECT document ->> '$.space' FROM pins WHERE digest = pin) IN (SELECT value FROM json_each(?))`
+	where := `WHERE principal = ? AND pin IN (SELECT digest FROM pins WHERE space IN (SELECT value FROM json_each(?)))`
 	args := []any{q.Principal, list(q.Spaces)}
-	if q.Cursor != "" {
-		where, args = where+` AND id < ?`, append(args, q.Cursor)
-	}
+	order, cursor := ` ORDER BY id DESC LIMIT ?`, func(last run.Summary) string { return string(last.ID) }
 	if q.State != "" {
 		where, args = where+` AND state = ?`, append(args, string(q.State))
 	}
-	runs, err := a.db.summaries(ctx, where+` ORDER BY id DESC LIMIT ?`, append(args, q.Limit+1)...)
+	switch changed, id, _ := strings.Cut(q.Cursor, " "); {
+	case q.Live:
+		where += ` AND live = 1`
+		order, cursor = ` ORDER BY updated DESC, id DESC LIMIT ?`, func(last run.Summary) string {
+			return fmt.Sprintf("%d %s", nanos(last.UpdatedAt), last.ID)
+		}
+		if q.Cursor != "" {
+			where, args = where+` AND (updated, id) < (CAST(? AS INTEGER), ?)`, append(args, changed, id)
+		}
+	case q.Cursor != "":
+		where, args = where+` AND id < ?`, append(args, q.Cursor)
+	}
+	runs, err := a.db.summaries(ctx, where+order, append(args, q.Limit+1)...)
 	if err != nil || len(runs) <= q.Limit {
 		return runs, "", err
 	}
 	runs = runs[:q.Limit]
-	return runs, string(runs[q.Limit-1].ID), nil
+	return runs, cursor(runs[q.Limit-1]), nil
 }
 
 // Overdue implements archive.RunArchive.

@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/pack"
 )
 
 // chainRow is a change in the form of its tables.
@@ -75,6 +76,15 @@ func encode(v any) (string, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(v)
 	return b.String(), err
+}
+
+// unpack decodes packed JSON.
+func unpack(packed []byte, into any) error {
+	document, err := pack.Unpack(packed)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(document, into)
 }
 
 func encodeChain(c protocol.Chain) (chainRow, error) {

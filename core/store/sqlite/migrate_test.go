@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
@@ -325,8 +326,21 @@ func TestVersion10PacksWhatHappenedInRuns(t *testing.T) {
 	if len(stored) < 25 {
 		t.Fatalf("%s holds %d saves", version10, len(stored))
 	}
+	pins := raw(t, path, `SELECT digest, document FROM pins`)
 	s := open(t, path)
 	defer s.Close()
+	for _, row := range pins {
+		var want protocol.Chain
+		if err := json.Unmarshal([]byte(row[1].(string)), &want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Pinned(t.Context(), row[0].(string)); err != nil || !cmp.Equal(want, got) {
+			t.Errorf("Pinned = %v, %v, want %v", got, err, want)
+		}
+	}
+	if all, _, err := s.AllRuns(t.Context(), archive.Query{Principal: "local", Spaces: []string{operator}, Limit: 10}); err != nil || len(all) != 6 {
+		t.Errorf("AllRuns = %d runs, %v, want 6", len(all), err)
+	}
 	for _, row := range stored {
 		var want struct {
 			Events   []run.Event

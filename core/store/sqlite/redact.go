@@ -47,7 +47,7 @@ func eraseSaves(db *database, tx *transaction, id run.ID, erase func(run.Event) 
 				return err
 			}
 			var save saveDocument
-			if err := decodeSave(packed, &save); err != nil {
+			if err := unpack(packed, &save); err != nil {
 				return db.damaged("events of run", string(id), err)
 			}
 			for i := range save.Events {

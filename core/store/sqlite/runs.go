@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/pack"
 )
 
 // CreateRun implements runs.Runs.
@@ -31,8 +32,8 @@ func (s *Runs) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain
 		return err
 	}
 	return s.db.write(ctx, func(tx *transaction) error {
-		if err := tx.exec(`INSERT INTO pins (digest, document) VALUES (?, ?) ON CONFLICT DO NOTHING`,
-			r.Pin, string(chain)); err != nil {
+		if err := tx.exec(`INSERT INTO pins (digest, space, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+			r.Pin, pin.Space, pack.Pack(pack.Protocol, chain)); err != nil {
 			return err
 		}
 		created, err := tx.changed(`INSERT INTO runs (id, revision, principal, chain_id, title, connection, pin,
@@ -131,10 +132,8 @@ func (s *Runs) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
 
 // LiveRuns implements runs.Index.
 func (s *Runs) LiveRuns(ctx context.Context, principal string, spaces []string) ([]run.Summary, error) {
-	// Many live runs have one pin, whose document is read once this way.
-	return s.db.summaries(ctx, `WHERE principal = ?1 AND live = 1 AND pin IN (
-		SELECT digest FROM (SELECT DISTINCT pin FROM runs WHERE principal = ?1 AND live = 1) JOIN pins ON digest = pin
-		WHERE document ->> '$.space' IN (SELECT value FROM json_each(?2)))
+	return s.db.summaries(ctx, `WHERE principal = ?1 AND live = 1
+		AND (SELECT space FROM pins WHERE digest = pin) IN (SELECT value FROM json_each(?2))
 		ORDER BY updated DESC, id DESC`, principal, list(spaces))
 }
 
@@ -162,12 +161,12 @@ func (s *Runs) Pinned(ctx context.Context, digest string) (protocol.Chain, error
 	if c, ok := s.pins.chain(digest); ok {
 		return c, nil
 	}
-	var document []byte
-	if err := s.db.row(ctx, `SELECT document FROM pins WHERE digest = ?`, []any{digest}, &document); err != nil {
+	var packed []byte
+	if err := s.db.row(ctx, `SELECT document FROM pins WHERE digest = ?`, []any{digest}, &packed); err != nil {
 		return protocol.Chain{}, orNotFound(err, "pinned chain", digest)
 	}
 	var c protocol.Chain
-	if err := json.Unmarshal(document, &c); err != nil {
+	if err := unpack(packed, &c); err != nil {
 		return protocol.Chain{}, s.db.damaged("pinned chain", digest, err)
 	}
 	s.pins.keep(digest, c)

@@ -76,15 +76,6 @@ func (d saveDocument) replies() string {
 	return keys.String()
 }
 
-// decodeSave reads the document of a row of saves into a saveDocument or a part of it.
-func decodeSave(packed []byte, into any) error {
-	document, err := pack.Unpack(packed)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(document, into)
-}
-
 // append stores what happened, after the head of the run.
 func (row runRow) append(tx *transaction) error {
 	return tx.exec(`INSERT INTO saves (id, replies, document)
@@ -115,7 +106,7 @@ func (s *Runs) EventsBetween(ctx context.Context, id run.ID, after, upTo int64) 
 			var save struct {
 				Events []run.Event `json:"events"`
 			}
-			if err := decodeSave(packed, &save); err != nil {
+			if err := unpack(packed, &save); err != nil {
 				return s.db.damaged("events of run", string(id), err)
 			}
 			events = append(events, save.Events...)
@@ -138,7 +129,7 @@ func (s *Runs) Recorded(ctx context.Context, id run.ID, key string) (runs.Record
 		return runs.Recorded{}, false, err
 	}
 	var save saveDocument
-	if err := decodeSave(packed, &save); err != nil {
+	if err := unpack(packed, &save); err != nil {
 		return runs.Recorded{}, false, s.db.damaged("replies of run", string(id), err)
 	}
 	for _, kept := range slices.Backward(save.Recorded) {

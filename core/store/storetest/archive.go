@@ -21,6 +21,7 @@ import (
 var archiveCases = map[string]func(*testing.T, Runs){
 	"all runs are listed, the newest first":                 allRuns,
 	"a cursor stays valid while runs are added and changed": allRunsCursor,
+	"live runs are listed in pages, the last changed first": liveRunPages,
 	"live runs are overdue by their age or untouched":       overdueRuns,
 	"ended runs are removed with their events and replies":  removeEnded,
 	"the longest ended runs are removed first":              removeLongestEnded,
@@ -101,6 +102,24 @@ func allRunsCursor(t *testing.T, s Runs) {
 	rest := mustAllRuns(t, s, archive.Query{Principal: "somebody", Spaces: []string{mine}, Limit: 2, Cursor: next})
 	if len(rest) != 2 || rest[0].ID != first[1] || rest[1].ID != first[0] {
 		t.Errorf("AllRuns(from the cursor) = %v, want the two that were begun first", rest)
+	}
+}
+
+func liveRunPages(t *testing.T, s Runs) {
+	var want []run.Summary
+	for i := range 5 {
+		// Two were changed at the same time: then the one begun last is first.
+		r := inState(t, s, "somebody", run.Open, epoch.Add(time.Duration(i/2)*time.Minute))
+		inState(t, s, "somebody", run.Ended, epoch.Add(time.Duration(i)*time.Minute))
+		want = slices.Insert(want, 0, r.Summary())
+	}
+	inState(t, s, "other", run.Open, epoch)
+	mustCreate(t, s, "somebody", NewChain("group:left", "Archived", "One", "Two"))
+	for limit := 1; limit <= len(want)+1; limit++ {
+		got := mustAllRuns(t, s, archive.Query{Principal: "somebody", Spaces: []string{mine}, Live: true, Limit: limit})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("AllRuns(live) in pages of %d (-want +got):\n%s", limit, diff)
+		}
 	}
 }
 
