@@ -106,3 +106,29 @@ func TestAFileOfAnOlderVersionShrinksOnceRebuilt(t *testing.T) {
 		t.Errorf("Space after runs came and went = %+v, %v, want it small again", again, err)
 	}
 }
+
+func TestALongLogBecomesShortAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	s := open(t, path)
+	defer s.Close()
+	c := storetest.NewChain("user:test", "Large", "One")
+	r := storetest.NewRun("somebody", c)
+	if err := s.CreateRun(t.Context(), runs.Save{Run: r}, c); err != nil {
+		t.Fatal(err)
+	}
+	const large, kept = 24 << 20, 17 << 20
+	save := func(size int) {
+		r.Revision++
+		if err := s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Refused, Evidence: &run.Evidence{Output: noise(size)}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(large)
+	if size := sizeOf(t, path+"-wal"); size < large {
+		t.Fatalf("the log has %d bytes after a save of %d", size, large)
+	}
+	save(10)
+	if size := sizeOf(t, path+"-wal"); size > kept {
+		t.Errorf("the log has %d bytes after the next save, want at most %d", size, kept)
+	}
+}

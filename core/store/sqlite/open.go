@@ -19,6 +19,10 @@ import (
 // patience is how long a write waits for other processes.
 const patience = 10 * time.Second
 
+// logKept is the size in bytes that a long log is cut to when it starts anew: a
+// large import makes it long once.
+const logKept = 16 << 20
+
 // readConnections is as many reads as a local disk serves at once.
 const readConnections = 4
 
@@ -128,7 +132,7 @@ func connectWriter(ctx context.Context, path string, lock *writeLock) (*writer, 
 		"_txlock":       {"immediate"},
 		"_foreign_keys": {"true"},
 		"_synchronous":  {"FULL"},
-		"_pragma":       {fmt.Sprintf("auto_vacuum(%d)", autoVacuum)},
+		"_pragma":       {fmt.Sprintf("auto_vacuum(%d)", autoVacuum), fmt.Sprintf("journal_size_limit(%d)", logKept)},
 	})
 	if err != nil {
 		return nil, err
