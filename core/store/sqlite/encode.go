@@ -16,13 +16,13 @@ import (
 
 // chainRow is a change in the form of its tables.
 type chainRow struct {
-	chain             protocol.Chain
-	replaces          int64
-	revision          int64 // set by makeRoom
-	saved             int64
-	outline, document string
-	passages          [][]byte // hash of the passage of each step
-	index             analysed
+	chain          protocol.Chain
+	replaces       int64
+	revision       int64 // set by makeRoom
+	saved          int64
+	outline, texts []byte   // packed
+	passages       [][]byte // hash of the passage of each step
+	index          analysed
 }
 
 // encodeChanges encodes on all processors: encoding takes most of the time of a
@@ -92,20 +92,20 @@ func encodeChain(c protocol.Chain) (chainRow, error) {
 		return chainRow{}, err
 	}
 	c.Revision = 0
-	document, err := encode(c)
-	if err != nil {
-		return chainRow{}, fmt.Errorf("encode chain %s: %w", c.ID, err)
-	}
-	outline, err := encode(withoutTexts(c))
+	outline, err := packed(withoutTexts(c))
 	if err != nil {
 		return chainRow{}, fmt.Errorf("encode outline of chain %s: %w", c.ID, err)
+	}
+	texts, err := packed(textsOf(c))
+	if err != nil {
+		return chainRow{}, fmt.Errorf("encode texts of chain %s: %w", c.ID, err)
 	}
 	index, err := analyse(c)
 	if err != nil {
 		return chainRow{}, fmt.Errorf("analyse chain %s: %w", c.ID, err)
 	}
 	row := chainRow{
-		chain: c, saved: now(), outline: outline, document: document, index: index, passages: make([][]byte, len(c.Steps)),
+		chain: c, saved: now(), outline: outline, texts: texts, index: index, passages: make([][]byte, len(c.Steps)),
 	}
 	for i := range c.Steps {
 		if row.passages[i], err = hex.DecodeString(protocol.PassageHash(c.Passage(i))); err != nil {
@@ -129,6 +129,20 @@ func checkChain(c protocol.Chain) error {
 		seen[step.UUID] = true
 	}
 	return nil
+}
+
+// packed encodes a protocol or a part of one.
+func packed(v any) ([]byte, error) {
+	document, err := encode(v)
+	return pack.Pack(pack.Protocol, []byte(document)), err
+}
+
+func textsOf(c protocol.Chain) []string {
+	texts := make([]string, len(c.Steps))
+	for i, step := range c.Steps {
+		texts[i] = step.Text
+	}
+	return texts
 }
 
 func withoutTexts(c protocol.Chain) protocol.Chain {

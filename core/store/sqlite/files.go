@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 
 	"github.com/kairos-mcp/kairos/core/archive"
@@ -18,6 +19,17 @@ const (
 // autoVacuum is the mode in which a file can shrink a part at a time. It takes
 // effect when a file is made or rebuilt.
 const autoVacuum = 2 // incremental
+
+// allowShrinking sets the mode of a new file, or that of an old one once it is
+// rebuilt. Setting it in a file that has it would be a write.
+func allowShrinking(ctx context.Context, conn *sql.Conn) error {
+	var mode int
+	if err := conn.QueryRowContext(ctx, `PRAGMA auto_vacuum`).Scan(&mode); err != nil || mode == autoVacuum {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA auto_vacuum = %d`, autoVacuum))
+	return err
+}
 
 // Space implements archive.Files.
 func (a *Archive) Space(ctx context.Context) (s archive.Space, err error) {

@@ -10,10 +10,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/pack"
 )
 
-// registerFunctions adds the SQL functions of this package to all connections that
-// are opened later, so that updates of the schema can pack what was plain:
-// pack_save(json), pack_protocol(json) and unpack(packed).
-var registerFunctions = sync.OnceValue(func() error {
+// RegisterFunctions adds the SQL functions of this package to all connections that
+// are opened later in this process, so that updates of the schema, and tests, can
+// read and write what is packed: pack_save(json), pack_protocol(json), unpack(packed).
+func RegisterFunctions() error { return registered() }
+
+var registered = sync.OnceValue(func() error {
 	for name, function := range map[string]func([]byte) (sqldriver.Value, error){
 		"pack_save":     func(document []byte) (sqldriver.Value, error) { return pack.Pack(pack.Save, document), nil },
 		"pack_protocol": func(document []byte) (sqldriver.Value, error) { return pack.Pack(pack.Protocol, document), nil },

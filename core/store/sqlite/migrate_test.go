@@ -376,6 +376,52 @@ func TestVersion10PacksWhatHappenedInRuns(t *testing.T) {
 	}
 }
 
+func TestVersion10PacksItsProtocols(t *testing.T) {
+	path := unpack(t, version10)
+	stored := raw(t, path, `SELECT space, id, revision, document, 1 FROM chains
+		UNION ALL SELECT space, id, revision, document, 0 FROM versions WHERE document IS NOT NULL`)
+	listed := raw(t, path, `SELECT space, id, revision, title, json_array_length(outline, '$.steps'), outline ->> '$.model_id' FROM chains`)
+	if len(stored) != 11 || len(listed) != 9 {
+		t.Fatalf("%s holds %d versions of %d protocols, want 11 of 9", version10, len(stored), len(listed))
+	}
+	s := open(t, path)
+	defer s.Close()
+	for _, row := range stored {
+		spaces, id, revision := []string{row[0].(string)}, row[1].(string), row[2].(int64)
+		var want protocol.Chain
+		if err := json.Unmarshal([]byte(row[3].(string)), &want); err != nil {
+			t.Fatal(err)
+		}
+		want.Revision = revision
+		if got, err := s.Version(t.Context(), spaces, id, revision); err != nil || !cmp.Equal(want, got) {
+			t.Errorf("Version(%q, %d) = %v (-want +got):\n%s", want.Title, revision, err, cmp.Diff(want, got))
+		}
+		if row[4].(int64) == 0 {
+			continue
+		}
+		if got, err := s.Chain(t.Context(), spaces, id); err != nil || !cmp.Equal(want, got) {
+			t.Errorf("Chain(%q) = %v (-want +got):\n%s", want.Title, err, cmp.Diff(want, got))
+		}
+		hits, err := s.Search(t.Context(), library.Query{Text: want.Title, Spaces: spaces, Limit: 1})
+		if err != nil || len(hits) != 1 || hits[0].Chain.ID != id {
+			t.Errorf("Search(%q) = %v, %v, want it", want.Title, hits, err)
+		}
+	}
+	for _, row := range listed {
+		versions, err := s.Versions(t.Context(), []string{row[0].(string)}, row[1].(string))
+		if err != nil || len(versions) == 0 {
+			t.Fatalf("Versions = %v, %v, want some", versions, err)
+		}
+		got, want := versions[0], library.Version{Revision: row[2].(int64), Title: row[3].(string), StepCount: int(row[4].(int64)), ModelID: row[5].(string)}
+		if got.SavedAt = (time.Time{}); got != want {
+			t.Errorf("Versions(%q) begins with %+v, want %+v", want.Title, got, want)
+		}
+	}
+	if damages, err := s.Integrity(t.Context()); err != nil || len(damages) > 0 {
+		t.Errorf("Integrity = %v, %v, want no damage", damages, err)
+	}
+}
+
 func TestVersion7KeepsItsGrantsAndLearnsOfDeclines(t *testing.T) {
 	path := unpack(t, version8)
 	granted := grants.Grant{ID: "01890000-0000-7000-8000-00000000000a", Space: operator, Protocol: "p", Step: 1, Driver: "tools", Effect: driver.EffectReads, By: "me"}

@@ -31,7 +31,7 @@ var schema embed.FS
 
 // schemaVersion is the version this program reads and writes: the number of
 // the last file in schema. A file is never changed once released.
-const schemaVersion = 12
+const schemaVersion = 13
 
 // openFile creates missing files and updates the schema, all under the write lock,
 // so that processes which start together do it once.
@@ -57,6 +57,9 @@ func (d *database) openFile(ctx context.Context) (_ *file, err error) {
 		return nil, err
 	}
 	if err := d.room.limit(ctx, w.conn); err != nil {
+		return nil, errors.Join(err, w.disconnect())
+	}
+	if err := allowShrinking(ctx, w.conn); err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}
 	if err := d.migrate(ctx, w.conn); err != nil {
@@ -102,7 +105,7 @@ func create(path string) error {
 }
 
 func connect(path string, files openFiles, options url.Values) (*sql.DB, error) {
-	if err := registerFunctions(); err != nil {
+	if err := RegisterFunctions(); err != nil {
 		return nil, err
 	}
 	options.Add("_pragma", "busy_timeout("+strconv.FormatInt(patience.Milliseconds(), 10)+")")
@@ -132,7 +135,7 @@ func connectWriter(ctx context.Context, path string, lock *writeLock) (*writer, 
 		"_txlock":       {"immediate"},
 		"_foreign_keys": {"true"},
 		"_synchronous":  {"FULL"},
-		"_pragma":       {fmt.Sprintf("auto_vacuum(%d)", autoVacuum), fmt.Sprintf("journal_size_limit(%d)", logKept)},
+		"_pragma":       {fmt.Sprintf("journal_size_limit(%d)", logKept)},
 	})
 	if err != nil {
 		return nil, err
