@@ -13,7 +13,7 @@ ALTER TABLE chains ADD COLUMN step_count INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE chains ADD COLUMN model TEXT NOT NULL DEFAULT '';
 ALTER TABLE chains ADD COLUMN packed BLOB NOT NULL DEFAULT x'';
 UPDATE chains SET step_count = json_array_length(outline, '$.steps'), model = coalesce(outline ->> '$.model_id', ''),
-  packed = pack_protocol(outline);
+  packed = pack_protocol(outline), outline = '', document = '';
 ALTER TABLE chains DROP COLUMN outline;
 ALTER TABLE chains DROP COLUMN document;
 ALTER TABLE chains RENAME COLUMN packed TO outline;
@@ -21,7 +21,8 @@ ALTER TABLE chains RENAME COLUMN packed TO outline;
 -- The outlines of versions from before have the texts in them, and no list of texts.
 ALTER TABLE versions ADD COLUMN outline BLOB; -- NULL: the chain was deleted
 ALTER TABLE versions ADD COLUMN texts BLOB;
-UPDATE versions SET outline = pack_protocol(document), texts = pack_protocol('[]') WHERE document IS NOT NULL;
+UPDATE versions SET outline = pack_protocol(document), texts = pack_protocol('[]'), document = NULL
+  WHERE document IS NOT NULL;
 ALTER TABLE versions DROP COLUMN document;
 
 UPDATE search_documents SET document = pack_protocol(document);
