@@ -276,7 +276,7 @@ func TestASaveThatFailsHalfWayLeavesNothing(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, path, content string) string {
+func write(t testing.TB, path, content string) string {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func write(t *testing.T, path, content string) string {
 	return path
 }
 
-func script(t *testing.T, path, statements string) string {
+func script(t testing.TB, path, statements string) string {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {

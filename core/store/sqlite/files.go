@@ -12,8 +12,8 @@ const (
 	// freeKept is how many free pages stay in the file for what is stored next.
 	freeKept = 256
 	// freeAtOnce is how many pages are returned in one transaction: other writers
-	// wait for a few milliseconds.
-	freeAtOnce = 1024
+	// wait for some milliseconds, because pages are moved.
+	freeAtOnce = 128
 )
 
 // autoVacuum is the mode in which a file can shrink a part at a time. It takes

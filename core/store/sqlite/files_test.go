@@ -44,7 +44,7 @@ func removeAll(t *testing.T, s *sqlite.Store) {
 			t.Fatal(err)
 		}
 	}
-	if calls > 20 {
+	if calls > 200 {
 		t.Errorf("Reclaim has more after %d calls", calls)
 	}
 }
