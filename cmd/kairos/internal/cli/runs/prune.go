@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -73,6 +74,9 @@ func printPruned(p *output.Printer, r archive.PruneReply) {
 
 func megabytes(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
 
+// maxDays is as many days as a duration can be.
+const maxDays = int(math.MaxInt64 / (24 * time.Hour))
+
 // age is a duration as a flag that may also be given in days.
 type age time.Duration
 
@@ -81,11 +85,11 @@ func (a *age) Type() string   { return "duration" }
 
 func (a *age) Set(text string) error {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
-		if err != nil {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 0 || n > maxDays {
 			return fmt.Errorf("%q is not a number of days, such as 30d", text)
 		}
-		*a = age(n * uint64(24*time.Hour))
+		*a = age(time.Duration(n) * 24 * time.Hour)
 		return nil
 	}
 	d, err := time.ParseDuration(text)
