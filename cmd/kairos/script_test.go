@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
 // TestMain removes what the tests share. This test binary is the program, too:
@@ -177,6 +178,7 @@ func execSQL(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: sql DATABASE STATEMENT")
 	}
+	ts.Check(sqlite.RegisterFunctions()) // to unpack what is stored
 	db, err := sql.Open("sqlite", args[0])
 	ts.Check(err)
 	_, err = db.Exec(args[1])

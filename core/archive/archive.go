@@ -18,6 +18,7 @@ type Store struct {
 	History   runs.History
 	Archive   RunArchive
 	Eraser    Eraser // nil: runs cannot be redacted
+	Files     Files  // nil: the database returns free space by itself
 }
 
 // Options tune an archive. The zero value is the documented default.

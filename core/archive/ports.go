@@ -15,8 +15,8 @@ import (
 // RunArchive lists and removes runs, also ended ones.
 type RunArchive interface {
 	// AllRuns lists the principal's runs of protocols in some spaces, the most
-	// recently begun first. next is "" at the end; a cursor stays valid whatever
-	// changes elsewhere in the list.
+	// recently begun first, or live ones only, the last changed first. next is "" at
+	// the end; a cursor stays valid whatever changes elsewhere in the list.
 	AllRuns(ctx context.Context, q Query) (runs []run.Summary, next string, err error)
 	// Overdue lists live runs of all principals that began before the first time, or
 	// that are still untouched at their first step since before the second.
@@ -25,12 +25,34 @@ type RunArchive interface {
 	// before the time, with their events and recorded replies, the oldest first,
 	// durably and all or nothing. It returns how many.
 	RemoveEnded(ctx context.Context, before time.Time, limit int) (int, error)
+	// CountEnded is how many runs RemoveEnded would remove without a limit.
+	CountEnded(ctx context.Context, before time.Time) (int, error)
+}
+
+// Files are the files of a database that keep their size when something is removed.
+type Files interface {
+	Space(ctx context.Context) (Space, error)
+	// Reclaim returns free space to the disk, a bounded part of it with each call,
+	// and reports whether there is more. It leaves a little for what is stored next.
+	Reclaim(ctx context.Context) (more bool, err error)
+	// Rebuild rewrites the files without free space, while other writers wait.
+	Rebuild(ctx context.Context) error
+}
+
+// Space is the size of a database in bytes.
+type Space struct {
+	Size int64
+	Free int64 // part of Size that nothing is stored in
+	// Fixed: Reclaim cannot return free space until the files are rebuilt once,
+	// because an older version has made them.
+	Fixed bool
 }
 
 // Query selects runs to list.
 type Query struct {
 	Principal string
 	Spaces    []string  // of the protocols
+	Live      bool      // only those that can continue
 	State     run.State // empty: any
 	Cursor    string    // "": from the start
 	Limit     int       // at least 1

@@ -71,7 +71,7 @@ type ApprovalView struct {
 	Running string
 	Ending  bool
 	By      string
-	Reason    string
+	Reason  string
 }
 
 // ApprovalValue is a value that stands in what is approved. It was not written

@@ -35,6 +35,7 @@ type Store struct {
 	Archive   archive.RunArchive
 	History   runs.History
 	Eraser    archive.Eraser // nil: runs cannot be redacted
+	Files     archive.Files  // nil: the database returns free space by itself
 	Declines  declines.Store // nil: what people declined is remembered in its own run only
 	Grants    grants.Store   // nil: nobody is asked what drivers may do, and nothing is allowed
 }
@@ -136,7 +137,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 	)
 	a := archive.New(
 		archive.Store{
-			Protocols: store.Protocols, Runs: store.Runs, History: store.History, Archive: store.Archive, Eraser: store.Eraser,
+			Protocols: store.Protocols, Runs: store.Runs, History: store.History, Archive: store.Archive, Eraser: store.Eraser, Files: store.Files,
 		}, k, l, setups, archive.Options{RunKeep: opt.RunKeep, Clock: opt.Clock},
 	)
 	return &Engine{

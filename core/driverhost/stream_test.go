@@ -38,12 +38,12 @@ func TestWhateverADriverDoesWithItsStreamOthersAreServedAndItIsReplaced(t *testi
 		Drivers: map[string]driverhost.DriverConfig{"bare": {EnvFrom: []string{"BARE_FILE"}}},
 	}
 	for how, tc := range map[string]struct{ proof, reason string }{
-		"unary":   {proof: `"unary"`},
-		"streams": {proof: `"streamed"`},
-		"silent":  {reason: "it was not ready within 5s"},
-		"ends":    {reason: "its process died during the call"},
-		"floods":  {reason: "its process died during the call"},
-		"stops reading":    {reason: "it did not answer within 2s"},
+		"unary":         {proof: `"unary"`},
+		"streams":       {proof: `"streamed"`},
+		"silent":        {reason: "it was not ready within 5s"},
+		"ends":          {reason: "its process died during the call"},
+		"floods":        {reason: "its process died during the call"},
+		"stops reading": {reason: "it did not answer within 2s"},
 	} {
 		t.Run(how, func(t *testing.T) {
 			check(t, os.WriteFile(mode, []byte(how), 0o600))

@@ -18,7 +18,6 @@ import (
 
 // Runs is the use cases about runs.
 type Runs interface {
-	Runs(ctx context.Context, c access.Caller) ([]run.Summary, error)
 	AllRuns(ctx context.Context, c access.Caller, in archive.RunsInput) (archive.RunsReply, error)
 	Timeline(ctx context.Context, c access.Caller, id run.ID) (archive.Timeline, error)
 	// Page is the run as a web page, drawn on the tree in use.
@@ -34,7 +33,7 @@ type Runs interface {
 // ListRuns declares runs_list.
 var ListRuns = api.Tool[ListRunsRequest, archive.RunsReply]{Declaration: api.Declaration{
 	Name: "runs_list", Title: "List runs", ReadOnly: true, Idempotent: true,
-	Description: "List your open runs, last changed first. With all or state also those that have ended, last begun first and a page at a time.",
+	Description: "List your open runs, last changed first, a page at a time. With all or state also those that have ended, last begun first.",
 }}
 
 // ListRunsRequest selects runs.
@@ -49,17 +48,10 @@ type ListRunsRequest struct {
 var States = []run.State{run.Open, run.Asking, run.Waiting, run.Complete, run.Closed, run.Ended}
 
 func listRuns(ctx context.Context, e Engine, c access.Caller, in ListRunsRequest) (archive.RunsReply, error) {
-	switch {
-	case in.State != "" && !slices.Contains(States, in.State):
+	if in.State != "" && !slices.Contains(States, in.State) {
 		return archive.RunsReply{}, fault.New(fault.InvalidArgument, "no run is in state %.80q; the states are %v", in.State, States)
-	case in.All || in.State != "":
-		return e.AllRuns(ctx, c, archive.RunsInput{State: in.State, Cursor: in.Cursor, Limit: in.Limit})
 	}
-	live, err := e.Runs(ctx, c)
-	if live == nil {
-		live = []run.Summary{}
-	}
-	return archive.RunsReply{Runs: live}, err
+	return e.AllRuns(ctx, c, archive.RunsInput{Live: !in.All && in.State == "", State: in.State, Cursor: in.Cursor, Limit: in.Limit})
 }
 
 // RunRequest names a run.

@@ -11,17 +11,18 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/pack"
 )
 
 // chainRow is a change in the form of its tables.
 type chainRow struct {
-	chain             protocol.Chain
-	replaces          int64
-	revision          int64 // set by makeRoom
-	saved             int64
-	outline, document string
-	passages          [][]byte // hash of the passage of each step
-	index             analysed
+	chain          protocol.Chain
+	replaces       int64
+	revision       int64 // set by makeRoom
+	saved          int64
+	outline, texts []byte   // packed
+	passages       [][]byte // hash of the passage of each step
+	index          analysed
 }
 
 // encodeChanges encodes on all processors: encoding takes most of the time of a
@@ -77,25 +78,34 @@ func encode(v any) (string, error) {
 	return b.String(), err
 }
 
+// unpack decodes packed JSON.
+func unpack(packed []byte, into any) error {
+	document, err := pack.Unpack(packed)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(document, into)
+}
+
 func encodeChain(c protocol.Chain) (chainRow, error) {
 	if err := checkChain(c); err != nil {
 		return chainRow{}, err
 	}
 	c.Revision = 0
-	document, err := encode(c)
-	if err != nil {
-		return chainRow{}, fmt.Errorf("encode chain %s: %w", c.ID, err)
-	}
-	outline, err := encode(withoutTexts(c))
+	outline, err := packed(withoutTexts(c))
 	if err != nil {
 		return chainRow{}, fmt.Errorf("encode outline of chain %s: %w", c.ID, err)
+	}
+	texts, err := packed(textsOf(c))
+	if err != nil {
+		return chainRow{}, fmt.Errorf("encode texts of chain %s: %w", c.ID, err)
 	}
 	index, err := analyse(c)
 	if err != nil {
 		return chainRow{}, fmt.Errorf("analyse chain %s: %w", c.ID, err)
 	}
 	row := chainRow{
-		chain: c, saved: now(), outline: outline, document: document, index: index, passages: make([][]byte, len(c.Steps)),
+		chain: c, saved: now(), outline: outline, texts: texts, index: index, passages: make([][]byte, len(c.Steps)),
 	}
 	for i := range c.Steps {
 		if row.passages[i], err = hex.DecodeString(protocol.PassageHash(c.Passage(i))); err != nil {
@@ -119,6 +129,20 @@ func checkChain(c protocol.Chain) error {
 		seen[step.UUID] = true
 	}
 	return nil
+}
+
+// packed encodes a protocol or a part of one.
+func packed(v any) ([]byte, error) {
+	document, err := encode(v)
+	return pack.Pack(pack.Protocol, []byte(document)), err
+}
+
+func textsOf(c protocol.Chain) []string {
+	texts := make([]string, len(c.Steps))
+	for i, step := range c.Steps {
+		texts[i] = step.Text
+	}
+	return texts
 }
 
 func withoutTexts(c protocol.Chain) protocol.Chain {

@@ -222,13 +222,13 @@ func TestEventsAreAppendOnly(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	script(t, path, `INSERT INTO saves SELECT (number << 20) + 2, NULL, '{}' FROM runs WHERE id = '`+id+`'`)
+	script(t, path, `INSERT INTO saves SELECT (number << 20) + 2, NULL, x'00' FROM runs WHERE id = '`+id+`'`)
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, change := range []string{`UPDATE saves SET document = '{}'`, `DELETE FROM saves`} {
+	for _, change := range []string{`UPDATE saves SET document = x'00'`, `DELETE FROM saves`} {
 		if _, err := db.Exec(change); err == nil || !strings.Contains(err.Error(), "append-only") {
 			t.Errorf("%s = %v, want a refusal", change, err)
 		}
@@ -242,7 +242,7 @@ func TestASaveThatFailsHalfWayLeavesNothing(t *testing.T) {
 	s := open(t, path)
 	ids := newRuns(t, s, 12)
 	bad, good := ids[0], ids[1:]
-	script(t, path, `INSERT INTO saves SELECT (number << 20) + 2, NULL, '{}' FROM runs WHERE id = '`+bad+`'`)
+	script(t, path, `INSERT INTO saves SELECT (number << 20) + 2, NULL, x'00' FROM runs WHERE id = '`+bad+`'`)
 	save := func(id string) error {
 		r, err := s.Run(t.Context(), run.ID(id))
 		if err != nil {
@@ -276,7 +276,7 @@ func TestASaveThatFailsHalfWayLeavesNothing(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, path, content string) string {
+func write(t testing.TB, path, content string) string {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func write(t *testing.T, path, content string) string {
 	return path
 }
 
-func script(t *testing.T, path, statements string) string {
+func script(t testing.TB, path, statements string) string {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {

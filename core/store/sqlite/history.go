@@ -17,10 +17,9 @@ func now() int64 { return time.Now().UnixNano() }
 // keepVersion copies the stored chain into the history, and drops versions that
 // are too old.
 func keepVersion(tx *transaction, key int64) error {
-	if err := tx.exec(`INSERT INTO versions (space, id, revision, title, step_count, model, saved, document)
-		SELECT space, id, revision, title, json_array_length(outline, '$.steps'),
-			coalesce(outline ->> '$.model_id', ''), saved, document
-		FROM chains WHERE key = ?`, key); err != nil {
+	if err := tx.exec(`INSERT INTO versions (space, id, revision, title, step_count, model, saved, outline, texts)
+		SELECT space, id, revision, title, step_count, model, saved, outline, texts
+		FROM chains JOIN texts ON chain = key WHERE key = ?`, key); err != nil {
 		return err
 	}
 	// The version that replaces it counts, too.
@@ -29,8 +28,8 @@ func keepVersion(tx *transaction, key int64) error {
 }
 
 func recordDeletion(tx *transaction, space, id string, c current) error {
-	return tx.exec(`INSERT INTO versions (space, id, revision, title, step_count, model, saved, document)
-		VALUES (?, ?, ?, ?, 0, '', ?, NULL)`, space, id, c.revision+1, c.title, now())
+	return tx.exec(`INSERT INTO versions (space, id, revision, title, step_count, model, saved)
+		VALUES (?, ?, ?, ?, 0, '', ?)`, space, id, c.revision+1, c.title, now())
 }
 
 // lastRevision is the newest revision in the history; 0: none.
@@ -53,10 +52,10 @@ const inOneSpace = `WITH visible AS (SELECT key AS rank, value AS space FROM jso
 func (p *Protocols) Versions(ctx context.Context, spaces []string, id string) ([]library.Version, error) {
 	var versions []library.Version
 	err := p.db.rows(ctx, inOneSpace+`
-		SELECT c.revision, c.title, json_array_length(c.outline, '$.steps'), coalesce(c.outline ->> '$.model_id', ''), c.saved, false
+		SELECT c.revision, c.title, c.step_count, c.model, c.saved, false
 		FROM place p JOIN chains c ON c.space = p.space AND c.id = ?1
 		UNION ALL
-		SELECT h.revision, h.title, h.step_count, h.model, h.saved, h.document IS NULL
+		SELECT h.revision, h.title, h.step_count, h.model, h.saved, h.outline IS NULL
 		FROM place p JOIN versions h ON h.space = p.space AND h.id = ?1
 		ORDER BY 1 DESC`, []any{id, list(spaces)}, func(scan func(...any) error) error {
 		var v library.Version
@@ -78,10 +77,11 @@ func (p *Protocols) Versions(ctx context.Context, spaces []string, id string) ([
 func (p *Protocols) Version(ctx context.Context, spaces []string, id string, revision int64) (protocol.Chain, error) {
 	row := storedChain{revision: revision}
 	err := p.db.row(ctx, inOneSpace+`
-		SELECT c.document FROM place p JOIN chains c ON c.space = p.space AND c.id = ?1 WHERE c.revision = ?3
+		SELECT c.outline, t.texts FROM place p JOIN chains c ON c.space = p.space AND c.id = ?1 JOIN texts t ON t.chain = c.key
+		WHERE c.revision = ?3
 		UNION ALL
-		SELECT h.document FROM place p JOIN versions h ON h.space = p.space AND h.id = ?1
-		WHERE h.revision = ?3 AND h.document IS NOT NULL`, []any{id, list(spaces), revision}, &row.document)
+		SELECT h.outline, h.texts FROM place p JOIN versions h ON h.space = p.space AND h.id = ?1
+		WHERE h.revision = ?3 AND h.outline IS NOT NULL`, []any{id, list(spaces), revision}, &row.outline, &row.texts)
 	if err != nil {
 		return protocol.Chain{}, orNotFound(err, "that version of protocol", id)
 	}
@@ -93,13 +93,13 @@ func (p *Protocols) Former(ctx context.Context, spaces []string, stepUUID string
 	var row storedChain
 	var found library.Former
 	var outlined sql.NullBool
-	err := p.db.row(ctx, `SELECT coalesce(c.revision, h.revision), coalesce(c.outline, h.document), c.key IS NULL, c.key IS NOT NULL
+	err := p.db.row(ctx, `SELECT coalesce(c.revision, h.revision), coalesce(c.outline, h.outline), c.key IS NULL, c.key IS NOT NULL
 		FROM former f JOIN json_each(?2) visible ON visible.value = f.space
 		LEFT JOIN chains c ON c.space = f.space AND c.id = f.id
 		LEFT JOIN versions h ON c.key IS NULL AND h.key = (
-			SELECT key FROM versions WHERE space = f.space AND id = f.id AND document IS NOT NULL ORDER BY revision DESC LIMIT 1)
+			SELECT key FROM versions WHERE space = f.space AND id = f.id AND outline IS NOT NULL ORDER BY revision DESC LIMIT 1)
 		WHERE f.uuid = ?1 ORDER BY visible.key LIMIT 1`,
-		[]any{stepUUID, list(spaces)}, &row.revision, &row.document, &found.Deleted, &outlined)
+		[]any{stepUUID, list(spaces)}, &row.revision, &row.outline, &found.Deleted, &outlined)
 	if err != nil {
 		return library.Former{}, orNotFound(err, "step", stepUUID)
 	}

@@ -5,11 +5,12 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
+	"github.com/kairos-mcp/kairos/core/store/pack"
 )
 
 // analysed is a chain in the form of the search tables.
 type analysed struct {
-	document []byte
+	document []byte // packed
 	postings []search.Posting
 	words    []string
 }
@@ -19,7 +20,7 @@ type analysed struct {
 func analyse(c protocol.Chain) (analysed, error) {
 	d := search.Analyse(c)
 	b, err := d.AppendBinary(nil)
-	return analysed{document: b, postings: d.Postings(), words: d.Vocabulary()}, err
+	return analysed{document: pack.Pack(pack.Protocol, b), postings: d.Postings(), words: d.Vocabulary()}, err
 }
 
 // documentID is the id of a document by the number of its space and its own.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
@@ -311,6 +312,113 @@ func TestVersion8SplitsItsRuns(t *testing.T) {
 	}
 	if left := raw(t, path, `SELECT count(*) FROM sqlite_schema WHERE name IN ('events', 'recorded', 'nonces', 'runs_whole')`)[0][0]; left != int64(0) {
 		t.Errorf("%v of the old tables are left", left)
+	}
+}
+
+// testdata/version10.db.gz is what the last program left that packed nothing: the
+// runs of version 8, two runs of a later program, one of them open, and protocols,
+// one of them replaced and one deleted. It is never made anew.
+const version10 = "testdata/version10.db.gz"
+
+func TestVersion10PacksWhatHappenedInRuns(t *testing.T) {
+	path := unpack(t, version10)
+	stored := raw(t, path, `SELECT r.id, s.id & 1048575, s.document, s.replies FROM saves s JOIN runs r ON r.number = s.id >> 20 ORDER BY s.id`)
+	if len(stored) < 25 {
+		t.Fatalf("%s holds %d saves", version10, len(stored))
+	}
+	pins := raw(t, path, `SELECT digest, document FROM pins`)
+	s := open(t, path)
+	defer s.Close()
+	for _, row := range pins {
+		var want protocol.Chain
+		if err := json.Unmarshal([]byte(row[1].(string)), &want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Pinned(t.Context(), row[0].(string)); err != nil || !cmp.Equal(want, got) {
+			t.Errorf("Pinned = %v, %v, want %v", got, err, want)
+		}
+	}
+	if all, _, err := s.AllRuns(t.Context(), archive.Query{Principal: "local", Spaces: []string{operator}, Limit: 10}); err != nil || len(all) != 6 {
+		t.Errorf("AllRuns = %d runs, %v, want 6", len(all), err)
+	}
+	for _, row := range stored {
+		var want struct {
+			Events   []run.Event
+			Recorded []runs.Recorded
+		}
+		if err := json.Unmarshal([]byte(row[2].(string)), &want); err != nil {
+			t.Fatal(err)
+		}
+		id, revision := run.ID(row[0].(string)), row[1].(int64)
+		got, err := s.EventsBetween(t.Context(), id, revision-1, revision)
+		if diff := cmp.Diff(want.Events, got); err != nil || diff != "" {
+			t.Errorf("EventsBetween(%s, %d) = %v (-want +got):\n%s", id, revision, err, diff)
+		}
+		for _, w := range want.Recorded {
+			got, found, err := s.Recorded(t.Context(), id, w.Key)
+			if diff := cmp.Diff(w, got); err != nil || !found || diff != "" {
+				t.Errorf("Recorded(%s, %s) = %v, %v (-want +got):\n%s", id, w.Key, found, err, diff)
+			}
+		}
+	}
+	if damages, err := s.Integrity(t.Context()); err != nil || len(damages) > 0 {
+		t.Errorf("Integrity = %v, %v, want no damage", damages, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var before, after int64
+	for _, row := range stored {
+		before += int64(len(row[2].(string)))
+	}
+	if after = raw(t, path, `SELECT sum(length(document)) FROM saves`)[0][0].(int64); after*3 > before {
+		t.Errorf("%d bytes of saves are packed into %d, want less than a third", before, after)
+	}
+}
+
+func TestVersion10PacksItsProtocols(t *testing.T) {
+	path := unpack(t, version10)
+	stored := raw(t, path, `SELECT space, id, revision, document, 1 FROM chains
+		UNION ALL SELECT space, id, revision, document, 0 FROM versions WHERE document IS NOT NULL`)
+	listed := raw(t, path, `SELECT space, id, revision, title, json_array_length(outline, '$.steps'), outline ->> '$.model_id' FROM chains`)
+	if len(stored) != 11 || len(listed) != 9 {
+		t.Fatalf("%s holds %d versions of %d protocols, want 11 of 9", version10, len(stored), len(listed))
+	}
+	s := open(t, path)
+	defer s.Close()
+	for _, row := range stored {
+		spaces, id, revision := []string{row[0].(string)}, row[1].(string), row[2].(int64)
+		var want protocol.Chain
+		if err := json.Unmarshal([]byte(row[3].(string)), &want); err != nil {
+			t.Fatal(err)
+		}
+		want.Revision = revision
+		if got, err := s.Version(t.Context(), spaces, id, revision); err != nil || !cmp.Equal(want, got) {
+			t.Errorf("Version(%q, %d) = %v (-want +got):\n%s", want.Title, revision, err, cmp.Diff(want, got))
+		}
+		if row[4].(int64) == 0 {
+			continue
+		}
+		if got, err := s.Chain(t.Context(), spaces, id); err != nil || !cmp.Equal(want, got) {
+			t.Errorf("Chain(%q) = %v (-want +got):\n%s", want.Title, err, cmp.Diff(want, got))
+		}
+		hits, err := s.Search(t.Context(), library.Query{Text: want.Title, Spaces: spaces, Limit: 1})
+		if err != nil || len(hits) != 1 || hits[0].Chain.ID != id {
+			t.Errorf("Search(%q) = %v, %v, want it", want.Title, hits, err)
+		}
+	}
+	for _, row := range listed {
+		versions, err := s.Versions(t.Context(), []string{row[0].(string)}, row[1].(string))
+		if err != nil || len(versions) == 0 {
+			t.Fatalf("Versions = %v, %v, want some", versions, err)
+		}
+		got, want := versions[0], library.Version{Revision: row[2].(int64), Title: row[3].(string), StepCount: int(row[4].(int64)), ModelID: row[5].(string)}
+		if got.SavedAt = (time.Time{}); got != want {
+			t.Errorf("Versions(%q) begins with %+v, want %+v", want.Title, got, want)
+		}
+	}
+	if damages, err := s.Integrity(t.Context()); err != nil || len(damages) > 0 {
+		t.Errorf("Integrity = %v, %v, want no damage", damages, err)
 	}
 }
 

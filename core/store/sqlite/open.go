@@ -19,6 +19,10 @@ import (
 // patience is how long a write waits for other processes.
 const patience = 10 * time.Second
 
+// logKept is the size in bytes that a long log is cut to when it starts anew: a
+// large import makes it long once.
+const logKept = 16 << 20
+
 // readConnections is as many reads as a local disk serves at once.
 const readConnections = 4
 
@@ -27,7 +31,7 @@ var schema embed.FS
 
 // schemaVersion is the version this program reads and writes: the number of
 // the last file in schema. A file is never changed once released.
-const schemaVersion = 11
+const schemaVersion = 14
 
 // openFile creates missing files and updates the schema, all under the write lock,
 // so that processes which start together do it once.
@@ -53,6 +57,9 @@ func (d *database) openFile(ctx context.Context) (_ *file, err error) {
 		return nil, err
 	}
 	if err := d.room.limit(ctx, w.conn); err != nil {
+		return nil, errors.Join(err, w.disconnect())
+	}
+	if err := allowShrinking(ctx, w.conn); err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}
 	if err := d.migrate(ctx, w.conn); err != nil {
@@ -98,6 +105,9 @@ func create(path string) error {
 }
 
 func connect(path string, files openFiles, options url.Values) (*sql.DB, error) {
+	if err := RegisterFunctions(); err != nil {
+		return nil, err
+	}
 	options.Add("_pragma", "busy_timeout("+strconv.FormatInt(patience.Milliseconds(), 10)+")")
 	options.Set("_error_rc", "true")
 	options.Set("_dqs", "false")
@@ -125,6 +135,7 @@ func connectWriter(ctx context.Context, path string, lock *writeLock) (*writer, 
 		"_txlock":       {"immediate"},
 		"_foreign_keys": {"true"},
 		"_synchronous":  {"FULL"},
+		"_pragma":       {fmt.Sprintf("journal_size_limit(%d)", logKept)},
 	})
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -15,10 +14,11 @@ import (
 func (p *Protocols) StepChain(ctx context.Context, spaces []string, stepUUID string) (protocol.Chain, int, error) {
 	var row storedChain
 	var position int
-	err := p.db.row(ctx, `SELECT c.revision, c.document, s.position
-		FROM steps s JOIN chains c ON c.key = s.chain JOIN json_each(?2) visible ON visible.value = c.space
+	err := p.db.row(ctx, `SELECT c.revision, c.outline, t.texts, s.position
+		FROM steps s JOIN chains c ON c.key = s.chain JOIN texts t ON t.chain = c.key
+		JOIN json_each(?2) visible ON visible.value = c.space
 		WHERE s.uuid = ?1 ORDER BY visible.key LIMIT 1`,
-		[]any{stepUUID, list(spaces)}, &row.revision, &row.document, &position)
+		[]any{stepUUID, list(spaces)}, &row.revision, &row.outline, &row.texts, &position)
 	if err != nil {
 		return protocol.Chain{}, 0, orNotFound(err, "step", stepUUID)
 	}
@@ -32,8 +32,9 @@ func (p *Protocols) StepChain(ctx context.Context, spaces []string, stepUUID str
 // Chain implements library.Protocols.
 func (p *Protocols) Chain(ctx context.Context, spaces []string, id string) (protocol.Chain, error) {
 	var row storedChain
-	err := p.db.row(ctx, `SELECT c.revision, c.document FROM chains c JOIN json_each(?2) visible ON visible.value = c.space
-		WHERE c.id = ?1 ORDER BY visible.key LIMIT 1`, []any{id, list(spaces)}, &row.revision, &row.document)
+	err := p.db.row(ctx, `SELECT c.revision, c.outline, t.texts FROM chains c JOIN texts t ON t.chain = c.key
+		JOIN json_each(?2) visible ON visible.value = c.space
+		WHERE c.id = ?1 ORDER BY visible.key LIMIT 1`, []any{id, list(spaces)}, &row.revision, &row.outline, &row.texts)
 	if err != nil {
 		return protocol.Chain{}, orNotFound(err, "protocol", id)
 	}
@@ -55,7 +56,7 @@ func (p *Protocols) List(ctx context.Context, space, cursor string, limit int) (
 	err = p.db.rows(ctx, `SELECT revision, outline FROM chains WHERE space = ? AND (title, id) > (?, ?)
 		ORDER BY title, id LIMIT ?`, []any{space, after.title, after.id, limit + 1}, func(scan func(...any) error) error {
 		var row storedChain
-		if err := scan(&row.revision, &row.document); err != nil {
+		if err := scan(&row.revision, &row.outline); err != nil {
 			return err
 		}
 		c, err := p.db.chain("in the list", row)
@@ -97,18 +98,32 @@ func (p *Protocols) Count(ctx context.Context, space string) (int, error) {
 	return n, err
 }
 
-// storedChain is a row with a chain or its outline.
+// storedChain is a row with a chain.
 type storedChain struct {
-	revision int64
-	document []byte
+	revision       int64
+	outline, texts []byte // packed; no texts: only the outline was read
 }
 
 func (d *database) chain(id string, row storedChain) (protocol.Chain, error) {
 	var c protocol.Chain
-	if err := json.Unmarshal(row.document, &c); err != nil {
+	if err := unpack(row.outline, &c); err != nil {
 		return protocol.Chain{}, d.damaged("chain", id, err)
 	}
 	c.Revision = row.revision
+	if row.texts == nil {
+		return c, nil
+	}
+	var texts []string
+	err := unpack(row.texts, &texts)
+	if err == nil && len(texts) > len(c.Steps) {
+		err = fmt.Errorf("it has %d steps and %d texts", len(c.Steps), len(texts))
+	}
+	if err != nil {
+		return protocol.Chain{}, d.damaged("chain", id, err)
+	}
+	for i, text := range texts {
+		c.Steps[i].Text = text
+	}
 	return c, nil
 }
 
@@ -118,7 +133,7 @@ const maxOutlines = 4 << 20
 // outline is chain for outlines, which the searches that find them share: to read one
 // takes longer than all else that a search does for it. The caller must not modify it.
 func (p *Protocols) outline(id string, row storedChain) (protocol.Chain, error) {
-	text := string(row.document)
+	text := string(row.outline)
 	c, ok := p.outlines.Get(text)
 	if !ok {
 		var err error

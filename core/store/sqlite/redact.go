@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -38,17 +37,17 @@ func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Even
 
 // eraseSaves rewrites the events of a run and drops its recorded replies.
 func eraseSaves(db *database, tx *transaction, id run.ID, erase func(run.Event) run.Event) error {
-	documents := map[int64]string{} // by id of the save
+	documents := map[int64][]byte{} // by id of the save
 	err := tx.rows(`SELECT s.id, s.document FROM runs r JOIN saves s
 		ON s.id > r.number << 20 AND s.id <= (r.number << 20) + ?2 WHERE r.id = ?1`,
 		[]any{string(id), maxRevision}, func(scan func(...any) error) error {
 			var key int64
-			var document []byte
-			if err := scan(&key, &document); err != nil {
+			var packed []byte
+			if err := scan(&key, &packed); err != nil {
 				return err
 			}
 			var save saveDocument
-			if err := json.Unmarshal(document, &save); err != nil {
+			if err := unpack(packed, &save); err != nil {
 				return db.damaged("events of run", string(id), err)
 			}
 			for i := range save.Events {

@@ -88,14 +88,24 @@ func TestErasedValuesAreNotInTheFiles(t *testing.T) {
 	if len(holding(t, path, secret)) == 0 {
 		t.Fatal("the secret is in no file before it is erased; the test looks in the wrong place")
 	}
+	// These rows are packed: they do not contain the secret as it is.
+	var packed []string
+	for _, row := range raw(t, path, `SELECT document FROM saves WHERE length(document) > 64`) {
+		packed = append(packed, string(row[0].([]byte)))
+	}
+	if len(packed) == 0 || len(holding(t, path, packed[0])) == 0 {
+		t.Fatal("no packed row is in a file before it is erased; the test looks in the wrong place")
+	}
 	s := open(t, path)
 	defer s.Close()
 	erase(t, s, r)
 	if err := s.Scrub(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if files := holding(t, path, secret); len(files) > 0 {
-		t.Errorf("%v hold what was erased", files)
+	for _, erased := range append(packed, secret) {
+		if files := holding(t, path, erased); len(files) > 0 {
+			t.Errorf("%v hold what was erased: %q", files, erased)
+		}
 	}
 	if got, err := s.Run(t.Context(), r.ID); err != nil || got.Revision != r.Revision+1 {
 		t.Errorf("Run = revision %d, %v, want %d", got.Revision, err, r.Revision+1)
@@ -212,7 +222,7 @@ func TestEventsChangeInNoOtherWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.Exec(`UPDATE saves SET document = '{}'`); err == nil || !strings.Contains(err.Error(), "append-only") {
+	if _, err := db.Exec(`UPDATE saves SET document = x'00'`); err == nil || !strings.Contains(err.Error(), "append-only") {
 		t.Errorf("UPDATE after a redaction = %v, want events to be append-only again", err)
 	}
 }

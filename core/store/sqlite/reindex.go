@@ -95,12 +95,12 @@ func indexNext(d *database, tx *transaction) (int64, error) {
 	var keys []int64
 	var spaces []string
 	var chains []storedChain
-	err := tx.rows(`SELECT key, space, revision, document FROM chains WHERE key > ? ORDER BY key LIMIT ?`,
+	err := tx.rows(`SELECT key, space, revision, outline, texts FROM chains JOIN texts ON chain = key WHERE key > ? ORDER BY key LIMIT ?`,
 		[]any{at, indexBatch}, func(scan func(...any) error) error {
 			var key int64
 			var space string
 			var row storedChain
-			err := scan(&key, &space, &row.revision, &row.document)
+			err := scan(&key, &space, &row.revision, &row.outline, &row.texts)
 			keys, spaces, chains = append(keys, key), append(spaces, space), append(chains, row)
 			return err
 		})

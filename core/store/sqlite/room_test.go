@@ -112,7 +112,7 @@ func TestASizeLimitIsNamedAndHarmsNothing(t *testing.T) {
 // bulky is a protocol of about 64 KB.
 func bulky(title string) protocol.Chain {
 	c := storetest.NewChain("user:full", title, "One")
-	c.Steps[0].Text += strings.Repeat("Many words of no great meaning.\n", 2000)
+	c.Steps[0].Text += strings.Repeat("Many words of no great meaning.\n", 500) + string(noise(48<<10)) // which cannot be packed
 	return c
 }
 

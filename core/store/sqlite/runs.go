@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/pack"
 )
 
 // CreateRun implements runs.Runs.
@@ -30,8 +31,8 @@ func (s *Runs) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain
 		return err
 	}
 	return s.db.write(ctx, func(tx *transaction) error {
-		if err := tx.exec(`INSERT INTO pins (digest, document) VALUES (?, ?) ON CONFLICT DO NOTHING`,
-			r.Pin, string(chain)); err != nil {
+		if err := tx.exec(`INSERT INTO pins (digest, space, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+			r.Pin, pin.Space, pack.Pack(pack.Protocol, chain)); err != nil {
 			return err
 		}
 		created, err := tx.changed(`INSERT INTO runs (id, revision, principal, chain_id, title, connection, pin,
@@ -130,17 +131,15 @@ func (s *Runs) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
 
 // LiveRuns implements runs.Index.
 func (s *Runs) LiveRuns(ctx context.Context, principal string, spaces []string) ([]run.Summary, error) {
-	// Many live runs have one pin, whose document is read once this way.
-	return s.summaries(ctx, `WHERE principal = ?1 AND live = 1 AND pin IN (
-		SELECT digest FROM (SELECT DISTINCT pin FROM runs WHERE principal = ?1 AND live = 1) JOIN pins ON digest = pin
-		WHERE document ->> '$.space' IN (SELECT value FROM json_each(?2)))
+	return s.db.summaries(ctx, `WHERE principal = ?1 AND live = 1
+		AND (SELECT space FROM pins WHERE digest = pin) IN (SELECT value FROM json_each(?2))
 		ORDER BY updated DESC, id DESC`, principal, list(spaces))
 }
 
 // summaries reads the runs that the rest of the query names.
-func (s *Runs) summaries(ctx context.Context, rest string, args ...any) ([]run.Summary, error) {
+func (d *database) summaries(ctx context.Context, rest string, args ...any) ([]run.Summary, error) {
 	var summaries []run.Summary
-	err := s.db.rows(ctx, `SELECT id, chain_id, title, state, step_index, step_count, principal, connection,
+	err := d.rows(ctx, `SELECT id, chain_id, title, state, step_index, step_count, principal, connection,
 		created, updated FROM runs `+rest,
 		args, func(scan func(...any) error) error {
 			var m run.Summary
@@ -158,12 +157,12 @@ func (s *Runs) summaries(ctx context.Context, rest string, args ...any) ([]run.S
 
 // Pinned implements runs.Index.
 func (s *Runs) Pinned(ctx context.Context, digest string) (protocol.Chain, error) {
-	var document []byte
-	if err := s.db.row(ctx, `SELECT document FROM pins WHERE digest = ?`, []any{digest}, &document); err != nil {
+	var packed []byte
+	if err := s.db.row(ctx, `SELECT document FROM pins WHERE digest = ?`, []any{digest}, &packed); err != nil {
 		return protocol.Chain{}, orNotFound(err, "pinned chain", digest)
 	}
 	var c protocol.Chain
-	if err := json.Unmarshal(document, &c); err != nil {
+	if err := unpack(packed, &c); err != nil {
 		return protocol.Chain{}, s.db.damaged("pinned chain", digest, err)
 	}
 	return c, nil

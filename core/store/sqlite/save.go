@@ -95,17 +95,21 @@ func insertChains(tx *transaction, rows []chainRow, index []*addition, known *kn
 	if _, err := tx.row(`SELECT coalesce(max(key), 0) FROM chains`, nil, &last); err != nil {
 		return err
 	}
-	var chains, steps []any
+	var chains, texts, steps []any
 	keys := make([]int64, len(rows))
 	for i, r := range rows {
 		c, key := r.chain, last+1+int64(i)
 		keys[i] = key
-		chains = append(chains, key, c.Space, c.ID, c.Title, r.outline, r.document, r.revision, r.saved)
+		chains = append(chains, key, c.Space, c.ID, c.Title, r.outline, r.revision, r.saved, len(c.Steps), c.ModelID)
+		texts = append(texts, key, r.texts)
 		for j, hash := range r.passages {
 			steps = append(steps, key, j, c.Steps[j].UUID, hash)
 		}
 	}
-	if err := tx.insert(`chains (key, space, id, title, outline, document, revision, saved)`, 8, chains); err != nil {
+	if err := tx.insert(`chains (key, space, id, title, outline, revision, saved, step_count, model)`, 9, chains); err != nil {
+		return err
+	}
+	if err := tx.insert(`texts (chain, texts)`, 2, texts); err != nil {
 		return err
 	}
 	if err := tx.insert(`steps (chain, position, uuid, passage)`, 4, steps); err != nil {

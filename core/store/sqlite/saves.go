@@ -11,6 +11,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/pack"
 )
 
 // revisionBits of the id of a save are the run's revision, the others its number.
@@ -25,10 +26,10 @@ type runRow struct {
 	revision int64  // after the save
 	document string // of runs
 	replies  string // keys, each followed by a newline
-	save     string // document of saves
+	save     []byte // document of saves
 }
 
-// saveDocument is the JSON of a row of saves.
+// saveDocument is the JSON that a row of saves holds, packed.
 type saveDocument struct {
 	Events   []run.Event `json:"events,omitempty"`
 	Recorded []recorded  `json:"recorded,omitempty"`
@@ -61,13 +62,18 @@ func encodeRun(save runs.Save) (row runRow, err error) {
 	return row, nil
 }
 
-func (d saveDocument) encode() (document, replies string, err error) {
+func (d saveDocument) encode() (packed []byte, replies string, err error) {
+	document, err := encode(d)
+	return pack.Pack(pack.Save, []byte(document)), d.replies(), err
+}
+
+// replies are the keys of the recorded replies, each followed by a newline.
+func (d saveDocument) replies() string {
 	var keys strings.Builder
 	for _, kept := range d.Recorded {
 		keys.WriteString(kept.Key + "\n")
 	}
-	document, err = encode(d)
-	return document, keys.String(), err
+	return keys.String()
 }
 
 // append stores what happened, after the head of the run.
@@ -93,14 +99,14 @@ func (s *Runs) EventsBetween(ctx context.Context, id run.ID, after, upTo int64) 
 	err = s.db.rows(ctx, `SELECT s.document FROM runs r JOIN saves s
 		ON s.id > (r.number << 20) + ?2 AND s.id <= (r.number << 20) + ?3 WHERE r.id = ?1 ORDER BY s.id`,
 		[]any{string(id), after, min(upTo, maxRevision)}, func(scan func(...any) error) error {
-			var document []byte
-			if err := scan(&document); err != nil {
+			var packed []byte
+			if err := scan(&packed); err != nil {
 				return err
 			}
 			var save struct {
 				Events []run.Event `json:"events"`
 			}
-			if err := json.Unmarshal(document, &save); err != nil {
+			if err := unpack(packed, &save); err != nil {
 				return s.db.damaged("events of run", string(id), err)
 			}
 			events = append(events, save.Events...)
@@ -111,11 +117,11 @@ func (s *Runs) EventsBetween(ctx context.Context, id run.ID, after, upTo int64) 
 
 // Recorded implements runs.History. Of several replies with the key the last counts.
 func (s *Runs) Recorded(ctx context.Context, id run.ID, key string) (runs.Recorded, bool, error) {
-	var document []byte
+	var packed []byte
 	err := s.db.row(ctx, `SELECT s.document FROM runs r JOIN saves s
 		ON s.id > r.number << 20 AND s.id <= (r.number << 20) + ?3
 		WHERE r.id = ?1 AND instr(char(10) || s.replies, char(10) || ?2 || char(10)) > 0 ORDER BY s.id DESC LIMIT 1`,
-		[]any{string(id), key, maxRevision}, &document)
+		[]any{string(id), key, maxRevision}, &packed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return runs.Recorded{}, false, nil
 	}
@@ -123,7 +129,7 @@ func (s *Runs) Recorded(ctx context.Context, id run.ID, key string) (runs.Record
 		return runs.Recorded{}, false, err
 	}
 	var save saveDocument
-	if err := json.Unmarshal(document, &save); err != nil {
+	if err := unpack(packed, &save); err != nil {
 		return runs.Recorded{}, false, s.db.damaged("replies of run", string(id), err)
 	}
 	for _, kept := range slices.Backward(save.Recorded) {

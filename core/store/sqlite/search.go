@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
+	"github.com/kairos-mcp/kairos/core/store/pack"
 )
 
 // The numbers of candidates: at least minCandidates by all their words, and
@@ -97,9 +98,13 @@ func (l *lookup) judge(candidates []int64) ([]judged, error) {
 	var all []judged
 	err := l.rows(readDocuments, []any{list(candidates)}, func(scan func(...any) error) error {
 		var id int64
-		var raw []byte
-		if err := scan(&id, &raw); err != nil {
+		var packed []byte
+		if err := scan(&id, &packed); err != nil {
 			return err
+		}
+		raw, err := pack.Unpack(packed)
+		if err != nil {
+			return l.db.damaged("search document", fmt.Sprint(id), err)
 		}
 		d, err := search.OpenDocument(raw)
 		if err != nil {
@@ -149,7 +154,7 @@ func (l *lookup) outlines(found []judged) (map[int64]protocol.Chain, error) {
 	err := l.rows(readOutlines, []any{list(ids)}, func(scan func(...any) error) error {
 		var id int64
 		var row storedChain
-		if err := scan(&id, &row.revision, &row.document); err != nil {
+		if err := scan(&id, &row.revision, &row.outline); err != nil {
 			return err
 		}
 		c, err := l.protocols.outline(fmt.Sprint(id), row)

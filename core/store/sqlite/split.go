@@ -69,12 +69,12 @@ func splitRun(ctx context.Context, tx *sql.Tx, id string, whole wholeRun) error 
 		return err
 	}
 	for revision, save := range saves {
-		document, replies, err := save.encode()
+		document, err := encode(save)
 		if err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, `INSERT INTO saves (id, replies, document) VALUES (?, nullif(?, ''), ?)`,
-			number<<revisionBits+revision, replies, document); err != nil {
+			number<<revisionBits+revision, save.replies(), document); err != nil {
 			return err
 		}
 	}

@@ -27,8 +27,9 @@ var (
 	_ runs.Runs               = (*Runs)(nil)
 	_ runs.Index              = (*Runs)(nil)
 	_ runs.History            = (*Runs)(nil)
-	_ archive.RunArchive      = (*Runs)(nil)
+	_ archive.RunArchive      = (*Archive)(nil)
 	_ archive.Eraser          = (*Runs)(nil)
+	_ archive.Files           = (*Archive)(nil)
 )
 
 // Store keeps everything in one file. It is safe for concurrent use, also by
@@ -37,6 +38,7 @@ var (
 type Store struct {
 	*Protocols
 	*Runs
+	*Archive
 	db *database
 }
 
@@ -74,7 +76,7 @@ func OpenLimited(path string, limits Limits, log *slog.Logger) (*Store, error) {
 	}
 	db := newDatabase(absolute, limits, log)
 	protocols := &Protocols{db: db, outlines: cache.New[string, protocol.Chain](maxOutlines)}
-	return &Store{Protocols: protocols, Runs: &Runs{db: db}, db: db}, nil
+	return &Store{Protocols: protocols, Runs: &Runs{db: db}, Archive: &Archive{db: db}, db: db}, nil
 }
 
 // Close finishes the accepted writes and releases the file. Later calls fail. It

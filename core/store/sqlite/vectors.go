@@ -67,8 +67,8 @@ func (p *Protocols) Missing(ctx context.Context, model string, limit int) ([]lib
 		return nil, ctx.Err()
 	}
 	var passages []library.Passage
-	err := p.db.rows(ctx, `SELECT lower(hex(s.passage)), min(s.position), c.document
-		FROM steps s JOIN chains c ON c.key = s.chain
+	err := p.db.rows(ctx, `SELECT lower(hex(s.passage)), min(s.position), c.outline, t.texts
+		FROM steps s JOIN chains c ON c.key = s.chain JOIN texts t ON t.chain = s.chain
 		WHERE NOT EXISTS (SELECT 1 FROM vectors v JOIN vector_models m ON m.key = v.model
 			WHERE v.hash = s.passage AND m.model = ?)
 		GROUP BY s.passage LIMIT ?`,
@@ -76,7 +76,7 @@ func (p *Protocols) Missing(ctx context.Context, model string, limit int) ([]lib
 			var hash string
 			var position int
 			var row storedChain
-			if err := scan(&hash, &position, &row.document); err != nil {
+			if err := scan(&hash, &position, &row.outline, &row.texts); err != nil {
 				return err
 			}
 			c, err := p.db.chain(hash, row)

@@ -21,6 +21,7 @@ import (
 var archiveCases = map[string]func(*testing.T, Runs){
 	"all runs are listed, the newest first":                 allRuns,
 	"a cursor stays valid while runs are added and changed": allRunsCursor,
+	"live runs are listed in pages, the last changed first": liveRunPages,
 	"live runs are overdue by their age or untouched":       overdueRuns,
 	"ended runs are removed with their events and replies":  removeEnded,
 	"the longest ended runs are removed first":              removeLongestEnded,
@@ -104,6 +105,24 @@ func allRunsCursor(t *testing.T, s Runs) {
 	}
 }
 
+func liveRunPages(t *testing.T, s Runs) {
+	var want []run.Summary
+	for i := range 5 {
+		// Two were changed at the same time: then the one begun last is first.
+		r := inState(t, s, "somebody", run.Open, epoch.Add(time.Duration(i/2)*time.Minute))
+		inState(t, s, "somebody", run.Ended, epoch.Add(time.Duration(i)*time.Minute))
+		want = slices.Insert(want, 0, r.Summary())
+	}
+	inState(t, s, "other", run.Open, epoch)
+	mustCreate(t, s, "somebody", NewChain("group:left", "Archived", "One", "Two"))
+	for limit := 1; limit <= len(want)+1; limit++ {
+		got := mustAllRuns(t, s, archive.Query{Principal: "somebody", Spaces: []string{mine}, Live: true, Limit: limit})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("AllRuns(live) in pages of %d (-want +got):\n%s", limit, diff)
+		}
+	}
+}
+
 func overdueRuns(t *testing.T, s Runs) {
 	old := inState(t, s, "somebody", run.Asking, epoch.Add(time.Hour))
 	untouched := inState(t, s, "other", run.Open, epoch.Add(-time.Hour))
@@ -155,6 +174,9 @@ func removeEnded(t *testing.T, s Runs) {
 			r = mustRun(t, s, r.ID)
 		}
 		gone = append(gone, r)
+	}
+	if n, err := s.CountEnded(t.Context(), epoch.Add(time.Minute)); err != nil || n != len(gone) {
+		t.Errorf("CountEnded = %d, %v, want %d, nil", n, err, len(gone))
 	}
 	if n, err := s.RemoveEnded(t.Context(), epoch.Add(time.Minute), 10); err != nil || n != len(gone) {
 		t.Fatalf("RemoveEnded = %d, %v, want %d, nil", n, err, len(gone))

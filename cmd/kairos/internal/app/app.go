@@ -126,7 +126,7 @@ func (s Options) open() (*App, error) {
 func (a *App) engineOptions() director.Options {
 	c := a.Config
 	o := director.Options{
-		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), DeclineTTL: time.Duration(*c.Approval.RememberDeclines), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
+		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(*c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), DeclineTTL: time.Duration(*c.Approval.RememberDeclines), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
 		Key:         c.StateKey,
 		Changed:     a.changes.add,

@@ -38,6 +38,7 @@ type Database interface {
 	runs.History
 	archive.RunArchive
 	archive.Eraser
+	archive.Files
 	// Check reports why the database cannot be used, and CheckWrite also why
 	// nothing could be stored.
 	Check() error
@@ -77,7 +78,7 @@ func (a *App) engineStore() director.Store {
 	}
 	return director.Store{
 		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: protocols, Vectors: protocols, Ratings: protocols,
-		Runs: a.Store, Index: a.Store, Archive: a.Store, History: a.Store, Eraser: a.Store, Declines: a.Store, Grants: a.Store,
+		Runs: a.Store, Index: a.Store, Archive: a.Store, History: a.Store, Eraser: a.Store, Files: a.Store, Declines: a.Store, Grants: a.Store,
 	}
 }
 

@@ -153,8 +153,8 @@ func (c samplingConfig) problems() []error {
 
 type runConfig struct {
 	TTL Duration `yaml:"ttl"`
-	// Keep is how long runs that have ended are kept; 0s: for ever.
-	Keep Duration `yaml:"keep"`
+	// Keep is how long runs that have ended are kept; 0s: forever, nil: 90 days.
+	Keep *Duration `yaml:"keep"`
 }
 
 type attestConfig struct {
@@ -307,6 +307,7 @@ func (c *Config) defaults() error {
 	}
 	setDefault(&c.Approval.DelegateToClient, true)
 	setDefault(&c.Approval.RememberDeclines, Duration(time.Hour))
+	setDefault(&c.Run.Keep, Duration(90*24*time.Hour))
 	c.Sampling.defaults()
 	setDefault(&c.Drivers.Watch, true)
 	return nil
@@ -340,7 +341,7 @@ func (c Config) validate() error {
 		}
 	}
 	for key, d := range map[string]Duration{
-		"approval.ttl": c.Approval.TTL, "approval.remember_declines": *c.Approval.RememberDeclines, "run.ttl": c.Run.TTL, "run.keep": c.Run.Keep, "mcp.plain_wait": c.MCP.PlainWait, "mcp.progress_wait": c.MCP.ProgressWait,
+		"approval.ttl": c.Approval.TTL, "approval.remember_declines": *c.Approval.RememberDeclines, "run.ttl": c.Run.TTL, "run.keep": *c.Run.Keep, "mcp.plain_wait": c.MCP.PlainWait, "mcp.progress_wait": c.MCP.ProgressWait,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))

@@ -121,15 +121,11 @@ func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err 
 // begunSince is the run that was interrupted at a question which came before the
 // reply that names the run; "": none was begun, or others began runs meanwhile.
 func begunSince(ctx context.Context, a *app.App, since time.Time) (run.ID, error) {
-	all, err := session.AllRuns(ctx, session.Local(a), "")
-	if err != nil {
+	begun, err := session.LiveSince(ctx, session.Local(a), since)
+	if err != nil || len(begun) != 1 {
 		return "", err
 	}
-	all = slices.DeleteFunc(all, func(r run.Summary) bool { return r.CreatedAt.Before(since) || !r.State.Live() })
-	if len(all) != 1 {
-		return "", nil
-	}
-	return all[0].ID, nil
+	return begun[0], nil
 }
 
 // person is the word for the person who answered the client's questions: nobody but the

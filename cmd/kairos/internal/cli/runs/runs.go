@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ func Command(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	out.AddTo(cmd)
 	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { *out = output.FormatJSON; return nil })
-	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsAbandon(at, out), runsExport(at, out), runsVerify(out), runsKey(at, out), runsRedact(at, out), runsDecide(at, out), runsCancel(at, out))
+	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsAbandon(at, out), runsExport(at, out), runsVerify(out), runsKey(at, out), runsRedact(at, out), runsDecide(at, out), runsCancel(at, out), runsPrune(at, out))
 	return cmd
 }
 
@@ -43,11 +44,7 @@ func runsList(at *session.Session, out *output.Format) *cobra.Command {
 				return fmt.Errorf("no run is in state %q; the states are %s", state, output.List(operations.States))
 			}
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				runs, err := runsOf(ctx, t, all, run.State(state))
-				if err != nil {
-					return err
-				}
-				return out.Print(cmd.OutOrStdout(), runs, func(p *output.Printer) { printRuns(p, runs) })
+				return listRuns(ctx, t, out, cmd.OutOrStdout(), operations.ListRunsRequest{All: all, State: run.State(state)})
 			})
 		},
 	}
@@ -68,13 +65,16 @@ func completeStates(cmd *cobra.Command) {
 	}
 }
 
-// runsOf are those that can continue, or with all or a state any.
-func runsOf(ctx context.Context, t api.Transport, all bool, state run.State) ([]run.Summary, error) {
-	if all || state != "" {
-		return session.AllRuns(ctx, t, state)
+// listRuns prints the runs that the request selects, page by page.
+func listRuns(ctx context.Context, t api.Transport, out *output.Format, w io.Writer, in operations.ListRunsRequest) error {
+	id := (&output.Printer{W: w}).ID
+	list := output.NewPages(out, w, []string{"RUN", "PROTOCOL", "STATE", "STEP", "CHANGED"}, func(r run.Summary) []string {
+		return []string{id(string(r.ID)), r.Title, string(r.State), stepOf(r), output.Moment(r.UpdatedAt)}
+	})
+	if err := session.EachRuns(ctx, t, in, list.Print); err != nil {
+		return err
 	}
-	live, err := operations.ListRuns.Call(ctx, t, operations.ListRunsRequest{})
-	return live.Runs, err
+	return list.End()
 }
 
 // runsAbandon is `kairos runs abandon`.
@@ -100,14 +100,6 @@ func runsAbandon(at *session.Session, out *output.Format) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever looks at the run later")
 	return cmd
-}
-
-func printRuns(p *output.Printer, runs []run.Summary) {
-	rows := [][]string{{"RUN", "PROTOCOL", "STATE", "STEP", "CHANGED"}}
-	for _, r := range runs {
-		rows = append(rows, []string{p.ID(string(r.ID)), r.Title, string(r.State), stepOf(r), output.Moment(r.UpdatedAt)})
-	}
-	p.Table(rows)
 }
 
 // stepOf is how far a run came.

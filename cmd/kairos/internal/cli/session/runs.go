@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,23 +16,37 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/operations"
 )
 
-// AllRuns are the runs in the state, or with an empty one all, page after page.
-func AllRuns(ctx context.Context, t api.Transport, state run.State) ([]run.Summary, error) {
-	all := []run.Summary{}
-	for in := (operations.ListRunsRequest{All: true, State: state, Limit: 1000}); ; {
+// EachRuns calls do with each page of the runs that the request selects.
+func EachRuns(ctx context.Context, t api.Transport, in operations.ListRunsRequest, do func([]run.Summary) error) error {
+	for in.Limit = 1000; ; {
 		page, err := operations.ListRuns.Call(ctx, t, in)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, page.Runs...)
+		if err := do(page.Runs); err != nil {
+			return err
+		}
 		switch page.NextCursor {
 		case "":
-			return all, nil
+			return nil
 		case in.Cursor:
-			return nil, fault.New(fault.UnexpectedReply, "the server sends the same page of runs again and again")
+			return fault.New(fault.UnexpectedReply, "the server sends the same page of runs again and again")
 		}
 		in.Cursor = page.NextCursor
 	}
+}
+
+// LiveSince lists the live runs that were begun at that time or later.
+func LiveSince(ctx context.Context, t api.Transport, since time.Time) (begun []run.ID, err error) {
+	err = EachRuns(ctx, t, operations.ListRunsRequest{}, func(page []run.Summary) error {
+		for _, r := range page {
+			if !r.CreatedAt.Before(since) && r.State.Live() {
+				begun = append(begun, r.ID)
+			}
+		}
+		return nil
+	})
+	return begun, err
 }
 
 // WithRun runs do on the run that an argument names, with what replies to calls
@@ -66,20 +81,22 @@ func FindRun(ctx context.Context, t api.Transport, arg string) (run.ID, error) {
 	if len(arg) == whole && strings.Trim(arg, "0123456789abcdef-") == "" || strings.Contains(arg, "://") {
 		return run.ID(arg), nil
 	}
-	all, err := AllRuns(ctx, t, "")
+	var byID, titled, open []run.Summary
+	err := EachRuns(ctx, t, operations.ListRunsRequest{All: true}, func(page []run.Summary) error {
+		for _, r := range page {
+			switch live := r.State != run.Closed && r.State != run.Ended; {
+			case output.EndsID(string(r.ID), arg):
+				byID = append(byID, r)
+			case strings.EqualFold(r.Title, arg) && live:
+				open = append(open, r)
+			case strings.EqualFold(r.Title, arg):
+				titled = append(titled, r)
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return "", err
-	}
-	var byID, titled, open []run.Summary
-	for _, r := range all {
-		switch live := r.State != run.Closed && r.State != run.Ended; {
-		case output.EndsID(string(r.ID), arg):
-			byID = append(byID, r)
-		case strings.EqualFold(r.Title, arg) && live:
-			open = append(open, r)
-		case strings.EqualFold(r.Title, arg):
-			titled = append(titled, r)
-		}
 	}
 	named := byID
 	for _, next := range [][]run.Summary{open, titled} {

@@ -47,8 +47,9 @@ func (stuck) Call(context.Context, api.Declaration, json.RawMessage) (json.RawMe
 }
 
 func TestAServerThatRepeatsItsPageIsGivenUp(t *testing.T) {
-	if _, err := session.AllRuns(t.Context(), stuck{}, ""); fault.CodeOf(err) != fault.UnexpectedReply {
-		t.Errorf("AllRuns = %v, want %s", err, fault.UnexpectedReply)
+	err := session.EachRuns(t.Context(), stuck{}, operations.ListRunsRequest{}, func([]run.Summary) error { return nil })
+	if fault.CodeOf(err) != fault.UnexpectedReply {
+		t.Errorf("EachRuns = %v, want %s", err, fault.UnexpectedReply)
 	}
 }
 
@@ -57,9 +58,13 @@ func TestRunsOfAllPagesAreFound(t *testing.T) {
 	for i := range 5 {
 		p.runs = append(p.runs, run.Summary{ID: run.ID(fmt.Sprintf("01900000-0000-7000-8000-00000000000%d", i)), Title: fmt.Sprintf("Protocol %d", i), State: run.Open})
 	}
-	all, err := session.AllRuns(t.Context(), p, "")
+	var all []run.Summary
+	err := session.EachRuns(t.Context(), p, operations.ListRunsRequest{All: true}, func(page []run.Summary) error {
+		all = append(all, page...)
+		return nil
+	})
 	if err != nil || len(all) != len(p.runs) || all[4].ID != p.runs[4].ID {
-		t.Errorf("AllRuns = %v, %v, want those of all pages", all, err)
+		t.Errorf("EachRuns = %v, %v, want those of all pages", all, err)
 	}
 	for arg, want := range map[string]run.ID{
 		"00000004": p.runs[4].ID, "protocol 3": p.runs[3].ID, string(p.runs[1].ID): p.runs[1].ID, "nothing": "nothing",

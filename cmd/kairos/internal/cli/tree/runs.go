@@ -16,6 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 )
 
 // history is what the tree decided in several runs.
@@ -39,12 +40,14 @@ func decisionsOf(ctx context.Context, stderr io.Writer, a *app.App, ids []string
 		return history{}, errors.New("of which runs? name them by id, or say --all")
 	}
 	if all {
-		list, err := session.AllRuns(ctx, session.Local(a), "")
+		err := session.EachRuns(ctx, session.Local(a), operations.ListRunsRequest{All: true}, func(page []run.Summary) error {
+			for _, r := range page {
+				ids = append(ids, string(r.ID))
+			}
+			return nil
+		})
 		if err != nil {
 			return history{}, err
-		}
-		for _, r := range list {
-			ids = append(ids, string(r.ID))
 		}
 	}
 	p := output.NewProgress(stderr, len(ids), "reading runs")

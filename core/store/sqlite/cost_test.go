@@ -1,0 +1,100 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/storetest"
+)
+
+// TestALateSaveWritesNoMoreThanAnEarlyOne counts the bytes of the log, which do not
+// depend on how busy the machine is.
+func TestALateSaveWritesNoMoreThanAnEarlyOne(t *testing.T) {
+	for _, size := range []int{100, 100 << 10} {
+		t.Run(fmt.Sprintf("evidence of %d bytes", size), func(t *testing.T) {
+			const saves, tenth = 400, 40
+			path := filepath.Join(t.TempDir(), "kairos.db")
+			s := open(t, path)
+			defer s.Close()
+			chain := storetest.NewChain("user:test", "Many steps", "One")
+			r := storetest.NewRun("somebody", chain)
+			if err := s.CreateRun(t.Context(), runs.Save{Run: r}, chain); err != nil {
+				t.Fatal(err)
+			}
+			keepLog(t, path)
+			var first, last int64
+			for i := range saves {
+				proof, evidence := &run.Proof{Step: i + 1}, &run.Evidence{Output: noise(size)}
+				r.Revision++
+				r.Proofs, r.Evidence = append(r.Proofs, proof), append(r.Evidence, evidence)
+				before := sizeOf(t, path+"-wal")
+				if err := s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Accepted, Run: r.ID, Proof: proof, Evidence: evidence}}}); err != nil {
+					t.Fatal(err)
+				}
+				switch wrote := sizeOf(t, path+"-wal") - before; {
+				case i < tenth:
+					first += wrote
+				case i >= saves-tenth:
+					last += wrote
+				}
+			}
+			if first == 0 || float64(last) > 1.15*float64(first) {
+				t.Errorf("the last %d saves wrote %d bytes, the first %d: want at most 15 %% more", tenth, last, first)
+			}
+			rows := raw(t, path, `SELECT (SELECT count(*) FROM saves), (SELECT max(length(document)) FROM runs)`)[0]
+			if got := rows[0].(int64); got != saves+1 {
+				t.Errorf("%d rows after %d saves, want one for each and one for the creation", got, saves)
+			}
+			if got := rows[1].(int64); got > 2000 {
+				t.Errorf("the head of the run has %d bytes, want none of its past in it", got)
+			}
+		})
+	}
+}
+
+// keepLog reads until the test ends, so that the log only grows.
+func keepLog(t *testing.T, path string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = tx.Rollback()
+		db.Close()
+	})
+	var n int
+	if err := tx.QueryRowContext(t.Context(), `SELECT count(*) FROM saves`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sizeOf(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// noise is a JSON string of about that size, which hardly compresses.
+func noise(size int) json.RawMessage {
+	random := make([]byte, size*3/4)
+	for i := range random {
+		random[i] = byte(rand.Uint32())
+	}
+	return json.RawMessage(`"` + base64.StdEncoding.EncodeToString(random) + `"`)
+}

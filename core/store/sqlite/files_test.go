@@ -1,0 +1,134 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/storetest"
+)
+
+// endedRuns stores runs that have ended, with 20 KB of evidence each.
+func endedRuns(t *testing.T, s *sqlite.Store, n int) {
+	t.Helper()
+	c := storetest.NewChain("user:test", "Ended", "One")
+	for range n {
+		r := storetest.NewRun("somebody", c)
+		if err := s.CreateRun(t.Context(), runs.Save{Run: r}, c); err != nil {
+			t.Fatal(err)
+		}
+		r.Revision, r.State = 1, run.Ended
+		ev := run.Event{Kind: run.Abandoned, Run: r.ID, Evidence: &run.Evidence{Output: noise(20_000)}}
+		if err := s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{ev}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// removeAll removes all ended runs and reclaims their space.
+func removeAll(t *testing.T, s *sqlite.Store) {
+	t.Helper()
+	for n := 1; n > 0; {
+		var err error
+		if n, err = s.RemoveEnded(t.Context(), time.Now().Add(24*time.Hour), 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := 0
+	for more := true; more; calls++ {
+		var err error
+		if more, err = s.Reclaim(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if calls > 200 {
+		t.Errorf("Reclaim has more after %d calls", calls)
+	}
+}
+
+func TestTheFileShrinksWhenRunsAreRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	s := open(t, path)
+	endedRuns(t, s, 400)
+	live := newRuns(t, s, 1)[0]
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	full := sizeOf(t, path)
+
+	s = open(t, path)
+	before, err := s.Space(t.Context())
+	if err != nil || before.Fixed || before.Size != full {
+		t.Errorf("Space = %+v, %v, want %d bytes that can be given back", before, err, full)
+	}
+	removeAll(t, s)
+	after, err := s.Space(t.Context())
+	if err != nil || after.Size > full/4 || after.Free > after.Size {
+		t.Errorf("Space after removing the runs = %+v, %v, want less than a quarter of %d", after, err, full)
+	}
+	if _, err := s.Run(t.Context(), run.ID(live)); err != nil {
+		t.Errorf("Run(that is live) = %v, want nil", err)
+	}
+	if damages, err := s.Integrity(t.Context()); err != nil || len(damages) > 0 {
+		t.Errorf("Integrity = %v, %v, want no damage", damages, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if size := sizeOf(t, path); size != after.Size {
+		t.Errorf("the closed file has %d bytes, want %d", size, after.Size)
+	}
+}
+
+func TestAFileOfAnOlderVersionShrinksOnceRebuilt(t *testing.T) {
+	path := unpack(t, version10)
+	s := open(t, path)
+	defer s.Close()
+	endedRuns(t, s, 200)
+	removeAll(t, s)
+	full, err := s.Space(t.Context())
+	if err != nil || !full.Fixed || full.Free < full.Size/2 {
+		t.Fatalf("Space = %+v, %v, want the free space to stay", full, err)
+	}
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatalf("Rebuild = %v, want nil", err)
+	}
+	rebuilt, err := s.Space(t.Context())
+	if err != nil || rebuilt.Fixed || rebuilt.Free > 0 || rebuilt.Size > full.Size/2 {
+		t.Errorf("Space after Rebuild = %+v, %v, want it without free space, from %d", rebuilt, err, full.Size)
+	}
+	endedRuns(t, s, 200)
+	removeAll(t, s)
+	if again, err := s.Space(t.Context()); err != nil || again.Size > full.Size/2 {
+		t.Errorf("Space after runs came and went = %+v, %v, want it small again", again, err)
+	}
+}
+
+func TestALongLogBecomesShortAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	s := open(t, path)
+	defer s.Close()
+	c := storetest.NewChain("user:test", "Large", "One")
+	r := storetest.NewRun("somebody", c)
+	if err := s.CreateRun(t.Context(), runs.Save{Run: r}, c); err != nil {
+		t.Fatal(err)
+	}
+	const large, kept = 24 << 20, 17 << 20
+	save := func(size int) {
+		r.Revision++
+		if err := s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Refused, Evidence: &run.Evidence{Output: noise(size)}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(large)
+	if size := sizeOf(t, path+"-wal"); size < large {
+		t.Fatalf("the log has %d bytes after a save of %d", size, large)
+	}
+	save(10)
+	if size := sizeOf(t, path+"-wal"); size > kept {
+		t.Errorf("the log has %d bytes after the next save, want at most %d", size, kept)
+	}
+}
