@@ -1,0 +1,97 @@
+package qdrant
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	pb "github.com/qdrant/go-client/qdrant"
+
+	"github.com/kairos-mcp/kairos/core/index"
+	"github.com/kairos-mcp/kairos/core/search"
+	"github.com/kairos-mcp/kairos/core/store/qdrant/client"
+)
+
+// sameVector is the least cosine of a stored vector with the one that it was made
+// from: the server scales vectors to unit length.
+const sameVector = 0.999
+
+// Compare implements index.Index.
+func (x *Index) Compare(ctx context.Context, documents []index.Document) (index.Difference, error) {
+	var out index.Difference
+	for _, d := range documents {
+		want := pointsOf(d)
+		stored, err := x.stored(ctx, d, want)
+		if err != nil {
+			return out, err
+		}
+		one := index.Differing{Entry: d.Entry, Title: d.Chain.Title}
+		for _, p := range want {
+			have, ok := stored[p.GetPayload()[fieldStep].GetStringValue()]
+			switch {
+			case !ok:
+				one.Missing++
+				continue
+			case !samePoint(p, have):
+				one.Wrong++
+			}
+			one.Found++
+		}
+		if one.Missing == 0 && one.Wrong == 0 {
+			out.Found += one.Found
+			continue
+		}
+		out.Protocols = append(out.Protocols, one)
+	}
+	return out, nil
+}
+
+// stored reads the points of a protocol by the UUID of the step.
+func (x *Index) stored(ctx context.Context, d index.Document, points []*pb.PointStruct) (map[string]*pb.RetrievedPoint, error) {
+	ids := make([]*pb.PointId, 0, 2*len(points))
+	for _, p := range points {
+		ids = append(ids, p.GetId(), pb.NewID(secondID(d.Space, p.GetPayload()[fieldStep].GetStringValue())))
+	}
+	found, err := x.client.Get(ctx, x.collections.alias, ids, pb.NewWithPayload(true), pb.NewWithVectors(true))
+	if err != nil {
+		return nil, err
+	}
+	stored := make(map[string]*pb.RetrievedPoint, len(points))
+	for _, p := range found {
+		if v := p.GetPayload(); v[fieldSpace].GetStringValue() == d.Space {
+			stored[v[fieldStep].GetStringValue()] = p
+		}
+	}
+	return stored, nil
+}
+
+// samePoint reports whether a point is stored as it should be, at whatever
+// revision.
+func samePoint(want *pb.PointStruct, have *pb.RetrievedPoint) bool {
+	if !bytes.Equal(document(want.GetPayload()), document(have.GetPayload())) {
+		return false
+	}
+	a := want.GetVectors().GetVectors().GetVectors()[vectorName].GetDense().GetData()
+	b := have.GetVectors().GetVectors().GetVectors()[vectorName].GetDenseVector().GetData()
+	return len(a) == len(b) && (len(a) == 0 || search.Cosine(a, b) > sameVector)
+}
+
+// document is a payload as JSON, in which 30 and 30.0 are the same.
+func document(p payload) []byte {
+	values := make(map[string]any, len(p))
+	for name, v := range p {
+		if name != fieldRevision {
+			values[name] = client.Plain(v)
+		}
+	}
+	b, _ := json.Marshal(values) // the values of encoding/json always encode
+	return b
+}
+
+// Count implements index.Index.
+func (x *Index) Count(ctx context.Context) (int, error) {
+	n, err := client.Call(ctx, x.client, func(ctx context.Context, p *pb.Client) (uint64, error) {
+		return p.Count(ctx, &pb.CountPoints{CollectionName: x.collections.alias, Exact: pb.PtrOf(true)})
+	})
+	return int(n), err //nolint:gosec // a number of steps
+}

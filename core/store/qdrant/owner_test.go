@@ -1,0 +1,176 @@
+package qdrant_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	pb "github.com/qdrant/go-client/qdrant"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/store/qdrant"
+	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
+)
+
+// wantRefused checks that nothing reads or changes what does not belong to the
+// database, and that the error names the remedy.
+func (f *fed) wantRefused(says, remedy string) {
+	f.t.Helper()
+	id, err := f.store.DatabaseID(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for call, err := range map[string]error{
+		"Check": f.index.Check(f.t.Context(), id), "Deliver": f.feeder.Deliver(f.t.Context()), "Rebuild": f.feeder.Rebuild(f.t.Context(), func(int) {}),
+	} {
+		var e *fault.Error
+		if !errors.As(err, &e) || e.Code != fault.Conflict || !strings.Contains(e.Message, says) || !strings.Contains(e.Hint, remedy) {
+			f.t.Errorf("%s = %v, want %s that says %q and %q", call, err, fault.Conflict, says, remedy)
+		}
+	}
+}
+
+func (f *fed) collections() []string {
+	f.t.Helper()
+	all, err := f.raw.ListCollections(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var mine []string
+	for _, name := range all {
+		if strings.HasPrefix(name, f.collection) {
+			mine = append(mine, name)
+		}
+	}
+	return mine
+}
+
+func TestTheIndexOfAnotherDatabaseIsRefusedAndStays(t *testing.T) {
+	address := qdranttest.Start(t)
+	first := feed(t, address)
+	first.save(chain(space, "Walrus care", "Feed"), 0)
+	first.deliver()
+	second := feedFrom(t, address, filepath.Join(t.TempDir(), "other.db"), first.collection)
+	second.save(chain(space, "Otter care", "Feed"), 0)
+	second.wantRefused("the index of another database", "QDRANT_COLLECTION")
+	first.good(1)
+	// Its collections that have lost the alias are not swept either.
+	if err := first.raw.DeleteAlias(t.Context(), first.collection); err != nil {
+		t.Fatal(err)
+	}
+	second.deliver()
+	if err := second.feeder.Rebuild(t.Context(), func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	second.good(1)
+	if all := first.collections(); len(all) != 2 {
+		t.Errorf("the collections are %q, want one of each database", all)
+	}
+}
+
+func TestWhatThisProgramDidNotMakeIsRefusedAndStays(t *testing.T) {
+	address := qdranttest.Start(t)
+	for name, tc := range map[string]struct{ collection, alias, says, remedy string }{
+		"a collection of the earlier server": {"", "", "did not make", "kairos import --from-qdrant"},
+		"an alias of another program":        {"_else", "", "did not make", "another name"},
+		"the former layout":                  {"_v1", "", "older version of this program stored", "kairos import --from-qdrant"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := feed(t, address)
+			c := f.collection + tc.collection
+			if err := f.raw.CreateCollection(t.Context(), &pb.CreateCollection{CollectionName: c, VectorsConfig: pb.NewVectorsConfigMap(nil)}); err != nil {
+				t.Fatal(err)
+			}
+			if tc.collection != "" {
+				if err := f.raw.CreateAlias(t.Context(), f.collection, c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.save(chain(space, "Walrus care", "Feed"), 0)
+			f.wantRefused(tc.says, tc.remedy)
+			id, err := f.store.DatabaseID(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.index.Adopt(t.Context(), id); err != nil {
+				t.Errorf("Adopt = %v, want nil", err)
+			}
+			if tc.collection != "_v1" {
+				f.wantRefused(tc.says, tc.remedy)
+				return
+			}
+			f.deliver()
+			f.good(1)
+			if all := f.collections(); len(all) != 2 {
+				t.Errorf("the collections are %q, want the former one and the index", all)
+			}
+		})
+	}
+}
+
+func TestAnotherModelMakesTheIndexAnew(t *testing.T) {
+	f := feed(t, qdranttest.Start(t))
+	c := chain(space, "Walrus care", "Feed", "Wash")
+	f.save(c, 0)
+	f.good(1)
+	for model, length := range map[string]int{"test/model/4": 4, "test/model/8": 8, "test/other/8": 8} {
+		f.embed(model, length, c)
+		f.deliver()
+		if got := f.find(pointing(length, 0), model); got != c.Title {
+			t.Errorf("a search with a vector of %s finds %q, want the protocol", model, got)
+		}
+		f.good(1)
+		if n, err := f.store.Behind(t.Context(), 10); err != nil || n != 0 {
+			t.Errorf("with %s %d protocols are behind, %v", model, n, err)
+		}
+	}
+	if all := f.collections(); len(all) != 1 {
+		t.Errorf("the collections are %q, want one", all)
+	}
+}
+
+// A collection that somebody removed, or that a new server does not have, is made
+// and filled again.
+func TestALostCollectionIsMadeAgain(t *testing.T) {
+	f := feed(t, qdranttest.Start(t))
+	f.save(chain(space, "Walrus care", "Feed"), 0)
+	f.deliver()
+	for _, name := range f.collections() {
+		if err := f.raw.DeleteCollection(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.save(chain(space, "Otter care", "Feed"), 0)
+	_ = f.feeder.Deliver(t.Context()) // finds out
+	f.deliver()
+	f.good(2)
+}
+
+func TestShardsAndReplicasAreAskedFor(t *testing.T) {
+	f := feed(t, qdranttest.Start(t), qdrant.Options{Shards: 3, Replicas: 2})
+	f.save(chain(space, "Walrus care", "Feed"), 0)
+	f.good(1)
+	info, err := f.raw.GetCollectionInfo(t.Context(), f.collection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := info.GetConfig().GetParams(); p.GetShardNumber() != 3 || p.GetReplicationFactor() != 2 {
+		t.Errorf("the collection has %d shards and %d replicas, want 3 and 2", p.GetShardNumber(), p.GetReplicationFactor())
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for name, o := range map[string]qdrant.Options{
+		"no url":     {},
+		"collection": {Collection: "a b"},
+		"long":       {Collection: strings.Repeat("x", 121)},
+	} {
+		if name != "no url" {
+			o.URL = "localhost"
+		}
+		if _, err := qdrant.New(o, nil); err == nil {
+			t.Errorf("New(%s) = nil, want an error", name)
+		}
+	}
+}
