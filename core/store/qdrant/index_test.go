@@ -32,7 +32,7 @@ const (
 // fed is a database, the index that is made from it, and a program that knows
 // nothing of both but where the earlier server kept its steps.
 type fed struct {
-	t          *testing.T
+	t          testing.TB
 	store      *sqlite.Store
 	index      *qdrant.Index
 	feeder     *index.Feeder
@@ -42,12 +42,12 @@ type fed struct {
 }
 
 // feed opens a new database and a new index on the server.
-func feed(t *testing.T, address string, o ...qdrant.Options) *fed {
+func feed(t testing.TB, address string, o ...qdrant.Options) *fed {
 	t.Helper()
 	return feedFrom(t, address, filepath.Join(t.TempDir(), "kairos.db"), qdranttest.Collection(t, address), o...)
 }
 
-func feedFrom(t *testing.T, address, path, collection string, options ...qdrant.Options) *fed {
+func feedFrom(t testing.TB, address, path, collection string, options ...qdrant.Options) *fed {
 	t.Helper()
 	var o qdrant.Options
 	if len(options) > 0 {
@@ -169,7 +169,7 @@ func chain(space, title string, labels ...string) protocol.Chain {
 }
 
 // eventually waits until nothing is wrong.
-func eventually(t *testing.T, wrong func() string) {
+func eventually(t testing.TB, wrong func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		says := wrong()
