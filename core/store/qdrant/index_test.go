@@ -99,6 +99,7 @@ func (f *fed) deliver() {
 
 // run feeds the index in the background until the test ends.
 func (f *fed) run() {
+	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); f.feeder.Run(ctx) }()

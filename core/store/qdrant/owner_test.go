@@ -3,13 +3,17 @@ package qdrant_test
 import (
 	"errors"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	pb "github.com/qdrant/go-client/qdrant"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
+	"github.com/kairos-mcp/kairos/core/store/qdrant/client"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
 )
 
@@ -173,4 +177,61 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("New(%s) = nil, want an error", name)
 		}
 	}
+}
+
+func TestServersThatStartTogetherMakeOneIndex(t *testing.T) {
+	address := qdranttest.Start(t)
+	path, name := filepath.Join(t.TempDir(), "kairos.db"), qdranttest.Collection(t, address)
+	first, second := feedFrom(t, address, path, name), feedFrom(t, address, path, name)
+	for i := range 100 {
+		first.save(chain(space, "Protocol "+strconv.Itoa(i), "One"), 0)
+	}
+	var both sync.WaitGroup
+	for _, f := range []*fed{first, second} {
+		both.Go(func() {
+			if err := f.feeder.Deliver(t.Context()); err != nil {
+				t.Errorf("Deliver = %v, want nil", err)
+			}
+		})
+	}
+	both.Wait()
+	first.good(100)
+	second.good(100)
+	if all := first.collections(); len(all) != 1 {
+		t.Errorf("the collections are %q, want one", all)
+	}
+}
+
+// While two servers deliver, protocols change and go; the index agrees in the end.
+func TestServersThatDeliverTogetherAgreeInTheEnd(t *testing.T) {
+	address := qdranttest.Start(t)
+	path, name := filepath.Join(t.TempDir(), "kairos.db"), qdranttest.Collection(t, address)
+	first, second := feedFrom(t, address, path, name), feedFrom(t, address, path, name)
+	first.run()
+	second.run()
+	for i := range 40 {
+		c := chain(space, "Protocol "+strconv.Itoa(i), "One", "Two")
+		first.save(c, 0)
+		first.feeder.Wake()
+		second.feeder.Wake()
+		c.Steps = c.Steps[:1]
+		first.save(c, 1)
+		if i%2 == 0 {
+			first.delete(c, 2)
+		}
+		second.feeder.Wake()
+	}
+	first.good(20)
+}
+
+func TestLargeProtocolsAreIndexedWhole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: writes 10 MB and 10,000 steps")
+	}
+	f := feed(t, qdranttest.Start(t), qdrant.Options{Options: client.Options{Timeout: 2 * time.Minute}})
+	long := chain(space, "Ten megabytes", "One", "Two")
+	long.Steps[1].Text = "## Two\n\n" + strings.Repeat("All work and no play makes a long protocol. ", 10<<20/44)
+	f.save(long, 0)
+	f.save(chain(space, "Ten thousand steps", make([]string, 10_000)...), 0)
+	f.good(2)
 }
