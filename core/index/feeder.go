@@ -102,8 +102,8 @@ func (f *Feeder) deliver(ctx context.Context, did func(int)) error {
 	}
 	for {
 		n, err := f.deliverBatch(ctx)
+		f.note(ctx, err)
 		if err != nil || n == 0 {
-			f.note(ctx, err)
 			return err
 		}
 		did(n)
@@ -146,8 +146,12 @@ func (f *Feeder) deliverBatch(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := f.put(ctx, documents); err != nil {
+	refused, err := f.put(ctx, documents)
+	if err != nil {
 		return 0, err
+	}
+	if now, err := f.modelAfter(ctx, m, refused); err != nil || now != m {
+		return len(entries), err
 	}
 	missed, err := f.store.Delivered(ctx, entries)
 	if err != nil {
@@ -223,26 +227,31 @@ func (f *Feeder) read(ctx context.Context, entries []Entry, m Model) ([]Document
 
 // put puts the documents into the index. One that is not accepted is left out, so
 // that it does not stop the others.
-func (f *Feeder) put(ctx context.Context, documents []Document) error {
-	err := f.index.Put(ctx, documents)
-	if fault.CodeOf(err) != fault.InvalidArgument || len(documents) == 1 {
-		return f.leaveOut(ctx, documents[0], err)
+func (f *Feeder) put(ctx context.Context, documents []Document) (refused []Document, err error) {
+	err = f.index.Put(ctx, documents)
+	if fault.CodeOf(err) != fault.InvalidArgument {
+		return nil, err
 	}
 	for i := range documents {
-		if err := f.leaveOut(ctx, documents[i], f.index.Put(ctx, documents[i:i+1])); err != nil {
-			return err
+		err := f.index.Put(ctx, documents[i:i+1])
+		switch {
+		case fault.CodeOf(err) == fault.InvalidArgument:
+			f.log.WarnContext(ctx, "the index does not accept a protocol, so it is found by words only", "protocol", documents[i].ChainID, "space", documents[i].Space, "error", err)
+			refused = append(refused, documents[i])
+		case err != nil:
+			return nil, err
 		}
 	}
-	return nil
+	return refused, nil
 }
 
-// leaveOut logs that a document is not accepted, and returns any other error.
-func (f *Feeder) leaveOut(ctx context.Context, d Document, err error) error {
-	if fault.CodeOf(err) != fault.InvalidArgument {
-		return err
+// modelAfter is the model after documents were refused: another process may have
+// made an index for another model, which accepts them with its vectors.
+func (f *Feeder) modelAfter(ctx context.Context, before Model, refused []Document) (Model, error) {
+	if len(refused) == 0 {
+		return before, nil
 	}
-	f.log.WarnContext(ctx, "the index does not accept a protocol, so it is found by words only", "protocol", d.ChainID, "space", d.Space, "error", err)
-	return nil
+	return f.store.Model(ctx)
 }
 
 // removeDeleted removes those of the protocols that were deleted while this

@@ -13,6 +13,8 @@ const (
 	// nearTime bounds the question. An index that takes longer is left alone for
 	// asideTime.
 	nearTime, asideTime = 500 * time.Millisecond, time.Second
+	// lookEvery is how often a search looks whether another delivery was enough.
+	lookEvery = 10 * time.Millisecond
 )
 
 // searcher asks the index besides the store.
@@ -52,12 +54,35 @@ func (f *Feeder) current(ctx context.Context) bool {
 	if err != nil || n == 0 || n > batch {
 		return err == nil && n == 0
 	}
-	if f.Deliver(ctx) != nil {
+	if !f.catchUp(ctx) {
 		f.setAside()
 		return false
 	}
-	n, err = f.store.Behind(ctx, 1)
-	return err == nil && n == 0
+	return true
+}
+
+// catchUp delivers, or waits while Run does, until nothing that searches compare is
+// behind.
+func (f *Feeder) catchUp(ctx context.Context) bool {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		case <-f.turn:
+			_, err := f.deliverBatch(ctx)
+			f.note(ctx, err)
+			f.turn <- struct{}{}
+			if err != nil {
+				return false
+			}
+		}
+		if n, err := f.store.Behind(ctx, 1); err != nil || n == 0 {
+			return err == nil
+		}
+	}
 }
 
 func (f *Feeder) setAside() {

@@ -2,6 +2,7 @@ package qdrant_test
 
 import (
 	"context"
+	"log/slog"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -318,4 +319,40 @@ func TestAServerThatIsKilledWhileItIsFedLosesNothing(t *testing.T) {
 		server.Restart(t)
 	}
 	f.good(len(saved) - 4)
+}
+
+// refusing is an index that does not accept protocols with a title.
+type refusing struct {
+	*qdrant.Index
+	title string
+}
+
+func (r refusing) Put(ctx context.Context, documents []index.Document) error {
+	for _, d := range documents {
+		if d.Chain.Title == r.title {
+			return fault.New(fault.InvalidArgument, "%q is not accepted", r.title)
+		}
+	}
+	return r.Index.Put(ctx, documents)
+}
+
+func TestAProtocolThatIsNotAcceptedDoesNotStopTheOthers(t *testing.T) {
+	f := feed(t, qdranttest.Start(t))
+	var log strings.Builder
+	feeder := index.New(f.store, refusing{f.index, "Odd"}, slog.New(slog.NewTextHandler(&log, nil)))
+	for _, title := range []string{"Walrus care", "Odd", "Otter care"} {
+		f.save(chain(space, title, "One"), 0)
+	}
+	if err := feeder.Deliver(t.Context()); err != nil {
+		t.Fatalf("Deliver = %v, want nil", err)
+	}
+	if n, err := f.index.Count(t.Context()); err != nil || n != 2 {
+		t.Errorf("Count = %d, %v, want the two that are accepted", n, err)
+	}
+	if n, err := f.store.Behind(t.Context(), 10); err != nil || n != 0 {
+		t.Errorf("Behind = %d, %v, want none: the odd one would be tried for ever", n, err)
+	}
+	if !strings.Contains(log.String(), `"Odd\" is not accepted`) {
+		t.Errorf("the log does not name the odd one:\n%s", log.String())
+	}
 }
