@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	pb "github.com/qdrant/go-client/qdrant"
+
+	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
 )
@@ -76,6 +79,35 @@ func TestTheProgramKeepsAnIndexInQdrant(t *testing.T) {
 	}
 	if log := s.stderr.String(); strings.Contains(log, "open-sesame") {
 		t.Errorf("the log has the API key:\n%s", log)
+	}
+}
+
+// A running server brings vectors into the index.
+func TestTheIndexHasTheVectors(t *testing.T) {
+	address := qdranttest.Start(t)
+	name, raw := qdranttest.Collection(t, address), qdranttest.Dial(t, address)
+	endpoint := embedtest.Start(embedtest.Options{})
+	defer endpoint.Close()
+	s := newServed(t)
+	s.lock()
+	s.configure("qdrant: {url: 'http://" + address + "', collection: " + name + "}\nembedding: {provider: openai, url: '" + endpoint.URL() + "', model: fake}\n")
+	s.start()
+	s.tool("kairos_mint", map[string]any{"markdown_doc": backupProtocol, "llm_model_id": "model"})
+	if found := s.search("restoring backups"); !strings.Contains(found, `"label":"Find the newest dump"`) {
+		t.Errorf("kairos_search = %s, want the protocol", found)
+	}
+	embedded := &pb.Filter{Must: []*pb.Condition{pb.NewHasVector("dense")}}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		n, err := raw.Count(t.Context(), &pb.CountPoints{CollectionName: name, Exact: pb.PtrOf(true), Filter: embedded})
+		if err == nil && n >= 2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d steps have a vector, %v, want those of the protocol", n, err)
+		}
+	}
+	if out, err := s.program("index", "check").CombinedOutput(); err != nil {
+		t.Errorf("index check = %s, %v, want nil", out, err)
 	}
 }
 
