@@ -19,15 +19,38 @@ const sameVector = 0.999
 // Compare implements index.Index.
 func (x *Index) Compare(ctx context.Context, documents []index.Document) (index.Difference, error) {
 	var out index.Difference
-	for _, d := range documents {
-		want := pointsOf(d)
-		stored, err := x.stored(ctx, d, want)
-		if err != nil {
+	for len(documents) > 0 {
+		n := requestOf(documents)
+		if err := x.compareSome(ctx, documents[:n], &out); err != nil {
 			return out, err
 		}
+		documents = documents[n:]
+	}
+	return out, nil
+}
+
+// compareSome compares documents with one request.
+func (x *Index) compareSome(ctx context.Context, documents []index.Document, out *index.Difference) error {
+	want := make([][]*pb.PointStruct, len(documents))
+	var ids []*pb.PointId
+	for i, d := range documents {
+		want[i] = pointsOf(d)
+		for _, p := range want[i] {
+			ids = append(ids, p.GetId(), pb.NewID(secondID(d.Space, p.GetPayload()[fieldStep].GetStringValue())))
+		}
+	}
+	found, err := x.client.Get(ctx, x.collections.alias, ids, pb.NewWithPayload(true), pb.NewWithVectors(true))
+	if err != nil {
+		return err
+	}
+	stored := make(map[[2]string]*pb.RetrievedPoint, len(found))
+	for _, p := range found {
+		stored[placeOf(p.GetPayload())] = p
+	}
+	for i, d := range documents {
 		one := index.Differing{Entry: d.Entry, Title: d.Chain.Title}
-		for _, p := range want {
-			have, ok := stored[p.GetPayload()[fieldStep].GetStringValue()]
+		for _, p := range want[i] {
+			have, ok := stored[placeOf(p.GetPayload())]
 			switch {
 			case !ok:
 				one.Missing++
@@ -43,26 +66,12 @@ func (x *Index) Compare(ctx context.Context, documents []index.Document) (index.
 		}
 		out.Protocols = append(out.Protocols, one)
 	}
-	return out, nil
+	return nil
 }
 
-// stored reads the points of a protocol by the UUID of the step.
-func (x *Index) stored(ctx context.Context, d index.Document, points []*pb.PointStruct) (map[string]*pb.RetrievedPoint, error) {
-	ids := make([]*pb.PointId, 0, 2*len(points))
-	for _, p := range points {
-		ids = append(ids, p.GetId(), pb.NewID(secondID(d.Space, p.GetPayload()[fieldStep].GetStringValue())))
-	}
-	found, err := x.client.Get(ctx, x.collections.alias, ids, pb.NewWithPayload(true), pb.NewWithVectors(true))
-	if err != nil {
-		return nil, err
-	}
-	stored := make(map[string]*pb.RetrievedPoint, len(points))
-	for _, p := range found {
-		if v := p.GetPayload(); v[fieldSpace].GetStringValue() == d.Space {
-			stored[v[fieldStep].GetStringValue()] = p
-		}
-	}
-	return stored, nil
+// placeOf is the space and the UUID of a step.
+func placeOf(p payload) [2]string {
+	return [2]string{p[fieldSpace].GetStringValue(), p[fieldStep].GetStringValue()}
 }
 
 // samePoint reports whether a point is stored as it should be, at whatever

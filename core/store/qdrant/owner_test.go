@@ -1,6 +1,7 @@
 package qdrant_test
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	pb "github.com/qdrant/go-client/qdrant"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/index"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/client"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
@@ -234,4 +236,39 @@ func TestLargeProtocolsAreIndexedWhole(t *testing.T) {
 	f.save(long, 0)
 	f.save(chain(space, "Ten thousand steps", make([]string, 10_000)...), 0)
 	f.good(2)
+}
+
+// slow is an index of a process that is stopped once, between reading a protocol
+// and writing it.
+type slow struct {
+	*qdrant.Index
+	meanwhile func()
+}
+
+func (s *slow) Put(ctx context.Context, documents []index.Document) error {
+	if do := s.meanwhile; do != nil {
+		s.meanwhile = nil
+		do()
+	}
+	return s.Index.Put(ctx, documents)
+}
+
+func TestAProtocolThatIsDeletedMeanwhileDoesNotComeBack(t *testing.T) {
+	address := qdranttest.Start(t)
+	path, name := filepath.Join(t.TempDir(), "kairos.db"), qdranttest.Collection(t, address)
+	first, second := feedFrom(t, address, path, name), feedFrom(t, address, path, name)
+	first.deliver()
+	c := chain(space, "Walrus care", "Feed")
+	first.save(c, 0)
+	stopped := &slow{Index: first.index, meanwhile: func() {
+		second.delete(c, 1)
+		second.deliver()
+	}}
+	if err := index.New(first.store, stopped, nil).Deliver(t.Context()); err != nil {
+		t.Fatalf("Deliver = %v, want nil", err)
+	}
+	if got := first.step(c.Steps[0].UUID); got != nil {
+		t.Errorf("the step of a deleted protocol is in the index: %v", got)
+	}
+	first.good(0)
 }
