@@ -21,13 +21,19 @@ type Index struct {
 const indexProbe = 800 * time.Millisecond
 
 // Usable reports whether the index can be used, if there is one.
-func (x *Index) Usable(ctx context.Context) error {
+func (x *Index) Usable(ctx context.Context) error { return x.probe(ctx, (*index.Feeder).Check) }
+
+// answers reports why the index is not up to date or does not answer.
+func (x *Index) answers(ctx context.Context) error { return x.probe(ctx, (*index.Feeder).Health) }
+
+// probe asks within indexProbe. Without an index nothing is wrong.
+func (x *Index) probe(ctx context.Context, ask func(*index.Feeder, context.Context) error) error {
 	if x == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, indexProbe)
 	defer cancel()
-	return x.Check(ctx)
+	return ask(x.Feeder, ctx)
 }
 
 // checkOwner refuses to start beside an index that belongs to something else: its
@@ -37,14 +43,4 @@ func (x *Index) checkOwner(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// answers reports why the index is not up to date or does not answer.
-func (x *Index) answers(ctx context.Context) error {
-	if x == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, indexProbe)
-	defer cancel()
-	return x.Health(ctx)
 }
