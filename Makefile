@@ -214,7 +214,7 @@ bench-before: build ## compare kairos_next over stdio and whole runs over HTTP w
 	KAIROS_BIN_BEFORE="$$old/src/$(BIN)" $(BENCH) -bench '^Benchmark(NextBefore|WireRuns)$$' -benchtime 1x ./e2e/bench
 
 .PHONY: bench-library
-bench-library: build ## run the part of bench with KAIROS_BENCH_PROTOCOLS (10000) protocols in SQLite and in Qdrant
+bench-library: build ## run the part of bench with KAIROS_BENCH_PROTOCOLS (10000) protocols, without and with an index in Qdrant
 	$(BENCH) -bench '^BenchmarkLibrary$$' -benchtime 1x -timeout 2h ./e2e/bench
 
 .PHONY: bench-search

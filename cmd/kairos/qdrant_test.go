@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	pb "github.com/qdrant/go-client/qdrant"
+
+	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
 )
@@ -45,12 +48,12 @@ func (s *served) search(query string) string {
 	return string(s.tool("kairos_search", map[string]any{"query": query}))
 }
 
-func TestTheProgramPlaysProtocolsThatAreKeptInQdrant(t *testing.T) {
+func TestTheProgramKeepsAnIndexInQdrant(t *testing.T) {
 	db := qdranttest.New(t, qdranttest.Options{APIKey: "open-sesame"})
 	t.Setenv("QDRANT_API_KEY", "open-sesame")
 	s := newServed(t)
 	s.lock()
-	s.configure("qdrant: {url: 'http://" + db.Address() + "', collection: e2e, timeout: 20s}\n")
+	s.configure("qdrant: {url: 'http://" + db.Address() + "', collection: e2e, timeout: 2s}\n")
 	if out, err := s.program("config", "check").CombinedOutput(); err != nil || !strings.Contains(string(out), "collection e2e") {
 		t.Errorf("config check = %s, %v, want the collection", out, err)
 	}
@@ -65,12 +68,46 @@ func TestTheProgramPlaysProtocolsThatAreKeptInQdrant(t *testing.T) {
 		db.Kill(t)
 		db.Restart(t)
 	})
-
+	if out, err := s.program("index", "check").CombinedOutput(); err != nil || !strings.Contains(string(out), "0 missing, 0 wrong, 0 stray") || !strings.Contains(string(out), "4 protocols") {
+		t.Errorf("index check after a restart of Qdrant = %s, %v, want the protocol and the built-in ones", out, err)
+	}
+	if out, err := s.program("index", "rebuild").CombinedOutput(); err != nil || !strings.Contains(string(out), "4 protocols") {
+		t.Errorf("index rebuild = %s, %v, want all protocols", out, err)
+	}
 	if found := s.search("database backup"); !strings.Contains(found, head) {
-		t.Errorf("kairos_search after a restart of Qdrant = %s, want %s", found, head)
+		t.Errorf("kairos_search = %s, want %s", found, head)
 	}
 	if log := s.stderr.String(); strings.Contains(log, "open-sesame") {
 		t.Errorf("the log has the API key:\n%s", log)
+	}
+}
+
+// A running server brings vectors into the index.
+func TestTheIndexHasTheVectors(t *testing.T) {
+	address := qdranttest.Start(t)
+	name, raw := qdranttest.Collection(t, address), qdranttest.Dial(t, address)
+	endpoint := embedtest.Start(embedtest.Options{})
+	defer endpoint.Close()
+	s := newServed(t)
+	s.lock()
+	s.configure("qdrant: {url: 'http://" + address + "', collection: " + name + "}\nembedding: {provider: openai, url: '" + endpoint.URL() + "', model: fake}\n")
+	s.start()
+	s.tool("kairos_mint", map[string]any{"markdown_doc": backupProtocol, "llm_model_id": "model"})
+	if found := s.search("restoring backups"); !strings.Contains(found, `"label":"Find the newest dump"`) {
+		t.Errorf("kairos_search = %s, want the protocol", found)
+	}
+	embedded := &pb.Filter{Must: []*pb.Condition{pb.NewHasVector("dense")}}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		n, err := raw.Count(t.Context(), &pb.CountPoints{CollectionName: name, Exact: pb.PtrOf(true), Filter: embedded})
+		if err == nil && n >= 2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d steps have a vector, %v, want those of the protocol", n, err)
+		}
+	}
+	if out, err := s.program("index", "check").CombinedOutput(); err != nil {
+		t.Errorf("index check = %s, %v, want nil", out, err)
 	}
 }
 
@@ -89,33 +126,77 @@ func headOf(t *testing.T, found string) string {
 	return reply.Choices[0].URI
 }
 
-func TestAServerStartsWithoutQdrantAndSaysWhatIsMissing(t *testing.T) {
+func TestAServerWorksWithoutItsIndexAndCatchesUp(t *testing.T) {
 	long(t)
-	t.Parallel()
 	db := qdranttest.New(t, qdranttest.Options{})
 	db.Kill(t)
 	s := newServed(t)
 	s.lock()
 	s.configure("qdrant: {url: 'http://" + db.Address() + "', timeout: 1s}\n")
-	s.start()
-	reply := s.search("anything")
-	if !strings.Contains(reply, "STORE_UNAVAILABLE") || !strings.Contains(reply, db.Address()) {
-		t.Errorf("kairos_search without Qdrant = %s, want STORE_UNAVAILABLE with the address", reply)
+	l := s.startHTTP()
+	if status, reply := l.request("POST", "/api/kairos_mint/raw", "text/markdown", backupProtocol); status != 200 {
+		t.Fatalf("kairos_mint without Qdrant = %d %v, want 200", status, reply)
 	}
+	if status, reply := l.request("POST", "/api/kairos_search", "application/json", `{"query":"restore database backup"}`); status != 200 || !strings.Contains(fmt.Sprint(reply["choices"]), "Find the newest dump") {
+		t.Errorf("kairos_search without Qdrant = %d %v, want the protocol", status, reply)
+	}
+	if status, reply := l.request("GET", "/readyz", "", ""); status != 200 {
+		t.Errorf("/readyz without Qdrant = %d %v, want 200", status, reply)
+	}
+	wantHealth := func(word, qdrant string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			status, reply := l.request("GET", "/health", "", "")
+			parts, _ := reply["dependencies"].(map[string]any)
+			if status == 200 && reply["status"] == word && parts["qdrant"] == qdrant {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("/health = %d %v, want 200 and %s", status, reply, word)
+			}
+		}
+	}
+	wantHealth("degraded", "unhealthy")
 	out, err := s.program("doctor").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), db.Address()) {
 		t.Errorf("doctor = %s, %v, want the address of what cannot be reached", out, err)
 	}
 	db.Restart(t)
-	// Within its second of patience a busy machine may not get through at once.
-	for deadline := time.Now().Add(time.Minute); ; {
-		reply := s.search("anything")
-		if strings.Contains(reply, `"role":"create"`) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("kairos_search once Qdrant is up = %s, want choices", reply)
-		}
+	wantHealth("healthy", "healthy")
+	if out, err := s.program("index", "check").CombinedOutput(); err != nil || !strings.Contains(string(out), "0 missing, 0 wrong, 0 stray") {
+		t.Errorf("index check once Qdrant is up = %s, %v, want everything", out, err)
+	}
+}
+
+// Protocols that an older version of this program kept in Qdrant are in no
+// database: a server that started beside them would seem to have lost them.
+func TestAServerDoesNotStartBesideProtocolsThatAreOnlyInQdrant(t *testing.T) {
+	address := qdranttest.Start(t)
+	name := qdranttest.Former(t, address, `\"type\":\"any\",\"any\":`, `\"type\":\"shell\",\"shell\":`, `/any/cmd`, `/shell/cmd`)
+	s := newServed(t)
+	s.lock()
+	s.configure("qdrant: {url: 'http://" + address + "', collection: " + name + "}\n")
+	out, err := s.program("serve", "--stdio").CombinedOutput()
+	command := "kairos import --from-qdrant " + address + " --collection " + name
+	if err == nil || !strings.Contains(string(out), command) {
+		t.Fatalf("serve = %s, %v, want it to refuse and to name the command", out, err)
+	}
+	if out, err := s.program("doctor").CombinedOutput(); err == nil || !strings.Contains(string(out), command) {
+		t.Errorf("doctor = %s, %v, want the command", out, err)
+	}
+	out, err = s.program(append(strings.Fields(command)[1:], "--space", "personal")...).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "1 stored") || !strings.Contains(string(out), "the history of 1 deleted") {
+		t.Fatalf("import = %s, %v, want the protocol stored", out, err)
+	}
+	if out, err := s.program("history", "Released", "-o", "json").CombinedOutput(); err != nil || strings.Count(string(out), `"revision"`) != 2 {
+		t.Errorf("history = %s, %v, want both versions", out, err)
+	}
+	s.start()
+	if found := s.search("narwhal released"); !strings.Contains(found, "65f6355b-b450-4864-8747-73991fe32855") {
+		t.Errorf("kairos_search = %s, want the imported protocol with its UUIDs", found)
+	}
+	if out, err := s.program("index", "check").CombinedOutput(); err != nil {
+		t.Errorf("index check = %s, %v, want nil", out, err)
 	}
 }
 

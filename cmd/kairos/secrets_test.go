@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
-	"github.com/kairos-mcp/kairos/core/store/qdrant"
+	"github.com/kairos-mcp/kairos/core/store/qdrant/client"
 )
 
 // Secrets that may appear only where they belong. Each is a unique word.
@@ -172,7 +172,7 @@ metrics: {listen: "127.0.0.1:0"}
 func TestAStoreOutOfReachDoesNotShowItsKey(t *testing.T) {
 	s := newServed(t)
 	s.lock()
-	s.configure("store: qdrant\nqdrant: {url: \"http://127.0.0.1:1\", timeout: 200ms}\n")
+	s.configure("qdrant: {url: \"http://127.0.0.1:1\", timeout: 200ms}\n")
 	t.Setenv("QDRANT_API_KEY", qdrantSecret)
 	texts := make(map[string]string)
 	for _, args := range [][]string{{"config", "check"}, {"doctor"}, {"search", "anything"}} {
@@ -187,8 +187,8 @@ func TestAPasswordInAnAddressIsRefusedWithoutShowingIt(t *testing.T) {
 	s.lock()
 	for name, more := range map[string]string{
 		"embedding": "embedding: {provider: openai, url: \"http://me:" + settingSecret + "@127.0.0.1:1\", model: m}\n",
-		"qdrant":    "store: qdrant\nqdrant: {url: \"http://me:" + settingSecret + "@127.0.0.1:1\"}\n",
-		"qdrant?":   "store: qdrant\nqdrant: {url: \"http://127.0.0.1:1?api_key=" + settingSecret + "\"}\n",
+		"qdrant":    "qdrant: {url: \"http://me:" + settingSecret + "@127.0.0.1:1\"}\n",
+		"qdrant?":   "qdrant: {url: \"http://127.0.0.1:1?api_key=" + settingSecret + "\"}\n",
 	} {
 		s.configure(more)
 		out, err := s.program("config", "check").CombinedOutput()
@@ -200,12 +200,12 @@ func TestAPasswordInAnAddressIsRefusedWithoutShowingIt(t *testing.T) {
 }
 
 func TestKeysHideThemselvesInEveryForm(t *testing.T) {
-	key := qdrant.Secret(qdrantSecret)
-	encoded, err := json.Marshal(map[string]any{"key": key, "options": qdrant.Options{APIKey: key}})
+	key := client.Secret(qdrantSecret)
+	encoded, err := json.Marshal(map[string]any{"key": key, "options": client.Options{APIKey: key}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	heard{t, map[string]string{
-		"JSON": string(encoded), "%v": fmt.Sprintf("%v %+v %#v %s %q", key, qdrant.Options{APIKey: key}, key, key, key),
+		"JSON": string(encoded), "%v": fmt.Sprintf("%v %+v %#v %s %q", key, client.Options{APIKey: key}, key, key, key),
 	}}.lacks(qdrantSecret)
 }

@@ -94,7 +94,26 @@ type Query struct {
 	Limit  int // number of hits
 	// Embedding of Text; nil: only words are compared.
 	Embedding *Embedding
-	Explain   bool // fill Hit.Why
+	// Near is what an index beside the store found for Embedding. It replaces the
+	// store's own comparison of vectors; nil: there is none.
+	Near    *Near
+	Explain bool // fill Hit.Why
+}
+
+// Near has the steps whose vectors are nearest to that of a query.
+type Near struct {
+	Steps []NearStep
+	// Random are the cosines of the query with steps chosen at random.
+	Random []float64
+}
+
+// NearStep is a step that an index found. The index may be behind the store:
+// the store ignores a step that it does not have with this passage.
+type NearStep struct {
+	Space   string
+	UUID    string
+	Passage string // hash
+	Cosine  float64
 }
 
 // Embedding is the meaning of a text as a model sees it.

@@ -18,7 +18,7 @@
 // | documents: tags are strings | this: minting tells what was stored |
 // | search: roles, scores, the choices refine and create, what is absent | this: search offers matches, refine and create |
 // | search: next_action at the top and of each choice | this: search offers matches, refine and create |
-// | search: the titles of protocols are found, several at once | this: titles are found; core/store/qdrant TestStoreContract |
+// | search: the titles of protocols are found, several at once | this: titles are found; core/store/sqlite TestStore |
 // | search: after near-duplicates the title itself is found | this: an exact title is found among its likes |
 // | search: gibberish offers refine and create | this: search offers matches, refine and create |
 // | begin: another step leads to the head and says Redirected | this: begin leads to the head |

@@ -3,20 +3,17 @@ package evaluation_test
 import (
 	"context"
 	"log/slog"
-	"net"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-	pb "github.com/qdrant/go-client/qdrant"
-
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
+	"github.com/kairos-mcp/kairos/core/index"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/search/evaluation"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
+	"github.com/kairos-mcp/kairos/core/store/qdrant/client"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
@@ -30,10 +27,13 @@ var backends = []struct {
 	open func(t *testing.T) evaluation.Library
 }{
 	{"SQLite", openSQLite},
-	{"Qdrant", openQdrant},
+	{"with an index in Qdrant", openIndexed},
 }
 
-func openSQLite(t *testing.T) evaluation.Library {
+func openSQLite(t *testing.T) evaluation.Library { return openStore(t) }
+
+func openStore(t *testing.T) *sqlite.Store {
+	t.Helper()
 	s, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -46,50 +46,32 @@ func openSQLite(t *testing.T) evaluation.Library {
 	return s
 }
 
-func openQdrant(t *testing.T) evaluation.Library {
-	address := qdranttest.Start(t)
-	name := "quality" + uuid.NewString()
-	s, err := qdrant.Open(qdrant.Options{URL: address, Collection: name}, nil)
+// indexed is a store whose vectors an index compares.
+type indexed struct {
+	*sqlite.Store
+	feeder *index.Feeder
+}
+
+// Search implements library.Searcher.
+func (s indexed) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
+	if err := s.feeder.Deliver(ctx); err != nil {
+		return nil, err
+	}
+	return s.feeder.Searcher(s.Store).Search(ctx, q)
+}
+
+func openIndexed(t *testing.T) evaluation.Library {
+	address, s := qdranttest.Start(t), openStore(t)
+	x, err := qdrant.New(qdrant.Options{Options: client.Options{URL: address}, Collection: qdranttest.Collection(t, address)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := x.Close(); err != nil {
 			t.Error(err)
 		}
-		drop(t, address, name)
 	})
-	return s
-}
-
-// drop removes the collections of a store, which may be on a server that lives on.
-func drop(t *testing.T, address, prefix string) {
-	t.Helper()
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := pb.NewClient(&pb.Config{Host: host, Port: number, PoolSize: 1, SkipCompatibilityCheck: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	ctx := context.Background() // the test's has ended
-	all, err := c.ListCollections(ctx)
-	if err != nil {
-		t.Errorf("list the collections to remove: %v", err)
-	}
-	for _, collection := range all {
-		if strings.HasPrefix(collection, prefix) {
-			if err := c.DeleteCollection(ctx, collection); err != nil {
-				t.Errorf("remove the collection: %v", err)
-			}
-		}
-	}
+	return indexed{s, index.New(s, x, nil)}
 }
 
 // The figures are printed with -v; make bench-search shows them.

@@ -28,6 +28,7 @@ type Report struct {
 	Version string `json:"version" jsonschema:"Version of the server"`
 	// Store keeps protocols and runs. While it has a problem, Steps and Runs are empty.
 	Store     Part          `json:"store"`
+	Index     *Part         `json:"index,omitempty" jsonschema:"The index beside the store; left out: there is none"`
 	Embedding Part          `json:"embedding"`
 	Readiness Part          `json:"readiness"`
 	Drivers   []DriverState `json:"drivers" jsonschema:"The drivers, by name"`

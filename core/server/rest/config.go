@@ -30,8 +30,10 @@ type Tool struct {
 type Health struct {
 	// Store says why the protocols or runs cannot be used; nil: they can.
 	Store error
-	// Qdrant: it keeps the protocols.
-	Qdrant bool
+	// Indexed: there is an index beside the store. Index says why it is behind or
+	// does not answer; nil: it is not and does.
+	Indexed bool
+	Index   error
 	// Embedding says why the endpoint does not answer; nil: it does, or none is configured.
 	Embedding error
 	// Provider turns texts into vectors; Preferred is the configured choice.

@@ -367,6 +367,7 @@ func TestHealthSaysHealthy(t *testing.T) {
 	}{
 		"all well":       {rest.Health{}, 200, "healthy", "healthy", "healthy"},
 		"no embeddings":  {rest.Health{Provider: "tei", Embedding: errors.New("away")}, 200, "degraded", "healthy", "unhealthy"},
+		"no index":       {rest.Health{Indexed: true, Index: fault.New(fault.StoreUnavailable, "away")}, 200, "degraded", "unhealthy", "healthy"},
 		"no store":       {rest.Health{Store: fault.New(fault.StoreUnavailable, "locked")}, 503, "unhealthy", "unhealthy", "healthy"},
 		"nothing at all": {rest.Health{Store: errors.New("secret"), Embedding: errors.New("secret")}, 503, "unhealthy", "unhealthy", "unhealthy"},
 	} {
@@ -403,7 +404,7 @@ func TestHealthNamesWhatIsNotConfigured(t *testing.T) {
 		want   map[string]bool // not configured
 	}{
 		"nothing":    {rest.Health{Provider: "none"}, map[string]bool{"qdrant": true, "redis": true, "embedding": true}},
-		"everything": {rest.Health{Provider: "tei", Qdrant: true}, map[string]bool{"qdrant": false, "redis": true, "embedding": false}},
+		"everything": {rest.Health{Provider: "tei", Indexed: true}, map[string]bool{"qdrant": false, "redis": true, "embedding": false}},
 	} {
 		w := newWorld(t, func(c *rest.Config) { c.Health = func(context.Context) rest.Health { return tc.health } })
 		a := w.get("/health").want(200, "")

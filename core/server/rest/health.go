@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -69,8 +70,8 @@ type status struct {
 }
 
 // healthy tells of the server and what it depends on, by the names of the
-// earlier server: qdrant is whatever store keeps the protocols, and redis never
-// fails, because there is none. The details say what is not configured.
+// earlier server: qdrant is the store of the protocols and the index beside it, and
+// redis never fails, because there is none. The details say what is not configured.
 func (s *status) healthy(c *call) {
 	var h Health
 	if s.cfg.Health != nil {
@@ -80,12 +81,15 @@ func (s *status) healthy(c *call) {
 	switch {
 	case h.Store != nil:
 		code, overall = http.StatusServiceUnavailable, isUnhealthy
-	case h.Embedding != nil:
+	case h.Embedding != nil || h.Index != nil:
 		overall = isDegraded
 	}
 	details := map[string]any{"provider": h.Provider, "providerPref": h.Preferred, "embedding": "ok", "redis": notConfigured + "; this server has no use for it"}
-	if !h.Qdrant {
-		details["qdrant"] = notConfigured + "; the protocols are in SQLite"
+	switch {
+	case !h.Indexed:
+		details["qdrant"] = notConfigured + "; the database alone is searched"
+	case h.Index != nil:
+		details["qdrant"] = "the index is not up to date, so the database alone is searched: " + messageOf(h.Index)
 	}
 	switch {
 	case h.Provider == "" || h.Provider == "none":
@@ -99,7 +103,7 @@ func (s *status) healthy(c *call) {
 	c.json(code, map[string]any{
 		"status": overall, "service": "KAIROS", "version": s.cfg.Version, "transport": "http",
 		"uptime":       int64(time.Since(s.began).Seconds()),
-		"dependencies": map[string]string{"qdrant": word(h.Store), "redis": isHealthy, "embedding": word(h.Embedding)},
+		"dependencies": map[string]string{"qdrant": word(cmp.Or(h.Store, h.Index)), "redis": isHealthy, "embedding": word(h.Embedding)},
 		"details":      details,
 	})
 }

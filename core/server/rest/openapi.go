@@ -251,7 +251,7 @@ func healthSchema() object {
 			"version": object{"type": "string"}, "transport": object{"const": "http"}, "uptime": object{"type": "integer", "description": "Seconds"},
 			"dependencies": object{
 				"type":        "object",
-				"description": "By the names of the earlier server: qdrant is the store of protocols in use, redis is always healthy",
+				"description": "By the names of the earlier server: qdrant is the database with the index beside it, redis is always healthy",
 				"properties":  object{"qdrant": part, "redis": part, "embedding": part},
 			},
 			"details": object{"type": "object"},

@@ -18,7 +18,7 @@ func (s snapshots) serve(c *call) {
 	if s.take == nil {
 		c.json(http.StatusAccepted, map[string]any{
 			"status": "skipped", "target": target, "durationMs": c.ms(),
-			"message": "This server makes no snapshots of its store; back up the database, or let Qdrant make its own.",
+			"message": "This server makes no snapshots: back up the database. An index in Qdrant is made from it at any time.",
 		})
 		return
 	}

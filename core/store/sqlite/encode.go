@@ -156,7 +156,7 @@ func withoutTexts(c protocol.Chain) protocol.Chain {
 }
 
 // list encodes values for json_each.
-func list[T string | int64 | [2]string](values []T) string {
+func list[T string | int64 | [2]string | [3]string](values []T) string {
 	document, err := json.Marshal(values)
 	if err != nil || values == nil {
 		return "[]" // strings and integers always encode

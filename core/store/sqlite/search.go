@@ -35,7 +35,7 @@ const (
 
 var searchQueries = []string{
 	readSpaces, readSegments, readDirectories, readBlocks, readWords, readDocuments, readOutlines,
-	readModel, readSigns, countSigns, readSample, readVectors, readVectorKeys,
+	readModel, readSigns, countSigns, readSample, readVectors, readVectorKeys, readNear,
 }
 
 // Search implements library.Searcher.
@@ -55,7 +55,7 @@ func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit,
 		if err != nil {
 			return err
 		}
-		if err := l.sense(q.Embedding); err != nil {
+		if err := l.sense(q); err != nil {
 			return err
 		}
 		judged, err := l.judge(l.best(max(minCandidates, q.Limit+q.Limit/4)))

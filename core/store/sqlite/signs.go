@@ -37,6 +37,10 @@ const (
 		FROM json_each(?1) k CROSS JOIN vectors v ON v.key = k.value CROSS JOIN steps s ON s.passage = v.hash
 		CROSS JOIN search_documents d ON d.chain = s.chain
 		WHERE v.model = ?2 AND d.id >> 32 IN (SELECT value FROM json_each(?3))`
+	readNear = `SELECT n.key, d.id, s.position
+		FROM json_each(?1) n CROSS JOIN steps s ON s.uuid = n.value ->> 0 CROSS JOIN chains c ON c.key = s.chain
+		CROSS JOIN search_documents d ON d.chain = c.key
+		WHERE c.space = n.value ->> 1 AND s.passage = unhex(n.value ->> 2) AND d.id >> 32 IN (SELECT value FROM json_each(?2))`
 	readVectorKeys = `SELECT v.key FROM json_each(?) n CROSS JOIN search_spaces p ON p.number = n.value
 		CROSS JOIN chains c ON c.space = p.space CROSS JOIN steps s ON s.chain = c.key CROSS JOIN vectors v ON v.hash = s.passage`
 )
@@ -47,12 +51,51 @@ type near struct {
 	step  int
 }
 
-// sense finds the chains with similar embeddings. Vectors of another model than
-// the query's are ignored.
-func (l *lookup) sense(e *library.Embedding) error {
-	if e == nil {
-		return nil
+// sense finds the chains with similar embeddings.
+func (l *lookup) sense(q library.Query) error {
+	switch {
+	case q.Near != nil:
+		return l.takeNear(*q.Near)
+	case q.Embedding != nil:
+		return l.compareVectors(q.Embedding)
 	}
+	return nil
+}
+
+// takeNear takes over what an index found.
+func (l *lookup) takeNear(n library.Near) error {
+	background := search.BackgroundOf(n.Random)
+	found := make([][3]string, len(n.Steps))
+	for i, s := range n.Steps {
+		found[i] = [3]string{s.UUID, s.Space, s.Passage}
+	}
+	best := map[int64]cosine{}
+	err := l.rows(readNear, []any{list(found), list(l.numbers())}, func(scan func(...any) error) error {
+		var i, step int
+		var id int64
+		if err := scan(&i, &id, &step); err != nil {
+			return err
+		}
+		keepBest(best, id, cosine{n.Steps[i].Cosine, step})
+		return nil
+	})
+	l.calibrate(best, background)
+	return err
+}
+
+// calibrate turns cosines into scores.
+func (l *lookup) calibrate(cosines map[int64]cosine, background search.Background) {
+	l.near = map[int64]near{}
+	for id, c := range cosines {
+		if score := background.Score(c.cosine); score > 0 {
+			l.near[id] = near{score, c.step}
+		}
+	}
+}
+
+// compareVectors compares the query with the vectors of the file. Those of another
+// model than the query's are ignored.
+func (l *lookup) compareVectors(e *library.Embedding) error {
 	var model int64
 	var length int
 	err := l.row(readModel, []any{e.Model}, &model, &length)
@@ -71,12 +114,7 @@ func (l *lookup) sense(e *library.Embedding) error {
 		return err
 	}
 	cosines, err := l.cosines(keys, model, e.Vector)
-	l.near = map[int64]near{}
-	for id, c := range cosines {
-		if score := background.Score(c.cosine); score > 0 {
-			l.near[id] = near{score, c.step}
-		}
-	}
+	l.calibrate(cosines, background)
 	return err
 }
 
@@ -117,6 +155,13 @@ type cosine struct {
 	step   int
 }
 
+// keepBest keeps the nearest step of each chain, the first of equal ones.
+func keepBest(best map[int64]cosine, id int64, c cosine) {
+	if b, ok := best[id]; !ok || c.cosine > b.cosine || c.cosine == b.cosine && c.step < b.step {
+		best[id] = c
+	}
+}
+
 // cosines reads vectors until enough belong to visible chains.
 func (l *lookup) cosines(keys []int64, model int64, vector []float32) (map[int64]cosine, error) {
 	best := map[int64]cosine{}
@@ -130,10 +175,7 @@ func (l *lookup) cosines(keys []int64, model int64, vector []float32) (map[int64
 				return err
 			}
 			seen++
-			c := search.Cosine(vector, parseVector(raw))
-			if b, ok := best[id]; !ok || c > b.cosine || c == b.cosine && step < b.step {
-				best[id] = cosine{c, step}
-			}
+			keepBest(best, id, cosine{search.Cosine(vector, parseVector(raw)), step})
 			return nil
 		})
 		if err != nil || seen >= nearEnough {

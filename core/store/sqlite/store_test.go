@@ -44,3 +44,9 @@ func TestStore(t *testing.T) {
 		return open(t, filepath.Join(t.TempDir(), "new", "kairos.db"))
 	})
 }
+
+func TestOutbox(t *testing.T) {
+	storetest.RunOutbox(t, func(t *testing.T) storetest.Indexed {
+		return open(t, filepath.Join(t.TempDir(), "kairos.db"))
+	})
+}

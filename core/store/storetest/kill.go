@@ -140,13 +140,16 @@ func saveGeneration(ctx context.Context, s Protocols, revision int64, changes ..
 // with its standard output; open opens the same store in this process.
 func KillRounds(t *testing.T, start func(ctx context.Context) *exec.Cmd, open func(t *testing.T) Protocols) {
 	rounds := Rounds()
-	var acked progress
+	var acked, before progress
+	fillFirst(t, open)
 	usual := 100 * time.Millisecond // until the first acknowledgement
 	first := rand.IntN(maxAcknowledged)
 	for round := range rounds {
 		acked, usual = killOne(t, start, acked, usual, (first+round)%maxAcknowledged)
 		s := open(t)
 		found := wantWholeLibrary(t, s)
+		wantMarksOf(t, s, before, found)
+		before = found
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v, want nil", err)
 		}

@@ -70,6 +70,7 @@ func RunProtocols(t *testing.T, open func(t *testing.T) Protocols) {
 	runArea(t, "ratings", ratingCases, open)
 	runArea(t, "search", searchCases, open)
 	runArea(t, "found", searchFormCases, open)
+	runArea(t, "near", nearCases, open)
 }
 
 // RunRuns checks the contract of a store that keeps runs.

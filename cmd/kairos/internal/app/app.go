@@ -17,7 +17,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/admin"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/setup"
-	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -48,7 +47,7 @@ type App struct {
 	host    *driverhost.Host
 	setup   *setup.Current
 	Store   Database
-	Qdrant  *qdrant.Store // nil: the protocols are in store
+	Index   *Index // of the protocols; nil: there is none
 	Engine  *director.Engine
 	// handover tells outside where runs stand; nil: nobody wants it.
 	handover *handover.Writer
@@ -116,7 +115,7 @@ func (s Options) open() (*App, error) {
 	if a.setup, err = setup.Open(a.host, s.desired, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
-	if a.Store, a.Qdrant, err = openStores(c, a.clock, log); err != nil {
+	if a.Store, a.Index, err = openStores(c, log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
 	a.Engine = director.New(a.measuredStore(), a.setup, options, log)
@@ -129,7 +128,7 @@ func (a *App) engineOptions() director.Options {
 		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(*c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), DeclineTTL: time.Duration(*c.Approval.RememberDeclines), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
 		Key:         c.StateKey,
-		Changed:     a.changes.add,
+		Changed:     a.changed,
 		Clock:       a.clock,
 		EmbedBudget: time.Duration(c.Embedding.Budget), Budgets: c.Sampling.Budgets(),
 	}
@@ -139,6 +138,14 @@ func (a *App) engineOptions() director.Options {
 	return o
 }
 
+// changed is called after protocols of a space were stored or deleted.
+func (a *App) changed(space string) {
+	a.changes.add(space)
+	if a.Index != nil {
+		a.Index.Wake()
+	}
+}
+
 // restartSettings are the settings that only a restart applies: open reads them
 // once. Every reload reads the others again.
 func restartSettings(c config.Config) map[string]any {
@@ -146,7 +153,7 @@ func restartSettings(c config.Config) map[string]any {
 		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "drivers.isolation": c.Drivers.Isolation,
 		"approval.ttl": c.Approval.TTL, "approval.remember_declines": c.Approval.RememberDeclines, "approval.approvers": c.Approval.Approvers, "approval.listen": c.Approval.Listen,
 		"run": c.Run, "handover": c.Handover, "sampling": c.Sampling.Budgets(), "attest": c.Attest,
-		"store": c.KeepsIn(), "qdrant": c.Qdrant.Plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "metrics": c.Metrics,
+		"qdrant": c.Qdrant.Plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "metrics": c.Metrics,
 		"admin": c.Admin, "log": c.Log,
 	}
 }

@@ -69,6 +69,9 @@ func (o *background) begin() {
 	}
 	o.work.Go(func() { o.app.Engine.FillVectors(o.ctx) })
 	o.work.Go(o.sweep)
+	if o.app.Index != nil {
+		o.work.Go(func() { o.app.Index.Run(o.ctx) })
+	}
 	if !*o.app.Config.Drivers.Watch {
 		return
 	}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
-	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/fault"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
@@ -119,7 +118,7 @@ func (h *httpService) serveMetrics(ctx context.Context) error {
 
 // ready says why calls cannot be served; nil: they can.
 func (a *App) ready(ctx context.Context) error {
-	if err := a.storesAnswer(ctx); err != nil {
+	if err := a.databaseAnswers(ctx); err != nil {
 		return err
 	}
 	var broken []string
@@ -134,25 +133,7 @@ func (a *App) ready(ctx context.Context) error {
 	return nil
 }
 
-// qdrantProbe bounds how long Qdrant may take to answer something small. Probes
-// are impatient: they want its reason, not their own timeout.
-const qdrantProbe = 800 * time.Millisecond
-
-// storesAnswer asks the stores something small, and the database to write.
-func (a *App) storesAnswer(ctx context.Context) error {
-	if a.Qdrant == nil {
-		return a.databaseAnswers(ctx)
-	}
-	remote := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, qdrantProbe)
-		defer cancel()
-		_, err := a.Qdrant.Count(ctx, access.AppSpace)
-		remote <- err
-	}()
-	return errors.Join(a.databaseAnswers(ctx), <-remote)
-}
-
+// databaseAnswers asks the database something small, and to write.
 func (a *App) databaseAnswers(ctx context.Context) error {
 	err := a.Store.CheckWrite(ctx)
 	if err == nil {
@@ -175,7 +156,7 @@ func (a *App) health() func(context.Context) rest.Health {
 	var failed error
 	return func(ctx context.Context) rest.Health {
 		h := rest.Health{
-			Store: a.storesAnswer(ctx), Qdrant: a.Qdrant != nil,
+			Store: a.databaseAnswers(ctx), Indexed: a.Index != nil, Index: a.Index.answers(ctx),
 			Provider: cmp.Or(a.Config.Embedding.Provider, config.EmbedNone), Preferred: cmp.Or(a.Config.Embedding.Provider, config.EmbedNone),
 		}
 		if !a.Config.Embedding.On() {

@@ -70,8 +70,8 @@ func (o operator) Diagnose(ctx context.Context, c access.Caller) (operations.Rep
 		Drivers:   []operations.DriverState{},
 		Unserved:  archive.Unserved{Steps: []archive.UnservedStep{}, Runs: []archive.UnservedRun{}},
 	}
-	if h.Qdrant {
-		r.Store.Detail = "protocols in Qdrant, runs in SQLite"
+	if h.Indexed {
+		r.Index = &operations.Part{Detail: "Qdrant", Problem: o.problem(ctx, "index", h.Index)}
 	}
 	if h.Store == nil {
 		var err error

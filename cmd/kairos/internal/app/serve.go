@@ -82,7 +82,7 @@ func CheckListen(c config.Config, t Transports, dev bool) error {
 // Serve serves the transports until ctx ends or one of them does. say is where
 // people read what is served; config names the configuration file.
 func Serve(ctx context.Context, a *App, by Transports, config string, say io.Writer) (err error) {
-	if err := a.Store.Check(); err != nil {
+	if err := errors.Join(a.Store.Check(), a.Index.checkOwner(ctx)); err != nil {
 		return err
 	}
 	ops := newBackground(ctx, a, config)

@@ -8,31 +8,27 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/archive"
-	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/index"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
-// protocolStore keeps everything but runs.
-type protocolStore interface {
+// Database keeps protocols and runs.
+type Database interface {
 	library.Protocols
 	library.ProtocolWriter
 	library.ProtocolHistory
 	library.Searcher
 	library.Vectors
 	library.Ratings
-}
-
-// Database keeps runs and, where no other store does, protocols.
-type Database interface {
+	index.Outbox
 	declines.Store
 	grants.Store
-	protocolStore
 	runs.Runs
 	runs.Index
 	runs.History
@@ -48,52 +44,39 @@ type Database interface {
 	Close() error
 }
 
-// openStores opens the database of the runs, and of the protocols where they
-// are not in the same one (nil otherwise).
-func openStores(c config.Config, clock *clock.Clock, log *slog.Logger) (Database, *qdrant.Store, error) {
+// openStores opens the database and the index, if there is one.
+func openStores(c config.Config, log *slog.Logger) (Database, *Index, error) {
 	database, err := sqlite.OpenLimited(c.Database, c.DatabaseLimits.Limits(), log)
-	if err != nil {
-		return nil, nil, err
-	}
-	if c.KeepsIn() != config.StoreQdrant {
-		return database, nil, nil
+	if err != nil || !c.Qdrant.On() {
+		return database, nil, err
 	}
 	o, err := c.Qdrant.Options()
 	if err != nil {
 		return nil, nil, errors.Join(err, database.Close())
 	}
-	o.Clock = clock
-	protocols, err := qdrant.Open(o, log)
+	server, err := qdrant.New(o, log)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("qdrant: %w", err), database.Close())
 	}
-	return database, protocols, nil
+	return database, &Index{index.New(database, server, log), server}, nil
 }
 
 // engineStore puts the engine's store together.
 func (a *App) engineStore() director.Store {
-	var protocols protocolStore = a.Store
-	if a.Qdrant != nil {
-		protocols = a.Qdrant
-	}
-	return director.Store{
-		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: protocols, Vectors: protocols, Ratings: protocols,
+	s := director.Store{
+		Protocols: a.Store, Writer: a.Store, Versions: a.Store, Searcher: a.Store, Vectors: a.Store, Ratings: a.Store,
 		Runs: a.Store, Index: a.Store, Archive: a.Store, History: a.Store, Eraser: a.Store, Files: a.Store, Declines: a.Store, Grants: a.Store,
 	}
-}
-
-// CheckQdrant looks whether the server of the protocols can be used, if there is one.
-func (a *App) CheckQdrant(ctx context.Context) error {
-	if a.Qdrant == nil {
-		return nil
+	if a.Index != nil {
+		s.Searcher = a.Index.Searcher(a.Store)
 	}
-	return a.Qdrant.Check(ctx)
+	return s
 }
 
 // closeStores closes both.
 func (a *App) closeStores() error {
-	if a.Qdrant == nil {
+	if a.Index == nil {
 		return a.Store.Close()
 	}
-	return errors.Join(a.Qdrant.Close(), a.Store.Close())
+	return errors.Join(a.Index.server.Close(), a.Store.Close())
 }

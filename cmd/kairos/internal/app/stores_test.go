@@ -16,8 +16,8 @@ func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct{ yaml, want string }{
-		"unknown store":    {"store: postgres", "store is \"postgres\""},
-		"no url":           {"store: qdrant", "QDRANT_URL"},
+		"withdrawn key":    {"store: qdrant", "not used any more"},
+		"bad shards":       {"qdrant: {url: localhost, shards: -1}", "qdrant.shards"},
 		"no host":          {"qdrant: {url: 'http://'}", "URL of Qdrant"},
 		"password in url":  {"qdrant: {url: 'http://me:pw@host'}", "a host and a port"},
 		"bad collection":   {"qdrant: {url: localhost, collection: 'a b'}", "collection"},
@@ -33,9 +33,9 @@ func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 			}
 			c, err := config.Source{File: file}.Load()
 			if err == nil {
-				_, q, e := openStores(c, nil, nil)
-				if err = e; q != nil {
-					_ = q.Close()
+				_, x, e := openStores(c, nil)
+				if err = e; x != nil {
+					_ = x.server.Close()
 				}
 			}
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {

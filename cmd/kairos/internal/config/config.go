@@ -24,9 +24,7 @@ type Config struct {
 	// Database is the SQLite file; relative to the configuration file.
 	Database       string               `yaml:"database"`
 	DatabaseLimits databaseLimitsConfig `yaml:"database_limits"`
-	// Store is where protocols are kept, sqlite or qdrant; runs are always in
-	// the SQLite file. Empty: qdrant if its URL is set.
-	Store  string       `yaml:"store"`
+	// Qdrant is the server of the index of protocols.
 	Qdrant qdrantConfig `yaml:"qdrant"`
 	// Tree is the file of the decision tree; empty: the one that is shipped.
 	Tree      string          `yaml:"tree"`
@@ -329,7 +327,7 @@ func dataDir() (string, error) {
 const AdminOff = "off"
 
 func (c Config) validate() error {
-	errs := slices.Concat(c.DatabaseLimits.problems(), c.Drivers.problems(), c.storeProblems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Sampling.problems(), c.Approval.problems())
+	errs := slices.Concat(c.DatabaseLimits.problems(), c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Sampling.problems(), c.Approval.problems())
 	if d := c.UserInput.Driver; !slices.Contains([]string{"elicitation", "sampling", "agent"}, d) {
 		errs = append(errs, fmt.Errorf("user_input.driver is %q: must be elicitation, sampling or agent", d))
 	}

@@ -8,8 +8,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/search/evaluation"
-	"github.com/kairos-mcp/kairos/core/store/qdrant"
-	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
@@ -26,12 +24,11 @@ func TestTheEnginesSideBySide(t *testing.T) {
 		threshold float64
 		open      func(*testing.T, evaluation.Set) library.Searcher
 	}{
-		{"KAIROS SQLite", false, evaluation.Threshold, openSQLite},
-		{"KAIROS Qdrant", false, evaluation.Threshold, openQdrant},
+		{"KAIROS", false, evaluation.Threshold, openSQLite},
 		{"SQLite FTS5", true, 0, openFTS5},
 		{"bleve", true, 0, openBleve},
 	} {
-		t.Run(e.name, func(t *testing.T) { // a subtest, so that a machine without Qdrant has the others
+		t.Run(e.name, func(t *testing.T) {
 			r, err := set.Ask(t.Context(), e.open(t, set), nil, e.threshold)
 			if err != nil {
 				t.Fatal(err)
@@ -60,16 +57,6 @@ func filled(t *testing.T, set evaluation.Set, store evaluation.Library) library.
 func openSQLite(t *testing.T, set evaluation.Set) library.Searcher {
 	t.Helper()
 	s, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAfter(t, s)
-	return filled(t, set, s)
-}
-
-func openQdrant(t *testing.T, set evaluation.Set) library.Searcher {
-	t.Helper()
-	s, err := qdrant.Open(qdrant.Options{URL: qdranttest.New(t, qdranttest.Options{}).Address(), Collection: "compare"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/library"
 )
 
@@ -77,11 +78,12 @@ func importCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "import DIR|FILE... | --from-qdrant URL",
-		Short: "Import protocols from a folder, files or an earlier server",
+		Short: "Import protocols from a folder, files or Qdrant",
 		Long: `Stores what kairos export wrote, as it was: identities, times and ratings included. Other Markdown files are stored as
 kairos mint does. A protocol that is stored already with the same content is skipped, so an interrupted import can be
 repeated. A bad file does not stop the others; bad files are listed at the end. With --from-qdrant the protocols come from
-the Qdrant collection of an earlier KAIROS server, which is only read.`,
+a Qdrant collection in which the earlier KAIROS server or an older version of this program kept them. It is only read; where an
+older version of this program used the name that is configured for the index, the index takes over the name.`,
 		Example: "  kairos import backup\n  kairos import --from-qdrant http://localhost:6333 --space personal",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if fromQdrant != "" {
@@ -96,27 +98,22 @@ the Qdrant collection of an earlier KAIROS server, which is only read.`,
 				return fmt.Errorf("--on-existing is %q: must be skip, replace or fail", existing)
 			}
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				sources, err := importSources(args)
+				i := importer{in: in, app: a, caller: a.Caller(), report: importReport{Failures: []importFailure{}}}
 				if fromQdrant != "" {
-					sources, err = legacySources(ctx, a, fromQdrant, collection, cmd.ErrOrStderr())
+					return i.fromQdrant(ctx, cmd, out, fromQdrant, collection)
 				}
+				sources, err := importSources(args)
 				if err != nil {
 					return err
 				}
-				defer sources.Close()
-				i := importer{in: in, app: a, report: importReport{Failures: []importFailure{}}}
-				p := output.NewProgress(cmd.ErrOrStderr(), len(sources.files), "importing")
-				err = i.run(ctx, sources, p)
-				p.End()
-				printErr := out.Print(cmd.OutOrStdout(), i.report, func(p *output.Printer) { printImported(p, i.report) })
-				return errors.Join(printErr, i.outcome(ctx, err))
+				return i.from(ctx, cmd, out, sources)
 			})
 		},
 	}
 	out.AddTo(cmd)
 	cmd.Flags().StringVar(&in.Space, "space", "", "store in this space; else where they were exported from, or your own")
-	cmd.Flags().StringVar(&fromQdrant, "from-qdrant", "", "read the Qdrant server of the earlier KAIROS, such as http://localhost:6333; its key is QDRANT_API_KEY")
-	cmd.Flags().StringVar(&collection, "collection", "", "collection of the earlier KAIROS; else kairos or kb_resources, whichever is there")
+	cmd.Flags().StringVar(&fromQdrant, "from-qdrant", "", "read this Qdrant server, such as http://localhost:6333; its key is QDRANT_API_KEY")
+	cmd.Flags().StringVar(&collection, "collection", "", "collection to read; else the configured one, kairos or kb_resources, whichever is there")
 	cmd.Flags().StringVar(&in.ModelID, "model", "kairos-import", "who wrote the protocols that do not say")
 	cmd.Flags().StringVar(&existing, "on-existing", existing, "where another version is stored: skip, replace or fail")
 	return cmd
@@ -153,7 +150,36 @@ func printImported(p *output.Printer, r importReport) {
 type importer struct {
 	in     library.ImportInput
 	app    *app.App
+	caller access.Caller
 	report importReport
+}
+
+// from imports the files and prints what became of them.
+func (i *importer) from(ctx context.Context, cmd *cobra.Command, out *output.Format, s *sourceFiles) error {
+	defer s.Close()
+	p := output.NewProgress(cmd.ErrOrStderr(), len(s.files), "importing")
+	err := i.run(ctx, s, p)
+	p.End()
+	printErr := out.Print(cmd.OutOrStdout(), i.report, func(p *output.Printer) { printImported(p, i.report) })
+	return errors.Join(printErr, i.outcome(ctx, err))
+}
+
+// fromQdrant imports the protocols of a collection. If an older version of this
+// program kept them under the name of the index, the index takes over the name.
+func (i *importer) fromQdrant(ctx context.Context, cmd *cobra.Command, out *output.Format, url, collection string) error {
+	sources, former, err := formerSources(ctx, i.app, url, collection, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	i.caller = i.app.RunCaller() // who also has the space of protocols from files
+	if err := i.from(ctx, cmd, out, sources); err != nil {
+		return err
+	}
+	adopted, err := former.Adopt(ctx, i.app)
+	if err == nil && adopted {
+		output.Tell(cmd.ErrOrStderr(), "The database has the protocols now, and its index the name of their collection, which stays as it is. Start the server.\n")
+	}
+	return err
 }
 
 // run keeps two batches on their way, because one waits for the drivers while
@@ -208,7 +234,7 @@ func (i *importer) store(ctx context.Context, s *sourceFiles, files []sourceFile
 		}
 		names, in.Items = append(names, f.Name), append(in.Items, item)
 	}
-	results, err := i.app.Engine.Import(ctx, i.app.Caller(), in)
+	results, err := i.app.Engine.Import(ctx, i.caller, in)
 	batch.names, batch.results, batch.err = append(batch.names, names...), append(batch.results, results...), err
 	return batch
 }

@@ -328,15 +328,14 @@ func (f sourceFile) listed(ctx context.Context, name string) (string, error) {
 	return string(b), err
 }
 
-// legacySources are the protocols of the earlier server's collection. Its spaces
-// mean nothing here, so the protocols are stored where --space says.
-func legacySources(ctx context.Context, a *app.App, url, collection string, warn io.Writer) (*sourceFiles, error) {
+// formerSources are the protocols of a collection in Qdrant.
+func formerSources(ctx context.Context, a *app.App, url, collection string, warn io.Writer) (*sourceFiles, app.Former, error) {
 	s := &sourceFiles{}
-	problems, err := a.LegacyProtocols(ctx, url, collection, func(title string, item *library.ImportItem) {
+	former, err := a.FormerProtocols(ctx, url, collection, func(title string, item *library.ImportItem) {
 		s.files = append(s.files, sourceFile{Document: documents.Document{Name: fmt.Sprintf("%q", title)}, item: item})
 	})
-	for _, p := range problems {
+	for _, p := range former.Problems {
 		output.Tell(warn, "%s\n", p)
 	}
-	return s, err
+	return s, former, err
 }

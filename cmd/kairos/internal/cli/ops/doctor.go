@@ -249,12 +249,7 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 		if deep && !r.integrity(ctx, a) {
 			return nil // whatever else reads or writes a damaged database may do more harm
 		}
-		if a.Qdrant != nil {
-			r.check("qdrant", a.Qdrant.Location(), "start Qdrant, or correct the section qdrant of the configuration", a.CheckQdrant(ctx))
-			if !r.Checks[len(r.Checks)-1].OK {
-				return nil // nobody there who could be asked for what is stored
-			}
-		}
+		r.index(ctx, a)
 		r.commands(ctx, a)
 		r.redactions(ctx, a)
 		r.space(ctx, a)
