@@ -55,10 +55,10 @@ func protoOf(c *conversion, v any) proto.Message {
 	return nil
 }
 
-// Marshal, FromStatus and Conn are for tests that speak to the other end of a stream.
+// MarshalProto, FromStatus and Conn are for tests that speak to the other end of a stream.
 var (
-	Marshal    = proto.Marshal
-	FromStatus = fromStatus
+	MarshalProto = proto.Marshal
+	FromStatus   = fromStatus
 )
 
 // Conn is the connection of a client whose calls are unary.

@@ -241,7 +241,7 @@ func TestLeakedCallsLeaveRoomForOthers(t *testing.T) {
 
 func TestTheDriverRefusesWhatNoHostDoes(t *testing.T) {
 	call := func(id uint64, do string) *driverpb.CallsRequest {
-		request, err := driverrpc.Marshal(&driverpb.ValidateRequest{ChallengeJson: []byte(do)})
+		request, err := driverrpc.MarshalProto(&driverpb.ValidateRequest{ChallengeJson: []byte(do)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func TestALongReplyLetsOthersPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(id uint64, do string) {
-		request, err := driverrpc.Marshal(&driverpb.ValidateRequest{ChallengeJson: []byte(do)})
+		request, err := driverrpc.MarshalProto(&driverpb.ValidateRequest{ChallengeJson: []byte(do)})
 		if err != nil {
 			t.Fatal(err)
 		}
