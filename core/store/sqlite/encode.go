@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // chainRow is a change in the form of its tables.
@@ -21,7 +22,7 @@ type chainRow struct {
 	saved             int64
 	outline, document string
 	passages          [][]byte // hash of the passage of each step
-	index             analysed
+	index             wordindex.Analysed
 }
 
 // encodeChanges encodes on all processors: encoding takes most of the time of a
@@ -90,7 +91,7 @@ func encodeChain(c protocol.Chain) (chainRow, error) {
 	if err != nil {
 		return chainRow{}, fmt.Errorf("encode outline of chain %s: %w", c.ID, err)
 	}
-	index, err := analyse(c)
+	index, err := wordindex.Analyse(c)
 	if err != nil {
 		return chainRow{}, fmt.Errorf("analyse chain %s: %w", c.ID, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // SaveChains implements library.ProtocolWriter.
@@ -38,18 +39,18 @@ func (p *Protocols) SaveChains(ctx context.Context, changes []library.Change) ([
 		revisions[i] = row.revision
 	}
 	for _, a := range index {
-		p.known.add(a.words)
+		p.known.Add(a.Words())
 	}
 	return revisions, nil
 }
 
 // indexOf returns the additions to the search index for the rows.
-func indexOf(rows []chainRow) []*addition {
-	spaces, chains := make([]string, len(rows)), make([]analysed, len(rows))
+func indexOf(rows []chainRow) []*wordindex.Addition {
+	spaces, chains := make([]string, len(rows)), make([]wordindex.Analysed, len(rows))
 	for i, row := range rows {
 		spaces[i], chains[i] = row.chain.Space, row.index
 	}
-	return additions(spaces, chains)
+	return wordindex.Additions(spaces, chains)
 }
 
 // DeleteChain implements library.ProtocolWriter.
@@ -87,7 +88,7 @@ func conflict(title string, have, replaces int64) error {
 
 // insertChains inserts the chains after makeRoom. It takes a few statements for
 // all of them, because a statement costs more than a row.
-func insertChains(tx *transaction, rows []chainRow, index []*addition, known *knownWords) error {
+func insertChains(tx *transaction, rows []chainRow, index []*wordindex.Addition, known *wordindex.KnownWords) error {
 	if err := claimSteps(tx, rows); err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func insertChains(tx *transaction, rows []chainRow, index []*addition, known *kn
 		return err
 	}
 	for _, a := range index {
-		if err := a.insert(tx, keys, known); err != nil {
+		if err := a.Insert(indexWriter{tx}, keys, known); err != nil {
 			return err
 		}
 	}
@@ -200,7 +201,7 @@ func (c current) retire(tx *transaction) (hashes []string, err error) {
 		SELECT s.uuid, c.space, c.id FROM steps s JOIN chains c ON c.key = s.chain WHERE c.key = ?`, c.key); err != nil {
 		return nil, err
 	}
-	if err := removeIndex(tx, c.key); err != nil {
+	if err := wordindex.Remove(indexWriter{tx}, c.key); err != nil {
 		return nil, err
 	}
 	return hashes, tx.exec(`DELETE FROM chains WHERE key = ?`, c.key)

@@ -1,23 +1,16 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
-)
-
-// The numbers of candidates: at least minCandidates by all their words, and
-// namedCandidates by the words of their names, because a complete title says more
-// than many words in texts.
-const (
-	minCandidates   = 30
-	namedCandidates = 15
+	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // The queries of a search.
@@ -30,6 +23,17 @@ const (
 	readDocuments   = `SELECT id, document FROM search_documents WHERE id IN (SELECT value FROM json_each(?))`
 	readOutlines    = `SELECT d.id, c.revision, c.outline FROM search_documents d CROSS JOIN chains c ON c.key = d.chain
 		WHERE d.id IN (SELECT value FROM json_each(?))`
+
+	readModel   = `SELECT key, length FROM vector_models WHERE model = ?`
+	readSigns   = `SELECT id, vector, signs FROM vector_signs WHERE id > ? AND model = ? ORDER BY id`
+	countSigns  = `SELECT count(*) FROM vector_signs WHERE model = ?`
+	readSample  = `SELECT vector FROM vectors WHERE key IN (SELECT value FROM json_each(?))`
+	readVectors = `SELECT d.id, s.position, v.vector
+		FROM json_each(?1) k CROSS JOIN vectors v ON v.key = k.value CROSS JOIN steps s ON s.passage = v.hash
+		CROSS JOIN search_documents d ON d.chain = s.chain
+		WHERE v.model = ?2 AND d.id >> 32 IN (SELECT value FROM json_each(?3))`
+	readVectorKeys = `SELECT v.key FROM json_each(?) n CROSS JOIN search_spaces p ON p.number = n.value
+		CROSS JOIN chains c ON c.space = p.space CROSS JOIN steps s ON s.chain = c.key CROSS JOIN vectors v ON v.hash = s.passage`
 )
 
 var searchQueries = []string{
@@ -45,133 +49,143 @@ func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit,
 	}
 	var hits []library.Hit
 	// One snapshot, so that a chain that is replaced meanwhile is found in one of its versions.
-	err := p.db.view(ctx, searchQueries, func(v *view) error {
-		spaces, err := v.visible(q.Spaces)
-		if err != nil || len(spaces) == 0 {
-			return err
-		}
-		l, err := p.look(v, query, spaces)
-		if err != nil {
-			return err
-		}
-		if err := l.sense(q.Embedding); err != nil {
-			return err
-		}
-		judged, err := l.judge(l.best(max(minCandidates, q.Limit+q.Limit/4)))
-		if err != nil {
-			return err
-		}
-		hits, err = l.hits(judged[:min(q.Limit, len(judged))], q.Explain)
+	err := p.db.view(ctx, searchQueries, func(v *view) (err error) {
+		hits, err = p.index.Search(indexReader{v}, query, q)
 		return err
 	})
 	return hits, err
 }
 
-// visible is a space that is searched.
-type visible struct {
-	number int64
-	chains int
-}
+// indexReader reads the search index in a snapshot.
+type indexReader struct{ *view }
 
-func (v *view) visible(spaces []string) ([]visible, error) {
-	var all []visible
-	err := v.rows(readSpaces, []any{list(spaces)}, func(scan func(...any) error) error {
-		var space visible
-		err := scan(&space.number, &space.chains)
+var _ wordindex.Reader = indexReader{}
+
+func (r indexReader) Spaces(names []string) (all []wordindex.Space, err error) {
+	err = r.rows(readSpaces, []any{list(names)}, func(scan func(...any) error) error {
+		var space wordindex.Space
+		err := scan(&space.Number, &space.Chains)
 		all = append(all, space)
 		return err
 	})
 	return all, err
 }
 
-// judged is a candidate with its score.
-type judged struct {
-	id       int64
-	document search.Document
-	result   search.Result
-	near     near // Score 0: no match by vector
+func (r indexReader) Segments(spaces []int64) ([]wordindex.Stored, error) {
+	return segmentsOf(r.rows, readSegments, list(spaces))
 }
 
-// judge scores the candidates and returns those that match, best first.
-func (l *lookup) judge(candidates []int64) ([]judged, error) {
-	var all []judged
-	err := l.rows(readDocuments, []any{list(candidates)}, func(scan func(...any) error) error {
+func (r indexReader) Directories(segments []int64, each func(int64, []byte) error) error {
+	return r.eachBytes(readDirectories, segments, each)
+}
+
+func (r indexReader) Blocks(ids []int64, each func(int64, []byte) error) error {
+	return r.eachBytes(readBlocks, ids, each)
+}
+
+func (r indexReader) Documents(ids []int64, each func(int64, []byte) error) error {
+	return r.eachBytes(readDocuments, ids, each)
+}
+
+func (r indexReader) eachBytes(query string, ids []int64, each func(id int64, raw []byte) error) error {
+	return r.rows(query, []any{list(ids)}, func(scan func(...any) error) error {
 		var id int64
 		var raw []byte
 		if err := scan(&id, &raw); err != nil {
 			return err
 		}
-		d, err := search.OpenDocument(raw)
-		if err != nil {
-			return l.db.damaged("search document", fmt.Sprint(id), err)
-		}
-		j := judged{id: id, document: d, near: l.near[id]}
-		j.result, _ = l.query.Score(d, l.stats)
-		j.result = j.result.Fused(j.near.score, j.near.step)
-		if j.result.Score > 0 {
-			all = append(all, j)
-		}
-		return nil
+		return each(id, raw)
 	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(all, func(a, b judged) int {
-		return cmp.Or(cmp.Compare(b.result.Score, a.result.Score), cmp.Compare(a.document.Rank(), b.document.Rank()),
-			cmp.Compare(a.id, b.id))
-	})
-	return all, nil
 }
 
-// hits reads the chains that were found.
-func (l *lookup) hits(found []judged, explain bool) ([]library.Hit, error) {
-	chains, err := l.outlines(found)
-	if err != nil {
-		return nil, err
+// Words reads one row for many words, because a row costs more than what is in it.
+func (r indexReader) Words(after int64) (int64, []string, error) {
+	var last *int64
+	var read *string
+	if err := r.row(readWords, []any{after}, &last, &read); err != nil || last == nil {
+		return after, nil, err
 	}
-	var hits []library.Hit
-	for _, j := range found {
-		h := library.Hit{Chain: chains[j.id], Step: j.result.Step, Score: j.result.Score}
-		if explain {
-			h.Why = l.explain(j)
-		}
-		hits = append(hits, h)
-	}
-	return hits, nil
+	return *last, strings.Split(*read, " "), nil
 }
 
-func (l *lookup) outlines(found []judged) (map[int64]protocol.Chain, error) {
-	ids := make([]int64, len(found))
-	for i, j := range found {
-		ids[i] = j.id
-	}
-	chains := make(map[int64]protocol.Chain, len(found))
-	err := l.rows(readOutlines, []any{list(ids)}, func(scan func(...any) error) error {
+func (r indexReader) Outlines(documents []int64) (map[int64]protocol.Chain, error) {
+	chains := make(map[int64]protocol.Chain, len(documents))
+	err := r.rows(readOutlines, []any{list(documents)}, func(scan func(...any) error) error {
 		var id int64
 		var row storedChain
 		if err := scan(&id, &row.revision, &row.document); err != nil {
 			return err
 		}
-		c, err := l.db.chain(fmt.Sprint(id), row)
+		c, err := r.db.chain(fmt.Sprint(id), row)
 		chains[id] = c
 		return err
 	})
-	if err == nil && len(chains) < len(found) {
-		err = l.db.damaged("search index", "of protocols", errOrphan)
-	}
 	return chains, err
 }
 
-// errOrphan reports that the search index has a chain that is not stored.
-var errOrphan = errors.New("a protocol that is not stored is in the search index")
+func (r indexReader) Model(name string) (model int64, length int, err error) {
+	err = r.row(readModel, []any{name}, &model, &length)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, 0, nil
+	}
+	return model, length, err
+}
 
-func (l *lookup) explain(j judged) []library.Match {
-	var why []library.Match
-	for _, m := range l.query.Explain(j.document, l.stats) {
-		why = append(why, library.Match(m))
-	}
-	if j.near.score > 0 {
-		why = append(why, library.Match{Ranker: search.RankerVector, Step: j.near.step, Score: j.near.score})
-	}
-	return why
+func (r indexReader) Signs(model, after int64, each func(id, vector int64, signs []byte) error) error {
+	return r.rows(readSigns, []any{after, model}, func(scan func(...any) error) error {
+		var id, vector int64
+		var signs []byte
+		if err := scan(&id, &vector, &signs); err != nil {
+			return err
+		}
+		return each(id, vector, signs)
+	})
+}
+
+func (r indexReader) CountSigns(model int64) (n int, err error) {
+	err = r.row(countSigns, []any{model}, &n)
+	return n, err
+}
+
+func (r indexReader) Vectors(keys []int64, each func([]byte) error) error {
+	return r.rows(readSample, []any{list(keys)}, func(scan func(...any) error) error {
+		var raw []byte
+		if err := scan(&raw); err != nil {
+			return err
+		}
+		return each(raw)
+	})
+}
+
+func (r indexReader) VectorsOf(keys []int64, model int64, spaces []int64, each func(int64, int, []byte) error) error {
+	return r.rows(readVectors, []any{list(keys), model, list(spaces)}, func(scan func(...any) error) error {
+		var document int64
+		var step int
+		var raw []byte
+		if err := scan(&document, &step, &raw); err != nil {
+			return err
+		}
+		return each(document, step, raw)
+	})
+}
+
+func (r indexReader) VectorKeys(spaces []int64) (keys []int64, err error) {
+	err = r.rows(readVectorKeys, []any{list(spaces)}, func(scan func(...any) error) error {
+		var key int64
+		err := scan(&key)
+		keys = append(keys, key)
+		return err
+	})
+	return keys, err
+}
+
+// segmentsOf reads segments without their terms.
+func segmentsOf(rows func(string, []any, eachRow) error, query string, args ...any) (all []wordindex.Stored, err error) {
+	err = rows(query, args, func(scan func(...any) error) error {
+		var s wordindex.Stored
+		err := scan(&s.ID, &s.Space, &s.First, &s.Span, &s.Documents, &s.Gone)
+		all = append(all, s)
+		return err
+	})
+	return all, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 var (
@@ -40,11 +41,9 @@ type Store struct {
 
 // Protocols keeps protocols, their search index, vectors and ratings.
 type Protocols struct {
-	db         *database
-	known      knownWords
-	vocabulary vocabulary
-	segments   segmentCache
-	signs      signIndex
+	db    *database
+	known wordindex.KnownWords
+	index wordindex.Index
 }
 
 // Runs keeps runs.

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -11,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // passageHash is protocol.PassageHash of a step's passage in binary form.
@@ -55,7 +55,7 @@ func (p *Protocols) Known(ctx context.Context, model string, hashes []string) (m
 			if err := scan(&hash, &vector); err != nil {
 				return err
 			}
-			known[hash] = parseVector(vector)
+			known[hash] = wordindex.ParseVector(vector)
 			return nil
 		})
 	return known, err
@@ -121,11 +121,11 @@ func saveVector(tx *transaction, model int64, hash string, vector []float32) err
 	found, err := tx.row(`INSERT INTO vectors (hash, model, vector) SELECT unhex(?1), ?2, ?3
 		WHERE EXISTS (SELECT 1 FROM steps WHERE passage = unhex(?1))
 		ON CONFLICT (hash) DO UPDATE SET model = excluded.model, vector = excluded.vector RETURNING key`,
-		[]any{hash, model, formatVector(vector)}, &key)
+		[]any{hash, model, wordindex.FormatVector(vector)}, &key)
 	if err != nil || !found {
 		return err
 	}
-	return tx.exec(`INSERT OR REPLACE INTO vector_signs (vector, model, signs) VALUES (?, ?, ?)`, key, model, formatSigns(signsOf(vector)))
+	return tx.exec(`INSERT OR REPLACE INTO vector_signs (vector, model, signs) VALUES (?, ?, ?)`, key, model, wordindex.Signs(vector))
 }
 
 // checkVectors returns the length that all the vectors have.
@@ -164,20 +164,4 @@ func modelKey(tx *transaction, model string, length int) (int64, error) {
 	}
 	_, err = tx.row(`INSERT INTO vector_models (model, length) VALUES (?, ?) RETURNING key`, []any{model, length}, &key)
 	return key, err
-}
-
-func formatVector(vector []float32) []byte {
-	raw := make([]byte, 0, 4*len(vector))
-	for _, x := range vector {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
-	}
-	return raw
-}
-
-func parseVector(raw []byte) []float32 {
-	vector := make([]float32, len(raw)/4)
-	for i := range vector {
-		vector[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-	}
-	return vector
 }
