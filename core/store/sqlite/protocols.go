@@ -2,13 +2,12 @@ package sqlite
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/record"
 )
 
 // StepChain implements library.Protocols.
@@ -45,7 +44,7 @@ func (p *Protocols) List(ctx context.Context, space, cursor string, limit int) (
 	if limit < 1 {
 		return nil, "", fault.New(fault.InvalidArgument, "a list of at most %d protocols", limit)
 	}
-	after, err := parseCursor(cursor)
+	after, err := record.ParseCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -53,7 +52,7 @@ func (p *Protocols) List(ctx context.Context, space, cursor string, limit int) (
 	var chains []protocol.Chain
 	// One more, to know whether there is a next page.
 	err = p.db.rows(ctx, `SELECT revision, outline FROM chains WHERE space = ? AND (title, id) > (?, ?)
-		ORDER BY title, id LIMIT ?`, []any{space, after.title, after.id, limit + 1}, func(scan func(...any) error) error {
+		ORDER BY title, id LIMIT ?`, []any{space, after.Title, after.ID, limit + 1}, func(scan func(...any) error) error {
 		var row storedChain
 		if err := scan(&row.revision, &row.document); err != nil {
 			return err
@@ -67,27 +66,7 @@ func (p *Protocols) List(ctx context.Context, space, cursor string, limit int) (
 	}
 	chains = chains[:limit]
 	last := chains[limit-1]
-	return chains, listPlace{title: last.Title, id: last.ID}.cursor(), nil
-}
-
-// listPlace is the end of a page of a list.
-type listPlace struct{ title, id string }
-
-// cursor encodes the place. Ids have no line feeds.
-func (p listPlace) cursor() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(p.id + "\n" + p.title))
-}
-
-func parseCursor(cursor string) (listPlace, error) {
-	if cursor == "" {
-		return listPlace{}, nil
-	}
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	id, title, ok := strings.Cut(string(text), "\n")
-	if err != nil || !ok {
-		return listPlace{}, fault.New(fault.InvalidArgument, "the cursor is not one of this list; start without one")
-	}
-	return listPlace{title: title, id: id}, nil
+	return chains, record.Place{Title: last.Title, ID: last.ID}.Cursor(), nil
 }
 
 // Count implements library.Protocols.

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/record"
 )
 
 // CreateRun implements runs.Runs.
@@ -159,7 +159,7 @@ func (s *Runs) summaries(ctx context.Context, rest string, args ...any) ([]run.S
 
 // Pinned implements runs.Index.
 func (s *Runs) Pinned(ctx context.Context, digest string) (protocol.Chain, error) {
-	if c, ok := s.pins.chain(digest); ok {
+	if c, ok := s.pins.Chain(digest); ok {
 		return c, nil
 	}
 	var document []byte
@@ -170,7 +170,7 @@ func (s *Runs) Pinned(ctx context.Context, digest string) (protocol.Chain, error
 	if err := json.Unmarshal(document, &c); err != nil {
 		return protocol.Chain{}, s.db.damaged("pinned chain", digest, err)
 	}
-	s.pins.keep(digest, c)
+	s.pins.Keep(digest, c)
 	return c, nil
 }
 
@@ -181,50 +181,12 @@ func orNotFound(err error, what, id string) error {
 	return err
 }
 
-func notFound(what, id string) error { return fault.New(fault.NotFound, "no %s %q", what, id) }
+func notFound(what, id string) error { return record.NotFound(what, id) }
 
 func (d *database) damaged(what, id string, err error) error {
 	return fault.Wrap(err, fault.StoreFailed, "database %s: %s %s cannot be read", d.path, what, id)
 }
 
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
+func nanos(t time.Time) int64 { return record.Nanos(t) }
 
-func timeOf(nanos int64) time.Time {
-	if nanos == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, nanos).UTC()
-}
-
-// pinsKept bounds the cache: rarely are more protocols run at once.
-const pinsKept = 64
-
-// pinCache caches pinned chains, which never change. It copies chains in and out,
-// because callers may change their slices.
-type pinCache struct {
-	mu     sync.Mutex // guards the fields below
-	chains map[string]protocol.Chain
-}
-
-func (c *pinCache) chain(digest string) (protocol.Chain, bool) {
-	c.mu.Lock()
-	chain, ok := c.chains[digest]
-	c.mu.Unlock()
-	return chain.Clone(), ok // cached chains are never modified
-}
-
-func (c *pinCache) keep(digest string, chain protocol.Chain) {
-	chain = chain.Clone()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.chains == nil || len(c.chains) >= pinsKept {
-		// Clearing the cache is as good as any eviction order here.
-		c.chains = map[string]protocol.Chain{}
-	}
-	c.chains[digest] = chain
-}
+func timeOf(nanos int64) time.Time { return record.TimeOf(nanos) }

@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -49,7 +50,7 @@ type Protocols struct {
 // Runs keeps runs.
 type Runs struct {
 	db   *database
-	pins pinCache
+	pins record.Pins
 }
 
 // Open returns the store in the file at path. It touches nothing: directory, file

@@ -3,13 +3,11 @@ package sqlite
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"math"
 
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -97,7 +95,7 @@ func (p *Protocols) SaveVectors(ctx context.Context, model string, vectors map[s
 	if len(vectors) == 0 {
 		return ctx.Err()
 	}
-	length, err := checkVectors(model, vectors)
+	length, err := record.CheckVectors(model, vectors)
 	if err != nil {
 		return err
 	}
@@ -126,30 +124,6 @@ func saveVector(tx *transaction, model int64, hash string, vector []float32) err
 		return err
 	}
 	return tx.exec(`INSERT OR REPLACE INTO vector_signs (vector, model, signs) VALUES (?, ?, ?)`, key, model, wordindex.Signs(vector))
-}
-
-// checkVectors returns the length that all the vectors have.
-func checkVectors(model string, vectors map[string][]float32) (int, error) {
-	length := -1
-	for hash, vector := range vectors {
-		if length < 0 {
-			length = len(vector)
-		}
-		if len(vector) == 0 || len(vector) != length {
-			return 0, fault.New(fault.InvalidArgument, "vectors of model %s with %d and %d numbers in one call", model, length, len(vector))
-		}
-		if raw, err := hex.DecodeString(hash); err != nil || len(raw) != sha256.Size {
-			return 0, fault.New(fault.InvalidArgument, "%q is not the hash of a passage", hash)
-		}
-		sum := 0.0
-		for _, x := range vector {
-			sum += math.Abs(float64(x))
-		}
-		if sum == 0 || math.IsNaN(sum) || math.IsInf(sum, 0) {
-			return 0, fault.New(fault.InvalidArgument, "a vector of model %s points nowhere: its numbers add up to %v", model, sum)
-		}
-	}
-	return length, nil
 }
 
 // modelKey is the number of a model with vectors of this length.
