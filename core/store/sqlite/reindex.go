@@ -116,12 +116,12 @@ func indexNext(d *database, tx *transaction) (int64, error) {
 	for _, key := range keys {
 		at = key
 		// It may have been stored again since the rebuild began.
-		if err := wordindex.Remove(indexWriter{tx}, key); err != nil {
+		if err := wordindex.Remove(newIndexWriter(tx), key); err != nil {
 			return 0, err
 		}
 	}
 	for _, a := range wordindex.Additions(spaces, index) {
-		if err := a.Insert(indexWriter{tx}, keys, new(wordindex.KnownWords)); err != nil {
+		if err := a.Insert(newIndexWriter(tx), keys, new(wordindex.KnownWords)); err != nil {
 			return 0, err
 		}
 	}

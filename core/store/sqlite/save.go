@@ -90,7 +90,7 @@ func insertChains(tx *transaction, rows []record.Chain, index []*wordindex.Addit
 		return err
 	}
 	for _, a := range index {
-		if err := a.Insert(indexWriter{tx}, keys, known); err != nil {
+		if err := a.Insert(newIndexWriter(tx), keys, known); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func (c current) retire(tx *transaction) (hashes []string, err error) {
 		SELECT s.uuid, c.space, c.id FROM steps s JOIN chains c ON c.key = s.chain WHERE c.key = ?`, c.key); err != nil {
 		return nil, err
 	}
-	if err := wordindex.Remove(indexWriter{tx}, c.key); err != nil {
+	if err := wordindex.Remove(newIndexWriter(tx), c.key); err != nil {
 		return nil, err
 	}
 	return hashes, tx.exec(`DELETE FROM chains WHERE key = ?`, c.key)
