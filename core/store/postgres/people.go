@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/declines"
+	"github.com/kairos-mcp/kairos/core/grants"
+)
+
+// SaveGrants implements grants.Store.
+func (s *Runs) SaveGrants(ctx context.Context, all []grants.Grant) error {
+	return s.db.write(ctx, func(tx *transaction) error {
+		for _, g := range all {
+			document, err := json.Marshal(g)
+			if err != nil {
+				return err
+			}
+			if err := tx.exec(`INSERT INTO grants (id, space, protocol, document) VALUES ($1, $2, $3, $4)`,
+				g.ID, g.Space, g.Protocol, document); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Grants implements grants.Store. Ids grow with time.
+func (s *Runs) Grants(ctx context.Context, spaces []string) ([]grants.Grant, error) {
+	return documents[grants.Grant](ctx, s.db, "grant", `SELECT id, document FROM grants WHERE space = ANY($1) ORDER BY id DESC`, spaces)
+}
+
+// GrantsFor implements grants.Store.
+func (s *Runs) GrantsFor(ctx context.Context, space, protocol string) ([]grants.Grant, error) {
+	return documents[grants.Grant](ctx, s.db, "grant", `SELECT id, document FROM grants WHERE space = $1 AND protocol = $2 ORDER BY id DESC`, space, protocol)
+}
+
+// RemoveGrant implements grants.Store.
+func (s *Runs) RemoveGrant(ctx context.Context, spaces []string, id string) (there bool, err error) {
+	err = s.db.write(ctx, func(tx *transaction) error {
+		n, err := tx.changed(`DELETE FROM grants WHERE id = $1 AND space = ANY($2)`, id, spaces)
+		there = n > 0
+		return err
+	})
+	return there, err
+}
+
+// SaveDecline implements declines.Store.
+func (s *Runs) SaveDecline(ctx context.Context, d declines.Decline, before time.Time) error {
+	document, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return s.db.write(ctx, func(tx *transaction) error {
+		if err := tx.exec(`DELETE FROM declines WHERE space = $1 AND at < $2`, d.Space, before.UnixMilli()); err != nil {
+			return err
+		}
+		return tx.exec(`INSERT INTO declines (space, action, at, document) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (space, action) DO UPDATE SET at = excluded.at, document = excluded.document`,
+			d.Space, d.Action, d.At.UnixMilli(), document)
+	})
+}
+
+// DeclineOf implements declines.Store.
+func (s *Runs) DeclineOf(ctx context.Context, space, action string) (declines.Decline, bool, error) {
+	found, err := documents[declines.Decline](ctx, s.db, "decline", `SELECT action, document FROM declines WHERE space = $1 AND action = $2`, space, action)
+	if err != nil || len(found) == 0 {
+		return declines.Decline{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// RemoveDecline implements declines.Store.
+func (s *Runs) RemoveDecline(ctx context.Context, space, action string) error {
+	return s.db.write(ctx, func(tx *transaction) error {
+		return tx.exec(`DELETE FROM declines WHERE space = $1 AND action = $2`, space, action)
+	})
+}
+
+// documents reads rows of an id and a document.
+func documents[T any](ctx context.Context, d *database, what, query string, args ...any) (all []T, err error) {
+	err = d.rows(ctx, query, args, func(scan func(...any) error) error {
+		var id string
+		var document []byte
+		if err := scan(&id, &document); err != nil {
+			return err
+		}
+		var one T
+		if err := json.Unmarshal(document, &one); err != nil {
+			return d.damaged(what, id, err)
+		}
+		all = append(all, one)
+		return nil
+	})
+	return all, err
+}
