@@ -11,6 +11,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if runChild() {
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
