@@ -1,10 +1,13 @@
 package postgres_test
 
 import (
+	"context"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -56,4 +59,14 @@ func TestStore(t *testing.T) {
 		empty(t, address)
 		return open(t, address)
 	})
+}
+
+// save stores chains where none is.
+func save(s *postgres.Store, chains ...protocol.Chain) error {
+	changes := make([]library.Change, len(chains))
+	for i, c := range chains {
+		changes[i].Chain = c
+	}
+	_, err := s.SaveChains(context.Background(), changes)
+	return err
 }

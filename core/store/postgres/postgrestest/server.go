@@ -106,10 +106,10 @@ func (s *Server) create() (err error) {
 	if s.folder, err = os.MkdirTemp("/tmp", "kairos-pg-"); err != nil {
 		return err
 	}
-	if os.Getuid() == 0 {
-		if s.owner, err = unprivileged(); err != nil {
-			return err
-		}
+	if s.owner, err = Owner(); err != nil {
+		return err
+	}
+	if s.owner != nil {
 		if err := os.Chown(s.folder, int(s.owner.Uid), int(s.owner.Gid)); err != nil {
 			return err
 		}
@@ -137,8 +137,11 @@ func (s *Server) create() (err error) {
 	return nil
 }
 
-// unprivileged is the user that the server runs as.
-func unprivileged() (*syscall.Credential, error) {
+// Owner is the user as whom servers run; nil: the one of the test.
+func Owner() (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
 	var found *user.User
 	var err error
 	for _, name := range []string{"postgres", "nobody"} {
