@@ -9,8 +9,11 @@ import (
 	"github.com/kairos-mcp/kairos/core/grants"
 )
 
+// People keeps what people allowed and declined.
+type People struct{ db *database }
+
 // SaveGrants implements grants.Store.
-func (s *Runs) SaveGrants(ctx context.Context, all []grants.Grant) error {
+func (s *People) SaveGrants(ctx context.Context, all []grants.Grant) error {
 	return s.db.write(ctx, func(tx *transaction) error {
 		for _, g := range all {
 			document, err := json.Marshal(g)
@@ -27,17 +30,17 @@ func (s *Runs) SaveGrants(ctx context.Context, all []grants.Grant) error {
 }
 
 // Grants implements grants.Store. Ids grow with time.
-func (s *Runs) Grants(ctx context.Context, spaces []string) ([]grants.Grant, error) {
+func (s *People) Grants(ctx context.Context, spaces []string) ([]grants.Grant, error) {
 	return documents[grants.Grant](ctx, s.db, "grant", `SELECT id, document FROM grants WHERE space = ANY($1) ORDER BY id DESC`, spaces)
 }
 
 // GrantsFor implements grants.Store.
-func (s *Runs) GrantsFor(ctx context.Context, space, protocol string) ([]grants.Grant, error) {
+func (s *People) GrantsFor(ctx context.Context, space, protocol string) ([]grants.Grant, error) {
 	return documents[grants.Grant](ctx, s.db, "grant", `SELECT id, document FROM grants WHERE space = $1 AND protocol = $2 ORDER BY id DESC`, space, protocol)
 }
 
 // RemoveGrant implements grants.Store.
-func (s *Runs) RemoveGrant(ctx context.Context, spaces []string, id string) (there bool, err error) {
+func (s *People) RemoveGrant(ctx context.Context, spaces []string, id string) (there bool, err error) {
 	err = s.db.write(ctx, func(tx *transaction) error {
 		n, err := tx.changed(`DELETE FROM grants WHERE id = $1 AND space = ANY($2)`, id, spaces)
 		there = n > 0
@@ -47,7 +50,7 @@ func (s *Runs) RemoveGrant(ctx context.Context, spaces []string, id string) (the
 }
 
 // SaveDecline implements declines.Store.
-func (s *Runs) SaveDecline(ctx context.Context, d declines.Decline, before time.Time) error {
+func (s *People) SaveDecline(ctx context.Context, d declines.Decline, before time.Time) error {
 	document, err := json.Marshal(d)
 	if err != nil {
 		return err
@@ -63,7 +66,7 @@ func (s *Runs) SaveDecline(ctx context.Context, d declines.Decline, before time.
 }
 
 // DeclineOf implements declines.Store.
-func (s *Runs) DeclineOf(ctx context.Context, space, action string) (declines.Decline, bool, error) {
+func (s *People) DeclineOf(ctx context.Context, space, action string) (declines.Decline, bool, error) {
 	found, err := documents[declines.Decline](ctx, s.db, "decline", `SELECT action, document FROM declines WHERE space = $1 AND action = $2`, space, action)
 	if err != nil || len(found) == 0 {
 		return declines.Decline{}, false, err
@@ -72,7 +75,7 @@ func (s *Runs) DeclineOf(ctx context.Context, space, action string) (declines.De
 }
 
 // RemoveDecline implements declines.Store.
-func (s *Runs) RemoveDecline(ctx context.Context, space, action string) error {
+func (s *People) RemoveDecline(ctx context.Context, space, action string) error {
 	return s.db.write(ctx, func(tx *transaction) error {
 		return tx.exec(`DELETE FROM declines WHERE space = $1 AND action = $2`, space, action)
 	})

@@ -28,8 +28,8 @@ var (
 	_ runs.History            = (*Runs)(nil)
 	_ archive.RunArchive      = (*Runs)(nil)
 	_ archive.Eraser          = (*Runs)(nil)
-	_ grants.Store            = (*Runs)(nil)
-	_ declines.Store          = (*Runs)(nil)
+	_ grants.Store            = (*People)(nil)
+	_ declines.Store          = (*People)(nil)
 )
 
 // Store keeps everything in one database. It is safe for concurrent use, also by
@@ -38,6 +38,7 @@ var (
 type Store struct {
 	*Protocols
 	*Runs
+	*People
 	db *database
 }
 
@@ -48,7 +49,7 @@ type Protocols struct {
 	index wordindex.Index
 }
 
-// Runs keeps runs, and what people allowed and declined.
+// Runs keeps runs.
 type Runs struct {
 	db   *database
 	pins record.Pins
@@ -66,7 +67,7 @@ func Open(address string, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Protocols: &Protocols{db: db}, Runs: &Runs{db: db}, db: db}, nil
+	return &Store{Protocols: &Protocols{db: db}, Runs: &Runs{db: db}, People: &People{db}, db: db}, nil
 }
 
 // Close finishes the calls under way and releases the connections. Later calls fail.

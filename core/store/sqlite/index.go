@@ -11,7 +11,9 @@ type indexWriter struct {
 }
 
 func newIndexWriter(tx *transaction) wordindex.Writer {
-	rows := func(query string, args []any, each func(func(...any) error) error) error { return tx.rows(query, args, each) }
+	rows := func(query string, args []any, each func(func(...any) error) error) error {
+		return tx.rows(query, args, each)
+	}
 	return indexWriter{wordindex.Tables{Rows: rows, Exec: tx.exec}, tx}
 }
 

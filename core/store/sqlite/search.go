@@ -59,7 +59,9 @@ func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit,
 func indexReader(v *view) wordindex.SQLReader {
 	return wordindex.SQLReader{
 		Queries: &searchQueries,
-		Rows:    func(query string, args []any, each func(func(...any) error) error) error { return v.rows(query, args, each) },
+		Rows: func(query string, args []any, each func(func(...any) error) error) error {
+			return v.rows(query, args, each)
+		},
 		Numbers: func(numbers []int64) any { return list(numbers) },
 		Names:   func(names []string) any { return list(names) },
 		Chain: func(id, revision int64, outline []byte) (protocol.Chain, error) {

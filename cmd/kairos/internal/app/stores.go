@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
@@ -50,7 +51,7 @@ type Database interface {
 // openStores opens the database of the runs, and of the protocols where they
 // are not in the same one (nil otherwise).
 func openStores(c config.Config, clock *clock.Clock, log *slog.Logger) (Database, *qdrant.Store, error) {
-	database, err := sqlite.OpenLimited(c.Database, c.DatabaseLimits.Limits(), log)
+	database, err := openDatabase(c, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -67,6 +68,14 @@ func openStores(c config.Config, clock *clock.Clock, log *slog.Logger) (Database
 		return nil, nil, errors.Join(fmt.Errorf("qdrant: %w", err), database.Close())
 	}
 	return database, protocols, nil
+}
+
+// openDatabase opens the database of the runs.
+func openDatabase(c config.Config, log *slog.Logger) (Database, error) {
+	if c.Database.Postgres() {
+		return postgres.Open(c.Database.Address(), log)
+	}
+	return sqlite.OpenLimited(c.Database.Address(), c.DatabaseLimits.Limits(), log)
 }
 
 // engineStore puts the engine's store together.

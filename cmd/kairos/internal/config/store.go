@@ -14,8 +14,9 @@ import (
 
 // Where protocols are kept.
 const (
-	storeSQLite = "sqlite"
-	StoreQdrant = "qdrant"
+	storeSQLite   = "sqlite"
+	storePostgres = "postgres"
+	StoreQdrant   = "qdrant"
 )
 
 type qdrantConfig struct {
@@ -41,13 +42,21 @@ func (c Config) KeepsIn() string {
 	case c.Qdrant.URL != "":
 		return StoreQdrant
 	}
+	return c.sqlStore()
+}
+
+// sqlStore is the kind of the database.
+func (c Config) sqlStore() string {
+	if c.Database.Postgres() {
+		return storePostgres
+	}
 	return storeSQLite
 }
 
 func (c Config) storeProblems() []error {
 	switch {
-	case c.Store != "" && c.Store != storeSQLite && c.Store != StoreQdrant:
-		return []error{fmt.Errorf("store is %q: must be sqlite or qdrant", c.Store)}
+	case c.Store != "" && c.Store != c.sqlStore() && c.Store != StoreQdrant:
+		return []error{fmt.Errorf("store is %q: must be %s, which is what database names, or qdrant", c.Store, c.sqlStore())}
 	case c.KeepsIn() != StoreQdrant:
 		return nil
 	case c.Qdrant.URL == "":
