@@ -127,13 +127,20 @@ func (d *database) explain(err error) error {
 	return failed
 }
 
-// plain is the text of an error without the password, which it never has by the rules
-// of pgx.
+// plain is the innermost text of an error, in one line and without the password,
+// which it never has by the rules of pgx.
 func (d *database) plain(err error) string {
-	if password := d.config.ConnConfig.Password; password != "" {
-		return strings.ReplaceAll(err.Error(), password, "xxxxx")
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return "SQLSTATE " + refused.Code
 	}
-	return err.Error()
+	// Of several addresses of a server the last one was tried last.
+	text := strings.TrimSpace(err.Error())
+	text = strings.TrimSpace(text[strings.LastIndex(text, "\n")+1:])
+	if password := d.config.ConnConfig.Password; password != "" {
+		text = strings.ReplaceAll(text, password, "xxxxx")
+	}
+	return text
 }
 
 // why is a reason with what to do.

@@ -20,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/admin"
 )
 
@@ -137,6 +138,10 @@ func (r *doctorReport) check(name, detail, fix string, err error) {
 	if err == nil {
 		r.note(name, detail)
 		return
+	}
+	var known *fault.Error
+	if fix == "" && errors.As(err, &known) {
+		fix = known.Hint
 	}
 	r.note(name, detail, finding{Problem: err.Error(), Fix: fix})
 }
