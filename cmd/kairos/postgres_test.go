@@ -43,7 +43,7 @@ func TestTwoServersPlayOneRunOnPostgreSQL(t *testing.T) {
 	if status, minted := one.request("POST", "/api/kairos_mint/raw?llm_model_id=test", "text/markdown", doc); status != 200 {
 		t.Fatalf("mint = %d %v", status, minted)
 	}
-	// What one server has stored, the next call on the other finds.
+	// The next call on the other server finds the protocol.
 	choice := other.rest("kairos_search", map[string]any{"query": "move heron"})["choices"].([]any)[0].(map[string]any)
 	uri := choice["uri"].(string)
 	if choice["role"] != "match" {

@@ -227,7 +227,7 @@ func TestTwoServersShareARun(t *testing.T) {
 				t.Errorf("SaveRun(loser) = %v, want a conflict", err)
 			}
 		}
-		// What either wrote is there for the other's next call.
+		// The next call on either store sees the save.
 		for _, s := range []*postgres.Store{one, other} {
 			got, changed, err := s.RunUnless(t.Context(), id, r.Revision)
 			if err != nil || !changed || got.Title != fmt.Sprintf("writer %d", winner) || got.Revision != r.Revision+1 {

@@ -10,7 +10,7 @@ import (
 )
 
 // lockProtocols excludes all other writers of protocols, vectors and index, on every
-// server, until the transaction ends. What they commit is visible in the order in
+// server, until the transaction ends. Their changes become visible in the order in
 // which they got the lock, so numbers grow with visibility.
 func lockProtocols(tx *transaction) error {
 	var analyser int

@@ -178,8 +178,8 @@ func (r SQLReader) VectorKeys(spaces []int64) (keys []int64, err error) {
 	return keys, err
 }
 
-// Tables is the part of a Writer whose SQL all stores understand. What inserts rows
-// is the store's.
+// Tables is the part of a Writer whose SQL all stores understand. Each store inserts
+// rows in its own way.
 type Tables struct {
 	Rows Rows
 	Exec func(query string, args ...any) error

@@ -278,7 +278,7 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 	}
 }
 
-// What to do about a damaged database.
+// Fixes of a damaged database.
 const (
 	damagedPostgres = "stop every server that uses it and restore the last backup; the log of PostgreSQL and its extension amcheck say whether pages are damaged, too"
 	damagedFile     = "stop every server that uses it, keep a copy of it with its -wal and -shm, and restore the last backup; " +
