@@ -248,14 +248,11 @@ func (v *view) rows(sql string, args []any, each eachRow) error {
 // that try was.
 func (d *database) statement(ctx context.Context, sql string, args []any, stored func(ctx context.Context, conn *pgxpool.Conn) (bool, error)) (changed int64, err error) {
 	err = d.persevere(ctx, func(pool *pgxpool.Pool, uncertain bool) error {
-		conn, err := pool.Acquire(ctx)
+		conn, err := acquire(ctx, pool)
 		if err != nil {
 			return err
 		}
 		defer conn.Release()
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		sent, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 		defer cancel()
 		tag, err := conn.Exec(sent, sql, args...)
@@ -272,6 +269,19 @@ func (d *database) statement(ctx context.Context, sql string, args []any, stored
 	return changed, err
 }
 
+// acquire takes a connection for a write.
+func acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		conn.Release()
+		return nil, err
+	}
+	return conn, nil
+}
+
 // write runs do in a transaction and returns when it is durable. do may run several
 // times. The context ends it only before it has begun.
 func (d *database) write(ctx context.Context, do func(*transaction) error) error {
@@ -279,14 +289,11 @@ func (d *database) write(ctx context.Context, do func(*transaction) error) error
 		if uncertain {
 			return errors.New("the connection was lost while the transaction was committed")
 		}
-		conn, err := pool.Acquire(ctx)
+		conn, err := acquire(ctx, pool)
 		if err != nil {
 			return err
 		}
 		defer conn.Release()
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		begun, cancel := context.WithTimeout(context.WithoutCancel(ctx), transactionTimeout)
 		defer cancel()
 		return transact(begun, conn.Conn(), do)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -295,6 +296,51 @@ func mintReplaceDelete(t *testing.T, s, other *postgres.Store, space, word strin
 				t.Errorf("DeleteChain = %v, want nil", err)
 			}
 		}
+	}
+}
+
+// TestADumpUnderLoadIsWhole makes the backup of the manual while two servers write,
+// and opens the restored copy.
+func TestADumpUnderLoadIsWhole(t *testing.T) {
+	server := postgrestest.Start(t)
+	if !server.Owned() {
+		t.Skip("needs the programs of the server")
+	}
+	address, restored := server.Database(t), server.Database(t)
+	s := open(t, address)
+	defer closeAll(t, s)
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	var counters []*counter
+	for range 3 {
+		c := &counter{store: s, id: newRun(t, s)}
+		counters = append(counters, c)
+		all.Go(func() { c.count(t, stop) })
+	}
+	all.Go(func() { mintReplaceDelete(t, s, s, "user:a", "walrus", 12) })
+	acknowledged := make([]int64, len(counters))
+	for i, c := range counters {
+		acknowledged[i] = c.acknowledged.Load()
+	}
+	dump := filepath.Join(t.TempDir(), "kairos.dump")
+	for _, cmd := range []*exec.Cmd{
+		exec.Command(server.Program("pg_dump"), "--format", "custom", "--file", dump, address),
+		exec.Command(server.Program("pg_restore"), "--no-owner", "--dbname", restored, dump),
+	} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s = %v: %s", cmd, err, out)
+		}
+	}
+	close(stop)
+	all.Wait()
+	copied := open(t, restored)
+	defer closeAll(t, copied)
+	wantIntact(t, copied)
+	for i, c := range counters {
+		wantCounted(t, copied, c.id, acknowledged[i])
+	}
+	if err := save(copied, storetest.NewChain("user:a", "After the restore", "One")); err != nil {
+		t.Errorf("SaveChains = %v, want nil", err)
 	}
 }
 

@@ -46,7 +46,9 @@ func empty(t *testing.T, address string) {
 	}
 }
 
-func TestStore(t *testing.T) {
+// withSchema returns the address of a new database that a store has used.
+func withSchema(t *testing.T) string {
+	t.Helper()
 	address := postgrestest.Start(t).Database(t)
 	made := open(t, address)
 	if _, err := made.Count(t.Context(), "any"); err != nil {
@@ -55,6 +57,19 @@ func TestStore(t *testing.T) {
 	if err := made.Close(); err != nil {
 		t.Errorf("Close = %v, want nil", err)
 	}
+	return address
+}
+
+func TestTheIndexFollowsEveryChange(t *testing.T) {
+	address := withSchema(t)
+	storetest.IndexFollowsChanges(t, func(t *testing.T) storetest.Protocols {
+		empty(t, address)
+		return open(t, address)
+	})
+}
+
+func TestStore(t *testing.T) {
+	address := withSchema(t)
 	storetest.Run(t, func(t *testing.T) storetest.Store {
 		empty(t, address)
 		return open(t, address)

@@ -81,7 +81,10 @@ func Start(t testing.TB) *Server {
 // outside of PATH.
 func programs() string {
 	if path, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(path)
+		// Its companions are beside the program, not beside a link to it.
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(path)
+		}
 	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(found) == 0 {
@@ -162,8 +165,11 @@ func Owner() (*syscall.Credential, error) {
 
 func (s *Server) data() string { return filepath.Join(s.folder, "data") }
 
+// Program is the path of a program of a server that was started.
+func (s *Server) Program(name string) string { return filepath.Join(s.programs, name) }
+
 func (s *Server) command(name string, arguments ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(s.programs, name), arguments...)
+	cmd := exec.Command(s.Program(name), arguments...)
 	cmd.Dir = s.folder
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.owner}
