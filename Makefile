@@ -113,6 +113,8 @@ test: ## run all tests; with Node also the official TypeScript clients, conforma
 	$(GO) test -timeout 20m $(if $(RACE),$(LONG),$$($(GO) list $(PACKAGES) | grep -v /e2e))
 	@echo "test: whole program with the official TypeScript clients, conformance suite and Inspector (fetches them, and Node 22 if the installed one is older, from npm when missing)"
 	$(GO) test -count=1 -timeout 20m ./e2e
+	@echo "test: clients that run protocols while the server and its drivers are killed"
+	$(GO) test -count=1 -timeout 20m ./e2e/soak
 	@echo "test: attacks on records, against the whole program"
 	$(GO) test -count=1 -timeout 20m ./e2e/forgery
 	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients, the conformance suite and the Inspector did NOT run: install Node 20 or newer"
@@ -192,9 +194,10 @@ bench: build ## measure against the minimum costs, with KAIROS_BENCH_PROTOCOLS (
 	$(BENCHSTAT) $(BIN)/bench.txt
 
 .PHONY: soak
-soak: ## repeat tests with random events, such as kills, ten times as often as make test; takes about 20 minutes
+soak: ## repeat tests with random events, such as kills, ten times as often as make test; takes about 30 minutes
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./core/store/sqlite ./core/store/postgres ./core/store/qdrant | grep -v '^=== '
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run WhateverIsKilled ./cmd/kairos | grep -v '^=== '
+	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./e2e/soak | grep -v '^=== '
 
 .PHONY: bench-wire
 bench-wire: build ## run the HTTP part of bench: kairos_next in both eras, sessions, start; print results and targets

@@ -26,5 +26,5 @@ func TestForgeryPageIsWhatTheAttacksAre(t *testing.T) {
 	if !begins || !ends {
 		t.Fatalf("%s lacks %q or %q", readme, forgeryBegin, forgeryEnd)
 	}
-	generated(t, readme, before+forgeryBegin+"\n"+forgery.Summary()+"\n"+forgeryEnd+after, forgeryCommand)
+	generated(t, readme, before+forgeryBegin+"\n"+forgery.Summary()+"\n"+forgery.Losses()+"\n"+forgeryEnd+after, forgeryCommand)
 }

@@ -261,7 +261,7 @@ func stable(t *testing.T, heard []spoken) []byte {
 		if names[value] == "" {
 			kind := "time"
 			if !strings.Contains(value, "T") {
-				kind = map[int]string{64: "hash", 36: "id", 32: "nonce", 16: "digest"}[len(value)]
+				kind = map[int]string{64: "hash", 56: "nonce", 36: "id", 32: "nonce", 16: "digest"}[len(value)]
 			}
 			count[kind]++
 			names[value] = fmt.Sprintf("%s-%d", kind, count[kind])

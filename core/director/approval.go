@@ -152,7 +152,7 @@ func (ap *approvals) earlyTimes() int {
 // question is the approval of an input as it is asked for now.
 func (ap *approvals) question(k input.Task, evidence driver.Input) driver.Input {
 	return input.Approval(k, input.ApprovalQuestion{
-		Evidence: evidence, Digest: ap.t.Run.Step.Digest, Phrase: ap.phraseOf(k), Early: ap.t.Run.Step.Early, Plan: ap.t.Run.Step.Plan, Own: ap.t.trust.ownAnswer(k, evidence),
+		Evidence: evidence, Digest: ap.t.Run.Step.Digest, Phrase: ap.phraseOf(k), Early: ap.t.Run.Step.Early, Done: ap.t.Run.Step.Done, Plan: ap.t.Run.Step.Plan, Own: ap.t.trust.ownAnswer(k, evidence),
 		Declined: ap.t.remembered.said(),
 	})
 }

@@ -47,6 +47,11 @@ type ApprovalView struct {
 	// Type and Display are what will be done, exactly.
 	Type    string
 	Display json.RawMessage
+	// Plan is what KAIROS will do itself, instead of Display; nil: somebody else does it.
+	Plan *run.Plan
+	// Done says what was done for the step already, and Declined that a person declined
+	// the same before; empty: nobody did.
+	Done, Declined string
 	// System and Prompt are what will be asked for; values of earlier steps may
 	// stand in them.
 	System, Prompt string
@@ -58,12 +63,14 @@ type ApprovalView struct {
 	AskedAt, ExpiresAt time.Time
 	// Opened is when the page was opened before.
 	Opened []run.Visit
-	// Early is work that was submitted although nobody has approved it; nil: none.
-	Early *run.Early
 	// DecidedAt, By and Reason are set once it is approved or rejected; By is
 	// empty where nobody was identified.
 	DecidedAt time.Time
-	By        string
+	// Running is the driver that does what was approved, if it can be cancelled; empty:
+	// none does. Ending: somebody cancelled it.
+	Running string
+	Ending  bool
+	By      string
 	Reason    string
 }
 
@@ -76,12 +83,15 @@ type ApprovalValue struct {
 
 // ApprovalAnswer is what a person answers on the approval page.
 type ApprovalAnswer struct {
-	Decision string // "approved" or "rejected"
+	Decision string // "approved" or "rejected", or DecisionCancel
 	Digest   string // of the page that was answered
 	Phrase   string // as typed
 	// By is the principal if who answers was identified; empty: whoever has the link.
 	By string
 }
+
+// DecisionCancel ends what runs since the approval.
+const DecisionCancel = "cancel"
 
 // Approval shows what the link of an approval is about. It decides nothing.
 func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secret string) (ApprovalView, error) {
@@ -91,7 +101,10 @@ func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secre
 	if err != nil {
 		return ApprovalView{}, err
 	}
-	v := l.view()
+	v, err := l.view(ctx)
+	if err != nil {
+		return ApprovalView{}, err
+	}
 	if v.State == ApprovalOpen && len(v.Opened) < run.MaxVisits {
 		if err := h.opened(ctx, c, id, secret); err != nil {
 			// A failure to record it must not keep the person from reading.
@@ -143,8 +156,13 @@ func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 	if err != nil {
 		return ApprovalView{}, err
 	}
-	v := l.view()
+	v, err := l.view(ctx)
+	if err != nil {
+		return ApprovalView{}, err
+	}
 	switch {
+	case in.Decision == DecisionCancel && v.Running != "":
+		return l.cancel(ctx)
 	case v.State != ApprovalOpen:
 		v.Late = string(v.State) != in.Decision
 		return v, nil
@@ -169,7 +187,7 @@ func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 	}
 	e.answers.tell(id)
 	e.log.InfoContext(ctx, "approval answered on its page", "run", id, "step", l.step, "decision", in.Decision, "by", in.By)
-	return l.view(), nil
+	return l.view(ctx)
 }
 
 // linked is a question that has a link, and what became of it.
@@ -262,7 +280,8 @@ func (e *Engine) mayApprove(c access.Caller, r run.Run) bool {
 	return c.Principal == r.Principal || slices.Contains(e.opt.Approvers, c.Principal)
 }
 
-func (l *linked) view() ApprovalView {
+// view is what the page shows: what the form of a client shows, and the step besides.
+func (l *linked) view(ctx context.Context) (ApprovalView, error) {
 	t, q := l.turn, l.question
 	step := t.Chain.Steps[l.step-1]
 	v := ApprovalView{
@@ -272,7 +291,18 @@ func (l *linked) view() ApprovalView {
 	if v.State == ApprovalOpen {
 		// An old link, in a history or a log, shows nobody what it was about.
 		v.Text, v.Type, v.Display, v.System, v.Prompt = t.replies.view().Text(l.step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
-		v.Values, v.Phrase, v.Opened, v.Early = t.links.valuesIn(step), q.Phrase, q.Link.Opened, t.Run.Step.Early
+		v.Values, v.Phrase, v.Opened = t.links.valuesIn(step), q.Phrase, q.Link.Opened
+		v.Done = input.DoneBefore(t.Run.Step.Early, t.Run.Step.Done)
+		if err := t.remembered.load(ctx); err != nil {
+			return ApprovalView{}, err
+		}
+		v.Declined = t.remembered.said()
+		if v.Plan = t.Run.Step.Plan; v.Plan != nil {
+			v.Display, v.System, v.Prompt = nil, "", ""
+		}
+	}
+	if c := t.Run.Step.Call; v.State == ApprovalApproved && t.Run.Step.Index == l.step && t.calls.endable() {
+		v.Running, v.Ending = c.Driver, c.Cancelled
 	}
 	if ev := l.decided; ev != nil {
 		v.DecidedAt, v.Reason = ev.At, ev.Reason
@@ -280,7 +310,19 @@ func (l *linked) view() ApprovalView {
 			v.By = ev.Approval.By
 		}
 	}
-	return v
+	return v, nil
+}
+
+// cancel ends what a driver does since the approval. Whoever has the link can: it
+// undoes nothing.
+func (l *linked) cancel(ctx context.Context) (ApprovalView, error) {
+	if err := l.turn.calls.cancel(ctx, "the approval page"); err != nil {
+		return ApprovalView{}, err
+	}
+	if err := l.turn.calls.endCancelled(ctx); err != nil {
+		return ApprovalView{}, err
+	}
+	return l.view(ctx)
 }
 
 func (l *linked) state() ApprovalState {

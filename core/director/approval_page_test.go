@@ -20,13 +20,17 @@ import (
 func withPage(t *testing.T, change func(*choices)) *world {
 	t.Helper()
 	return newWorld(t, func(o *choices) {
-		o.ApprovalURL = func(id run.ID, secret string) string {
-			return "https://kairos.example/approve/" + string(id) + "/" + secret
-		}
+		hasPage(o)
 		if change != nil {
 			change(o)
 		}
 	})
+}
+
+func hasPage(o *choices) {
+	o.ApprovalURL = func(id run.ID, secret string) string {
+		return "https://kairos.example/approve/" + string(id) + "/" + secret
+	}
 }
 
 // gatedDoc is a step that a person approves, after one whose output stands in it.

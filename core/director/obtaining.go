@@ -96,7 +96,7 @@ func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) 
 	case kind.Judges:
 		return Round{}, ob.t.verdicts.unjudged(k)
 	}
-	return Round{}, ob.noRoute(k, in)
+	return Round{}, ob.noRoute(ctx, k, in)
 }
 
 // through obtains the input through the route that the tree chose, unless it is
@@ -183,7 +183,7 @@ func (ob *obtaining) decide(k input.Task, in driver.Input) decision.Decision {
 }
 
 // noRoute: the tree has nothing left for the input.
-func (ob *obtaining) noRoute(k input.Task, in driver.Input) error {
+func (ob *obtaining) noRoute(ctx context.Context, k input.Task, in driver.Input) error {
 	if by, no := ob.t.Run.Step.Declines[in.ID]; no {
 		return fault.New(fault.UserDeclined, "A person declined this step through %s, and this client cannot ask them again.", by)
 	}
@@ -191,7 +191,7 @@ func (ob *obtaining) noRoute(k input.Task, in driver.Input) error {
 		return fault.New(fault.ApprovalUnavailable, "%s. Nobody can be asked through this client%s", notByReport, ob.t.tries.troubles(in.ID))
 	}
 	if (k.Demand.Provenances != nil || k.Demand.Boundary != "") && input.Of(in.Kind).Evidence {
-		return ob.t.vouching.nobody(in)
+		return ob.t.vouching.nobody(ctx, in)
 	}
 	if none := input.Of(in.Kind).NoRoute; none != nil {
 		return none(ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))

@@ -19,7 +19,7 @@ type tries struct{ t *turn }
 func (tr *tries) troubles(inputID string) string {
 	var why []string
 	for _, a := range tr.t.Run.Step.Tried {
-		if a.Input == inputID && (tr.inThisCall(a) || !tr.passes(a)) {
+		if a.Input == inputID && a.Reason != notCounted && (tr.inThisCall(a) || !tr.passes(a)) {
 			why = append(why, fmt.Sprintf("%s: %s (%s)", a.Via, a.Outcome, a.Reason))
 		}
 	}

@@ -177,7 +177,7 @@ func (ve *verdicts) judge(ctx context.Context, k input.Task, a driver.Accepted) 
 		return Round{}, unavailable("driver %s accepted step %d without asking for any evidence", k.Use, ve.t.Run.Step.Index)
 	}
 	if len(a.Output) > maxOutput {
-		return ve.tooLarge(ctx, k, len(a.Output))
+		return ve.tooLarge(ctx, k, evidence, len(a.Output))
 	}
 	if a.Observed {
 		desc, _, _ := ve.t.e.Drivers.Describe(k.Use)
@@ -201,7 +201,7 @@ func (ve *verdicts) judge(ctx context.Context, k input.Task, a driver.Accepted) 
 
 // tooLarge refuses an output. The evidence has to be shorter, unless the driver
 // made a large output of small evidence.
-func (ve *verdicts) tooLarge(ctx context.Context, k input.Task, output int) (Round, error) {
+func (ve *verdicts) tooLarge(ctx context.Context, k input.Task, evidence driver.Answer, output int) (Round, error) {
 	why := fmt.Sprintf("the output of step %d has %d bytes, and at most %d are kept for later steps", ve.t.Run.Step.Index, output, maxOutput)
 	submitted := 0
 	for _, a := range ve.t.Run.Step.Answers {
@@ -210,7 +210,10 @@ func (ve *verdicts) tooLarge(ctx context.Context, k input.Task, output int) (Rou
 	if submitted <= maxOutput {
 		return Round{}, unavailable("driver %s cannot be used: %s", k.Use, why)
 	}
-	return ve.t.replies.reject(ctx, fault.OutputInvalid, why+": submit a shorter result")
+	if ve.t.trust.reported(evidence) {
+		why += ": submit a shorter result"
+	}
+	return ve.t.replies.reject(ctx, fault.OutputInvalid, why)
 }
 
 // accept proves the step and opens the next one.
@@ -274,7 +277,7 @@ func (ve *verdicts) advanceFree(ctx context.Context, k input.Task) (Round, error
 	if len(ve.t.Run.Step.Answers) > 0 {
 		a := ve.t.Run.Step.Answers[0]
 		if len(a.Value) > maxOutput {
-			return ve.tooLarge(ctx, k, len(a.Value))
+			return ve.tooLarge(ctx, k, a, len(a.Value))
 		}
 		return Round{}, ve.accept(k, run.DriverRef{Name: runs.CoreDriver}, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
 	}

@@ -67,8 +67,11 @@ func (vo *vouching) cannot(k input.Task, in driver.Input, via string) string {
 			return ""
 		}
 	}
-	return "what it supplies does not count for this step"
+	return notCounted
 }
+
+// notCounted is why a route is passed over whose evidence cannot count.
+const notCounted = "what it supplies does not count for this step"
 
 // counted checks the provenance of evidence that a driver accepted: whatever the
 // way it came, the step takes no weaker one.
@@ -169,7 +172,7 @@ func (vo *vouching) decidable(k input.Task) error {
 }
 
 // nobody is the error where no route is left that could supply what counts.
-func (vo *vouching) nobody(in driver.Input) *fault.Error {
+func (vo *vouching) nobody(ctx context.Context, in driver.Input) *fault.Error {
 	code, whom := fault.ApprovalUnavailable, "that is not possible here"
 	switch counting := vo.demanded().Provenances; {
 	case vo.observes():
@@ -179,11 +182,23 @@ func (vo *vouching) nobody(in driver.Input) *fault.Error {
 	case !slices.Contains(counting, driver.ClientAttested) && !slices.Contains(counting, driver.LinkHolder):
 		code = fault.DriverUnavailable
 	}
-	may := ""
-	if len(vo.t.granting.here()) == 0 && len(vo.t.e.actors(vo.t.task)) > 0 {
-		may = fmt.Sprintf(" A person can allow KAIROS to do it: `kairos allow %s`.", vo.t.Run.ID)
+	return fault.New(code, "%s, and %s%s.%s", vo.only(), whom, vo.t.tries.troubles(in.ID), vo.couldAct(ctx))
+}
+
+// couldAct says what would let a driver do the step that nobody has allowed; empty:
+// no driver does such steps.
+func (vo *vouching) couldAct(ctx context.Context) string {
+	if len(vo.t.granting.here()) > 0 {
+		return ""
 	}
-	return fault.New(code, "%s, and %s%s.%s", vo.only(), whom, vo.t.tries.troubles(in.ID), may)
+	a, found := vo.t.e.act(ctx, vo.t.task, vo.t.caller.Client)
+	switch {
+	case !found:
+		return ""
+	case a.Cannot != "":
+		return fmt.Sprintf(" Driver %s does such steps, and could not do this one now: %s.", a.Driver, strings.TrimSuffix(plain.Line(a.Cannot), "."))
+	}
+	return fmt.Sprintf(" A person can allow KAIROS to do it: `kairos allow %s`.", vo.t.Run.ID)
 }
 
 // ends reports whether an attempt to observe the evidence failed where only that

@@ -124,7 +124,11 @@ func decided(r *Run, e Event) error {
 	switch {
 	case c == nil || !c.Acts || e.Decision == nil || e.Decision.By == "":
 		return lacks("an open call that may have acted, or who decides")
-	case !e.Decision.Happened || c.Input == "":
+	case !e.Decision.Happened:
+		// What was approved was that call. Another one asks again.
+		r.Step.Approval, r.Step.Plan = nil, nil
+		return settled(r, e)
+	case c.Input == "":
 		return settled(r, e)
 	}
 	e.Input, e.Via = c.Input, c.Driver

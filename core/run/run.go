@@ -176,6 +176,9 @@ type Step struct {
 	PendingDecline string `json:"untold_no,omitempty"`
 	// Early is work that was submitted before it was approved; nil: none.
 	Early *Early `json:"early,omitempty"`
+	// Done is what a driver already did for the step, whose result was refused; nil:
+	// nothing.
+	Done *Done `json:"done,omitempty"`
 	// Claim is the digest of the last evidence that could not count.
 	Claim string `json:"claim,omitempty"`
 	// Superseded are the numbers of a person's questions that ended with a
@@ -299,6 +302,13 @@ type Early struct {
 	First time.Time `json:"first"`
 	// Digest of the last such submission: the same again is not another.
 	Digest string `json:"digest"`
+}
+
+// Done is what a driver did for a step that is not solved: another attempt does it again.
+type Done struct {
+	Driver string    `json:"driver"`
+	Times  int       `json:"times"`
+	Last   time.Time `json:"last"` // when the result was refused
 }
 
 // Question is an open question, recorded before it is asked.

@@ -3,6 +3,9 @@ package run
 import (
 	"fmt"
 	"slices"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 func accepted(r *Run, e Event) error {
@@ -71,12 +74,31 @@ func rejected(r *Run, e Event) error {
 	for _, a := range r.Step.Answers {
 		r.Step.refuse(a.InputID, e.Diagnostics)
 	}
-	// An approval is for one attempt, and the next one may use any route.
-	r.Step = Step{
-		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures + 1, Declines: r.Step.Declines, DeclineCount: r.Step.DeclineCount,
-		Early: r.Step.Early, Claim: r.Step.Claim, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
-	}
+	r.Step = r.Step.again(e.At)
+	r.Step.Failures++
 	return nil
+}
+
+// again is the step before another attempt at it. An approval is for one attempt,
+// and the next one may use any route.
+func (s Step) again(at time.Time) Step {
+	return Step{
+		Index: s.Index, Nonce: s.Nonce, Failures: s.Failures, Declines: s.Declines, DeclineCount: s.DeclineCount,
+		Early: s.Early, Done: s.done(at), Claim: s.Claim, Attempts: s.Attempts, Refused: s.Refused,
+	}
+}
+
+// done is what drivers did for the step so far, this attempt included.
+func (s Step) done(at time.Time) *Done {
+	p := s.Plan
+	if p == nil || p.Effect == driver.EffectReads || !slices.ContainsFunc(s.Answers, func(a driver.Answer) bool { return a.Via == p.Driver }) {
+		return s.Done
+	}
+	d := Done{Driver: p.Driver, Times: 1, Last: at}
+	if s.Done != nil {
+		d.Times += s.Done.Times
+	}
+	return &d
 }
 
 func refused(r *Run, e Event) error {
@@ -99,18 +121,16 @@ func reissued(r *Run, e Event) error {
 	return nil
 }
 
-func restarted(r *Run, _ Event) error {
+func restarted(r *Run, e Event) error {
 	if c := r.Step.Call; c != nil && c.Acts {
 		return fmt.Errorf("what came of the call of driver %s is not known: %w", c.Driver, ErrImpossible)
 	}
 	r.Step.tried("")
-	superseded := r.Step.Superseded
-	if q := r.Step.Question; q != nil && q.Human {
-		superseded = append(slices.Clone(q.Earlier), q.Seq)
-	}
-	r.Step = Step{
-		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures, Declines: r.Step.Declines, DeclineCount: r.Step.DeclineCount,
-		Superseded: superseded, PendingDecline: r.Step.PendingDecline, Early: r.Step.Early, Claim: r.Step.Claim, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
+	before := r.Step
+	r.Step = before.again(e.At)
+	r.Step.Superseded, r.Step.PendingDecline = before.Superseded, before.PendingDecline
+	if q := before.Question; q != nil && q.Human {
+		r.Step.Superseded = append(slices.Clone(q.Earlier), q.Seq)
 	}
 	r.State = Open
 	return nil

@@ -81,4 +81,15 @@ func Summary() string {
 	return b.String()
 }
 
+// Losses names the attacks that win although KAIROS looks itself, as a sentence.
+func Losses() string {
+	var names []string
+	for _, a := range All() {
+		if a.Lost != "" {
+			names = append(names, a.Name)
+		}
+	}
+	return fmt.Sprintf("These win although it looks itself, each with what helps on the page: %s.\n", strings.Join(names, "; "))
+}
+
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

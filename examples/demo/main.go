@@ -184,11 +184,23 @@ func (s stage) addCalendar(ctx context.Context) error {
 	return err
 }
 
-// lie plays the protocol as an agent that does nothing and claims a booking. A person
-// has allowed KAIROS to act, and nobody approves the booking.
+// lie plays the protocol as an agent that does nothing and claims a booking. The protocol
+// is that of the other runs, except that calls of tools count only if KAIROS makes them,
+// and that nobody has to approve the booking: what refuses the claim is that alone. A
+// person has allowed KAIROS the two calls that only read.
 func (s stage) lie(ctx context.Context, events int) error {
 	fmt.Printf("\n=== an agent submits a booking that it invented\n\n")
 	const protocol = "Create calendar appointment"
+	doc, err := os.ReadFile(filepath.Join(s.examples, "calendar-appointment.md"))
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(s.dir, "observed.md")
+	doc = bytes.ReplaceAll(doc, []byte(`"type": "mcp",`), []byte(`"type": "mcp", "evidence_from": "server",`))
+	doc = bytes.ReplaceAll(doc, []byte(`"approval_mode": "user",`), nil)
+	if err := os.WriteFile(file, doc, 0o600); err != nil {
+		return err
+	}
 	step := func(args ...string) (string, error) {
 		return s.kairos(ctx, append(args, "--db", s.database(true))...)
 	}
@@ -202,8 +214,8 @@ func (s stage) lie(ctx context.Context, events int) error {
 		Solved  []any  `json:"solved"`
 	}
 	for _, args := range [][]string{
-		{"mint", filepath.Join(s.examples, "calendar-appointment.md")},
-		{"allow", protocol, "--yes"},
+		{"mint", file},
+		{"allow", protocol, "--step", "1,3", "--yes"},
 		{"begin", protocol, "--input", `{"participants":["Adam","Betty"]}`, "-o", "json"},
 		{"next", protocol, "-o", "json", "--solution", `"type":"mcp"`},
 		{"next", protocol, "-o", "json", "--solution", `"type":"user_input","evidence":{"duration_minutes":30}`},
@@ -220,8 +232,8 @@ func (s stage) lie(ctx context.Context, events int) error {
 		}
 	}
 	fmt.Printf("  %s: %s\n", reply.Code, reply.Message)
-	if reply.Code == "" || len(reply.Solved) > 0 {
-		return errors.New("the invented booking was accepted")
+	if reply.Code != "EVIDENCE_NOT_ACCEPTED" || len(reply.Solved) > 0 {
+		return fmt.Errorf("the invented booking got the reply %q, must be EVIDENCE_NOT_ACCEPTED", reply.Code)
 	}
 	return s.countEvents(ctx, events)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,22 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain gives the tests a folder for temporary files of their own: other packages
+// are tested at the same time, and commands that they run are not left by these.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "kairos-tests-")
+	if err == nil {
+		err = errors.Join(os.Chmod(dir, 0o711), os.Setenv("TMPDIR", dir)) //nolint:gosec // the account of commands passes through
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir) // temporary in any case
+		os.Exit(code)
+	}))
+}
 
 // world is a workspace and the driver that runs commands on copies of it.
 type world struct {

@@ -26,6 +26,7 @@ type ApprovalQuestion struct {
 	Digest   string       // of the inputs as shown
 	Phrase   string       // to type; empty: none
 	Early    *run.Early   // work that came before the approval
+	Done     *run.Done    // what a driver did for the step before; nil: nothing
 	Plan     *run.Plan    // of the driver that will do it; nil: the agent or a model does
 	// Declined tells of an earlier decline of the same; empty: there is none.
 	Declined string
@@ -98,8 +99,8 @@ func Approval(k Task, q ApprovalQuestion) driver.Input {
 	if q.Phrase != "" {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", q.Phrase)
 	}
-	fmt.Fprintf(&b, "%s Digest of what you approve: %s", doneBefore(q.Early), q.Digest[:16])
-	return approvalOf(q.Evidence, b.String(), q.Phrase, system)
+	fmt.Fprintf(&b, "%s Digest of what you approve: %s", DoneBefore(q.Early, q.Done), q.Digest[:16])
+	return approvalOf(q, b.String(), system)
 }
 
 // answerInput is approvalInput where the approval is a person's own answer: the
@@ -111,22 +112,33 @@ func answerInput(k Task, q ApprovalQuestion) driver.Input {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", q.Phrase)
 	}
 	fmt.Fprintf(&b, "Only your own answer counts. Digest of what you approve: %s", q.Digest[:16])
-	return approvalOf(q.Evidence, b.String(), q.Phrase, "")
+	return approvalOf(q, b.String(), "")
 }
 
-// doneBefore tells a person whether anything may have been done before they
+// DoneBefore tells a person whether anything may have been done before they
 // approve.
-func doneBefore(early *run.Early) string {
-	if early == nil {
+func DoneBefore(early *run.Early, done *run.Done) string {
+	switch {
+	case done != nil:
+		times := "once"
+		if done.Times > 1 {
+			times = fmt.Sprintf("%d times", done.Times)
+		}
+		return fmt.Sprintf("KAIROS has done this step %s already (driver %s), and the last result was refused at %s. If you approve, it is done again.",
+			times, done.Driver, done.Last.UTC().Format(time.RFC3339))
+	case early == nil:
 		return "Nothing is done before you approve."
 	}
 	return fmt.Sprintf("Work for this step was submitted before approval, at %s, so it may have been done already. It is not counted: only what is done after you approve is.",
 		early.First.UTC().Format(time.RFC3339))
 }
 
-func approvalOf(evidence driver.Input, description, phrase, system string) driver.Input {
-	form := approvalSchemaWith(phrase)
-	if max(len(evidence.Display), len(evidence.User), len(evidence.Description), len(system)) > maxShown {
+func approvalOf(q ApprovalQuestion, description, system string) driver.Input {
+	evidence, form, planned := q.Evidence, approvalSchemaWith(q.Phrase), 0
+	if q.Plan != nil {
+		planned = len(q.Plan.Text)
+	}
+	if max(len(evidence.Display), len(evidence.User), len(evidence.Description), len(system), planned) > maxShown {
 		// No form holds it whole, and nobody approves what they are not shown.
 		// The page shows all of it.
 		form = nil

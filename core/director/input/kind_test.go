@@ -72,6 +72,22 @@ func TestAnApprovalShowsWhatIsApproved(t *testing.T) {
 
 var twoFiles = protocol.Common{Files: json.RawMessage(`[{"path":"a.txt"},{"path":"b.txt","exists":false}]`)}
 
+// Nobody approves what a form cuts off: such a plan has no form, and the page shows it.
+func TestAPlanThatNoFormHoldsHasNoForm(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		form bool
+	}{
+		"short": {"book at 10:00", true},
+		"long":  {"attendees: " + strings.Repeat("a@example.com, ", 3000) + "\nstart: 03:00", false},
+	} {
+		in := input.Approval(input.Task{}, input.ApprovalQuestion{Digest: strings.Repeat("d", 64), Plan: &run.Plan{Driver: "tools", Text: tc.text}})
+		if got := in.Schema != nil; got != tc.form {
+			t.Errorf("%s: has a form = %t, want %t", name, got, tc.form)
+		}
+	}
+}
+
 func TestFilesAreCheckedByWhoeverLooked(t *testing.T) {
 	k := input.Task{Common: twoFiles}
 	for name, tc := range map[string]struct {

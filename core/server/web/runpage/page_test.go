@@ -164,6 +164,14 @@ func TestPageShowsAnswersWithoutTheEscapesOfHTML(t *testing.T) {
 	}
 }
 
+func TestAMomentWithoutAnAnswerShowsNone(t *testing.T) {
+	r := threeRoutes(t)
+	r.Timeline.Moments[0].Question, r.Timeline.Moments[0].Answer = "May it?", nil
+	if page := html(t, r); !strings.Contains(page, "May it?") || strings.Contains(page, ">null<") {
+		t.Error("the page shows an answer that nobody gave")
+	}
+}
+
 func TestPageOfAnotherTreeDrawsWhatWasLookedAt(t *testing.T) {
 	r := threeRoutes(t)
 	r.Tree.Digest = "of another tree"

@@ -50,7 +50,7 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 // pretty is JSON with one member a line; a text alone is shown as itself.
 func pretty(raw json.RawMessage) string {
 	var s string
-	if json.Unmarshal(raw, &s) == nil {
+	if len(raw) == 0 || json.Unmarshal(raw, &s) == nil {
 		return s
 	}
 	b, err := api.Encode(raw, "  ")

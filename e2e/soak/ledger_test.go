@@ -1,0 +1,190 @@
+package soak_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/archive"
+)
+
+// ledger is what the server has acknowledged to clients.
+type ledger struct {
+	mu   sync.Mutex // guards runs and what is in them
+	runs map[string]*entry
+}
+
+// entry is one run as its client knows it.
+type entry struct {
+	l   *ledger
+	id  string
+	who string
+
+	acked   map[int]string // proof hash by step, as far as a reply named it
+	seen    map[string]int // codes of replies that left the step open
+	ended   bool
+	sure    bool // verified, says the attestation
+	notSure bool // a call whose outcome nobody knows
+}
+
+func newLedger() *ledger { return &ledger{runs: map[string]*entry{}} }
+
+func (l *ledger) begin(id, who string) *entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := &entry{l: l, id: id, who: who, acked: map[int]string{}, seen: map[string]int{}}
+	l.runs[id] = e
+	return e
+}
+
+func (e *entry) note(code string) {
+	e.l.mu.Lock()
+	defer e.l.mu.Unlock()
+	e.seen[code]++
+}
+
+func (e *entry) codes() map[string]int {
+	e.l.mu.Lock()
+	defer e.l.mu.Unlock()
+	return maps.Clone(e.seen)
+}
+
+func (e *entry) unknown() {
+	e.l.mu.Lock()
+	defer e.l.mu.Unlock()
+	e.notSure = true
+}
+
+func (e *entry) attested(verified bool) {
+	e.l.mu.Lock()
+	defer e.l.mu.Unlock()
+	e.ended, e.sure = true, verified
+}
+
+// acknowledge notes that a reply without an error says that steps are solved.
+func (l *ledger) acknowledge(t *testing.T, e *entry, r *api.StepReply) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.RunID != e.id {
+		t.Errorf("run %s: the reply is of run %s", e.id, r.RunID)
+	}
+	solved := r.StepIndex - 1
+	if solvedAll(r) {
+		solved = r.StepCount
+	}
+	e.upTo(solved)
+	if r.ProofHash == "" {
+		return
+	}
+	if was := e.acked[solved]; was != "" && was != r.ProofHash {
+		t.Errorf("run %s, step %d: acknowledged with proof %s and again with %s", e.id, solved, was, r.ProofHash)
+	}
+	e.acked[solved] = r.ProofHash
+}
+
+// solvedAll reports whether the reply leaves nothing but the attestation.
+func solvedAll(r *api.StepReply) bool { return strings.HasPrefix(r.NextAction, "call kairos_attest") }
+
+// upTo notes that all steps up to one are solved.
+func (e *entry) upTo(step int) {
+	for i := 1; i <= step; i++ {
+		e.acked[i] += ""
+	}
+}
+
+// resumed looks at where the server says that a run stands.
+func (l *ledger) resumed(t *testing.T, e *entry, r *api.StepReply) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stands := r.StepIndex - 1
+	if solvedAll(r) {
+		stands = r.StepCount
+	}
+	if r.RunID != e.id || stands < len(e.acked) {
+		t.Errorf("run %s: resumed as %s with %d solved steps, but %d were acknowledged", e.id, r.RunID, stands, len(e.acked))
+	}
+	e.upTo(stands)
+}
+
+// check compares the ledger with what the server has stored, and with the counter.
+func (l *ledger) check(t *testing.T, s *server) {
+	t.Helper()
+	s.awaitReady()
+	counted := s.counted()
+	verified, lost := 0, 0
+	ids := slices.Collect(maps.Keys(l.runs))
+	var checking sync.WaitGroup
+	queue := make(chan string)
+	for range 4 {
+		checking.Go(func() {
+			for id := range queue {
+				l.runs[id].check(t, s, counted)
+			}
+		})
+	}
+	for _, id := range ids {
+		e := l.runs[id]
+		if e.sure {
+			verified++
+		}
+		if e.notSure {
+			lost++
+		}
+		queue <- id
+	}
+	close(queue)
+	checking.Wait()
+	for who, n := range counted {
+		if n > 1 {
+			t.Errorf("%s was counted %d times", who, n)
+		}
+	}
+	if out, err := s.kairos("doctor", "--deep"); err != nil {
+		t.Errorf("doctor --deep: %v\n%s", err, out)
+	}
+	t.Logf("%d runs: %d verified, %d with an unknown outcome; %d calls of the tool", len(ids), verified, lost, len(counted))
+}
+
+// check compares one run.
+func (e *entry) check(t *testing.T, s *server, counted map[string]int) {
+	out, err := s.kairos("runs", "show", e.id, "--json")
+	if err != nil {
+		t.Errorf("run %s was acknowledged and is not there: %v", e.id, err)
+		return
+	}
+	var line archive.Timeline
+	if err := json.Unmarshal([]byte(out), &line); err != nil {
+		t.Errorf("run %s: %v", e.id, err)
+		return
+	}
+	accepted := map[int]string{}
+	for _, m := range line.Moments {
+		if m.What != "accepted" {
+			continue
+		}
+		if accepted[m.Step] != "" {
+			t.Errorf("run %s: step %d was accepted twice", e.id, m.Step)
+		}
+		accepted[m.Step] = m.ProofHash
+	}
+	for step, hash := range e.acked {
+		if accepted[step] == "" || hash != "" && hash != accepted[step] {
+			t.Errorf("run %s: step %d was acknowledged with proof %q, the store has %q", e.id, step, hash, accepted[step])
+		}
+	}
+	if accepted[3] != "" && counted[e.who] != 1 {
+		t.Errorf("run %s: the call of the tool is proved, and it was called %d times", e.id, counted[e.who])
+	}
+	switch {
+	case !e.ended:
+		t.Errorf("run %s was not finished: %v", e.id, e.seen)
+	case e.sure != line.Verified:
+		t.Errorf("run %s: attested with verified %t, the store says %t: %s", e.id, e.sure, line.Verified, line.Problem)
+	case !e.sure && !e.notSure:
+		t.Errorf("run %s is not verified: %s", e.id, line.Problem)
+	}
+}
