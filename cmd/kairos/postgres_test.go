@@ -98,6 +98,39 @@ func wantQuiet(t *testing.T, all ...*listening) {
 	}
 }
 
+// TestARunMovesToPostgreSQL begins a run on SQLite, moves the database and finishes the
+// run on PostgreSQL.
+func TestARunMovesToPostgreSQL(t *testing.T) {
+	server := postgrestest.Start(t)
+	address := server.Database(t)
+	s := newServed(t)
+	s.lock()
+	before := s.startHTTP()
+	if status, minted := before.request("POST", "/api/kairos_mint/raw?llm_model_id=test", "text/markdown", oneCommand); status != 200 {
+		t.Fatalf("mint = %d %v", status, minted)
+	}
+	choice := before.rest("kairos_search", map[string]any{"query": "one"})["choices"].([]any)[0].(map[string]any)
+	begun := before.rest("kairos_begin", map[string]any{"uri": choice["uri"]})
+	if err := before.stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1 runs", "has protocols or runs already"} {
+		out, err := s.program("migrate", "--to", address).CombinedOutput()
+		if !strings.Contains(string(out), want) || (err == nil) != (want == "1 runs") {
+			t.Errorf("migrate = %s, %v, want %q", out, err, want)
+		}
+	}
+	s.configureDatabase(address)
+	after := (&served{t: t, dir: s.dir}).startHTTP()
+	challenge := begun["challenge"].(map[string]any)
+	after.rest("kairos_next", map[string]any{"uri": choice["uri"], "solution": map[string]any{
+		"type": "shell", "nonce": challenge["nonce"], "proof_hash": challenge["proof_hash"], "shell": map[string]any{"exit_code": 0},
+	}})
+	if a := after.rest("kairos_attest", map[string]any{"uri": choice["uri"], "outcome": "success", "message": "done"}); a["verified"] != true || a["run_id"] != begun["run_id"] {
+		t.Errorf("attest = %v, want run %v verified", a, begun["run_id"])
+	}
+}
+
 func TestAServerSaysWhyItCannotUsePostgreSQL(t *testing.T) {
 	server := postgrestest.Start(t)
 	if !server.Owned() {

@@ -65,7 +65,10 @@ func (s *Runs) RemoveEnded(ctx context.Context, before time.Time, limit int) (re
 			return err
 		}
 		// A statement of its own, because it must see every save of the runs.
-		return tx.exec(`DELETE FROM saves WHERE run = ANY($1)`, ids)
+		if err := tx.exec(`DELETE FROM saves WHERE run = ANY($1)`, ids); err != nil {
+			return err
+		}
+		return tx.exec(`DELETE FROM former_nonces WHERE run = ANY($1)`, ids)
 	})
 	if err != nil {
 		removed = 0

@@ -98,11 +98,17 @@ func (d *database) use(ctx context.Context) (*pgxpool.Pool, error) {
 
 // open connects and updates schema and index.
 func (d *database) open(ctx context.Context) (*pgxpool.Pool, error) {
-	pool, err := pgxpool.NewWithConfig(d.background, d.config.Copy())
+	config := d.config.Copy()
+	if err := d.meet(ctx, config.ConnConfig); err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(d.background, config)
 	if err != nil {
 		return nil, err
 	}
-	err = d.prepare(ctx, pool)
+	if err = d.migrate(ctx, pool); err == nil {
+		err = d.reindex(ctx, pool)
+	}
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -110,20 +116,28 @@ func (d *database) open(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-func (d *database) prepare(ctx context.Context, pool *pgxpool.Pool) error {
-	conn, err := pool.Acquire(ctx)
+// meet checks the server and chooses how statements are sent to it.
+func (d *database) meet(ctx context.Context, config *pgx.ConnConfig) (err error) {
+	conn, err := pgx.ConnectConfig(ctx, config.Copy())
 	if err != nil {
 		return err
 	}
-	err = checkServer(ctx, conn.Conn(), d.log)
-	conn.Release()
-	if err != nil {
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	if err := checkServer(ctx, conn, d.log); err != nil {
 		return err
 	}
-	if err := d.migrate(ctx, pool); err != nil {
+	if config.DefaultQueryExecMode != pooledMode {
+		return nil // the address says how
+	}
+	// A pooler gives its clients keys of its own, so that it can cancel their statements.
+	var process uint32
+	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&process); err != nil {
 		return err
 	}
-	return d.reindex(ctx, pool)
+	if process == conn.PgConn().PID() {
+		config.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	}
+	return nil
 }
 
 // persevere repeats an attempt while its failure is one that passes: the server

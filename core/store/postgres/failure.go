@@ -187,6 +187,8 @@ func (d *database) refusal(err *pgconn.PgError, server string) (why, bool) {
 		return why{fault.StoreFailed, fmt.Sprintf("user %q may not do that: %s", user, err.Message), "make that user the owner of the database"}, true
 	case "42P07":
 		return why{fault.StoreFailed, "it has tables of another program: " + err.Message, "create a database for KAIROS alone and name it in database"}, true
+	case "26000", "42P05":
+		return why{fault.StoreFailed, "a pooler in between does not keep prepared statements", "remove default_query_exec_mode from the address"}, true
 	case "53100":
 		return why{fault.StoreFailed, "the disk of the server is full", "the operator has to make room there; then call again, nothing of this call was stored"}, true
 	case "53300":

@@ -16,17 +16,20 @@ type People struct{ db *database }
 func (s *People) SaveGrants(ctx context.Context, all []grants.Grant) error {
 	return s.db.write(ctx, func(tx *transaction) error {
 		for _, g := range all {
-			document, err := json.Marshal(g)
-			if err != nil {
-				return err
-			}
-			if err := tx.exec(`INSERT INTO grants (id, space, protocol, document) VALUES ($1, $2, $3, $4)`,
-				g.ID, g.Space, g.Protocol, document); err != nil {
+			if err := saveGrant(tx, g); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+func saveGrant(tx *transaction, g grants.Grant) error {
+	document, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	return tx.exec(`INSERT INTO grants (id, space, protocol, document) VALUES ($1, $2, $3, $4)`, g.ID, g.Space, g.Protocol, document)
 }
 
 // Grants implements grants.Store. Ids grow with time.
@@ -51,18 +54,22 @@ func (s *People) RemoveGrant(ctx context.Context, spaces []string, id string) (t
 
 // SaveDecline implements declines.Store.
 func (s *People) SaveDecline(ctx context.Context, d declines.Decline, before time.Time) error {
-	document, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
 	return s.db.write(ctx, func(tx *transaction) error {
 		if err := tx.exec(`DELETE FROM declines WHERE space = $1 AND at < $2`, d.Space, before.UnixMilli()); err != nil {
 			return err
 		}
-		return tx.exec(`INSERT INTO declines (space, action, at, document) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (space, action) DO UPDATE SET at = excluded.at, document = excluded.document`,
-			d.Space, d.Action, d.At.UnixMilli(), document)
+		return saveDecline(tx, d)
 	})
+}
+
+func saveDecline(tx *transaction, d declines.Decline) error {
+	document, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return tx.exec(`INSERT INTO declines (space, action, at, document) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (space, action) DO UPDATE SET at = excluded.at, document = excluded.document`,
+		d.Space, d.Action, d.At.UnixMilli(), document)
 }
 
 // DeclineOf implements declines.Store.

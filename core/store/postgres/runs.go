@@ -139,14 +139,6 @@ func (s *Runs) RunUnless(ctx context.Context, id run.ID, revision int64) (r run.
 	return r, true, nil
 }
 
-// RunOfNonce implements runs.Index. No run here is from before nonces named their run.
-func (s *Runs) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	return "", record.NotFound("run with the nonce", nonce)
-}
-
 // LiveRuns implements runs.Index.
 func (s *Runs) LiveRuns(ctx context.Context, principal string, spaces []string) ([]run.Summary, error) {
 	return s.summaries(ctx, `WHERE principal = $1 AND ended IS NULL AND space = ANY($2) ORDER BY updated DESC, id DESC`, principal, spaces)

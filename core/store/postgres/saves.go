@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -43,24 +44,23 @@ func encodeRun(save runs.Save) (row runRow, err error) {
 		return row, fmt.Errorf("encode run %s: %w", r.ID, err)
 	}
 	kept := saveDocument{Events: save.Events}
+	var keys []string
 	for _, reply := range save.Recorded {
-		kept.Recorded = append(kept.Recorded, recorded(reply))
+		kept.Recorded, keys = append(kept.Recorded, recorded(reply)), append(keys, reply.Key)
 	}
 	happened, err := record.JSON(kept)
 	if err != nil {
 		return row, fmt.Errorf("encode what happened in run %s: %w", r.ID, err)
 	}
-	return runRow{run: r, revision: r.Revision, document: []byte(document), replies: keysOf(kept.Recorded), save: []byte(happened)}, nil
+	return runRow{run: r, revision: r.Revision, document: []byte(document), replies: between(keys), save: []byte(happened)}, nil
 }
 
-func keysOf(kept []recorded) (keys []byte) {
-	for _, reply := range kept {
-		keys = append(append(keys, '\n'), reply.Key...)
+// between puts keys between newlines; nil: there are none.
+func between(keys []string) []byte {
+	if len(keys) == 0 {
+		return nil
 	}
-	if keys != nil {
-		keys = append(keys, '\n')
-	}
-	return keys
+	return []byte("\n" + strings.Join(keys, "\n") + "\n")
 }
 
 // Events implements runs.History.

@@ -165,6 +165,13 @@ CREATE TABLE saves (
   PRIMARY KEY (run, revision)
 );
 
+-- Of runs from before nonces named their run, which were moved here.
+CREATE TABLE former_nonces (
+  nonce TEXT PRIMARY KEY,
+  run   TEXT NOT NULL
+);
+CREATE INDEX former_nonces_run ON former_nonces (run);
+
 -- Runs from which values were erased, until the old versions of the rows are gone.
 CREATE TABLE unscrubbed (
   run    TEXT PRIMARY KEY,
