@@ -313,8 +313,8 @@ func (l *linked) view(ctx context.Context) (ApprovalView, error) {
 	return v, nil
 }
 
-// cancel ends what a driver does since the approval. Whoever has the link can: it
-// undoes nothing.
+// cancel ends what a driver does since the approval. It undoes nothing, so the link is
+// enough for it.
 func (l *linked) cancel(ctx context.Context) (ApprovalView, error) {
 	if err := l.turn.calls.cancel(ctx, "the approval page"); err != nil {
 		return ApprovalView{}, err

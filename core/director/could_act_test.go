@@ -7,7 +7,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// What would help is said, and nothing that would not.
+// The reply names what would help, and nothing that would not.
 func TestAStepThatNobodyAllowedSaysWhatWouldHelp(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refuses, want, not string

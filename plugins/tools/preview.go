@@ -125,7 +125,7 @@ func label(key string) string {
 // break in it does not look like another argument.
 func plainly(text string, made func(rune) bool) string {
 	other := func(r rune) bool { return !made(r) }
-	if text == "" || text != strings.TrimSpace(text) || strings.ContainsFunc(text, other) {
+	if text == "" || text != strings.TrimSpace(text) || strings.Contains(text, "  ") || strings.ContainsFunc(text, other) {
 		return strconv.Quote(text)
 	}
 	return text

@@ -11,7 +11,9 @@ import (
 
 	"github.com/kairos-mcp/kairos/plugins/tools/servers"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/plain"
+	"github.com/kairos-mcp/kairos/sdk/schema"
 	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
@@ -149,6 +151,10 @@ func (t *tools) prepare(req driver.RenderRequest) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Before the run a template may have stood in for a value.
+	if problems := schema.Validate(found.Pin.InputSchema, p.Arguments); fields.AnyError(problems) {
+		return nil, fmt.Errorf("the arguments do not fit the tool %s: %s", p.Tool, fields.Text(problems))
+	}
 	return &call{
 		plan: p, found: found, asked: asked, evidence: req.Input.Schema, limit: t.Now().Timeout,
 		end: func(error) {}, done: make(chan struct{}),
@@ -203,7 +209,7 @@ func (t *tools) make(ctx context.Context, key string, c *call) driver.RenderResu
 	}
 	if err != nil {
 		t.open.drop(conn) // it holds the headers that were refused
-		return driver.CannotRender(loginOf(c.plan.Server, err).Error())
+		return driver.CannotRender(unreached(c.plan.Server, err).Error())
 	}
 	return c.answer(res)
 }
@@ -287,13 +293,13 @@ func (t *tools) connect(ctx context.Context, p plan, found servers.Found) (*serv
 	defer cancel()
 	c, release, err := t.open.to(ctx, p.Server, t.file().Servers[p.Server], t.Now().Idle)
 	if err != nil {
-		return nil, nil, loginOf(p.Server, err)
+		return nil, nil, unreached(p.Server, err)
 	}
 	listed, err := c.Tools(ctx)
 	if err != nil {
 		release()
 		t.open.drop(c)
-		return nil, nil, loginOf(p.Server, err)
+		return nil, nil, unreached(p.Server, err)
 	}
 	if err := unchanged(p, found, listed); err != nil {
 		release()
@@ -329,9 +335,13 @@ func unchanged(p plan, found servers.Found, listed []servers.Tool) error {
 	return fmt.Errorf("%s: the server %s has no tool %s any more", errChanged, p.Server, p.Tool)
 }
 
-func loginOf(server string, err error) error {
+// unreached says why a server was not called, in our own words: an agent reads it.
+func unreached(server string, err error) error {
 	if errors.Is(err, servers.ErrLogin) {
 		return fmt.Errorf("TOOL_LOGIN_REQUIRED: %w: renew the file that header_files names for %s in tools.json", err, server)
+	}
+	if said := (*servers.SaidError)(nil); errors.As(err, &said) {
+		return fmt.Errorf("%w; `kairos tools check %s` shows what it said", said.Unwrap(), server)
 	}
 	return err
 }

@@ -95,7 +95,11 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 		unknown bool // for a tool that changes something
 		calls   int
 	}{
-		"ends at once":          {said: "no licence"},
+		"ends at once":          {said: "ended with exit code 3 before it answered: is it an MCP server"},
+		"refuses":               {said: "it did not answer as an MCP server does; `kairos tools check counter` shows what it said"},
+		"lists nothing":         {said: "it did not list them; `kairos tools check counter` shows what it said"},
+		"lists for ever":        {said: "they take more than 100 pages"},
+		"odd names":             {said: "a tool has another name than 1 to 128 letters"},
 		"malformed":             {said: "a message is not JSON"},
 		"silent":                {said: "no answer within"},
 		"another schema":        {said: "TOOL_CHANGED: the input_schema of the tool count"},
@@ -128,6 +132,9 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 				}
 				if (res.Answer != nil) != (want.said == "") || !strings.Contains(said, want.said) {
 					t.Errorf("Render = %+v (%s), want %q", res, said, want.said)
+				}
+				if strings.Contains(said, "AGENT") || strings.Contains(said, "Approved") {
+					t.Errorf("an agent reads words of the server: %s", said)
 				}
 				if (res.Unknown != nil) != (want.unknown && class == servers.Changes) {
 					t.Errorf("unknown = %+v", res.Unknown)
@@ -264,7 +271,7 @@ func TestALoginThatIsMissingIsSaid(t *testing.T) {
 		res := c.render(t.Context(), c.plan(countByTwo))
 		want := "TOOL_LOGIN_REQUIRED"
 		if status == http.StatusFound {
-			want = "redirects to https://elsewhere.example/"
+			want = "redirects to another address"
 		}
 		if res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, want) || strings.Contains(res.Unavailable.Reason, "old") || sent != "Bearer old" {
 			t.Errorf("%d: Render = %+v, sent %q", status, res.Unavailable, sent)
@@ -374,4 +381,20 @@ func FuzzParsingAFileOfServers(f *testing.F) {
 			t.Fatalf("what was written is not read: %v\n%s", err, text)
 		}
 	})
+}
+
+// A template may stand in for a value before the run; in the run the value has to fit.
+func TestAValueOfARunFitsTheSchemaOrNothingIsCalled(t *testing.T) {
+	c := newCounter(t, servers.Changes)
+	res := c.render(t.Context(), c.plan(`{"tool_name":"count","arguments":{"by":"{{ steps.evil.text }}"}}`))
+	if res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "do not fit the tool count") || len(c.calls()) > 0 {
+		t.Errorf("Render = %+v after %d calls, want that nothing was called", res, len(c.calls()))
+	}
+}
+
+// A value cannot look like the next argument.
+func TestBlanksInAValueAreSeen(t *testing.T) {
+	if got := readable([]byte(`"x` + strings.Repeat(" ", 80) + `zz: 1"`)); !strings.HasPrefix(got, `"x `) {
+		t.Errorf("readable = %q, want quotes around it", got)
+	}
 }

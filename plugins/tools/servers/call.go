@@ -15,26 +15,41 @@ import (
 // server that sees a key again returns the outcome of the first call.
 const KeyOfMeta = "io.github.kairos-mcp/idempotency-key"
 
-// maxTools bounds how many tools a server may list.
-const maxTools = 1000
+// maxTools and maxPages bound how many tools a server may list, and on how many pages.
+const (
+	maxTools = 1000
+	maxPages = 100
+)
 
 // Tools lists what the server offers now.
 func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
-	list, err := c.client.ListTools(ctx, mcp.ListToolsRequest{})
-	if err != nil {
-		return nil, c.failed("list its tools", cause(ctx, err))
-	}
-	if len(list.Tools) > maxTools {
-		return nil, c.failed("list its tools", fmt.Errorf("there are more than %d", maxTools))
-	}
-	tools := make([]Tool, len(list.Tools))
-	for i, t := range list.Tools {
-		if tools[i], err = toolOf(t); err != nil {
-			return nil, c.failed("list its tools", err)
+	var tools []Tool
+	var req mcp.ListToolsRequest
+	for range maxPages {
+		page, err := c.client.ListToolsByPage(ctx, req)
+		if err != nil {
+			why, said := c.explained(ctx, err, errNoTools)
+			return nil, c.quoting(c.failed("list its tools", why), said)
 		}
+		if len(tools)+len(page.Tools) > maxTools {
+			return nil, c.failed("list its tools", fmt.Errorf("there are more than %d", maxTools))
+		}
+		for _, t := range page.Tools {
+			tool, err := toolOf(t)
+			if err != nil {
+				return nil, c.quoting(c.failed("list its tools", err), fmt.Sprintf("%.100q", t.Name))
+			}
+			tools = append(tools, tool)
+		}
+		if page.NextCursor == "" {
+			return tools, nil
+		}
+		req.Params.Cursor = page.NextCursor
 	}
-	return tools, nil
+	return nil, c.failed("list its tools", fmt.Errorf("they take more than %d pages", maxPages))
 }
+
+var errNoTools = errors.New("it did not list them")
 
 // Result is what a call returned: its structured result, else its text.
 type Result struct {

@@ -39,8 +39,10 @@ type Server struct {
 	// HeaderFiles maps an HTTP header to the file with its value.
 	HeaderFiles map[string]string `json:"header_files,omitempty"`
 
-	// Launch is the digest of the fields above when a person accepted them.
+	// Launch is the digest of the fields above when a person accepted them, and Start
+	// what they were; files of earlier versions have no Start.
 	Launch string `json:"accepted_launch,omitempty"`
+	Start  string `json:"accepted_start,omitempty"`
 	// Tools are what a person accepted, by name.
 	Tools map[string]Pin `json:"accepted_tools,omitempty"`
 }
@@ -87,7 +89,7 @@ func Parse(data []byte) (File, error) {
 	d := json.NewDecoder(bytes.NewReader(one))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		return f, err
+		return f, fields.Plain(err)
 	}
 	if f.Servers == nil {
 		f.Servers = map[string]Server{}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -52,18 +53,18 @@ func Open(ctx context.Context, name string, s Server) (*Connection, error) {
 	c := &Connection{name: name, limit: &limit{}}
 	carried, err := c.carrier(s)
 	if err != nil {
-		return nil, c.unopened("start", err)
+		return nil, c.failed("start", err)
 	}
 	c.client = client.NewClient(carried)
 	c.client.OnNotification(c.watchers.notified)
 	// The connection outlives the call that needed it first.
 	if err := c.client.Start(context.WithoutCancel(ctx)); err != nil {
-		return nil, errors.Join(c.unopened("start", err), c.end(0))
+		return nil, errors.Join(c.unopened(ctx, err), c.end(0))
 	}
 	var init mcp.InitializeRequest
 	init.Params.ClientInfo = mcp.Implementation{Name: "kairos", Version: "0.1.0"}
 	if _, err := c.client.Initialize(ctx, init); err != nil {
-		return nil, errors.Join(c.unopened("initialize", cause(ctx, err)), c.end(0))
+		return nil, errors.Join(c.unopened(ctx, err), c.end(0))
 	}
 	return c, nil
 }
@@ -131,17 +132,60 @@ func (c *Connection) failed(what string, err error) error {
 	return fmt.Errorf("MCP server %q: %s: %w", c.name, what, err)
 }
 
-// unopened adds what the server wrote. Once it is open that may be part of a result,
-// which is not shown.
-func (c *Connection) unopened(what string, err error) error {
-	err = c.failed(what, err)
-	if c.process == nil {
+// unopened says why the server could not be opened, and what it said itself. Once it is
+// open, its words may be part of a result, which is not shown.
+func (c *Connection) unopened(ctx context.Context, err error) error {
+	why, said := c.explained(ctx, err, errNoServer)
+	if c.process != nil {
+		written, code, ended := c.process.said()
+		if ended && errors.Is(why, errNoServer) {
+			why, said = fmt.Errorf("the program ended with exit code %d before it answered: is it an MCP server on its standard input and output?", code), ""
+		}
+		said = strings.TrimSpace(said + " " + written)
+	}
+	return c.quoting(c.failed("start", why), said)
+}
+
+var (
+	errNoServer  = errors.New("it did not answer as an MCP server does")
+	errRedirects = errors.New("it redirects to another address, and headers are sent only to the one that is configured")
+)
+
+// explained separates what is known of an error from what the server said in it.
+func (c *Connection) explained(ctx context.Context, err, otherwise error) (why error, said string) {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx), ""
+	case c.limit.hit() != nil, errors.Is(err, ErrLogin), errors.Is(err, transport.ErrAuthorizationRequired):
+		return err, ""
+	}
+	if errors.Is(err, errRedirects) {
+		otherwise = errRedirects
+	}
+	return otherwise, plain.LineWithin(err.Error(), maxSaid)
+}
+
+// maxSaid is how many bytes are kept of what a server says of its failure.
+const maxSaid = 300
+
+// SaidError is an error together with words of the server. They are for the people who
+// look into it: an agent could take them for words of KAIROS.
+type SaidError struct {
+	err  error
+	said string
+}
+
+// Error is what happened, and what the server said.
+func (e *SaidError) Error() string { return e.err.Error() + "; it said: " + e.said }
+
+// Unwrap is what happened, without words of the server.
+func (e *SaidError) Unwrap() error { return e.err }
+
+func (c *Connection) quoting(err error, said string) error {
+	if said == "" {
 		return err
 	}
-	if said := c.process.said(); said != "" {
-		return fmt.Errorf("%w; it wrote: %s", err, said)
-	}
-	return err
+	return &SaidError{err, said}
 }
 
 // Local reports whether the server is a process that was started with the connection.
@@ -209,6 +253,9 @@ func start(s Server) (*process, error) {
 	cmd.Stdout, p.out = write, read
 	err = cmd.Start()
 	_ = write.Close() // the server has it
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("its program %s is not there any more, or the folder %s is not", s.Command, s.Dir)
+	}
 	if err != nil {
 		_ = read.Close()
 		return nil, err
@@ -237,13 +284,14 @@ func (p *process) stop(grace time.Duration) {
 	}
 }
 
-// said is the end of what the server wrote to its standard error.
-func (p *process) said() string {
+// said is the end of what the server wrote to its standard error, and how it ended.
+func (p *process) said() (written string, code int, ended bool) {
 	select {
 	case <-p.ended:
+		code, ended = p.cmd.ProcessState.ExitCode(), true
 	case <-time.After(100 * time.Millisecond): // its last words may be on their way
 	}
-	return plain.Clip(plain.Line(p.stderr.String()), 300)
+	return plain.LineWithin(p.stderr.String(), maxSaid), code, ended
 }
 
 // tail keeps the last bytes that are written to it.
@@ -334,7 +382,7 @@ func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		_ = res.Body.Close()
-		return nil, fmt.Errorf("it redirects to %s; headers are sent only to the address that is configured", plain.LineWithin(res.Header.Get("Location"), 300))
+		return nil, fmt.Errorf("%w; to %s", errRedirects, plain.LineWithin(res.Header.Get("Location"), maxSaid))
 	}
 	res.Body = struct {
 		io.Reader

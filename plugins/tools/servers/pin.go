@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"regexp"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -17,13 +19,24 @@ type Tool struct {
 
 // LaunchDigest identifies how the server is started or reached.
 func (s Server) LaunchDigest() string {
-	s.Launch, s.Tools = "", nil
+	sum := sha256.Sum256([]byte(s.Started()))
+	return hex.EncodeToString(sum[:])
+}
+
+// Started is how the server is started or reached, as JSON.
+func (s Server) Started() string {
+	s.Launch, s.Start, s.Tools = "", "", nil
 	b, err := json.Marshal(s)
 	if err != nil {
 		return "" // unreachable: texts
 	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return string(b)
+}
+
+// Accepted is the server once a person accepted how it is started or reached.
+func (s Server) Accepted() Server {
+	s.Launch, s.Start = s.LaunchDigest(), s.Started()
+	return s
 }
 
 // Digest identifies what was accepted of the tool besides its description.
@@ -77,8 +90,17 @@ func canonical(raw json.RawMessage) json.RawMessage {
 	return b
 }
 
+var errToolName = errors.New("a tool has another name than 1 to 128 letters, digits and the characters _ - . /")
+
+// toolName is the form of the names of tools (MCP, SEP-986). People read them in
+// questions, so nothing in them may look like something else.
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,128}$`)
+
 // toolOf is a tool as a server lists it.
 func toolOf(t mcp.Tool) (Tool, error) {
+	if !toolName.MatchString(t.Name) {
+		return Tool{}, errToolName
+	}
 	raw, err := json.Marshal(t)
 	if err != nil {
 		return Tool{}, err

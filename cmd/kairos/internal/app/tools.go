@@ -35,7 +35,7 @@ func addTools(file string, to *driverhost.Config) error {
 	}
 	f, err := servers.Parse(b)
 	if err != nil {
-		return fmt.Errorf("%s: %w; `kairos tools` writes this file", file, err)
+		return fmt.Errorf("%s: %w; `kairos tools` writes this file: correct it by hand, or move it away and add the servers again", file, err)
 	}
 	own := to.Drivers[servers.DriverName]
 	config := map[string]any{}

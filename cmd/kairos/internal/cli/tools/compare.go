@@ -17,7 +17,8 @@ import (
 
 // difference is in what a server is not as it was accepted.
 type difference struct {
-	launch  bool // it is started in another way
+	launch  bool   // it is started in another way
+	was, is string // how it was started and is now; was is empty where that is not known
 	changed map[string][]servers.Change
 	now     []servers.Tool // as the server lists them, with the accepted classes
 	fresh   []string       // tools that were not there
@@ -30,7 +31,7 @@ func (d difference) any() bool {
 
 // compare starts the server and compares it with what was accepted.
 func compare(ctx context.Context, name string, s servers.Server) (d difference, err error) {
-	d = difference{launch: s.Launch != s.LaunchDigest(), changed: map[string][]servers.Change{}}
+	d = difference{launch: s.Launch != s.LaunchDigest(), was: s.Start, is: s.Started(), changed: map[string][]servers.Change{}}
 	if d.now, err = listed(ctx, name, s); err != nil {
 		return d, err
 	}
@@ -63,9 +64,7 @@ func (d difference) print(p *output.Printer, name string, whole bool) {
 		return
 	}
 	p.Printf("%s: not as accepted\n", name)
-	if d.launch {
-		p.Printf("  it is started or reached in another way\n")
-	}
+	d.printLaunch(p, whole)
 	for _, t := range d.now {
 		for _, c := range d.changed[t.Name] {
 			p.Printf("  %s: another %s\n", plain.Line(t.Name), c.What)
@@ -79,6 +78,17 @@ func (d difference) print(p *output.Printer, name string, whole bool) {
 	}
 	for _, tool := range d.gone {
 		p.Printf("  %s: is gone\n", plain.Line(tool))
+	}
+}
+
+// printLaunch says that the server is started in another way, if it is.
+func (d difference) printLaunch(p *output.Printer, whole bool) {
+	if !d.launch {
+		return
+	}
+	p.Printf("  it is started or reached in another way\n")
+	if whole && d.was != "" {
+		p.Printf("    - %s\n    + %s\n", plain.Line(d.was), plain.Line(d.is))
 	}
 }
 
@@ -121,6 +131,10 @@ func comparing(at *session.Session, whole bool, cmd *cobra.Command) *cobra.Comma
 		for _, name := range names {
 			d, err := compare(cmd.Context(), name, f.Servers[name])
 			if err != nil {
+				if d.launch {
+					p.Printf("%s: not as accepted\n", name)
+				}
+				d.printLaunch(p, whole)
 				errs = append(errs, err)
 				continue
 			}
@@ -176,7 +190,8 @@ them, unless --reads or --changes says otherwise; a new one changes something un
 				if f.Servers[args[0]].LaunchDigest() != s.LaunchDigest() {
 					return fmt.Errorf("the server %s was changed meanwhile; nothing was accepted", args[0])
 				}
-				s.Launch, s.Tools = s.LaunchDigest(), pins(d.now)
+				s = s.Accepted()
+				s.Tools = pins(d.now)
 				f.Servers[args[0]] = s
 				return nil
 			})

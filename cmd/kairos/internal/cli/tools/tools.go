@@ -3,7 +3,10 @@
 package tools
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -58,7 +61,7 @@ func read(at *session.Session) (servers.File, string, error) {
 	}
 	f, err := servers.Parse(b)
 	if err != nil {
-		return f, c.ToolsFile, fmt.Errorf("%s: %w", c.ToolsFile, err)
+		return f, c.ToolsFile, fmt.Errorf("%s: %w; correct it by hand, or move it away and add the servers again", c.ToolsFile, err)
 	}
 	return f, c.ToolsFile, nil
 }
@@ -136,13 +139,19 @@ The server gets HOME, PATH, the language and the time zone of KAIROS's environme
 			if err := classify(cmd, found, in.reads, in.changes, in.yes); err != nil {
 				return err
 			}
-			s.Launch, s.Tools = s.LaunchDigest(), pins(found)
+			s = s.Accepted()
+			s.Tools = pins(found)
 			if err := change(path, func(f servers.File) error { f.Servers[args[0]] = s; return nil }); err != nil {
 				return err
 			}
 			p := &output.Printer{W: cmd.OutOrStdout()}
-			p.Printf("added: %s, %s\n", args[0], output.Count(len(found), "tool"))
-			p.Printf("  kairos allow PROTOCOL   lets KAIROS call them for the steps of a protocol\n")
+			p.Printf("added: %s, %s", args[0], output.Count(len(found), "tool"))
+			if changes := changing(found); len(changes) > 0 {
+				p.Printf("; approved each time: %s", strings.Join(changes, ", "))
+			}
+			p.Printf("\n")
+			p.Printf("  kairos run FILE         asks whether KAIROS may call them for its steps\n")
+			p.Printf("  kairos allow PROTOCOL   the same for a protocol that is stored\n")
 			return p.Err
 		},
 	}
@@ -213,37 +222,66 @@ func classify(cmd *cobra.Command, found []servers.Tool, reads, changes []string,
 		}
 	}
 	p := &output.Printer{W: cmd.OutOrStdout()}
-	p.Printf("%s. The server says that %d only read. You decide:\n", output.Count(len(found), "tool"), says)
-	var suggested []string
+	who := ". You decide:"
+	if yes && open > 0 {
+		who = ", and --yes takes its word:"
+	}
+	p.Printf("%s. The server says that %d only read%s\n", output.Count(len(found), "tool"), says, who)
 	for _, t := range found {
-		p.Printf("  %-9s %s: %s\n", t.Class, plain.Line(t.Name), plain.Clip(plain.Line(t.Description), 100))
-		if t.Class == servers.Changes {
-			suggested = append(suggested, t.Name)
+		p.Printf("  %-9s %s", t.Class, plain.Line(t.Name))
+		if t.Description != "" {
+			p.Printf(": %s", plain.Clip(plain.Line(t.Description), 100))
 		}
+		p.Printf("\n")
 	}
 	if p.Err != nil || open == 0 || yes {
 		return p.Err
 	}
-	answer, err := ask.Line(cmd, p, fmt.Sprintf("Tools that change something (none: -) [%s]:", strings.Join(suggested, ", ")))
-	if err != nil || answer == "" {
-		return err
+	return askClasses(cmd, p, found)
+}
+
+// askClasses asks a person which tools change something, until the answer names only
+// tools that there are.
+func askClasses(cmd *cobra.Command, p *output.Printer, found []servers.Tool) error {
+	question := fmt.Sprintf("Which of them change something? Names, or none [%s]:", cmp.Or(strings.Join(changing(found), ", "), "none"))
+	for {
+		answer, err := ask.Line(cmd, p, question)
+		if err != nil || answer == "" {
+			return err
+		}
+		chosen := strings.FieldsFunc(answer, func(r rune) bool { return r == ',' || r == ' ' })
+		if answer == "none" || answer == "-" {
+			chosen = nil
+		}
+		unknown := slices.IndexFunc(chosen, func(name string) bool {
+			return !slices.ContainsFunc(found, func(t servers.Tool) bool { return t.Name == name })
+		})
+		if unknown >= 0 {
+			p.Printf("the server has no tool %q\n", chosen[unknown])
+			continue
+		}
+		for i := range found {
+			t := &found[i]
+			was := t.Class
+			t.Class = servers.Reads
+			if slices.Contains(chosen, t.Name) {
+				t.Class = servers.Changes
+			} else if was == servers.Changes {
+				p.Printf("  %s: the server does not say that it only reads. It will be called without an approval.\n", plain.Line(t.Name))
+			}
+		}
+		return p.Err
 	}
-	chosen := strings.FieldsFunc(answer, func(r rune) bool { return r == ',' || r == ' ' })
-	if answer == "-" {
-		chosen = nil
-	}
-	for _, name := range chosen {
-		if !slices.ContainsFunc(found, func(t servers.Tool) bool { return t.Name == name }) {
-			return fmt.Errorf("the server has no tool %q; nothing was changed", name)
+}
+
+// changing are the names of the tools that change something.
+func changing(found []servers.Tool) (names []string) {
+	for _, t := range found {
+		if t.Class == servers.Changes {
+			names = append(names, plain.Line(t.Name))
 		}
 	}
-	for i := range found {
-		found[i].Class = servers.Reads
-		if slices.Contains(chosen, found[i].Name) {
-			found[i].Class = servers.Changes
-		}
-	}
-	return nil
+	return names
 }
 
 func list(at *session.Session) *cobra.Command {
@@ -328,6 +366,9 @@ func call(at *session.Session) *cobra.Command {
 			arguments := []byte("{}")
 			if len(args) > 2 {
 				arguments = []byte(args[2])
+			}
+			if !json.Valid(arguments) || !bytes.HasPrefix(bytes.TrimSpace(arguments), []byte{'{'}) {
+				return fmt.Errorf(`the arguments must be a JSON object, such as {"names": ["Adam"]}, not %.80q; nothing was called`, arguments)
 			}
 			c, err := servers.Open(cmd.Context(), args[0], s)
 			if err != nil {
