@@ -70,6 +70,10 @@ func TestTwoServersPlayOneRunOnPostgreSQL(t *testing.T) {
 		}
 		if step == 1 && server.Owned() {
 			server.Kill()
+			eventually(t, "readyz says that PostgreSQL cannot be reached", func() bool {
+				status, ready := one.request("GET", "/readyz", "", "")
+				return status == 503 && strings.Contains(fmt.Sprint(ready), "cannot be reached")
+			})
 			if err := server.Run(); err != nil {
 				t.Fatal(err)
 			}

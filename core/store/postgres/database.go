@@ -166,6 +166,9 @@ func (d *database) persevere(ctx context.Context, attempt func(pool *pgxpool.Poo
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
+			if !uncertain {
+				return d.explain(err) // why it had to wait
+			}
 		}
 	}
 }
