@@ -91,11 +91,11 @@ default_pool_size = 3
 max_client_conn = 100
 `, nameOf(t, address), server.Port(), port, folder),
 	} {
-		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o644); err != nil { //nolint:gosec // another user reads it
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chmod(folder, 0o755); err != nil { //nolint:gosec // likewise
+	if err := os.Chmod(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, filepath.Join(folder, "ini"))

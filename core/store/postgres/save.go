@@ -140,10 +140,10 @@ func (c *chainColumns) add(key int64, r record.Chain) {
 	c.keys, c.revisions, c.saved = append(c.keys, key), append(c.revisions, r.Revision), append(c.saved, r.Saved)
 	c.spaces, c.ids, c.titles = append(c.spaces, r.Chain.Space), append(c.ids, r.Chain.ID), append(c.titles, r.Chain.Title)
 	c.outlines, c.documents = append(c.outlines, []byte(r.Outline)), append(c.documents, []byte(r.Document))
-	c.counts, c.models = append(c.counts, int32(len(r.Passages))), append(c.models, r.Chain.ModelID) //nolint:gosec // far fewer steps
+	c.counts, c.models = append(c.counts, int32(len(r.Passages))), append(c.models, r.Chain.ModelID)
 	for i, passage := range r.Passages {
 		c.stepSpaces, c.uuids = append(c.stepSpaces, r.Chain.Space), append(c.uuids, r.Chain.Steps[i].UUID)
-		c.chains, c.positions = append(c.chains, key), append(c.positions, int32(i)) //nolint:gosec // likewise
+		c.chains, c.positions = append(c.chains, key), append(c.positions, int32(i))
 		c.passages = append(c.passages, passage)
 	}
 }

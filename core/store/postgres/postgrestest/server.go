@@ -118,7 +118,7 @@ func (s *Server) create() (err error) {
 		}
 	}
 	password := filepath.Join(s.folder, "password")
-	if err := os.WriteFile(password, []byte(Password+"\n"), 0o644); err != nil { //nolint:gosec // the server's user must read it
+	if err := os.WriteFile(password, []byte(Password+"\n"), 0o644); err != nil {
 		return err
 	}
 	initdb := s.command("initdb", "-D", s.data(), "-U", "kairos", "-E", "UTF8", "--no-locale", "--no-sync",
@@ -126,7 +126,7 @@ func (s *Server) create() (err error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *Server) data() string { return filepath.Join(s.folder, "data") }
 func (s *Server) Program(name string) string { return filepath.Join(s.programs, name) }
 
 func (s *Server) command(name string, arguments ...string) *exec.Cmd {
-	cmd := exec.Command(s.Program(name), arguments...)
+	cmd := exec.CommandContext(context.Background(), s.Program(name), arguments...)
 	cmd.Dir = s.folder
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.owner}
