@@ -17,8 +17,7 @@ import (
 const defaultConnections = 16
 
 // pooledMode leaves nothing in a session: a pooler gives every transaction another one.
-// Without a pooler prepared statements are used, which halve the server's work for a
-// save.
+// Without a pooler prepared statements are used, which the server plans only once.
 const pooledMode = pgx.QueryExecModeCacheDescribe
 
 // Is reports whether the address is one of this store, and not the path of a file.
