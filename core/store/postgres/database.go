@@ -251,10 +251,6 @@ type view struct {
 	tx  pgx.Tx
 }
 
-func (v *view) row(sql string, args []any, into ...any) error {
-	return oneRow(into, func(each eachRow) error { return v.rows(sql, args, each) })
-}
-
 func (v *view) rows(sql string, args []any, each eachRow) error {
 	return scanAll(v.ctx, v.tx, sql, args, each)
 }

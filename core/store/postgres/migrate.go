@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -82,7 +83,7 @@ func createVersion(ctx context.Context, conn *pgx.Conn) error {
 			only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
 			version INTEGER NOT NULL, applied BIGINT NOT NULL, checked BIGINT NOT NULL)`)
 		var refused *pgconn.PgError
-		if errors.As(err, &refused) && (refused.Code == "23505" || refused.Code == "42P07") {
+		if errors.As(err, &refused) && (slices.Contains([]string{"23505", "42P07", "42710"}, refused.Code)) {
 			continue
 		}
 		break

@@ -17,7 +17,11 @@ import (
 func IndexFollowsChanges(t *testing.T, open func(t *testing.T) Protocols) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := open(t)
-		defer s.Close()
+		defer func() {
+			if err := s.Close(); err != nil {
+				t.Errorf("Close = %v, want nil", err)
+			}
+		}()
 		stored := map[string]map[int]protocol.Chain{"user:a": {}, "user:b": {}}
 		for range rapid.IntRange(1, 20).Draw(r, "changes") {
 			space := rapid.SampledFrom([]string{"user:a", "user:b"}).Draw(r, "space")

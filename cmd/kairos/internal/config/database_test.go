@@ -46,7 +46,7 @@ func TestThePasswordOfADatabaseIsNotPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"%v": fmt.Sprint(c), "%+v": fmt.Sprintf("%+v", c), "%#v": fmt.Sprintf("%#v", c.Database), "%s": fmt.Sprintf("%s", c.Database),
+		"%v": fmt.Sprint(c), "%+v": fmt.Sprintf("%+v", c), "%#v": fmt.Sprintf("%#v", c.Database), "%s": c.Database.String(),
 		"JSON": string(document), "config show": fmt.Sprint(settings), "log": c.Database.LogValue().String(),
 	} {
 		if strings.Contains(text, "swordfish") {

@@ -204,10 +204,10 @@ func (s *Server) run() (err error) {
 	go func() { ended <- s.process.Wait() }()
 	for end := time.Now().Add(startTime); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		select {
-		case <-ended:
+		case err := <-ended:
 			log, _ := os.ReadFile(s.output.Name())
 			s.process = nil
-			return fmt.Errorf("the server ended: %s", log)
+			return fmt.Errorf("the server ended: %w: %s", err, log)
 		default:
 		}
 		if s.execute("SELECT 1") == nil {
