@@ -44,7 +44,10 @@ func (s *Store) Load(ctx context.Context, rows record.Rows, progress func(Loaded
 		progress(l.done)
 		batch = batch[:0]
 	}
-	return l.done, l.load(ctx, batch)
+	if err := l.load(ctx, batch); err != nil {
+		return l.done, err
+	}
+	return l.done, s.db.write(ctx, func(tx *transaction) error { return mark(tx, true, allChains) })
 }
 
 // wantEmpty rejects a database that has protocols or runs.
@@ -111,10 +114,7 @@ func (l *loader) chains(ctx context.Context, batch []any) error {
 		if err := lockProtocols(tx); err != nil {
 			return err
 		}
-		if err := insertChains(tx, rows, index, new(wordindex.KnownWords)); err != nil {
-			return err
-		}
-		return markChains(tx, rows)
+		return insertChains(tx, rows, index, new(wordindex.KnownWords))
 	})
 	if err == nil {
 		l.done.Protocols += len(rows)

@@ -31,12 +31,13 @@ func (p *Protocols) Fill(ctx context.Context, indexID string) error {
 		if err != nil || n == 0 {
 			return err
 		}
-		return mark(tx, true, `SELECT space, id, key FROM chains`)
+		return mark(tx, true, allChains)
 	})
 }
 
-// Changes that are marked.
+// The protocols that are marked.
 const (
+	allChains     = `SELECT space, id, key FROM chains`
 	chainsNamed   = `SELECT * FROM unnest($3::text[], $4::text[]) WITH ORDINALITY AS named (space, id, rank)`
 	chainsOfHash  = `SELECT c.space, c.id, c.key FROM steps s JOIN chains c ON c.key = s.chain WHERE s.passage = ANY($3::bytea[])`
 	chainsOfSteps = `SELECT c.space, c.id, c.key FROM steps s JOIN chains c ON c.key = s.chain WHERE s.space = $3 AND s.uuid = ANY($4::text[])`
