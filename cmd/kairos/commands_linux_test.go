@@ -231,7 +231,7 @@ func TestCommandsRunForAnAccountWithoutRights(t *testing.T) {
 		if err != nil || !strings.Contains(string(out), "the driver ran one") {
 			t.Errorf("%s: doctor: %v\n%s", isolation, err, out)
 		}
-		if r := c.ran("id -u"); len(r.Solved) != 1 || !strings.Contains(fmt.Sprintf("%s", r.Solved[0].Output), "12345") {
+		if r := c.ran("id -u"); len(r.Solved) != 1 || !strings.Contains(string(r.Solved[0].Output), "12345") {
 			t.Errorf("%s: %+v", isolation, r)
 		}
 	}

@@ -24,7 +24,7 @@ func BenchmarkSaveBesideOthers(b *testing.B) {
 		s := open(b, path)
 		ctx, stop := context.WithTimeout(b.Context(), lasting)
 		var all sync.WaitGroup
-		all.Go(func() { writeBeside(b, ctx, filepath.Join(dir, "other")) })
+		all.Go(func() { writeBeside(ctx, b, filepath.Join(dir, "other")) })
 		took := make([][]time.Duration, callers)
 		c := storetest.NewChain("user:bench", "Bench", "One")
 		for i := range callers {
@@ -71,7 +71,7 @@ func BenchmarkSaveBesideOthers(b *testing.B) {
 }
 
 // writeBeside writes to the disk and syncs until the context ends.
-func writeBeside(b *testing.B, ctx context.Context, path string) {
+func writeBeside(ctx context.Context, b *testing.B, path string) {
 	b.Helper()
 	block := make([]byte, 32<<20)
 	for ctx.Err() == nil {

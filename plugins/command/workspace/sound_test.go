@@ -31,7 +31,7 @@ func TestARepositoryCannotLeadElsewhere(t *testing.T) {
 	}
 	for name, by := range map[string]func(string) error{
 		".git":                         lead(".git"),
-		".git ":                        text("gitdir: " + private + "/.git\n"),
+		".git (a file)":                text("gitdir: " + private + "/.git\n"),
 		".git/objects":                 lead(".git/objects"),
 		".git/objects/pack":            lead(".git/objects/pack"),
 		".git/objects/ab":              lead(".git/objects"),
@@ -44,7 +44,7 @@ func TestARepositoryCannotLeadElsewhere(t *testing.T) {
 		".git/config":                  lead(".git/config"),
 	} {
 		dir := committed(t, map[string]string{"a": "x"})
-		replaced(t, filepath.Join(dir, strings.TrimSpace(name)), by)
+		replaced(t, filepath.Join(dir, strings.TrimSuffix(name, " (a file)")), by)
 		if s, err := workspace.Take(t.Context(), dir, workspace.Options{}); err == nil {
 			t.Errorf("%s: Take = %+v, want that it is refused", name, s)
 		}

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"path"
 	"strconv"
@@ -58,7 +57,7 @@ func content(from *bufio.Reader, id string, visit func(kind string, size int64, 
 	if err != nil {
 		return err
 	}
-	var sum hash.Hash = sha1.New() //nolint:gosec // as above
+	sum := sha1.New() //nolint:gosec // as above
 	if len(id) == hex.EncodedLen(sha256.Size) {
 		sum = sha256.New()
 	}

@@ -28,7 +28,7 @@ func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
 	for range maxPages {
 		page, err := c.client.ListToolsByPage(ctx, req)
 		if err != nil {
-			why, said := c.explained(ctx, err, errNoTools)
+			said, why := c.explained(ctx, err, errNoTools)
 			return nil, c.quoting(c.failed("list its tools", why), said)
 		}
 		if len(tools)+len(page.Tools) > maxTools {

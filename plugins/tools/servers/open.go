@@ -132,7 +132,7 @@ func (c *Connection) failed(what string, err error) error {
 // unopened says why the server could not be opened, and what it said itself. Once it is
 // open, its words may be part of a result, which is not shown.
 func (c *Connection) unopened(ctx context.Context, err error) error {
-	why, said := c.explained(ctx, err, errNoServer)
+	said, why := c.explained(ctx, err, errNoServer)
 	if c.process != nil {
 		written, code, ended := c.process.said()
 		if ended && errors.Is(why, errNoServer) {
@@ -149,17 +149,17 @@ var (
 )
 
 // explained separates what is known of an error from what the server said in it.
-func (c *Connection) explained(ctx context.Context, err, otherwise error) (why error, said string) {
+func (c *Connection) explained(ctx context.Context, err, otherwise error) (said string, why error) {
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx), ""
+		return "", context.Cause(ctx)
 	case c.limit.hit() != nil, errors.Is(err, ErrLogin), errors.Is(err, transport.ErrAuthorizationRequired):
-		return err, ""
+		return "", err
 	}
 	if errors.Is(err, errRedirects) {
 		otherwise = errRedirects
 	}
-	return otherwise, plain.LineWithin(err.Error(), maxSaid)
+	return plain.LineWithin(err.Error(), maxSaid), otherwise
 }
 
 // maxSaid is how many bytes are kept of what a server says of its failure.

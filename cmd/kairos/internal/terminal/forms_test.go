@@ -80,7 +80,7 @@ func TestQuestionsAreFormsOnATerminal(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			res, err, person := playAtTerminal(t, calendar(), "", tc.plan)
+			res, person, err := playAtTerminal(t, calendar(), "", tc.plan)
 			if diff := cmp.Diff(tc.want, vias(res)); diff != "" {
 				t.Errorf("%s\n%q", diff, person)
 			}
@@ -98,7 +98,7 @@ func TestQuestionsAreFormsOnATerminal(t *testing.T) {
 
 // playAtTerminal plays a scene with a person at a terminal, who has typed something
 // already.
-func playAtTerminal(t *testing.T, s scene, early string, plan []keystrokes) (terminal.Result, error, *typist) {
+func playAtTerminal(t *testing.T, s scene, early string, plan []keystrokes) (terminal.Result, *typist, error) {
 	t.Helper()
 	keyboard, screen, err := pty.Open()
 	if err != nil {
@@ -124,7 +124,7 @@ func playAtTerminal(t *testing.T, s scene, early string, plan []keystrokes) (ter
 		t.Error(err)
 	}
 	<-watched
-	return res, playErr, person
+	return res, person, playErr
 }
 
 const (
@@ -178,7 +178,7 @@ func TestAnApprovalNeedsTheWordAndEnter(t *testing.T) {
 			if tc.schema == grantForm {
 				passes = `"allow":"` + strings.TrimSuffix(strings.TrimPrefix(tc.says, "Allow this? "), "\r\n") + `"`
 			}
-			res, err, person := playAtTerminal(t, asking(tc.schema, passes), tc.early, []keystrokes{{"submit", tc.press}})
+			res, person, err := playAtTerminal(t, asking(tc.schema, passes), tc.early, []keystrokes{{"submit", tc.press}})
 			if tc.stop == "" && (err != nil || !res.Verified) || tc.stop != "" && stopCode(err) != tc.stop {
 				t.Errorf("Play = %+v, %v, want %q\n%q", res, err, tc.stop, person)
 			}

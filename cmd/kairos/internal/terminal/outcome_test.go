@@ -46,7 +46,7 @@ func TestAPersonDecidesWhetherAFailedStepIsTriedAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			res, err, person := playAtTerminal(t, tc.scene, "", tc.plan)
+			res, person, err := playAtTerminal(t, tc.scene, "", tc.plan)
 			if tc.stop == "" && (err != nil || !res.Verified) || tc.stop != "" && stopCode(err) != tc.stop {
 				t.Errorf("Play = %+v, %v, want %q\n%q", res, err, tc.stop, person)
 			}
@@ -116,7 +116,7 @@ func TestAStepThatTakesLongSaysWhatItDoes(t *testing.T) {
 	const line = "calling find … 1s (Ctrl-C stops it)"
 	s := looking(false, "found")
 	s.Steps[0].Takes = 1400
-	res, err, person := playAtTerminal(t, s, "", nil)
+	res, person, err := playAtTerminal(t, s, "", nil)
 	if err != nil || !res.Verified {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestAStepThatTakesLongSaysWhatItDoes(t *testing.T) {
 		t.Errorf("not shown and erased: %q in %q", line, person)
 	}
 	s.Steps[0].Takes = 0
-	if _, _, person := playAtTerminal(t, s, "", nil); strings.Contains(person.String(), "Ctrl-C stops it") {
+	if _, person, _ := playAtTerminal(t, s, "", nil); strings.Contains(person.String(), "Ctrl-C stops it") {
 		t.Errorf("shown for a step that takes no time: %q", person)
 	}
 }
@@ -158,7 +158,7 @@ func (f onWrite) Write(b []byte) (int, error) {
 func TestLinesBreakBetweenWordsAtATerminal(t *testing.T) {
 	s := looking(true, "found")
 	s.Steps[0].AskForm = "Approve?\n> " + strings.Repeat("wonderful ", 30) + "\nwww " + strings.Repeat("q", 150)
-	_, err, person := playAtTerminal(t, s, "", []keystrokes{{"submit", "y\r"}})
+	_, person, err := playAtTerminal(t, s, "", []keystrokes{{"submit", "y\r"}})
 	if err != nil {
 		t.Fatal(err)
 	}
