@@ -100,10 +100,6 @@ func (p *Protocols) Delivered(ctx context.Context, entries []index.Entry) (misse
 	if len(entries) == 0 {
 		return nil, ctx.Err()
 	}
-	revisions := make([]int64, len(entries))
-	for i, e := range entries {
-		revisions[i] = e.Revision
-	}
 	removed := make(map[int64]bool, len(entries))
 	err = p.db.write(ctx, func(tx *transaction) error {
 		clear(removed) // it may be repeated
@@ -112,7 +108,7 @@ func (p *Protocols) Delivered(ctx context.Context, entries []index.Entry) (misse
 		if _, err := tx.row(`SELECT marks FROM identity WHERE only_row = 1 FOR UPDATE`, nil, &last); err != nil {
 			return err
 		}
-		return tx.rows(`DELETE FROM outbox WHERE revision = ANY($1) RETURNING revision`, []any{revisions}, func(scan func(...any) error) error {
+		return tx.rows(`DELETE FROM outbox WHERE revision = ANY($1) RETURNING revision`, []any{index.Revisions(entries)}, func(scan func(...any) error) error {
 			var revision int64
 			err := scan(&revision)
 			removed[revision] = true
@@ -122,12 +118,7 @@ func (p *Protocols) Delivered(ctx context.Context, entries []index.Entry) (misse
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		if !removed[e.Revision] {
-			missed = append(missed, e)
-		}
-	}
-	return missed, nil
+	return index.Missed(entries, removed), nil
 }
 
 // Model implements index.Outbox.

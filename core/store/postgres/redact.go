@@ -55,14 +55,11 @@ func eraseSaves(db *database, tx *transaction, id string, before int64, erase fu
 		if err := scan(&revision, &document); err != nil {
 			return err
 		}
-		var save saveDocument
+		var save record.Save
 		if err := json.Unmarshal(document, &save); err != nil {
 			return db.damaged("events of run", id, err)
 		}
-		for i := range save.Events {
-			save.Events[i] = erase(save.Events[i])
-		}
-		save.Recorded = nil
+		save.Erase(erase)
 		erased, err := record.JSON(save)
 		revisions, documents = append(revisions, revision), append(documents, []byte(erased))
 		return err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -24,18 +23,6 @@ type runRow struct {
 	save     []byte // document of saves
 }
 
-// saveDocument is the JSON of a row of saves.
-type saveDocument struct {
-	Events   []run.Event `json:"events,omitempty"`
-	Recorded []recorded  `json:"recorded,omitempty"`
-}
-
-type recorded struct {
-	Key     string          `json:"key"`
-	Payload string          `json:"payload"`
-	Reply   json.RawMessage `json:"reply"`
-}
-
 func encodeRun(save runs.Save) (row runRow, err error) {
 	r := save.Run
 	r.Revision++
@@ -43,16 +30,12 @@ func encodeRun(save runs.Save) (row runRow, err error) {
 	if err != nil {
 		return row, fmt.Errorf("encode run %s: %w", r.ID, err)
 	}
-	kept := saveDocument{Events: save.Events}
-	var keys []string
-	for _, reply := range save.Recorded {
-		kept.Recorded, keys = append(kept.Recorded, recorded(reply)), append(keys, reply.Key)
-	}
+	kept := record.SaveOf(save)
 	happened, err := record.JSON(kept)
 	if err != nil {
 		return row, fmt.Errorf("encode what happened in run %s: %w", r.ID, err)
 	}
-	return runRow{run: r, revision: r.Revision, document: []byte(document), replies: between(keys), save: []byte(happened)}, nil
+	return runRow{run: r, revision: r.Revision, document: []byte(document), replies: between(kept.Keys()), save: []byte(happened)}, nil
 }
 
 // between puts keys between newlines; nil: there are none.
@@ -85,7 +68,7 @@ func (s *Runs) eventsOf(ctx context.Context, query string, args ...any) (events 
 		if err := scan(&document); err != nil {
 			return err
 		}
-		var save saveDocument
+		var save record.Save
 		if err := json.Unmarshal(document, &save); err != nil {
 			return s.db.damaged("events of run", fmt.Sprint(args[0]), err)
 		}
@@ -106,14 +89,10 @@ func (s *Runs) Recorded(ctx context.Context, id run.ID, key string) (runs.Record
 	if err != nil {
 		return runs.Recorded{}, false, err
 	}
-	var save saveDocument
+	var save record.Save
 	if err := json.Unmarshal(document, &save); err != nil {
 		return runs.Recorded{}, false, s.db.damaged("replies of run", string(id), err)
 	}
-	for _, kept := range slices.Backward(save.Recorded) {
-		if kept.Key == key {
-			return runs.Recorded(kept), true, nil
-		}
-	}
-	return runs.Recorded{}, false, nil
+	kept, found := save.Reply(key)
+	return kept, found, nil
 }
