@@ -6,21 +6,22 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
+	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
 )
 
 // onPostgres makes a folder whose configuration names the database.
-func onPostgres(t *testing.T, address string) *served {
+func onPostgres(t *testing.T, address string, more ...string) *served {
 	t.Helper()
 	s := newServed(t)
 	s.lock()
-	s.configureDatabase(address)
+	s.configureDatabase(address, more...)
 	return s
 }
 
-func (s *served) configureDatabase(address string) {
+func (s *served) configureDatabase(address string, more ...string) {
 	s.t.Helper()
 	s.write("kairos.yaml", fmt.Sprintf("database: %q\ntree: tree.yaml\nadmin: {socket: run/admin.sock}\ndrivers: {dir: .}\nmcp: {state_key_file: %q}\nsigning: {key_file: signing.key}\ntools_file: tools.json\n",
-		address, s.path("state.key")))
+		address, s.path("state.key"))+strings.Join(more, ""))
 }
 
 // TestTwoServersPlayOneRunOnPostgreSQL begins at one server, solves the steps in turn
@@ -88,6 +89,32 @@ func TestTwoServersPlayOneRunOnPostgreSQL(t *testing.T) {
 	if !strings.Contains(string(out), "nothing is damaged") || strings.Contains(string(out), postgrestest.Password) {
 		t.Errorf("doctor --deep = %s, want no damage and no password", out)
 	}
+}
+
+// TestTwoServersOnPostgreSQLFeedOneIndex stores a protocol at each of two servers that
+// share a database and its index in Qdrant, and finds both at the other.
+func TestTwoServersOnPostgreSQLFeedOneIndex(t *testing.T) {
+	qdrant := qdranttest.Start(t)
+	index := fmt.Sprintf("qdrant: {url: 'http://%s', collection: %s}\n", qdrant, qdranttest.Collection(t, qdrant))
+	address := postgrestest.Start(t).Database(t)
+	one, other := onPostgres(t, address, index).startHTTP(), onPostgres(t, address, index).startHTTP()
+	for _, stored := range []struct {
+		at, search *listening
+		title      string
+	}{{one, other, "Move a heron"}, {other, one, "Wash a walrus"}} {
+		doc := strings.Replace(backupProtocol, "Restore a database backup", stored.title, 1)
+		if status, minted := stored.at.request("POST", "/api/kairos_mint/raw?llm_model_id=test", "text/markdown", doc); status != 200 {
+			t.Fatalf("mint %q = %d %v", stored.title, status, minted)
+		}
+		choice := stored.search.rest("kairos_search", map[string]any{"query": stored.title})["choices"].([]any)[0].(map[string]any)
+		if choice["role"] != "match" {
+			t.Errorf("search for %q at the other server = %v, want a match", stored.title, choice)
+		}
+	}
+	eventually(t, "the index has both and the built-in ones", func() bool {
+		out, err := one.program("index", "check").CombinedOutput()
+		return err == nil && strings.Contains(string(out), "4 protocols") && strings.Contains(string(out), "0 missing, 0 wrong, 0 stray")
+	})
 }
 
 // wantQuiet wants that nothing the servers say has the password of the database.
