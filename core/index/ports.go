@@ -48,6 +48,25 @@ type Entry struct {
 	ChainID  string
 }
 
+// Revisions are those of the entries.
+func Revisions(entries []Entry) []int64 {
+	revisions := make([]int64, len(entries))
+	for i, e := range entries {
+		revisions[i] = e.Revision
+	}
+	return revisions
+}
+
+// Missed returns the entries whose revisions were not removed.
+func Missed(entries []Entry, removed map[int64]bool) (missed []Entry) {
+	for _, e := range entries {
+		if !removed[e.Revision] {
+			missed = append(missed, e)
+		}
+	}
+	return missed
+}
+
 // Model describes the vectors of an embedding model.
 type Model struct {
 	Name   string // provider/model/dimension; empty: there are no vectors

@@ -1,82 +1,16 @@
 package sqlite
 
 import (
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"runtime"
-	"strings"
-	"sync"
 
-	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/library"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/pack"
+	"github.com/kairos-mcp/kairos/core/store/record"
 )
 
-// chainRow is a change in the form of its tables.
-type chainRow struct {
-	chain          protocol.Chain
-	replaces       int64
-	revision       int64 // set by makeRoom
-	saved          int64
-	outline, texts []byte   // packed
-	passages       [][]byte // hash of the passage of each step
-	index          analysed
-}
+func encode(v any) (string, error) { return record.JSON(v) }
 
-// encodeChanges encodes on all processors: encoding takes most of the time of a
-// large import.
-func encodeChanges(changes []library.Change) ([]chainRow, error) {
-	if err := checkOnce(changes); err != nil {
-		return nil, err
-	}
-	rows, errs := make([]chainRow, len(changes)), make([]error, len(changes))
-	workers := min(runtime.GOMAXPROCS(0), len(changes))
-	var all sync.WaitGroup
-	for worker := range workers {
-		all.Go(func() {
-			for i := worker; i < len(changes); i += workers {
-				rows[i], errs[i] = encodeChain(changes[i].Chain)
-				rows[i].replaces = changes[i].Replaces
-			}
-		})
-	}
-	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return rows, nil
-}
-
-// checkOnce rejects a save that changes a chain twice.
-func checkOnce(changes []library.Change) error {
-	type identity struct{ space, id string }
-	seen := make(map[identity]bool, len(changes))
-	for _, change := range changes {
-		c := change.Chain
-		if seen[identity{c.Space, c.ID}] {
-			return duplicate(c)
-		}
-		seen[identity{c.Space, c.ID}] = true
-	}
-	return nil
-}
-
-func duplicate(c protocol.Chain) error {
-	return fault.New(fault.DuplicateChain, "protocol %q exists already", c.Title).With("chain_id", c.ID)
-}
-
-// encode encodes JSON without escaping <, > and &.
-func encode(v any) (string, error) {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return b.String(), err
-}
+// packProtocol is the form of protocols.
+func packProtocol(document []byte) []byte { return pack.Pack(pack.Protocol, document) }
 
 // unpack decodes packed JSON.
 func unpack(packed []byte, into any) error {
@@ -85,74 +19,6 @@ func unpack(packed []byte, into any) error {
 		return err
 	}
 	return json.Unmarshal(document, into)
-}
-
-func encodeChain(c protocol.Chain) (chainRow, error) {
-	if err := checkChain(c); err != nil {
-		return chainRow{}, err
-	}
-	c.Revision = 0
-	outline, err := packed(withoutTexts(c))
-	if err != nil {
-		return chainRow{}, fmt.Errorf("encode outline of chain %s: %w", c.ID, err)
-	}
-	texts, err := packed(textsOf(c))
-	if err != nil {
-		return chainRow{}, fmt.Errorf("encode texts of chain %s: %w", c.ID, err)
-	}
-	index, err := analyse(c)
-	if err != nil {
-		return chainRow{}, fmt.Errorf("analyse chain %s: %w", c.ID, err)
-	}
-	row := chainRow{
-		chain: c, saved: now(), outline: outline, texts: texts, index: index, passages: make([][]byte, len(c.Steps)),
-	}
-	for i := range c.Steps {
-		if row.passages[i], err = hex.DecodeString(protocol.PassageHash(c.Passage(i))); err != nil {
-			return chainRow{}, fmt.Errorf("hash a passage of chain %s: %w", c.ID, err)
-		}
-	}
-	return row, nil
-}
-
-// checkChain rejects chains that could not be found again.
-func checkChain(c protocol.Chain) error {
-	if c.ID == "" || c.Space == "" || strings.Contains(c.ID, "\n") {
-		return fault.New(fault.InvalidArgument, "protocol %q has no id or no space", c.Title)
-	}
-	seen := make(map[string]bool, len(c.Steps))
-	for i, step := range c.Steps {
-		if step.UUID == "" || seen[step.UUID] {
-			return fault.New(fault.InvalidArgument, "step %d of protocol %q: uuid %q is empty or used twice",
-				i+1, c.Title, step.UUID)
-		}
-		seen[step.UUID] = true
-	}
-	return nil
-}
-
-// packed encodes a protocol or a part of one.
-func packed(v any) ([]byte, error) {
-	document, err := encode(v)
-	return pack.Pack(pack.Protocol, []byte(document)), err
-}
-
-func textsOf(c protocol.Chain) []string {
-	texts := make([]string, len(c.Steps))
-	for i, step := range c.Steps {
-		texts[i] = step.Text
-	}
-	return texts
-}
-
-func withoutTexts(c protocol.Chain) protocol.Chain {
-	steps := make([]protocol.Step, len(c.Steps))
-	for i, step := range c.Steps {
-		step.Text = ""
-		steps[i] = step
-	}
-	c.Steps = steps
-	return c
 }
 
 // list encodes values for json_each.

@@ -11,6 +11,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 var (
@@ -25,9 +26,12 @@ var (
 // reason. It returns faults, context errors and sql.ErrNoRows unchanged.
 func (d *database) explain(err error) error {
 	var known *fault.Error
+	var damage *wordindex.Damage
 	switch {
 	case err == nil, errors.As(err, &known), errors.Is(err, sql.ErrNoRows):
 		return err
+	case errors.As(err, &damage):
+		return d.damaged(damage.What, damage.ID, damage.Err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}

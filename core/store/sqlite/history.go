@@ -7,10 +7,8 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/record"
 )
-
-// versionsKept is how many versions of a chain can be read, the newest ones.
-const versionsKept = 100
 
 func now() int64 { return time.Now().UnixNano() }
 
@@ -24,7 +22,7 @@ func keepVersion(tx *transaction, key int64) error {
 	}
 	// The version that replaces it counts, too.
 	return tx.exec(`DELETE FROM versions WHERE (space, id) = (SELECT space, id FROM chains WHERE key = ?1)
-		AND revision <= (SELECT revision FROM chains WHERE key = ?1) + 1 - ?2`, key, versionsKept)
+		AND revision <= (SELECT revision FROM chains WHERE key = ?1) + 1 - ?2`, key, record.VersionsKept)
 }
 
 func recordDeletion(tx *transaction, space, id string, c current) error {
@@ -104,6 +102,6 @@ func (p *Protocols) Former(ctx context.Context, spaces []string, stepUUID string
 		return library.Former{}, orNotFound(err, "step", stepUUID)
 	}
 	c, err := p.db.chain(stepUUID, row)
-	found.Chain = withoutTexts(c)
+	found.Chain = record.Outline(c)
 	return found, err
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // fillers run after the script of a schema version and do what SQL cannot. Like
@@ -49,7 +50,7 @@ func signVectors(ctx context.Context, tx *sql.Tx) error {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO vector_signs (vector, model, signs) VALUES (?, ?, ?)`,
-			last, model, formatSigns(signsOf(parseVector(vector))))
+			last, model, wordindex.Signs(wordindex.ParseVector(vector)))
 		if err != nil {
 			return err
 		}

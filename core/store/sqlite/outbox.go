@@ -60,13 +60,9 @@ func (p *Protocols) Delivered(ctx context.Context, entries []index.Entry) (misse
 	if len(entries) == 0 {
 		return nil, ctx.Err()
 	}
-	revisions := make([]int64, len(entries))
-	for i, e := range entries {
-		revisions[i] = e.Revision
-	}
 	removed := make(map[int64]bool, len(entries))
 	err = p.db.write(ctx, func(tx *transaction) error {
-		return tx.rows(`DELETE FROM outbox WHERE revision IN (SELECT value FROM json_each(?)) RETURNING revision`, []any{list(revisions)},
+		return tx.rows(`DELETE FROM outbox WHERE revision IN (SELECT value FROM json_each(?)) RETURNING revision`, []any{list(index.Revisions(entries))},
 			func(scan func(...any) error) error {
 				var revision int64
 				err := scan(&revision)
@@ -74,12 +70,10 @@ func (p *Protocols) Delivered(ctx context.Context, entries []index.Entry) (misse
 				return err
 			})
 	})
-	for _, e := range entries {
-		if !removed[e.Revision] {
-			missed = append(missed, e)
-		}
+	if err != nil {
+		return nil, err
 	}
-	return missed, err
+	return index.Missed(entries, removed), nil
 }
 
 // Model implements index.Outbox.

@@ -2,12 +2,12 @@ package sqlite
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/pack"
+	"github.com/kairos-mcp/kairos/core/store/record"
 )
 
 // StepChain implements library.Protocols.
@@ -46,7 +46,7 @@ func (p *Protocols) List(ctx context.Context, space, cursor string, limit int) (
 	if limit < 1 {
 		return nil, "", fault.New(fault.InvalidArgument, "a list of at most %d protocols", limit)
 	}
-	after, err := parseCursor(cursor)
+	after, err := record.ParseCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -54,7 +54,7 @@ func (p *Protocols) List(ctx context.Context, space, cursor string, limit int) (
 	var chains []protocol.Chain
 	// One more, to know whether there is a next page.
 	err = p.db.rows(ctx, `SELECT revision, outline FROM chains WHERE space = ? AND (title, id) > (?, ?)
-		ORDER BY title, id LIMIT ?`, []any{space, after.title, after.id, limit + 1}, func(scan func(...any) error) error {
+		ORDER BY title, id LIMIT ?`, []any{space, after.Title, after.ID, limit + 1}, func(scan func(...any) error) error {
 		var row storedChain
 		if err := scan(&row.revision, &row.outline); err != nil {
 			return err
@@ -68,27 +68,7 @@ func (p *Protocols) List(ctx context.Context, space, cursor string, limit int) (
 	}
 	chains = chains[:limit]
 	last := chains[limit-1]
-	return chains, listPlace{title: last.Title, id: last.ID}.cursor(), nil
-}
-
-// listPlace is the end of a page of a list.
-type listPlace struct{ title, id string }
-
-// cursor encodes the place. Ids have no line feeds.
-func (p listPlace) cursor() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(p.id + "\n" + p.title))
-}
-
-func parseCursor(cursor string) (listPlace, error) {
-	if cursor == "" {
-		return listPlace{}, nil
-	}
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	id, title, ok := strings.Cut(string(text), "\n")
-	if err != nil || !ok {
-		return listPlace{}, fault.New(fault.InvalidArgument, "the cursor is not one of this list; start without one")
-	}
-	return listPlace{title: title, id: id}, nil
+	return chains, record.Place{Title: last.Title, ID: last.ID}.Cursor(), nil
 }
 
 // Count implements library.Protocols.
@@ -105,24 +85,19 @@ type storedChain struct {
 }
 
 func (d *database) chain(id string, row storedChain) (protocol.Chain, error) {
-	var c protocol.Chain
-	if err := unpack(row.outline, &c); err != nil {
-		return protocol.Chain{}, d.damaged("chain", id, err)
-	}
-	c.Revision = row.revision
-	if row.texts == nil {
-		return c, nil
-	}
-	var texts []string
-	err := unpack(row.texts, &texts)
-	if err == nil && len(texts) > len(c.Steps) {
-		err = fmt.Errorf("it has %d steps and %d texts", len(c.Steps), len(texts))
-	}
+	outline, err := pack.Unpack(row.outline)
 	if err != nil {
 		return protocol.Chain{}, d.damaged("chain", id, err)
 	}
-	for i, text := range texts {
-		c.Steps[i].Text = text
+	var texts []byte
+	if row.texts != nil {
+		if texts, err = pack.Unpack(row.texts); err != nil {
+			return protocol.Chain{}, d.damaged("chain", id, err)
+		}
+	}
+	c, err := record.ReadChain(row.revision, outline, texts)
+	if err != nil {
+		return protocol.Chain{}, d.damaged("chain", id, err)
 	}
 	return c, nil
 }

@@ -4,19 +4,9 @@ import (
 	"context"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/store/record"
 )
-
-// counts maps an outcome to its counters, in the order of the columns retrieved,
-// succeeded, partly, failed.
-var counts = map[library.Outcome][4]int64{
-	library.OutcomeStored:    {},
-	library.OutcomeRetrieved: {1, 0, 0, 0},
-	library.OutcomeSuccess:   {0, 1, 0, 0},
-	library.OutcomePartial:   {0, 0, 1, 0},
-	library.OutcomeFailure:   {0, 0, 0, 1},
-}
 
 // addRating adds in the database, so that concurrent ratings are not lost.
 const addRating = `INSERT INTO ratings (uuid, space, score, tier, retrieved, succeeded, partly, failed, bonus, rated, rater, context)
@@ -31,26 +21,17 @@ const addRating = `INSERT INTO ratings (uuid, space, score, tier, retrieved, suc
 
 // Rate implements library.Ratings.
 func (p *Protocols) Rate(ctx context.Context, space string, ratings []library.Rating) error {
-	for _, r := range ratings {
-		if _, ok := counts[r.Outcome]; !ok {
-			return fault.New(fault.InvalidArgument, "a rating with outcome %q", r.Outcome)
-		}
+	rows, err := record.Ratings(ratings)
+	if err != nil {
+		return err
 	}
-	if len(ratings) == 0 {
+	if len(rows) == 0 {
 		return ctx.Err()
 	}
 	return p.db.write(ctx, func(tx *transaction) error {
-		for _, r := range ratings {
-			if r.Tier == "" {
-				r.Score = 0
-			}
-			at := nanos(r.At)
-			if r.Rater == "" {
-				at, r.Context = 0, ""
-			}
-			n, times := counts[r.Outcome], max(1, r.Times)
-			if err := tx.exec(addRating, r.Step, space, r.Score, r.Tier, times*n[0], times*n[1], times*n[2], times*n[3],
-				r.Bonus, at, r.Rater, r.Context); err != nil {
+		for _, r := range rows {
+			if err := tx.exec(addRating, r.Step, space, r.Score, r.Tier, r.Counts[0], r.Counts[1], r.Counts[2], r.Counts[3],
+				r.Bonus, r.At, r.Rater, r.Context); err != nil {
 				return err
 			}
 		}

@@ -89,10 +89,6 @@ func (d *database) view(ctx context.Context, queries []string, look func(*view) 
 	return d.explain(err)
 }
 
-func (v *view) row(query string, args []any, into ...any) error {
-	return oneRow(into, func(each eachRow) error { return v.rows(query, args, each) })
-}
-
 func (v *view) rows(query string, args []any, each eachRow) error {
 	return scanAll(v.ctx, v.stmts[query], args, each)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/record"
 )
 
 // EraseRun implements archive.Eraser.
@@ -46,16 +47,13 @@ func eraseSaves(db *database, tx *transaction, id run.ID, erase func(run.Event) 
 			if err := scan(&key, &packed); err != nil {
 				return err
 			}
-			var save saveDocument
+			var save record.Save
 			if err := unpack(packed, &save); err != nil {
 				return db.damaged("events of run", string(id), err)
 			}
-			for i := range save.Events {
-				save.Events[i] = erase(save.Events[i])
-			}
-			save.Recorded = nil
+			save.Erase(erase)
 			var err error
-			documents[key], _, err = save.encode()
+			documents[key], _, err = packSave(save)
 			return err
 		})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/kairos-mcp/kairos/core/search"
+	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // indexBatch is how many chains are indexed in one transaction of a rebuild: a
@@ -115,28 +116,29 @@ func indexNext(d *database, tx *transaction) (int64, error) {
 	for _, key := range keys {
 		at = key
 		// It may have been stored again since the rebuild began.
-		if err := removeIndex(tx, key); err != nil {
+		if err := wordindex.Remove(newIndexWriter(tx), key); err != nil {
 			return 0, err
 		}
 	}
-	for _, a := range additions(spaces, index) {
-		if err := a.insert(tx, keys, new(knownWords)); err != nil {
+	for _, a := range wordindex.Additions(spaces, index) {
+		if err := a.Insert(newIndexWriter(tx), keys, new(wordindex.KnownWords)); err != nil {
 			return 0, err
 		}
 	}
 	return at, tx.exec(`UPDATE search_state SET indexed = ?`, at)
 }
 
-func analyseStored(d *database, keys []int64, chains []storedChain) ([]analysed, error) {
-	index := make([]analysed, len(chains))
+func analyseStored(d *database, keys []int64, chains []storedChain) ([]wordindex.Analysed, error) {
+	index := make([]wordindex.Analysed, len(chains))
 	for i, row := range chains {
 		c, err := d.chain(fmt.Sprint(keys[i]), row)
 		if err != nil {
 			return nil, err
 		}
-		if index[i], err = analyse(c); err != nil {
+		if index[i], err = wordindex.Analyse(c); err != nil {
 			return nil, err
 		}
+		index[i].Document = packProtocol(index[i].Document)
 	}
 	return index, nil
 }

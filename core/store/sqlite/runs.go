@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/pack"
+	"github.com/kairos-mcp/kairos/core/store/record"
 )
 
 // CreateRun implements runs.Runs.
@@ -175,22 +176,12 @@ func orNotFound(err error, what, id string) error {
 	return err
 }
 
-func notFound(what, id string) error { return fault.New(fault.NotFound, "no %s %q", what, id) }
+func notFound(what, id string) error { return record.NotFound(what, id) }
 
 func (d *database) damaged(what, id string, err error) error {
 	return fault.Wrap(err, fault.StoreFailed, "database %s: %s %s cannot be read", d.path, what, id)
 }
 
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
+func nanos(t time.Time) int64 { return record.Nanos(t) }
 
-func timeOf(nanos int64) time.Time {
-	if nanos == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, nanos).UTC()
-}
+func timeOf(nanos int64) time.Time { return record.TimeOf(nanos) }

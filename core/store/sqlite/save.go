@@ -2,23 +2,23 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/store/record"
+	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // SaveChains implements library.ProtocolWriter.
 func (p *Protocols) SaveChains(ctx context.Context, changes []library.Change) ([]int64, error) {
-	rows, err := encodeChanges(changes)
+	rows, err := record.Encode(changes, packProtocol)
 	if err != nil {
 		return nil, err
 	}
-	index := indexOf(rows)
+	index := record.Additions(rows)
 	err = p.db.write(ctx, func(tx *transaction) error {
 		var dropped []string
 		for i := range rows {
-			hashes, err := rows[i].makeRoom(tx)
+			hashes, err := makeRoom(tx, &rows[i])
 			if err != nil {
 				return err
 			}
@@ -33,23 +33,10 @@ func (p *Protocols) SaveChains(ctx context.Context, changes []library.Change) ([
 	if err != nil {
 		return nil, err
 	}
-	revisions := make([]int64, len(rows))
-	for i, row := range rows {
-		revisions[i] = row.revision
-	}
 	for _, a := range index {
-		p.known.add(a.words)
+		p.known.Add(a.Words())
 	}
-	return revisions, nil
-}
-
-// indexOf returns the additions to the search index for the rows.
-func indexOf(rows []chainRow) []*addition {
-	spaces, chains := make([]string, len(rows)), make([]analysed, len(rows))
-	for i, row := range rows {
-		spaces[i], chains[i] = row.chain.Space, row.index
-	}
-	return additions(spaces, chains)
+	return record.Revisions(rows), nil
 }
 
 // DeleteChain implements library.ProtocolWriter.
@@ -63,7 +50,7 @@ func (p *Protocols) DeleteChain(ctx context.Context, space, id string, replaces 
 			return notFound("protocol", id)
 		}
 		if have.revision != replaces {
-			return conflict(have.title, have.revision, replaces)
+			return record.Conflict(have.title, have.revision, replaces)
 		}
 		hashes, err := have.retire(tx)
 		if err != nil {
@@ -76,18 +63,9 @@ func (p *Protocols) DeleteChain(ctx context.Context, space, id string, replaces 
 	})
 }
 
-func conflict(title string, have, replaces int64) error {
-	was := fmt.Sprintf("revision %d is stored", have)
-	if have == 0 {
-		was = "it is not stored any more"
-	}
-	return fault.New(fault.Conflict, "protocol %q was changed meanwhile: %s, revision %d was to be replaced", title, was, replaces).
-		WithRemedy("read it again and repeat the change")
-}
-
 // insertChains inserts the chains after makeRoom. It takes a few statements for
 // all of them, because a statement costs more than a row.
-func insertChains(tx *transaction, rows []chainRow, index []*addition, known *knownWords) error {
+func insertChains(tx *transaction, rows []record.Chain, index []*wordindex.Addition, known *wordindex.KnownWords) error {
 	if err := claimSteps(tx, rows); err != nil {
 		return err
 	}
@@ -98,11 +76,11 @@ func insertChains(tx *transaction, rows []chainRow, index []*addition, known *kn
 	var chains, texts, steps []any
 	keys := make([]int64, len(rows))
 	for i, r := range rows {
-		c, key := r.chain, last+1+int64(i)
+		c, key := r.Chain, last+1+int64(i)
 		keys[i] = key
-		chains = append(chains, key, c.Space, c.ID, c.Title, r.outline, r.revision, r.saved, len(c.Steps), c.ModelID)
-		texts = append(texts, key, r.texts)
-		for j, hash := range r.passages {
+		chains = append(chains, key, c.Space, c.ID, c.Title, r.Outline, r.Revision, r.Saved, len(c.Steps), c.ModelID)
+		texts = append(texts, key, r.Texts)
+		for j, hash := range r.Passages {
 			steps = append(steps, key, j, c.Steps[j].UUID, hash)
 		}
 	}
@@ -116,7 +94,7 @@ func insertChains(tx *transaction, rows []chainRow, index []*addition, known *kn
 		return err
 	}
 	for _, a := range index {
-		if err := a.insert(tx, keys, known); err != nil {
+		if err := a.Insert(newIndexWriter(tx), keys, known); err != nil {
 			return err
 		}
 	}
@@ -125,39 +103,31 @@ func insertChains(tx *transaction, rows []chainRow, index []*addition, known *kn
 
 // makeRoom retires the chain that r replaces, and assigns the revision of r. It
 // returns the hashes of the old passages that have a vector.
-func (r *chainRow) makeRoom(tx *transaction) (hashes []string, err error) {
-	c := r.chain
+func makeRoom(tx *transaction, r *record.Chain) (hashes []string, err error) {
+	c := r.Chain
 	have, err := stored(tx, c.Space, c.ID)
 	switch {
 	case err != nil:
 		return nil, err
-	case have.revision == r.replaces && have.key != 0:
-		r.revision = have.revision + 1
+	case have.revision == r.Replaces && have.key != 0:
+		r.Revision = have.revision + 1
 		return have.retire(tx)
-	case r.replaces != 0:
-		return nil, conflict(c.Title, have.revision, r.replaces)
+	case r.Replaces != 0:
+		return nil, record.Conflict(c.Title, have.revision, r.Replaces)
 	case have.key != 0:
-		return nil, duplicate(c)
+		return nil, record.Duplicate(c)
 	}
 	last, err := lastRevision(tx, c.Space, c.ID)
-	r.revision = last + 1
+	r.Revision = last + 1
 	return nil, err
 }
 
 // claimSteps rejects a step id that another chain of its space has, and removes
 // the others from the former steps.
-func claimSteps(tx *transaction, rows []chainRow) error {
-	var claims [][2]string
-	owners := make(map[[2]string]string)
-	for _, r := range rows {
-		for _, step := range r.chain.Steps {
-			claim := [2]string{step.UUID, r.chain.Space}
-			if owner, taken := owners[claim]; taken {
-				return stepTaken(step.UUID, owner)
-			}
-			owners[claim] = r.chain.Title
-			claims = append(claims, claim)
-		}
+func claimSteps(tx *transaction, rows []record.Chain) error {
+	claims, err := record.Claims(rows)
+	if err != nil {
+		return err
 	}
 	claimed := list(claims)
 	var uuid, title string
@@ -169,13 +139,9 @@ func claimSteps(tx *transaction, rows []chainRow) error {
 		return err
 	}
 	if taken {
-		return stepTaken(uuid, title)
+		return record.StepTaken(uuid, title)
 	}
 	return tx.exec(`DELETE FROM former WHERE (uuid, space) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`, claimed)
-}
-
-func stepTaken(uuid, title string) error {
-	return fault.New(fault.InvalidArgument, "step %s belongs to protocol %q", uuid, title)
 }
 
 // current is the stored version of a chain; key 0: none.
@@ -204,7 +170,7 @@ func (c current) retire(tx *transaction) (hashes []string, err error) {
 		SELECT s.uuid, c.space, c.id FROM steps s JOIN chains c ON c.key = s.chain WHERE c.key = ?`, c.key); err != nil {
 		return nil, err
 	}
-	if err := removeIndex(tx, c.key); err != nil {
+	if err := wordindex.Remove(newIndexWriter(tx), c.key); err != nil {
 		return nil, err
 	}
 	return hashes, tx.exec(`DELETE FROM chains WHERE key = ?`, c.key)

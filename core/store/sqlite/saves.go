@@ -3,15 +3,14 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/pack"
+	"github.com/kairos-mcp/kairos/core/store/record"
 )
 
 // revisionBits of the id of a save are the run's revision, the others its number.
@@ -29,18 +28,6 @@ type runRow struct {
 	save     []byte // document of saves
 }
 
-// saveDocument is the JSON that a row of saves holds, packed.
-type saveDocument struct {
-	Events   []run.Event `json:"events,omitempty"`
-	Recorded []recorded  `json:"recorded,omitempty"`
-}
-
-type recorded struct {
-	Key     string          `json:"key"`
-	Payload string          `json:"payload"`
-	Reply   json.RawMessage `json:"reply"`
-}
-
 func encodeRun(save runs.Save) (row runRow, err error) {
 	r := save.Run
 	r.Revision++
@@ -51,29 +38,25 @@ func encodeRun(save runs.Save) (row runRow, err error) {
 	if row.document, err = encode(r); err != nil {
 		return row, fmt.Errorf("encode run %s: %w", r.ID, err)
 	}
-	document := saveDocument{Events: save.Events}
-	for _, kept := range save.Recorded {
-		document.Recorded = append(document.Recorded, recorded(kept))
-	}
-	row.save, row.replies, err = document.encode()
+	row.save, row.replies, err = packSave(record.SaveOf(save))
 	if err != nil {
 		return row, fmt.Errorf("encode what happened in run %s: %w", r.ID, err)
 	}
 	return row, nil
 }
 
-func (d saveDocument) encode() (packed []byte, replies string, err error) {
-	document, err := encode(d)
-	return pack.Pack(pack.Save, []byte(document)), d.replies(), err
+func packSave(s record.Save) (packed []byte, replies string, err error) {
+	document, err := encode(s)
+	return pack.Pack(pack.Save, []byte(document)), lines(s.Keys()), err
 }
 
-// replies are the keys of the recorded replies, each followed by a newline.
-func (d saveDocument) replies() string {
-	var keys strings.Builder
-	for _, kept := range d.Recorded {
-		keys.WriteString(kept.Key + "\n")
+// lines are the keys of recorded replies, each followed by a newline.
+func lines(keys []string) string {
+	var all strings.Builder
+	for _, key := range keys {
+		all.WriteString(key + "\n")
 	}
-	return keys.String()
+	return all.String()
 }
 
 // append stores what happened, after the head of the run.
@@ -128,14 +111,10 @@ func (s *Runs) Recorded(ctx context.Context, id run.ID, key string) (runs.Record
 	if err != nil {
 		return runs.Recorded{}, false, err
 	}
-	var save saveDocument
+	var save record.Save
 	if err := unpack(packed, &save); err != nil {
 		return runs.Recorded{}, false, s.db.damaged("replies of run", string(id), err)
 	}
-	for _, kept := range slices.Backward(save.Recorded) {
-		if kept.Key == key {
-			return runs.Recorded(kept), true, nil
-		}
-	}
-	return runs.Recorded{}, false, nil
+	kept, found := save.Reply(key)
+	return kept, found, nil
 }

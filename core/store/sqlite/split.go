@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/store/record"
 )
 
 // wholeRun is a run as versions up to 8 stored it: every save wrote its past anew.
@@ -74,7 +75,7 @@ func splitRun(ctx context.Context, tx *sql.Tx, id string, whole wholeRun) error 
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, `INSERT INTO saves (id, replies, document) VALUES (?, nullif(?, ''), ?)`,
-			number<<revisionBits+revision, save.replies(), document); err != nil {
+			number<<revisionBits+revision, lines(save.Keys()), document); err != nil {
 			return err
 		}
 	}
@@ -83,8 +84,8 @@ func splitRun(ctx context.Context, tx *sql.Tx, id string, whole wholeRun) error 
 
 // savesOf returns what happened in a run, by revision. Replies had no revision:
 // they go to the last.
-func savesOf(ctx context.Context, tx *sql.Tx, id string, whole wholeRun) (_ map[int64]saveDocument, err error) {
-	saves := map[int64]saveDocument{}
+func savesOf(ctx context.Context, tx *sql.Tx, id string, whole wholeRun) (_ map[int64]record.Save, err error) {
+	saves := map[int64]record.Save{}
 	past := newPastOf(whole)
 	err = rowsOf(ctx, tx, `SELECT revision, document FROM events WHERE run = ? ORDER BY revision`, id, func(scan func(...any) error) error {
 		var revision int64
@@ -92,7 +93,7 @@ func savesOf(ctx context.Context, tx *sql.Tx, id string, whole wholeRun) (_ map[
 		if err := scan(&revision, &document); err != nil {
 			return err
 		}
-		var save saveDocument
+		var save record.Save
 		if err := json.Unmarshal(document, &save.Events); err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ func savesOf(ctx context.Context, tx *sql.Tx, id string, whole wholeRun) (_ map[
 	}
 	last := saves[whole.Revision]
 	err = rowsOf(ctx, tx, `SELECT key, payload, reply FROM recorded WHERE run = ? ORDER BY key`, id, func(scan func(...any) error) error {
-		var kept recorded
+		var kept record.Recorded
 		var reply []byte
 		err := scan(&kept.Key, &kept.Payload, &reply)
 		kept.Reply = reply

@@ -15,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 var (
@@ -44,12 +45,11 @@ type Store struct {
 
 // Protocols keeps protocols, their search index, vectors and ratings.
 type Protocols struct {
-	db         *database
-	known      knownWords
-	vocabulary vocabulary
-	segments   segmentCache
-	signs      signIndex
-	outlines   *cache.Cache[string, protocol.Chain] // by their documents
+	db    *database
+	known wordindex.KnownWords
+	index wordindex.Index
+
+	outlines *cache.Cache[string, protocol.Chain] // by their documents
 }
 
 // Runs keeps runs.

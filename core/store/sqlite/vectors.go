@@ -3,14 +3,12 @@ package sqlite
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
-	"math"
 
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/record"
+	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // passageHash is protocol.PassageHash of a step's passage in binary form.
@@ -55,7 +53,7 @@ func (p *Protocols) Known(ctx context.Context, model string, hashes []string) (m
 			if err := scan(&hash, &vector); err != nil {
 				return err
 			}
-			known[hash] = parseVector(vector)
+			known[hash] = wordindex.ParseVector(vector)
 			return nil
 		})
 	return known, err
@@ -97,7 +95,7 @@ func (p *Protocols) SaveVectors(ctx context.Context, model string, vectors map[s
 	if len(vectors) == 0 {
 		return ctx.Err()
 	}
-	length, err := checkVectors(model, vectors)
+	length, err := record.CheckVectors(model, vectors)
 	if err != nil {
 		return err
 	}
@@ -121,35 +119,11 @@ func saveVector(tx *transaction, model int64, hash string, vector []float32) err
 	found, err := tx.row(`INSERT INTO vectors (hash, model, vector) SELECT unhex(?1), ?2, ?3
 		WHERE EXISTS (SELECT 1 FROM steps WHERE passage = unhex(?1))
 		ON CONFLICT (hash) DO UPDATE SET model = excluded.model, vector = excluded.vector RETURNING key`,
-		[]any{hash, model, formatVector(vector)}, &key)
+		[]any{hash, model, wordindex.FormatVector(vector)}, &key)
 	if err != nil || !found {
 		return err
 	}
-	return tx.exec(`INSERT OR REPLACE INTO vector_signs (vector, model, signs) VALUES (?, ?, ?)`, key, model, formatSigns(signsOf(vector)))
-}
-
-// checkVectors returns the length that all the vectors have.
-func checkVectors(model string, vectors map[string][]float32) (int, error) {
-	length := -1
-	for hash, vector := range vectors {
-		if length < 0 {
-			length = len(vector)
-		}
-		if len(vector) == 0 || len(vector) != length {
-			return 0, fault.New(fault.InvalidArgument, "vectors of model %s with %d and %d numbers in one call", model, length, len(vector))
-		}
-		if raw, err := hex.DecodeString(hash); err != nil || len(raw) != sha256.Size {
-			return 0, fault.New(fault.InvalidArgument, "%q is not the hash of a passage", hash)
-		}
-		sum := 0.0
-		for _, x := range vector {
-			sum += math.Abs(float64(x))
-		}
-		if sum == 0 || math.IsNaN(sum) || math.IsInf(sum, 0) {
-			return 0, fault.New(fault.InvalidArgument, "a vector of model %s points nowhere: its numbers add up to %v", model, sum)
-		}
-	}
-	return length, nil
+	return tx.exec(`INSERT OR REPLACE INTO vector_signs (vector, model, signs) VALUES (?, ?, ?)`, key, model, wordindex.Signs(vector))
 }
 
 // modelKey is the number of a model with vectors of this length.
@@ -164,20 +138,4 @@ func modelKey(tx *transaction, model string, length int) (int64, error) {
 	}
 	_, err = tx.row(`INSERT INTO vector_models (model, length) VALUES (?, ?) RETURNING key`, []any{model, length}, &key)
 	return key, err
-}
-
-func formatVector(vector []float32) []byte {
-	raw := make([]byte, 0, 4*len(vector))
-	for _, x := range vector {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
-	}
-	return raw
-}
-
-func parseVector(raw []byte) []float32 {
-	vector := make([]float32, len(raw)/4)
-	for i := range vector {
-		vector[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-	}
-	return vector
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/server/admin"
@@ -31,7 +32,7 @@ func newBackground(ctx context.Context, a *App, config string) *background {
 	if socket := adminSocket(a.Config); socket != "" {
 		info := admin.Info{
 			PID: os.Getpid(), Version: a.Version, StartedAt: time.Now(), DriversDir: files.Absolute(a.Config.Drivers.Dir)[0],
-			Database: files.Absolute(a.Config.Database)[0], Config: config, Watch: *a.Config.Drivers.Watch,
+			Database: databaseOf(a.Config), Config: config, Watch: *a.Config.Drivers.Watch,
 		}
 		o.admin = admin.NewServer(socket, admin.Subject{Info: info, Drivers: a.host, Setup: a.setup, Log: a.logged}, a.log)
 	}
@@ -150,4 +151,12 @@ func (o *background) close() error {
 		return nil
 	}
 	return o.admin.Close()
+}
+
+// databaseOf names the database for other processes of this machine.
+func databaseOf(c config.Config) string {
+	for _, file := range c.Database.Files() {
+		return file
+	}
+	return c.Database.String()
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 )
 
@@ -38,7 +37,7 @@ func addCommand(c config.Config, file string, to *driverhost.Config) error {
 			mask = append(mask, cover.Path)
 		}
 	}
-	for _, path := range files.Absolute(c.Database) {
+	for _, path := range c.Database.Files() {
 		for _, suffix := range []string{"", "-wal", "-shm", "-journal", ".lock"} {
 			mask = append(mask, path+suffix)
 		}

@@ -29,8 +29,10 @@ func Confinement(c config.Config, file string, more ...string) driverhost.Confin
 	}
 	secret := func(path, suffix string) { add(&out.Hidden.Secret, path, suffix) }
 	shielded := func(path, suffix string) { add(&out.Hidden.Shielded, path, suffix) }
-	secret(c.Database, "")
-	secret(c.Database, "[-.]*") // -wal, -shm, -journal, .lock and copies
+	for _, file := range c.Database.Files() {
+		secret(file, "")
+		secret(file, "[-.]*") // -wal, -shm, -journal, .lock and copies
+	}
 	for _, file := range []string{c.MCP.StateKeyFile, c.Signing.KeyFile, c.ToolsFile} {
 		secret(file, "")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/index"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
@@ -34,7 +35,6 @@ type Database interface {
 	runs.History
 	archive.RunArchive
 	archive.Eraser
-	archive.Files
 	// Check reports why the database cannot be used, and CheckWrite also why
 	// nothing could be stored.
 	Check() error
@@ -46,7 +46,7 @@ type Database interface {
 
 // openStores opens the database and the index, if there is one.
 func openStores(c config.Config, log *slog.Logger) (Database, *Index, error) {
-	database, err := sqlite.OpenLimited(c.Database, c.DatabaseLimits.Limits(), log)
+	database, err := openDatabase(c, log)
 	if err != nil || !c.Qdrant.On() {
 		return database, nil, err
 	}
@@ -61,11 +61,20 @@ func openStores(c config.Config, log *slog.Logger) (Database, *Index, error) {
 	return database, &Index{index.New(database, server, log), server, database}, nil
 }
 
+// openDatabase opens the database.
+func openDatabase(c config.Config, log *slog.Logger) (Database, error) {
+	if c.Database.Postgres() {
+		return postgres.Open(c.Database.Address(), log)
+	}
+	return sqlite.OpenLimited(c.Database.Address(), c.DatabaseLimits.Limits(), log)
+}
+
 // engineStore puts the engine's store together.
 func (a *App) engineStore() director.Store {
+	files, _ := a.Store.(archive.Files) // a server returns free space by itself
 	s := director.Store{
 		Protocols: a.Store, Writer: a.Store, Versions: a.Store, Searcher: a.Store, Vectors: a.Store, Ratings: a.Store,
-		Runs: a.Store, Index: a.Store, Archive: a.Store, History: a.Store, Eraser: a.Store, Files: a.Store, Declines: a.Store, Grants: a.Store,
+		Runs: a.Store, Index: a.Store, Archive: a.Store, History: a.Store, Eraser: a.Store, Files: files, Declines: a.Store, Grants: a.Store,
 	}
 	if a.Index != nil {
 		s.Searcher = a.Index.Searcher(a.Store)

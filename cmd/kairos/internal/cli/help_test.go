@@ -12,7 +12,7 @@ import (
 
 // verbs are those that summaries begin with: one for each thing that commands do.
 var verbs = []string{
-	"Abandon", "Accept", "Add", "Allow", "Attest", "Begin", "Call", "Cancel", "Check", "Compare", "Count", "Create", "Decide", "Delete", "Diagnose", "Explain", "Export", "Generate", "Import", "Inspect",
+	"Abandon", "Accept", "Add", "Allow", "Attest", "Begin", "Call", "Cancel", "Check", "Compare", "Copy", "Count", "Create", "Decide", "Delete", "Diagnose", "Explain", "Export", "Generate", "Import", "Inspect",
 	"Install", "List", "Print", "Redact", "Reload", "Remove", "Restore", "Resume", "Revoke", "Run", "Search", "Serve", "Show", "Store", "Submit", "Update", "Verify", "Write",
 }
 

@@ -34,7 +34,7 @@ func Root(version string) *cobra.Command {
 	// Commands log at warn level: driver starts would be noise. A server logs more.
 	at := session.Session{Options: app.Options{Source: config.Source{LogLevel: "warn"}, Version: version}}
 	cmd.PersistentFlags().StringVar(&at.File, "config", os.Getenv("KAIROS_CONFIG"), "configuration file (kairos.yaml); also KAIROS_CONFIG")
-	cmd.PersistentFlags().StringVar(&at.Database, "db", "", "database file; also KAIROS_DB")
+	cmd.PersistentFlags().StringVar(&at.Database, "db", "", "database file, or address of a PostgreSQL database; also KAIROS_DB")
 	cmd.PersistentFlags().StringVarP(&at.URL, "url", "u", "", "ask this server instead of the local database; also "+session.ServerEnv+", with a token from "+session.TokenEnv)
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return at.CheckServer(cmd) }
 	addGroup(cmd, "run", "Run protocols:", append(append(play.Commands(&at), runs.Command(&at)), grants.Commands(&at)...)...)

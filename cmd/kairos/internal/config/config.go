@@ -21,8 +21,9 @@ import (
 // Config is kairos.yaml. Every key is optional; its zero value is the default
 // that docs/reference/configuration.md states.
 type Config struct {
-	// Database is the SQLite file; relative to the configuration file.
-	Database       string               `yaml:"database"`
+	// Database is a SQLite file, relative to the configuration file, or the address
+	// of a PostgreSQL database: postgres://USER:PASSWORD@HOST/NAME.
+	Database       Database             `yaml:"database"`
 	DatabaseLimits databaseLimitsConfig `yaml:"database_limits"`
 	// Qdrant is the server of the index of protocols.
 	Qdrant qdrantConfig `yaml:"qdrant"`
@@ -219,11 +220,12 @@ func (d *Duration) UnmarshalYAML(n ast.Node) error {
 
 // relativeTo makes paths of a file relative to its folder.
 func (c *Config) relativeTo(dir string) {
-	for _, p := range append(c.HTTP.files(), &c.Database, &c.Tree, &c.ToolsFile, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Handover.Dir, &c.Signing.KeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile, &c.Embedding.APIKeyFile) {
+	for _, p := range append(c.HTTP.files(), &c.Tree, &c.ToolsFile, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Handover.Dir, &c.Signing.KeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile, &c.Embedding.APIKeyFile) {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}
 	}
+	c.Database.relativeTo(dir)
 	c.Embedding.relativeTo(dir)
 	if p := &c.Admin.Socket; *p != "" && *p != AdminOff && !filepath.IsAbs(*p) {
 		folder := strings.HasSuffix(*p, "/")
@@ -237,7 +239,7 @@ func (c *Config) relativeTo(dir string) {
 func (c *Config) overlay(lookup func(string) (string, bool)) error {
 	var errs []error
 	for name, to := range map[string]*string{
-		"KAIROS_DB": &c.Database, "KAIROS_TREE": &c.Tree, "KAIROS_DRIVERS_DIR": &c.Drivers.Dir, "KAIROS_TOOLS": &c.ToolsFile,
+		"KAIROS_DB": (*string)(&c.Database), "KAIROS_TREE": &c.Tree, "KAIROS_DRIVERS_DIR": &c.Drivers.Dir, "KAIROS_TOOLS": &c.ToolsFile,
 		"QDRANT_URL": &c.Qdrant.URL, "QDRANT_COLLECTION": &c.Qdrant.Collection, "QDRANT_CA_CERT_PATH": &c.Qdrant.CACert,
 		"KAIROS_USER_INPUT_DRIVER": &c.UserInput.Driver, "LOG_LEVEL": &c.Log.Level, "LOG_FORMAT": &c.Log.Format,
 	} {
@@ -281,10 +283,14 @@ func (c *Config) defaults() error {
 		if err != nil {
 			return err
 		}
-		c.Database = filepath.Join(dir, "kairos.db")
+		c.Database = Database(filepath.Join(dir, "kairos.db"))
+	}
+	beside, err := c.Database.folder()
+	if err != nil {
+		return err
 	}
 	if c.ToolsFile == "" {
-		c.ToolsFile = filepath.Join(filepath.Dir(c.Database), "tools.json")
+		c.ToolsFile = filepath.Join(beside, "tools.json")
 	}
 	if c.Drivers.Dir == "" {
 		self, err := os.Executable()
@@ -294,10 +300,10 @@ func (c *Config) defaults() error {
 		c.Drivers.Dir = filepath.Join(filepath.Dir(self), "drivers")
 	}
 	if c.MCP.StateKeyFile == "" {
-		c.MCP.StateKeyFile = filepath.Join(filepath.Dir(c.Database), "state.key")
+		c.MCP.StateKeyFile = filepath.Join(beside, "state.key")
 	}
 	if c.Signing.KeyFile == "" {
-		c.Signing.KeyFile = filepath.Join(filepath.Dir(c.Database), "signing.key")
+		c.Signing.KeyFile = filepath.Join(beside, "signing.key")
 	}
 	c.httpDefaults()
 	if c.UserInput.Driver == "" {

@@ -46,7 +46,7 @@ func (s Source) assembleIn(tell func(from string, c Config)) (*Config, error) {
 	problems = append(problems, c.overlay(os.LookupEnv))
 	tell(FromEnvironment, c)
 	if s.Database != "" {
-		c.Database = s.Database
+		c.Database = Database(s.Database)
 	}
 	if s.OverHTTP != nil {
 		s.OverHTTP(&c)

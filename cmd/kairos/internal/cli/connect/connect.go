@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -104,6 +105,9 @@ func thisProgram(at *session.Session) (command, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return command{}, fmt.Errorf("find the path of this program: %w", err)
+	}
+	if at.OnServer() {
+		return command{}, errors.New("--db is the address of a PostgreSQL database, which may have a password: write it into a configuration file and use --config")
 	}
 	c := command{program: program, env: map[string]string{}}
 	for _, named := range [][2]string{{"--config", at.File}, {"--db", at.Database}} {

@@ -20,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/admin"
 )
 
@@ -137,6 +138,10 @@ func (r *doctorReport) check(name, detail, fix string, err error) {
 		r.note(name, detail)
 		return
 	}
+	var known *fault.Error
+	if fix == "" && errors.As(err, &known) {
+		fix = known.Hint
+	}
 	r.note(name, detail, finding{Problem: err.Error(), Fix: fix})
 }
 
@@ -242,10 +247,10 @@ func ailments(s admin.Found, d driverhost.Status, lock driverhost.Lock) []findin
 func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool) {
 	err := s.With(ctx, func(ctx context.Context, a *app.App) error {
 		if err := a.Store.Check(); err != nil {
-			r.check("database", a.Config.Database, "", err)
+			r.check("database", a.Config.Database.String(), "", err)
 			return nil
 		}
-		r.check("database", a.Config.Database, "", nil)
+		r.check("database", a.Config.Database.String(), "", nil)
 		if deep && !r.integrity(ctx, a) {
 			return nil // whatever else reads or writes a damaged database may do more harm
 		}
@@ -269,9 +274,12 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 	}
 }
 
-// damagedFix is what to do about a damaged database.
-const damagedFix = "stop every server that uses it, keep a copy of it with its -wal and -shm, and restore the last backup; " +
-	"without a backup, `sqlite3 FILE .recover | sqlite3 NEW` saves what can still be read"
+// Fixes of a damaged database.
+const (
+	damagedPostgres = "stop every server that uses it and restore the last backup; the log of PostgreSQL and its extension amcheck say whether pages are damaged, too"
+	damagedFile     = "stop every server that uses it, keep a copy of it with its -wal and -shm, and restore the last backup; " +
+		"without a backup, `sqlite3 FILE .recover | sqlite3 NEW` saves what can still be read"
+)
 
 // integrity reads the whole database and reports whether it is sound.
 func (r *doctorReport) integrity(ctx context.Context, a *app.App) (sound bool) {
@@ -287,8 +295,12 @@ func (r *doctorReport) integrity(ctx context.Context, a *app.App) (sound bool) {
 		r.note("integrity", "the whole database was read, nothing is damaged")
 		return true
 	}
-	problems[len(problems)-1].Fix = damagedFix
-	r.note("integrity", a.Config.Database, problems...)
+	fix := damagedFile
+	if a.Config.Database.Postgres() {
+		fix = damagedPostgres
+	}
+	problems[len(problems)-1].Fix = fix
+	r.note("integrity", a.Config.Database.String(), problems...)
 	return false
 }
 

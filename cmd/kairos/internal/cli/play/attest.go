@@ -122,7 +122,7 @@ func missingRun(s session.Session, in api.AttestRequest, err error) error {
 	if loadErr != nil {
 		return err
 	}
-	return session.NoSuchRun(in.RunID, c.Database)
+	return session.NoSuchRun(in.RunID, c.Database.String())
 }
 
 func printAttested(p *output.Printer, reply api.AttestReply) {

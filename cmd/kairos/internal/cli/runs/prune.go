@@ -62,6 +62,9 @@ func printPruned(p *output.Printer, r archive.PruneReply) {
 	} else {
 		p.Printf("%s that ended before %s removed\n", runs, ended)
 	}
+	if r.Size == 0 {
+		return // a server keeps the files
+	}
 	p.Printf("the database has %s, %s of it free", megabytes(r.Size), megabytes(r.Free))
 	if r.Freed > 0 {
 		p.Printf("; it is %s smaller than before", megabytes(r.Freed))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/api"
 )
 
@@ -54,7 +55,7 @@ func (s *Session) whileTyping(ctx context.Context, do func(context.Context, api.
 	if s.Server() == "" {
 		c, err := s.Load()
 		if err == nil {
-			_, err = os.Stat(c.Database)
+			err = isThere(c.Database)
 		}
 		if err != nil {
 			cobra.CompDebugln(err.Error(), false)
@@ -68,4 +69,14 @@ func (s *Session) whileTyping(ctx context.Context, do func(context.Context, api.
 	if err := quiet.WithTools(ctx, do); err != nil {
 		cobra.CompDebugln(err.Error(), false)
 	}
+}
+
+// isThere reports a database file that does not exist.
+func isThere(d config.Database) error {
+	for _, file := range d.Files() {
+		if _, err := os.Stat(file); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -174,7 +174,7 @@ func missingHere(ctx context.Context, a *app.App, id run.ID, err error) error {
 	case lookErr == nil:
 		return err // the run is there, something else is not
 	}
-	return NoSuchRun(string(id), a.Config.Database)
+	return NoSuchRun(string(id), a.Config.Database.String())
 }
 
 // NoSuchRun is the error for a run that the database does not have.

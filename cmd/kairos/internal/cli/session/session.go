@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
@@ -38,6 +39,9 @@ func (s Session) Server() string {
 	}
 	return os.Getenv(ServerEnv)
 }
+
+// OnServer reports whether --db is the address of a database server.
+func (s Session) OnServer() bool { return config.Database(s.Database).Postgres() }
 
 // asksServers is the annotation of the commands that --url means something to.
 const asksServers = "kairos/asks-servers"

@@ -1,4 +1,4 @@
-package sqlite
+package wordindex
 
 import (
 	"cmp"
@@ -11,17 +11,17 @@ import (
 // A lookup finds candidates: the chains with the highest approximate score, by the
 // rarity of the words they have and their places.
 type lookup struct {
-	*view
-	protocols *Protocols
-	query     search.Query
-	spaces    []visible
-	segments  []searched
-	stats     search.Stats
-	weights   []float64 // of the wanted words
-	wanted    []wanted
-	lists     map[string][][]byte // by term and segment
-	tally     tally
-	near      map[int64]near // by document: chains with a step whose vector is near the query's
+	Reader
+	index    *Index
+	query    search.Query
+	spaces   []Space
+	segments []searched
+	stats    search.Stats
+	weights  []float64 // of the wanted words
+	wanted   []wanted
+	lists    map[string][][]byte // by term and segment
+	tally    tally
+	near     map[int64]near // by document: chains with a step whose vector is near the query's
 }
 
 // wanted is one word of the query.
@@ -53,15 +53,15 @@ var (
 )
 
 // look does the lookups of a query.
-func (p *Protocols) look(v *view, query search.Query, spaces []visible) (*lookup, error) {
-	l := &lookup{view: v, protocols: p, query: query, spaces: spaces, lists: map[string][][]byte{}}
+func (x *Index) look(r Reader, query search.Query, spaces []Space) (*lookup, error) {
+	l := &lookup{Reader: r, index: x, query: query, spaces: spaces, lists: map[string][][]byte{}}
 	for _, space := range spaces {
-		l.stats.Chains += space.chains
+		l.stats.Chains += space.Chains
 	}
 	if err := l.readSegments(); err != nil {
 		return nil, err
 	}
-	known, err := p.vocabulary.refresh(v)
+	known, err := x.vocabulary.refresh(r)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (l *lookup) count(known search.Vocabulary) error {
 func (l *lookup) with(terms []string) int {
 	n := 0
 	for i := range l.segments {
-		if len(terms) == 1 && l.segments[i].gone == nil {
+		if len(terms) == 1 && l.segments[i].Gone == nil {
 			n += documentsIn(l.list(terms[0], i))
 			continue
 		}
@@ -178,8 +178,8 @@ func (l *lookup) best(n int) []int64 {
 func (l *lookup) sum(segment int) {
 	s := &l.segments[segment]
 	t := &l.tally
-	t.sums = append(t.sums[:0], make([]float32, s.span)...)
-	t.named = append(t.named[:0], make([]float32, s.span)...)
+	t.sums = append(t.sums[:0], make([]float32, s.Span)...)
+	t.named = append(t.named[:0], make([]float32, s.Span)...)
 	for i, w := range l.wanted {
 		t.begin(s)
 		t.note(l.list(w.word.Term, segment), &asWord)
@@ -213,15 +213,15 @@ func (t *tally) begin(s *searched) {
 	}
 	t.noted = t.noted[:0]
 	t.segment = s
-	if more := int(s.span) - len(t.marks); more > 0 {
+	if more := int(s.Span) - len(t.marks); more > 0 {
 		t.marks = append(t.marks, make([]standing, more)...)
 	}
 }
 
 // note marks the documents of a list.
 func (t *tally) note(list []byte, as *[4]standing) {
-	gone := t.segment.gone
-	marks := t.marks[:t.segment.span]
+	gone := t.segment.Gone
+	marks := t.marks[:t.segment.Span]
 	number := 0
 	for len(list) > 0 {
 		var gap int

@@ -1,9 +1,8 @@
-package sqlite
+package wordindex
 
 import (
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/kairos-mcp/kairos/core/search"
@@ -18,36 +17,34 @@ type vocabulary struct {
 }
 
 // refresh reads the words that were added since.
-func (voc *vocabulary) refresh(v *view) (search.Vocabulary, error) {
+func (voc *vocabulary) refresh(r Reader) (search.Vocabulary, error) {
 	voc.mu.Lock()
 	defer voc.mu.Unlock()
 	for {
-		var last *int64
-		var read *string
-		// One row for many words, because a row costs more than what is in it.
-		if err := v.row(readWords, []any{voc.last}, &last, &read); err != nil {
+		last, words, err := r.Words(voc.last)
+		if err != nil {
 			return search.Vocabulary{}, err
 		}
-		if last == nil {
+		if len(words) == 0 {
 			return voc.words, nil
 		}
-		voc.last = *last
-		voc.words = voc.words.With(strings.Split(*read, " "))
+		voc.last = last
+		voc.words = voc.words.With(words)
 	}
 }
 
-// maxKnownWords bounds the memory of knownWords to a few megabytes.
+// maxKnownWords bounds the memory of KnownWords to a few megabytes.
 const maxKnownWords = 64 << 10
 
-// knownWords caches stored words, so that not every word of every chain is looked
-// up in the file. Words are never deleted.
-type knownWords struct {
+// KnownWords caches stored words, so that not every word of every chain is looked
+// up in the database. Words are never deleted.
+type KnownWords struct {
 	mu    sync.Mutex // guards the field below
 	words map[string]bool
 }
 
 // unknown returns the words that may not be stored yet, sorted.
-func (k *knownWords) unknown(words map[string]bool) []string {
+func (k *KnownWords) unknown(words map[string]bool) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var out []string
@@ -60,8 +57,8 @@ func (k *knownWords) unknown(words map[string]bool) []string {
 	return out
 }
 
-// add must be called after the words are committed.
-func (k *knownWords) add(words map[string]bool) {
+// Add must be called after the words are committed.
+func (k *KnownWords) Add(words map[string]bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.words == nil || len(k.words) > maxKnownWords {

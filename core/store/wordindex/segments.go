@@ -1,4 +1,4 @@
-package sqlite
+package wordindex
 
 import (
 	"slices"
@@ -86,45 +86,40 @@ func (c *segmentCache) keepDirectory(id int64, d []string) {
 
 // searched is a segment that is being searched.
 type searched struct {
-	storedSegment
+	Stored
 	directory []string
 }
 
 // document is the id of a document by its number in the segment.
 func (s *searched) document(number int32) int64 {
-	return documentID(s.space, s.first+int64(number))
+	return documentID(s.Space, s.First+int64(number))
 }
 
 // readSegments reads the segments of the spaces.
 func (l *lookup) readSegments() error {
-	var unread []int64
-	err := l.rows(readSegments, []any{list(l.numbers())}, func(scan func(...any) error) error {
-		var s searched
-		if err := scan(&s.id, &s.space, &s.first, &s.span, &s.documents, &s.gone); err != nil {
-			return err
-		}
-		var known bool
-		if s.directory, known = l.protocols.segments.directory(s.id); !known {
-			unread = append(unread, s.id)
-		}
-		l.segments = append(l.segments, s)
-		return nil
-	})
-	if err != nil || len(unread) == 0 {
+	stored, err := l.Segments(l.numbers())
+	if err != nil {
 		return err
 	}
-	return l.rows(readDirectories, []any{list(unread)}, func(scan func(...any) error) error {
-		var id int64
-		var raw []byte
-		if err := scan(&id, &raw); err != nil {
-			return err
+	var unread []int64
+	for _, segment := range stored {
+		s := searched{Stored: segment}
+		var known bool
+		if s.directory, known = l.index.segments.directory(s.ID); !known {
+			unread = append(unread, s.ID)
 		}
+		l.segments = append(l.segments, s)
+	}
+	if len(unread) == 0 {
+		return nil
+	}
+	return l.Directories(unread, func(id int64, raw []byte) error {
 		d, err := parseDirectory(raw)
 		if err != nil {
 			return err
 		}
-		l.protocols.segments.keepDirectory(id, d)
-		at := slices.IndexFunc(l.segments, func(s searched) bool { return s.id == id })
+		l.index.segments.keepDirectory(id, d)
+		at := slices.IndexFunc(l.segments, func(s searched) bool { return s.ID == id })
 		l.segments[at].directory = d
 		return nil
 	})
@@ -142,7 +137,7 @@ func (l *lookup) readLists(terms []string) (map[string][][]byte, error) {
 			if b < 0 {
 				continue
 			}
-			id := blockID(s.id, b)
+			id := BlockID(s.ID, b)
 			if n := len(spans[i]); n > 0 && spans[i][n-1].block == id {
 				spans[i][n-1].to++
 				continue
@@ -176,18 +171,15 @@ func (l *lookup) readLists(terms []string) (map[string][][]byte, error) {
 }
 
 func (l *lookup) readBlocks(ids []int64) (map[int64][]byte, error) {
-	blocks, missing := l.protocols.segments.cached(ids)
+	blocks, missing := l.index.segments.cached(ids)
 	if len(missing) == 0 {
 		return blocks, nil
 	}
 	read := make(map[int64][]byte, len(missing))
-	err := l.rows(readBlocks, []any{list(missing)}, func(scan func(...any) error) error {
-		var id int64
-		var block []byte
-		err := scan(&id, &block)
+	err := l.Blocks(missing, func(id int64, block []byte) error {
 		read[id], blocks[id] = block, block
-		return err
+		return nil
 	})
-	l.protocols.segments.keep(read)
+	l.index.segments.keep(read)
 	return blocks, err
 }

@@ -1,9 +1,8 @@
-package sqlite
+package wordindex
 
 import (
-	"database/sql"
 	"encoding/binary"
-	"errors"
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -27,24 +26,6 @@ const (
 	nearSample = 256
 )
 
-// The queries of a search by vectors.
-const (
-	readModel   = `SELECT key, length FROM vector_models WHERE model = ?`
-	readSigns   = `SELECT id, vector, signs FROM vector_signs WHERE id > ? AND model = ? ORDER BY id`
-	countSigns  = `SELECT count(*) FROM vector_signs WHERE model = ?`
-	readSample  = `SELECT vector FROM vectors WHERE key IN (SELECT value FROM json_each(?))`
-	readVectors = `SELECT v.vector, d.id, s.position
-		FROM json_each(?1) k CROSS JOIN vectors v ON v.key = k.value CROSS JOIN steps s ON s.passage = v.hash
-		CROSS JOIN search_documents d ON d.chain = s.chain
-		WHERE v.model = ?2 AND d.id >> 32 IN (SELECT value FROM json_each(?3))`
-	readNear = `SELECT n.key, d.id, s.position
-		FROM json_each(?1) n CROSS JOIN steps s ON s.uuid = n.value ->> 0 CROSS JOIN chains c ON c.key = s.chain
-		CROSS JOIN search_documents d ON d.chain = c.key
-		WHERE c.space = n.value ->> 1 AND s.passage = unhex(n.value ->> 2) AND d.id >> 32 IN (SELECT value FROM json_each(?2))`
-	readVectorKeys = `SELECT v.key FROM json_each(?) n CROSS JOIN search_spaces p ON p.number = n.value
-		CROSS JOIN chains c ON c.space = p.space CROSS JOIN steps s ON s.chain = c.key CROSS JOIN vectors v ON v.hash = s.passage`
-)
-
 // near is the step of a chain whose vector is nearest to the query's.
 type near struct {
 	score float64 // calibrated
@@ -64,22 +45,12 @@ func (l *lookup) sense(q library.Query) error {
 
 // takeNear takes over what an index found.
 func (l *lookup) takeNear(n library.Near) error {
-	background := search.BackgroundOf(n.Random)
-	found := make([][3]string, len(n.Steps))
-	for i, s := range n.Steps {
-		found[i] = [3]string{s.UUID, s.Space, s.Passage}
-	}
 	best := map[int64]cosine{}
-	err := l.rows(readNear, []any{list(found), list(l.numbers())}, func(scan func(...any) error) error {
-		var i, step int
-		var id int64
-		if err := scan(&i, &id, &step); err != nil {
-			return err
-		}
+	err := l.Near(n.Steps, l.numbers(), func(i int, id int64, step int) error {
 		keepBest(best, id, cosine{n.Steps[i].Cosine, step})
 		return nil
 	})
-	l.calibrate(best, background)
+	l.calibrate(best, search.BackgroundOf(n.Random))
 	return err
 }
 
@@ -93,20 +64,15 @@ func (l *lookup) calibrate(cosines map[int64]cosine, background search.Backgroun
 	}
 }
 
-// compareVectors compares the query with the vectors of the file. Those of another
-// model than the query's are ignored.
+// compareVectors compares the query with the stored vectors. Those of another model
+// than the query's are ignored.
 func (l *lookup) compareVectors(e *library.Embedding) error {
-	var model int64
-	var length int
-	err := l.row(readModel, []any{e.Model}, &model, &length)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && length != len(e.Vector) {
-		return nil
-	}
-	if err != nil {
+	model, length, err := l.Model(e.Model)
+	if err != nil || length != len(e.Vector) {
 		return err
 	}
-	x := &l.protocols.signs
-	if err := x.refresh(l.view, model, length); err != nil {
+	x := &l.index.signs
+	if err := x.refresh(l, model, length); err != nil {
 		return err
 	}
 	keys, background, err := l.nearestSigns(x, model, e.Vector)
@@ -124,16 +90,11 @@ func (l *lookup) nearestSigns(x *signIndex, model int64, vector []float32) ([]in
 	var only []int64
 	few := 0
 	for _, space := range l.spaces {
-		few += space.chains
+		few += space.Chains
 	}
 	if few <= nearFew && x.size() > nearMost {
-		err := l.rows(readVectorKeys, []any{list(l.numbers())}, func(scan func(...any) error) error {
-			var key int64
-			err := scan(&key)
-			only = append(only, key)
-			return err
-		})
-		if err != nil {
+		var err error
+		if only, err = l.VectorKeys(l.numbers()); err != nil {
 			return nil, search.Background{}, err
 		}
 	}
@@ -144,7 +105,7 @@ func (l *lookup) nearestSigns(x *signIndex, model int64, vector []float32) ([]in
 func (l *lookup) numbers() []int64 {
 	var all []int64
 	for _, space := range l.spaces {
-		all = append(all, space.number)
+		all = append(all, space.Number)
 	}
 	return all
 }
@@ -167,15 +128,9 @@ func (l *lookup) cosines(keys []int64, model int64, vector []float32) (map[int64
 	best := map[int64]cosine{}
 	seen := 0
 	for batch := range slices.Chunk(keys, nearBatch) {
-		err := l.rows(readVectors, []any{list(batch), model, list(l.numbers())}, func(scan func(...any) error) error {
-			var raw []byte
-			var id int64
-			var step int
-			if err := scan(&raw, &id, &step); err != nil {
-				return err
-			}
+		err := l.VectorsOf(batch, model, l.numbers(), func(id int64, step int, raw []byte) error {
 			seen++
-			keepBest(best, id, cosine{search.Cosine(vector, parseVector(raw)), step})
+			keepBest(best, id, cosine{search.Cosine(vector, ParseVector(raw)), step})
 			return nil
 		})
 		if err != nil || seen >= nearEnough {
@@ -206,18 +161,18 @@ func (x *signIndex) size() int {
 }
 
 // refresh reads the signs that were added since.
-func (x *signIndex) refresh(v *view, model int64, length int) error {
+func (x *signIndex) refresh(r Reader, model int64, length int) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.model != model {
 		x.reset(model, length)
 	}
 	before := len(x.keys)
-	if err := x.read(v); err != nil {
+	if err := x.read(r); err != nil {
 		return err
 	}
 	if len(x.keys) > x.clean+x.clean/8 && len(x.keys) > before {
-		if err := x.compact(v, length); err != nil {
+		if err := x.compact(r, length); err != nil {
 			return err
 		}
 	}
@@ -229,13 +184,9 @@ func (x *signIndex) reset(model int64, length int) {
 	x.keys, x.signs, x.at, x.sample = nil, nil, map[int64]int{}, nil
 }
 
-func (x *signIndex) read(v *view) error {
-	return v.rows(readSigns, []any{x.last, x.model}, func(scan func(...any) error) error {
-		var key int64
-		var raw []byte
-		if err := scan(&x.last, &key, &raw); err != nil {
-			return err
-		}
+func (x *signIndex) read(r Reader) error {
+	return r.Signs(x.model, x.last, func(id, key int64, raw []byte) error {
+		x.last = id
 		signs := parseSigns(raw, x.words)
 		if i, ok := x.at[key]; ok {
 			copy(x.signs[i*x.words:], signs)
@@ -249,14 +200,14 @@ func (x *signIndex) read(v *view) error {
 
 // compact rebuilds the index if many of the vectors are gone, and takes a new
 // sample.
-func (x *signIndex) compact(v *view, length int) error {
-	var stored int
-	if err := v.row(countSigns, []any{x.model}, &stored); err != nil {
+func (x *signIndex) compact(r Reader, length int) error {
+	stored, err := r.CountSigns(x.model)
+	if err != nil {
 		return err
 	}
 	if len(x.keys) > stored+stored/8 {
 		x.reset(x.model, length)
-		if err := x.read(v); err != nil {
+		if err := x.read(r); err != nil {
 			return err
 		}
 	}
@@ -265,11 +216,9 @@ func (x *signIndex) compact(v *view, length int) error {
 	for i := range min(nearSample, len(x.keys)) {
 		keys = append(keys, x.keys[i*len(x.keys)/min(nearSample, len(x.keys))])
 	}
-	return v.rows(readSample, []any{list(keys)}, func(scan func(...any) error) error {
-		var raw []byte
-		err := scan(&raw)
-		x.sample = append(x.sample, parseVector(raw))
-		return err
+	return r.Vectors(keys, func(raw []byte) error {
+		x.sample = append(x.sample, ParseVector(raw))
+		return nil
 	})
 }
 
@@ -341,12 +290,32 @@ func signsOf(vector []float32) []uint64 {
 	return signs
 }
 
-func formatSigns(signs []uint64) []byte {
+// Signs returns the signs of a vector as they are stored.
+func Signs(vector []float32) []byte {
+	signs := signsOf(vector)
 	raw := make([]byte, 0, 8*len(signs))
 	for _, s := range signs {
 		raw = binary.LittleEndian.AppendUint64(raw, s)
 	}
 	return raw
+}
+
+// FormatVector returns a vector as it is stored: 32-bit floats, little endian.
+func FormatVector(vector []float32) []byte {
+	raw := make([]byte, 0, 4*len(vector))
+	for _, x := range vector {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+	}
+	return raw
+}
+
+// ParseVector reads what FormatVector wrote.
+func ParseVector(raw []byte) []float32 {
+	vector := make([]float32, len(raw)/4)
+	for i := range vector {
+		vector[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return vector
 }
 
 // parseSigns returns this many words, whatever is stored.

@@ -1,4 +1,4 @@
-package sqlite
+package wordindex
 
 import (
 	"encoding/binary"
@@ -11,7 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// A segment is the index of documents with successive numbers. It is a sorted
+// Segment is the index of documents with successive numbers. It is a sorted
 // list of terms, each with the documents that have it, cut into blocks; the
 // directory holds the first term of each block. A term is stored as the length
 // of the prefix it shares with the previous one, and the rest; its documents as
@@ -19,12 +19,12 @@ import (
 //	(gap to the previous one, or to the first of the segment) << 2 | search.Standing
 //
 // all in variable-length integers.
-type segment struct {
-	directory []byte
-	blocks    [][]byte
+type Segment struct {
+	Directory []byte
+	Blocks    [][]byte
 }
 
-// blockSize fits into a page of the file. Only a single term may exceed it.
+// blockSize fits into a page of a SQLite file. Only a single term may exceed it.
 const blockSize = 4000
 
 // errSegment reports that a segment was not written by this program.
@@ -32,7 +32,7 @@ var errSegment = errors.New("a block of the search index is damaged")
 
 // segmentWriter makes a segment of terms that are added in order.
 type segmentWriter struct {
-	made        segment
+	made        Segment
 	block       []byte
 	last, first string // term of the block
 }
@@ -42,7 +42,7 @@ func (w *segmentWriter) add(term string, list []byte) {
 		w.cut()
 	}
 	if len(w.block) == 0 {
-		w.made.directory = appendShared(w.made.directory, w.first, term)
+		w.made.Directory = appendShared(w.made.Directory, w.first, term)
 		w.first, w.last = term, ""
 	}
 	w.block = appendShared(w.block, w.last, term)
@@ -53,12 +53,12 @@ func (w *segmentWriter) add(term string, list []byte) {
 
 func (w *segmentWriter) cut() {
 	if len(w.block) > 0 {
-		w.made.blocks = append(w.made.blocks, slices.Clone(w.block))
+		w.made.Blocks = append(w.made.Blocks, slices.Clone(w.block))
 		w.block = w.block[:0]
 	}
 }
 
-func (w *segmentWriter) finish() segment {
+func (w *segmentWriter) finish() Segment {
 	w.cut()
 	return w.made
 }
@@ -74,7 +74,7 @@ func appendShared(b []byte, before, s string) []byte {
 }
 
 // segmentOf indexes documents by their postings.
-func segmentOf(documents [][]search.Posting) segment {
+func segmentOf(documents [][]search.Posting) Segment {
 	type list struct {
 		last  int
 		bytes []byte
@@ -247,10 +247,10 @@ func (p *part) next() error {
 }
 
 // merge merges consecutive segments into one.
-func merge(parts []*part) (segment, error) {
+func merge(parts []*part) (Segment, error) {
 	for _, p := range parts {
 		if err := p.next(); err != nil {
-			return segment{}, err
+			return Segment{}, err
 		}
 	}
 	var w segmentWriter
@@ -269,7 +269,7 @@ func merge(parts []*part) (segment, error) {
 			}
 			list, last = p.appendTo(list, last)
 			if err := p.next(); err != nil {
-				return segment{}, err
+				return Segment{}, err
 			}
 		}
 		if len(list) > 0 {

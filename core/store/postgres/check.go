@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// leastVersion is the oldest major version of PostgreSQL with everything that the
+// schema and the statements use.
+const leastVersion = 13
+
+// checkServer reports a server that cannot keep a store, and warns of settings with
+// which it may lose what it acknowledged.
+func checkServer(ctx context.Context, conn *pgx.Conn, log *slog.Logger) error {
+	version := conn.PgConn().ParameterStatus("server_version")
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(strings.TrimRight(major, "abcdefghijklmnopqrstuvwxyz ")); err == nil && n < leastVersion {
+		return &tooOldError{version}
+	}
+	var readOnly, fsync, commits string
+	err := conn.QueryRow(ctx, `SELECT current_setting('transaction_read_only'), coalesce(current_setting('fsync', true), 'on'),
+		coalesce(current_setting('synchronous_commit', true), 'on')`).Scan(&readOnly, &fsync, &commits)
+	if err != nil {
+		return err
+	}
+	if readOnly == "on" {
+		return errReadOnly
+	}
+	if fsync == "off" || commits == "off" {
+		log.WarnContext(ctx, "PostgreSQL may lose steps that KAIROS has acknowledged: turn fsync and synchronous_commit on",
+			"fsync", fsync, "synchronous_commit", commits)
+	}
+	return nil
+}
+
+// check reports whether the database can be used, without changing anything.
+func (d *database) check() error {
+	ctx, cancel := context.WithTimeout(d.background, 2*connectTimeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, d.config.ConnConfig.Copy())
+	if err != nil {
+		return d.explain(err)
+	}
+	err = func() error {
+		if err := checkServer(ctx, conn, d.log); err != nil {
+			return err
+		}
+		version, err := storedVersion(ctx, conn)
+		if err != nil || version > 0 {
+			return err
+		}
+		return checkEmpty(ctx, conn)
+	}()
+	if end := conn.Close(ctx); err == nil {
+		err = end
+	}
+	return d.explain(err)
+}
+
+// checkEmpty rejects a database in which another program has tables of the same names.
+func checkEmpty(ctx context.Context, conn *pgx.Conn) error {
+	var taken bool
+	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM information_schema.tables
+		WHERE table_schema = current_schema() AND table_name IN ('chains', 'steps', 'versions', 'ratings', 'pins', 'runs', 'saves', 'grants'))`).Scan(&taken)
+	if err == nil && taken {
+		err = errForeign
+	}
+	return err
+}
+
+// writeEvery is how often checkWrite writes.
+const writeEvery = 10 * time.Second
+
+// room remembers whether the database could be written.
+type room struct {
+	mu     sync.Mutex // guards the fields below
+	wrote  time.Time
+	failed error // of the last write
+}
+
+func (d *database) checkWrite(ctx context.Context) error {
+	d.room.mu.Lock()
+	defer d.room.mu.Unlock()
+	if d.room.failed == nil && !d.room.wrote.IsZero() && time.Since(d.room.wrote) < writeEvery {
+		return nil
+	}
+	// This number is never read, but setting it is a normal commit.
+	d.room.failed = d.write(ctx, func(tx *transaction) error {
+		return tx.exec(`UPDATE kairos_schema SET checked = $1 WHERE only_row = 1`, time.Now().UnixNano())
+	})
+	d.room.wrote = time.Now()
+	return d.room.failed
+}
+
+// inconsistencies are queries that count what does not agree, with what they count.
+var inconsistencies = []struct{ query, what string }{
+	{`SELECT count(*) FROM saves s WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = s.run)`, "rows of table saves refer to rows of runs that do not exist"},
+	{`SELECT count(*) FROM runs r WHERE NOT EXISTS (SELECT 1 FROM saves s WHERE s.run = r.id AND s.revision = r.revision)`, "rows of table runs have no save of their revision"},
+	{`SELECT count(*) FROM runs r WHERE NOT EXISTS (SELECT 1 FROM pins p WHERE p.digest = r.pin)`, "rows of table runs refer to rows of pins that do not exist"},
+	{`SELECT count(*) FROM steps s WHERE NOT EXISTS (SELECT 1 FROM chains c WHERE c.key = s.chain)`, "rows of table steps refer to rows of chains that do not exist"},
+	{`SELECT count(*) FROM chains c WHERE c.step_count <> (SELECT count(*) FROM steps s WHERE s.chain = c.key)`, "rows of table chains do not have all their steps"},
+	{`SELECT count(*) FROM search_documents d WHERE NOT EXISTS (SELECT 1 FROM chains c WHERE c.key = d.chain)`, "rows of table search_documents refer to rows of chains that do not exist"},
+	{`SELECT count(*) FROM chains c WHERE NOT EXISTS (SELECT 1 FROM search_documents d WHERE d.chain = c.key)`, "rows of table chains are not in the search index"},
+	{`SELECT count(*) FROM search_spaces p WHERE p.chains <> (SELECT coalesce(sum(documents), 0) FROM search_segments s WHERE s.space = p.number)`, "spaces of the search index have another number of chains than their segments"},
+	{`SELECT count(*) FROM vector_signs g WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.key = g.vector)`, "rows of table vector_signs refer to rows of vectors that do not exist"},
+}
+
+// integrity lists what does not agree, in one snapshot. It changes nothing, also not
+// a database without schema.
+func (d *database) integrity(ctx context.Context) (damages []string, err error) {
+	conn, err := pgx.ConnectConfig(ctx, d.config.ConnConfig.Copy())
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	version, err := storedVersion(ctx, conn)
+	if err != nil || version == 0 {
+		return nil, d.explain(err)
+	}
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		for _, i := range inconsistencies {
+			var n int
+			if err := tx.QueryRow(ctx, i.query).Scan(&n); err != nil {
+				return err
+			}
+			if n > 0 {
+				damages = append(damages, fmt.Sprintf("%d %s", n, i.what))
+			}
+		}
+		return nil
+	})
+	return damages, d.explain(err)
+}

@@ -1,0 +1,367 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	connectTimeout = 5 * time.Second
+	// patience is how long a call waits for a server that restarts.
+	patience = 10 * time.Second
+	// statementTimeout bounds a write: once it is sent, its caller's context no longer
+	// matters, because its outcome must be known.
+	statementTimeout = 30 * time.Second
+	// transactionTimeout bounds a change of protocols, which may wait for an import.
+	transactionTimeout = 2 * time.Minute
+)
+
+// errClosed is the cause of every error after Close.
+var errClosed = errors.New("the store is closed")
+
+// database is the connections to one database, which the first call opens.
+type database struct {
+	config *pgxpool.Config
+	name   string // the address, for messages
+	log    *slog.Logger
+	room   room
+
+	opening chan struct{}                // holds one token: its owner may open or close
+	pool    atomic.Pointer[pgxpool.Pool] // nil until first use
+	closed  atomic.Bool
+
+	background context.Context // of background work; ends with close
+	stop       context.CancelFunc
+	work       sync.WaitGroup
+}
+
+func newDatabase(address string, log *slog.Logger) (*database, error) {
+	config, err := parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	d := &database{config: config, name: Redacted(address), log: log, opening: make(chan struct{}, 1)}
+	d.background, d.stop = context.WithCancel(context.Background())
+	d.opening <- struct{}{}
+	return d, nil
+}
+
+func (d *database) close() error {
+	<-d.opening
+	defer func() { d.opening <- struct{}{} }()
+	d.closed.Store(true)
+	d.stop()
+	d.work.Wait()
+	if pool := d.pool.Swap(nil); pool != nil {
+		pool.Close()
+	}
+	return nil
+}
+
+// use returns the connections, and makes them at the first use. A failed opening is
+// retried by the next call.
+func (d *database) use(ctx context.Context) (*pgxpool.Pool, error) {
+	if pool := d.pool.Load(); pool != nil {
+		return pool, nil
+	}
+	select {
+	case <-d.opening:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { d.opening <- struct{}{} }()
+	if d.closed.Load() {
+		return nil, errClosed
+	}
+	if pool := d.pool.Load(); pool != nil {
+		return pool, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	pool, err := d.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.pool.Store(pool)
+	d.work.Go(func() { resumeScrub(d.background, &Runs{db: d}) })
+	return pool, nil
+}
+
+// open connects and updates schema and index.
+func (d *database) open(ctx context.Context) (*pgxpool.Pool, error) {
+	config := d.config.Copy()
+	if err := d.meet(ctx, config.ConnConfig); err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(d.background, config)
+	if err != nil {
+		return nil, err
+	}
+	if err = d.migrate(ctx, pool); err == nil {
+		err = d.reindex(ctx, pool)
+	}
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// meet checks the server and chooses how statements are sent to it.
+func (d *database) meet(ctx context.Context, config *pgx.ConnConfig) (err error) {
+	conn, err := pgx.ConnectConfig(ctx, config.Copy())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	if err := checkServer(ctx, conn, d.log); err != nil {
+		return err
+	}
+	if config.DefaultQueryExecMode != pooledMode {
+		return nil // the address says how
+	}
+	// A pooler gives its clients keys of its own, so that it can cancel their statements.
+	var process uint32
+	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&process); err != nil {
+		return err
+	}
+	if process == conn.PgConn().PID() {
+		config.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	}
+	return nil
+}
+
+// persevere repeats an attempt while its failure is one that passes: the server
+// restarts, or a transaction lost against another one. An attempt after one whose
+// outcome is unknown is told so.
+func (d *database) persevere(ctx context.Context, attempt func(pool *pgxpool.Pool, uncertain bool) error) error {
+	end := time.Now().Add(patience)
+	uncertain := false
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		pool, err := d.use(ctx)
+		if err == nil {
+			err = attempt(pool, uncertain)
+		}
+		var unknown *outcomeError
+		uncertain = uncertain || errors.As(err, &unknown)
+		switch {
+		case err == nil:
+			return nil
+		case !uncertain && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+			return ctx.Err()
+		case uncertain && (!passes(err) || ctx.Err() != nil || time.Now().After(end)):
+			return d.explain(&outcomeError{err})
+		case !passes(err), time.Now().After(end):
+			return d.explain(err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			if !uncertain {
+				return d.explain(err) // why it had to wait
+			}
+		}
+	}
+}
+
+// eachRow is called for every row of a query.
+type eachRow func(scan func(...any) error) error
+
+// querier runs statements: a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func scanAll(ctx context.Context, q querier, sql string, args []any, each eachRow) error {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// oneRow reads one row into the pointers. No row at all is pgx.ErrNoRows.
+func oneRow(into []any, rows func(eachRow) error) error {
+	found := false
+	err := rows(func(scan func(...any) error) error {
+		found = true
+		return scan(into...)
+	})
+	if err == nil && !found {
+		return pgx.ErrNoRows
+	}
+	return err
+}
+
+// row reads one row into the pointers. No row at all is pgx.ErrNoRows.
+func (d *database) row(ctx context.Context, sql string, args []any, into ...any) error {
+	return oneRow(into, func(each eachRow) error { return d.rows(ctx, sql, args, each) })
+}
+
+// rows calls each for every row of a query. A text that cannot be stored is in no row.
+func (d *database) rows(ctx context.Context, sql string, args []any, each eachRow) error {
+	return d.persevere(ctx, func(pool *pgxpool.Pool, _ bool) error {
+		begun := false
+		err := scanAll(ctx, pool, sql, args, func(scan func(...any) error) error {
+			begun = true
+			return each(scan)
+		})
+		switch {
+		case isUnstorable(err):
+			return nil
+		case err != nil && begun:
+			return &brokenError{err} // its rows were used already
+		}
+		return err
+	})
+}
+
+// view calls look with a snapshot for the queries.
+func (d *database) view(ctx context.Context, look func(*view) error) error {
+	return d.persevere(ctx, func(pool *pgxpool.Pool, _ bool) error {
+		err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+			return look(&view{ctx: ctx, db: d, tx: tx})
+		})
+		if isUnstorable(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// view is a snapshot of the database. It is used by one goroutine.
+type view struct {
+	ctx context.Context // of the one call that the view is for
+	db  *database
+	tx  pgx.Tx
+}
+
+func (v *view) rows(sql string, args []any, each eachRow) error {
+	return scanAll(v.ctx, v.tx, sql, args, each)
+}
+
+// statement executes a statement that changes rows only if nobody else did before, and
+// returns how many it changed. Its context ends it only before it is sent. If an
+// earlier try may have been stored and this one changes nothing, stored tells whether
+// that try was.
+func (d *database) statement(ctx context.Context, sql string, args []any, stored func(ctx context.Context, conn *pgxpool.Conn) (bool, error)) (changed int64, err error) {
+	err = d.persevere(ctx, func(pool *pgxpool.Pool, uncertain bool) error {
+		conn, err := acquire(ctx, pool)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		sent, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
+		defer cancel()
+		tag, err := conn.Exec(sent, sql, args...)
+		changed = tag.RowsAffected()
+		if err != nil || changed > 0 || !uncertain {
+			return outcome(err)
+		}
+		mine, err := stored(sent, conn)
+		if mine {
+			changed = 1
+		}
+		return err
+	})
+	return changed, err
+}
+
+// acquire takes a connection for a write.
+func acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		conn.Release()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// write runs do in a transaction and returns when it is durable. do may run several
+// times. The context ends it only before it has begun.
+func (d *database) write(ctx context.Context, do func(*transaction) error) error {
+	return d.persevere(ctx, func(pool *pgxpool.Pool, uncertain bool) error {
+		if uncertain {
+			return errors.New("the connection was lost while the transaction was committed")
+		}
+		conn, err := acquire(ctx, pool)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		begun, cancel := context.WithTimeout(context.WithoutCancel(ctx), transactionTimeout)
+		defer cancel()
+		return transact(begun, conn.Conn(), do)
+	})
+}
+
+// transact runs do in a transaction.
+func transact(ctx context.Context, conn *pgx.Conn, do func(*transaction) error) error {
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return err
+	}
+	if err := do(&transaction{ctx: ctx, tx: tx}); err != nil {
+		return errors.Join(err, rollback(ctx, tx))
+	}
+	return outcome(tx.Commit(ctx))
+}
+
+// rollback ends a transaction that failed. Where the connection is lost, the server
+// does.
+func rollback(ctx context.Context, tx pgx.Tx) error {
+	if err := tx.Rollback(ctx); err != nil && !tx.Conn().IsClosed() {
+		return fmt.Errorf("roll back: %w", err)
+	}
+	return nil
+}
+
+// transaction is what a write may do. Its calls take no context: a transaction that
+// has begun is finished.
+type transaction struct {
+	ctx context.Context
+	tx  pgx.Tx
+}
+
+func (t *transaction) exec(sql string, args ...any) error {
+	_, err := t.changed(sql, args...)
+	return err
+}
+
+// changed executes and returns how many rows were changed.
+func (t *transaction) changed(sql string, args ...any) (int64, error) {
+	tag, err := t.tx.Exec(t.ctx, sql, args...)
+	return tag.RowsAffected(), err
+}
+
+// row reads one row into the pointers and reports whether there was one.
+func (t *transaction) row(sql string, args []any, into ...any) (bool, error) {
+	err := t.tx.QueryRow(t.ctx, sql, args...).Scan(into...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// rows calls each for every row of a query.
+func (t *transaction) rows(sql string, args []any, each eachRow) error {
+	return scanAll(t.ctx, t.tx, sql, args, each)
+}

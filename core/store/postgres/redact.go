@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/record"
+)
+
+// EraseRun implements archive.Eraser.
+func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Event) run.Event) error {
+	row, err := encodeRun(save)
+	if err != nil {
+		return err
+	}
+	id := string(save.Run.ID)
+	return s.db.write(ctx, func(tx *transaction) error {
+		// This locks the run.
+		saved, err := tx.changed(saveRun, row.arguments()...)
+		if err != nil {
+			return err
+		}
+		if saved == 0 {
+			var have int64
+			found, err := tx.row(`SELECT revision FROM runs WHERE id = $1`, []any{id}, &have)
+			switch {
+			case err != nil:
+				return err
+			case !found:
+				return record.NotFound("run", id)
+			}
+			return lostRace(save.Run, have)
+		}
+		if err := eraseSaves(s.db, tx, id, row.revision, erase); err != nil {
+			return err
+		}
+		return tx.exec(`INSERT INTO unscrubbed (run, erased) VALUES ($1, $2) ON CONFLICT (run) DO UPDATE SET erased = excluded.erased`,
+			id, record.Nanos(save.Run.UpdatedAt))
+	})
+}
+
+// eraseSaves rewrites the events of a run before a revision and drops its recorded
+// replies.
+func eraseSaves(db *database, tx *transaction, id string, before int64, erase func(run.Event) run.Event) error {
+	var revisions []int64
+	var documents [][]byte
+	err := tx.rows(`SELECT revision, document FROM saves WHERE run = $1 AND revision < $2`, []any{id, before}, func(scan func(...any) error) error {
+		var revision int64
+		var document []byte
+		if err := scan(&revision, &document); err != nil {
+			return err
+		}
+		var save record.Save
+		if err := json.Unmarshal(document, &save); err != nil {
+			return db.damaged("events of run", id, err)
+		}
+		save.Erase(erase)
+		erased, err := record.JSON(save)
+		revisions, documents = append(revisions, revision), append(documents, []byte(erased))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return tx.exec(`UPDATE saves s SET document = e.document, replies = NULL
+		FROM unnest($2::bigint[], $3::bytea[]) AS e (revision, document) WHERE s.run = $1 AND s.revision = e.revision`,
+		id, revisions, documents)
+}
+
+// Scrub implements archive.Eraser. Every earlier version of a run is a row version
+// that VACUUM removes; nothing else can read it. The server's write-ahead log, its
+// backups and standbys are not touched.
+func (s *Runs) Scrub(ctx context.Context) error {
+	// Only what was erased before the VACUUM begins: another server may erase meanwhile.
+	ids, err := s.Unscrubbed(ctx)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	err = s.db.persevere(ctx, func(pool *pgxpool.Pool, _ bool) error {
+		_, err := pool.Exec(ctx, `VACUUM runs, saves`)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("old versions of rows in %s may hold erased values, because VACUUM failed: %w", s.db.name, err)
+	}
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = string(id)
+	}
+	return s.db.write(ctx, func(tx *transaction) error {
+		return tx.exec(`DELETE FROM unscrubbed WHERE run = ANY($1)`, names)
+	})
+}
+
+// Unscrubbed implements archive.Eraser.
+func (s *Runs) Unscrubbed(ctx context.Context) ([]run.ID, error) {
+	return s.db.ids(ctx, `SELECT run FROM unscrubbed ORDER BY erased, run`)
+}
+
+// resumeScrub completes the redaction of a killed process, which had erased values
+// from runs but not the old versions of their rows.
+func resumeScrub(ctx context.Context, s *Runs) {
+	ids, err := s.Unscrubbed(ctx)
+	if err == nil && len(ids) > 0 {
+		s.db.log.InfoContext(ctx, "resuming an interrupted redaction", "database", s.db.name, "runs", len(ids))
+		err = s.Scrub(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.db.log.WarnContext(ctx, "erased values may still be in old versions of rows", "database", s.db.name, "error", err)
+	}
+}

@@ -1,0 +1,177 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/record"
+)
+
+// createRun stores pin, head and first save in one statement.
+const createRun = `WITH pinned AS (
+		INSERT INTO pins (digest, document) VALUES ($7, $16) ON CONFLICT (digest) DO NOTHING),
+	head AS (
+		INSERT INTO runs (id, revision, principal, space, chain_id, title, connection, pin,
+			state, step_index, step_count, created, updated, ended, document)
+		VALUES ($1, $2, $3, $4, $5, $6, $8, $7, $9, $10, $11, $12, $13, $14, $15)
+		ON CONFLICT (id) DO NOTHING RETURNING id, revision)
+	INSERT INTO saves (run, revision, replies, document) SELECT id, revision, $17, $18 FROM head`
+
+// saveRun replaces the head if it still has the revision, and appends the save, in
+// one statement.
+const saveRun = `WITH head AS (
+		UPDATE runs SET revision = revision + 1, connection = $3, title = $4, state = $5,
+			step_index = $6, updated = $7, ended = $8, document = $9
+		WHERE id = $1 AND revision = $2 RETURNING id, revision)
+	INSERT INTO saves (run, revision, replies, document) SELECT id, revision, $10, $11 FROM head`
+
+// CreateRun implements runs.Runs.
+func (s *Runs) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain) error {
+	r := save.Run
+	if r.ID == "" || r.Pin == "" || r.Revision != 0 {
+		return fmt.Errorf("create run %q: a new run has an id, a pin and revision 0, this one has pin %q, revision %d",
+			r.ID, r.Pin, r.Revision)
+	}
+	chain, err := json.Marshal(pin)
+	if err != nil {
+		return fmt.Errorf("encode the chain of run %s: %w", r.ID, err)
+	}
+	row, err := encodeRun(save)
+	if err != nil {
+		return err
+	}
+	created, err := s.db.statement(ctx, createRun, []any{
+		string(r.ID), row.revision, r.Principal, pin.Space, r.ChainID, r.Title, r.Pin, r.Connection,
+		string(r.State), r.Step.Index, r.StepCount, record.Nanos(r.CreatedAt), record.Nanos(r.UpdatedAt), ended(r),
+		row.document, chain, row.replies, row.save,
+	}, row.stored)
+	if err == nil && created == 0 {
+		return fault.New(fault.Conflict, "run %q exists already", r.ID)
+	}
+	return err
+}
+
+// SaveRun implements runs.Runs.
+func (s *Runs) SaveRun(ctx context.Context, save runs.Save) error {
+	row, err := encodeRun(save)
+	if err != nil {
+		return err
+	}
+	saved, err := s.db.statement(ctx, saveRun, row.arguments(), row.stored)
+	if err != nil || saved > 0 {
+		return err
+	}
+	have, err := s.revision(ctx, save.Run.ID)
+	if err != nil {
+		return err
+	}
+	return lostRace(save.Run, have)
+}
+
+// arguments are those of saveRun.
+func (row runRow) arguments() []any {
+	r := row.run
+	return []any{
+		string(r.ID), row.revision - 1, r.Connection, r.Title, string(r.State), r.Step.Index, record.Nanos(r.UpdatedAt),
+		ended(r), row.document, row.replies, row.save,
+	}
+}
+
+// stored reports whether this very save is the one of its revision.
+func (row runRow) stored(ctx context.Context, conn *pgxpool.Conn) (bool, error) {
+	var head, save []byte
+	err := conn.QueryRow(ctx, `SELECT CASE WHEN r.revision = s.revision THEN r.document END, s.document
+		FROM saves s JOIN runs r ON r.id = s.run WHERE s.run = $1 AND s.revision = $2`,
+		string(row.run.ID), row.revision).Scan(&head, &save)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return bytes.Equal(save, row.save) && (head == nil || bytes.Equal(head, row.document)), err
+}
+
+func ended(r run.Run) *int64 {
+	if r.State.Live() {
+		return nil
+	}
+	at := record.Nanos(r.UpdatedAt)
+	return &at
+}
+
+// revision of a run as it is stored.
+func (s *Runs) revision(ctx context.Context, id run.ID) (have int64, err error) {
+	err = s.db.row(ctx, `SELECT revision FROM runs WHERE id = $1`, []any{string(id)}, &have)
+	return have, orNotFound(err, "run", string(id))
+}
+
+func lostRace(r run.Run, have int64) error {
+	return fault.New(fault.Conflict, "run %q was changed meanwhile: revision %d was loaded, now it is %d", r.ID, r.Revision, have)
+}
+
+// Run implements runs.Runs.
+func (s *Runs) Run(ctx context.Context, id run.ID) (run.Run, error) {
+	r, _, err := s.RunUnless(ctx, id, 0)
+	return r, err
+}
+
+// RunUnless implements runs.Runs.
+func (s *Runs) RunUnless(ctx context.Context, id run.ID, revision int64) (r run.Run, changed bool, err error) {
+	var document []byte
+	if err := s.db.row(ctx, `SELECT CASE WHEN revision <> $2 THEN document END FROM runs WHERE id = $1`,
+		[]any{string(id), revision}, &document); err != nil {
+		return run.Run{}, false, orNotFound(err, "run", string(id))
+	}
+	if document == nil {
+		return run.Run{}, false, nil
+	}
+	if err := json.Unmarshal(document, &r); err != nil {
+		return run.Run{}, false, s.db.damaged("run", string(id), err)
+	}
+	return r, true, nil
+}
+
+// LiveRuns implements runs.Index.
+func (s *Runs) LiveRuns(ctx context.Context, principal string, spaces []string) ([]run.Summary, error) {
+	return s.db.summaries(ctx, `WHERE principal = $1 AND ended IS NULL AND space = ANY($2) ORDER BY updated DESC, id DESC`, principal, spaces)
+}
+
+// summaries reads the runs that the rest of the query names.
+func (d *database) summaries(ctx context.Context, rest string, args ...any) ([]run.Summary, error) {
+	var summaries []run.Summary
+	err := d.rows(ctx, `SELECT id, chain_id, title, state, step_index, step_count, principal, connection,
+		created, updated FROM runs `+rest,
+		args, func(scan func(...any) error) error {
+			var m run.Summary
+			var id, state string
+			var created, updated int64
+			err := scan(&id, &m.ChainID, &m.Title, &state, &m.StepIndex, &m.StepCount, &m.Principal, &m.Connection,
+				&created, &updated)
+			m.ID, m.State = run.ID(id), run.State(state)
+			m.CreatedAt, m.UpdatedAt = record.TimeOf(created), record.TimeOf(updated)
+			summaries = append(summaries, m)
+			return err
+		})
+	return summaries, err
+}
+
+// Pinned implements runs.Index.
+func (s *Runs) Pinned(ctx context.Context, digest string) (protocol.Chain, error) {
+	var document []byte
+	if err := s.db.row(ctx, `SELECT document FROM pins WHERE digest = $1`, []any{digest}, &document); err != nil {
+		return protocol.Chain{}, orNotFound(err, "pinned chain", digest)
+	}
+	var c protocol.Chain
+	if err := json.Unmarshal(document, &c); err != nil {
+		return protocol.Chain{}, s.db.damaged("pinned chain", digest, err)
+	}
+	return c, nil
+}

@@ -1,0 +1,224 @@
+-- Documents are JSON in UTF-8; the columns beside them are what queries need.
+-- Times are nanoseconds since 1970 UTC; 0 is "no time". Only types and clauses
+-- that other servers of the PostgreSQL protocol have, too: no sequences, no
+-- triggers, no extensions.
+
+-- The one row is locked by every change of protocols, vectors and index.
+CREATE TABLE search_state (
+  only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+  numbers  BIGINT NOT NULL,  -- the last number given to a chain, segment, word, vector or model
+  analyser INTEGER NOT NULL, -- version of core/search that made the index; 0: none has yet
+  indexed  BIGINT NOT NULL   -- chains with keys up to this one are indexed; -1: all are
+);
+INSERT INTO search_state (only_row, numbers, analyser, indexed) VALUES (1, 0, 0, 0);
+
+CREATE TABLE chains (
+  key        BIGINT PRIMARY KEY,
+  space      TEXT NOT NULL,
+  id         TEXT COLLATE "C" NOT NULL,
+  title      TEXT COLLATE "C" NOT NULL,
+  outline    BYTEA NOT NULL, -- the chain without its revision and the texts of its steps
+  texts      BYTEA NOT NULL, -- of its steps
+  revision   BIGINT NOT NULL,
+  saved      BIGINT NOT NULL,
+  step_count INTEGER NOT NULL,
+  model      TEXT NOT NULL,
+  UNIQUE (space, id)
+);
+CREATE INDEX chains_listed ON chains (space, title, id);
+
+CREATE TABLE steps (
+  space    TEXT NOT NULL,
+  uuid     TEXT NOT NULL,
+  chain    BIGINT NOT NULL,
+  position INTEGER NOT NULL,
+  passage  BYTEA NOT NULL, -- SHA-256 of the step's passage, by which vectors are found
+  PRIMARY KEY (space, uuid)
+);
+CREATE INDEX steps_chain ON steps (chain);
+CREATE INDEX steps_passage ON steps (passage);
+
+-- What chains were before. Deletions are rows, too, so that no revision is given twice.
+CREATE TABLE versions (
+  space      TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  revision   BIGINT NOT NULL,
+  title      TEXT NOT NULL,
+  step_count INTEGER NOT NULL,
+  model      TEXT NOT NULL,
+  saved      BIGINT NOT NULL,
+  outline    BYTEA, -- as in chains; NULL: the chain was deleted
+  texts      BYTEA,
+  PRIMARY KEY (space, id, revision)
+);
+
+-- Which chain had a step that no chain of the space has any more.
+CREATE TABLE former (
+  space TEXT NOT NULL,
+  uuid  TEXT NOT NULL,
+  id    TEXT NOT NULL, -- of the chain
+  PRIMARY KEY (space, uuid)
+);
+
+-- How steps did. Kept when the step is removed, because it may come back.
+CREATE TABLE ratings (
+  space     TEXT NOT NULL,
+  uuid      TEXT NOT NULL,
+  score     BIGINT NOT NULL,
+  tier      TEXT NOT NULL,
+  retrieved BIGINT NOT NULL,
+  succeeded BIGINT NOT NULL,
+  partly    BIGINT NOT NULL,
+  failed    BIGINT NOT NULL,
+  bonus     DOUBLE PRECISION NOT NULL,
+  rated     BIGINT NOT NULL,
+  rater     TEXT NOT NULL,
+  context   TEXT NOT NULL,
+  PRIMARY KEY (space, uuid)
+);
+
+-- The search index: core/store/wordindex says what the columns mean.
+CREATE TABLE search_spaces (
+  number BIGINT PRIMARY KEY,
+  space  TEXT NOT NULL UNIQUE,
+  chains BIGINT NOT NULL,
+  last   BIGINT NOT NULL
+);
+CREATE TABLE search_documents (
+  id       BIGINT PRIMARY KEY,
+  chain    BIGINT NOT NULL UNIQUE,
+  document BYTEA NOT NULL
+);
+CREATE TABLE search_segments (
+  id        BIGINT PRIMARY KEY,
+  space     BIGINT NOT NULL,
+  first     BIGINT NOT NULL,
+  span      BIGINT NOT NULL,
+  documents BIGINT NOT NULL,
+  gone      BYTEA,
+  directory BYTEA NOT NULL,
+  UNIQUE (space, first)
+);
+CREATE TABLE search_blocks (
+  id    BIGINT PRIMARY KEY,
+  block BYTEA NOT NULL
+);
+CREATE TABLE search_words (
+  id   BIGINT PRIMARY KEY,
+  word TEXT NOT NULL UNIQUE
+);
+
+-- A model whose vectors change their length gets a new key.
+CREATE TABLE vector_models (
+  key    BIGINT PRIMARY KEY,
+  model  TEXT NOT NULL UNIQUE,
+  length INTEGER NOT NULL
+);
+-- Vectors of keys that are not in vector_models, or of another model than the one
+-- that is asked for, count as missing.
+CREATE TABLE vectors (
+  key    BIGINT PRIMARY KEY,
+  hash   BYTEA NOT NULL UNIQUE,
+  model  BIGINT NOT NULL, -- of vector_models
+  vector BYTEA NOT NULL   -- 32-bit floats, little endian
+);
+CREATE TABLE vector_signs (
+  id     BIGINT PRIMARY KEY,
+  vector BIGINT NOT NULL UNIQUE, -- vectors.key
+  model  BIGINT NOT NULL,
+  signs  BYTEA NOT NULL
+);
+
+CREATE TABLE pins (
+  digest   TEXT PRIMARY KEY,
+  document BYTEA NOT NULL
+);
+
+-- A run is its head, which every save replaces, and its saves, which tell its past.
+-- No index has a column that an ordinary save changes.
+CREATE TABLE runs (
+  id         TEXT COLLATE "C" PRIMARY KEY,
+  revision   BIGINT NOT NULL,
+  principal  TEXT NOT NULL,
+  space      TEXT NOT NULL, -- of the pinned chain
+  chain_id   TEXT NOT NULL,
+  title      TEXT NOT NULL,
+  connection TEXT NOT NULL,
+  pin        TEXT NOT NULL, -- pins.digest
+  state      TEXT NOT NULL,
+  step_index INTEGER NOT NULL,
+  step_count INTEGER NOT NULL,
+  created    BIGINT NOT NULL,
+  updated    BIGINT NOT NULL,
+  ended      BIGINT, -- when an ended run was last changed; NULL: the run is live
+  document   BYTEA NOT NULL -- without the past
+) WITH (fillfactor = 70);
+CREATE INDEX runs_live ON runs (principal) WHERE ended IS NULL;
+CREATE INDEX runs_listed ON runs (principal, id);
+CREATE INDEX runs_ended ON runs (ended) WHERE ended IS NOT NULL;
+
+-- One row for each save.
+CREATE TABLE saves (
+  run      TEXT COLLATE "C" NOT NULL,
+  revision BIGINT NOT NULL, -- that the save led to
+  replies  BYTEA,           -- the keys of the recorded replies, between newlines; NULL: none
+  document BYTEA NOT NULL,  -- events, oldest first, and recorded replies
+  PRIMARY KEY (run, revision)
+);
+
+-- Of runs from before nonces named their run, which were moved here.
+CREATE TABLE former_nonces (
+  nonce TEXT PRIMARY KEY,
+  run   TEXT NOT NULL
+);
+CREATE INDEX former_nonces_run ON former_nonces (run);
+
+-- Runs from which values were erased, until the old versions of the rows are gone.
+CREATE TABLE unscrubbed (
+  run    TEXT PRIMARY KEY,
+  erased BIGINT NOT NULL
+);
+
+-- What people allow drivers to do for a step of a version of a protocol.
+CREATE TABLE grants (
+  id       TEXT COLLATE "C" PRIMARY KEY,
+  space    TEXT NOT NULL,
+  protocol TEXT NOT NULL,
+  document BYTEA NOT NULL
+);
+CREATE INDEX grants_protocol ON grants (space, protocol);
+
+-- What people declined, by who declined it and where, beyond the run in which they did.
+CREATE TABLE declines (
+  principal TEXT NOT NULL,
+  space     TEXT NOT NULL,
+  action    TEXT COLLATE "C" NOT NULL,
+  at        BIGINT NOT NULL, -- milliseconds
+  document  BYTEA NOT NULL,
+  PRIMARY KEY (principal, space, action)
+);
+CREATE INDEX declines_by_space ON declines (space);
+CREATE INDEX declines_by_time ON declines (at);
+
+-- Which database this is: an index beside it belongs to one database. filled is the
+-- id of the index for which all protocols were marked; '': there never was one.
+-- Whoever marks a protocol locks the row until the transaction ends, so marks become
+-- visible in their order.
+CREATE TABLE identity (
+  only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+  id       TEXT NOT NULL,
+  filled   TEXT NOT NULL,
+  marks    BIGINT NOT NULL -- the last revision given to a mark
+);
+INSERT INTO identity (only_row, id, filled, marks) VALUES (1, replace(gen_random_uuid()::text, '-', ''), '', 0);
+
+-- The protocols whose present state the index does not have yet.
+CREATE TABLE outbox (
+  space    TEXT NOT NULL,
+  chain    TEXT NOT NULL, -- id
+  revision BIGINT NOT NULL,
+  compared BOOLEAN NOT NULL, -- searches compare what changed; otherwise only ratings did
+  PRIMARY KEY (space, chain)
+);
+CREATE INDEX outbox_revision ON outbox (revision);
+CREATE INDEX outbox_compared ON outbox (revision) WHERE compared;

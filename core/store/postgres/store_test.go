@@ -1,0 +1,96 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/postgres"
+	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
+	"github.com/kairos-mcp/kairos/core/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	if runChild() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func open(t testing.TB, address string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(address, nil)
+	if err != nil {
+		t.Fatalf("Open = %v, want nil", err)
+	}
+	return s
+}
+
+// empty removes all rows of a database with a schema. That takes milliseconds, and a
+// new database seconds.
+func empty(t *testing.T, address string) {
+	t.Helper()
+	err := postgrestest.Execute(t.Context(), address, `DO $$
+		DECLARE name TEXT;
+		BEGIN
+			FOR name IN SELECT table_name FROM information_schema.tables
+				WHERE table_schema = 'public' AND table_name NOT IN ('kairos_schema', 'search_state') LOOP
+				EXECUTE 'DELETE FROM ' || quote_ident(name);
+			END LOOP;
+			INSERT INTO identity (only_row, id, filled, marks) VALUES (1, replace(gen_random_uuid()::text, '-', ''), '', 0);
+		END $$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withSchema returns the address of a new database that a store has used.
+func withSchema(t *testing.T) string {
+	t.Helper()
+	address := postgrestest.Start(t).Database(t)
+	made := open(t, address)
+	if _, err := made.Count(t.Context(), "any"); err != nil {
+		t.Fatalf("Count = %v, want nil", err)
+	}
+	if err := made.Close(); err != nil {
+		t.Errorf("Close = %v, want nil", err)
+	}
+	return address
+}
+
+func TestTheIndexFollowsEveryChange(t *testing.T) {
+	address := withSchema(t)
+	storetest.IndexFollowsChanges(t, func(t *testing.T) storetest.Protocols {
+		empty(t, address)
+		return open(t, address)
+	})
+}
+
+func TestStore(t *testing.T) {
+	address := withSchema(t)
+	storetest.Run(t, func(t *testing.T) storetest.Store {
+		empty(t, address)
+		return open(t, address)
+	})
+}
+
+func TestOutbox(t *testing.T) {
+	address := withSchema(t)
+	storetest.RunOutbox(t, func(t *testing.T) storetest.Indexed {
+		empty(t, address)
+		return open(t, address)
+	})
+}
+
+// save stores chains where none is.
+func save(s *postgres.Store, chains ...protocol.Chain) error {
+	changes := make([]library.Change, len(chains))
+	for i, c := range chains {
+		changes[i].Chain = c
+	}
+	_, err := s.SaveChains(context.Background(), changes)
+	return err
+}

@@ -1,0 +1,58 @@
+package record
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+)
+
+// Save is the JSON of what one save added to a run.
+type Save struct {
+	Events   []run.Event `json:"events,omitempty"`
+	Recorded []Recorded  `json:"recorded,omitempty"`
+}
+
+// Recorded is a recorded reply.
+type Recorded struct {
+	Key     string          `json:"key"`
+	Payload string          `json:"payload"`
+	Reply   json.RawMessage `json:"reply"`
+}
+
+// SaveOf returns what a save adds.
+func SaveOf(save runs.Save) Save {
+	s := Save{Events: save.Events}
+	for _, reply := range save.Recorded {
+		s.Recorded = append(s.Recorded, Recorded(reply))
+	}
+	return s
+}
+
+// Keys are those of the recorded replies.
+func (s Save) Keys() []string {
+	keys := make([]string, len(s.Recorded))
+	for i, reply := range s.Recorded {
+		keys[i] = reply.Key
+	}
+	return keys
+}
+
+// Reply returns the last reply with the key.
+func (s Save) Reply(key string) (runs.Recorded, bool) {
+	for _, reply := range slices.Backward(s.Recorded) {
+		if reply.Key == key {
+			return runs.Recorded(reply), true
+		}
+	}
+	return runs.Recorded{}, false
+}
+
+// Erase replaces the events by what erase returns, and drops the recorded replies.
+func (s *Save) Erase(erase func(run.Event) run.Event) {
+	for i := range s.Events {
+		s.Events[i] = erase(s.Events[i])
+	}
+	s.Recorded = nil
+}

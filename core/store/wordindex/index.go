@@ -1,0 +1,121 @@
+package wordindex
+
+import (
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
+)
+
+// Analysed is a chain in the form of the index.
+type Analysed struct {
+	Document []byte // that Reader.Documents returns
+	postings []search.Posting
+	words    []string
+}
+
+// Analyse indexes a chain. It takes longer than storing the chain, so call it before
+// other writers are excluded.
+func Analyse(c protocol.Chain) (Analysed, error) {
+	d := search.Analyse(c)
+	b, err := d.AppendBinary(nil)
+	return Analysed{Document: b, postings: d.Postings(), words: d.Vocabulary()}, err
+}
+
+// documentID is the id of a document by the number of its space and its own.
+func documentID(space, number int64) int64 { return space<<32 | number }
+
+// BlockID is the id of a block by its segment and its index there.
+func BlockID(segment int64, block int) int64 { return segment<<20 | int64(block) }
+
+// Addition holds chains of one space that are added to the index together.
+type Addition struct {
+	space     string
+	chains    []int // positions among the chains of the call
+	documents [][]byte
+	postings  [][]search.Posting
+	words     map[string]bool
+	segment   Segment
+}
+
+// Additions groups the chains by space, with a segment for each.
+func Additions(spaces []string, chains []Analysed) []*Addition {
+	var all []*Addition
+	bySpace := map[string]*Addition{}
+	for i, space := range spaces {
+		a := bySpace[space]
+		if a == nil {
+			a = &Addition{space: space, words: map[string]bool{}}
+			bySpace[space] = a
+			all = append(all, a)
+		}
+		a.chains = append(a.chains, i)
+		a.documents = append(a.documents, chains[i].Document)
+		a.postings = append(a.postings, chains[i].postings)
+		for _, w := range chains[i].words {
+			a.words[w] = true
+		}
+	}
+	for _, a := range all {
+		a.segment, a.postings = segmentOf(a.postings), nil
+	}
+	return all
+}
+
+// Words are the words of the chains.
+func (a *Addition) Words() map[string]bool { return a.words }
+
+// Insert adds to the index. keys are those of all chains of the call. Words that
+// are known to be stored are left out.
+func (a *Addition) Insert(w Writer, keys []int64, known *KnownWords) error {
+	version, err := w.Analyser()
+	if err != nil {
+		return err
+	}
+	if version != search.Version {
+		return errAnalyser
+	}
+	n := int64(len(a.documents))
+	space, last, err := w.Extend(a.space, n)
+	if err != nil {
+		return err
+	}
+	first := last - n + 1
+	documents := make([]Document, len(a.documents))
+	for i, raw := range a.documents {
+		documents[i] = Document{ID: documentID(space, first+int64(i)), Chain: keys[a.chains[i]], Raw: raw}
+	}
+	if err := w.InsertDocuments(documents); err != nil {
+		return err
+	}
+	if err := w.InsertWords(known.unknown(a.words)); err != nil {
+		return err
+	}
+	if err := w.InsertSegment(Stored{Space: space, First: first, Span: n, Documents: n}, a.segment); err != nil {
+		return err
+	}
+	return tidy(w, space)
+}
+
+// Remove removes a chain from the index, if it is there.
+func Remove(w Writer, chain int64) error {
+	id, found, err := w.RemoveDocument(chain)
+	if err != nil || !found {
+		return err
+	}
+	space, number := id>>32, id&(1<<32-1)
+	if err := w.Shrink(space); err != nil {
+		return err
+	}
+	in, err := w.SegmentUpTo(space, number)
+	if err != nil {
+		return err
+	}
+	if number >= in.First+in.Span {
+		return errSegment
+	}
+	in.Documents--
+	in.Gone = withGone(in.Gone, int(number-in.First), int(in.Span))
+	if countGone(in.Gone) > int(in.Documents) {
+		return mergeStored(w, []Stored{in})
+	}
+	return w.UpdateSegment(in)
+}
