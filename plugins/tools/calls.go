@@ -36,6 +36,7 @@ type call struct {
 	asked    display
 	evidence json.RawMessage // its schema
 	limit    time.Duration
+	again    bool // it may have been made before, with the same key
 	end      context.CancelCauseFunc
 	progress atomic.Pointer[servers.Progress]
 	done     chan struct{} // closed when result is set

@@ -97,6 +97,52 @@ func TestACallThatEndedWithItsProcessIsNotRepeated(t *testing.T) {
 	}
 }
 
+// A server that makes a call once for a key is asked again with the same key.
+func TestACallThatWasCutOffIsRepeatedWhereItsServerDeduplicates(t *testing.T) {
+	for name, tc := range map[string]struct {
+		behaviour string
+		lost      bool // with the process that made it
+		answered  bool
+		calls     int
+	}{
+		"its process ended":             {"sound", true, true, 1},
+		"its process ended, and server": {"ends in the call", true, false, 1},
+		"its server ends in each call":  {"ends in the call", false, false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCounter(t, servers.Changes)
+			c.s.Deduplicates = true
+			c.becomes(tc.behaviour)
+			req := c.request(c.plan(countByTwo))
+			req.Recover = tc.lost
+			res := c.ask(t.Context(), req)
+			for req.Recover = true; res.Pending != nil; {
+				res = c.ask(t.Context(), req)
+			}
+			if (res.Answer != nil) != tc.answered || (res.Unknown != nil) == tc.answered {
+				t.Errorf("Render = %s", said(res))
+			}
+			calls := c.calls()
+			for _, key := range calls {
+				if key != req.IdempotencyKey {
+					t.Errorf("called with the key %q, want %q", key, req.IdempotencyKey)
+				}
+			}
+			if len(calls) != tc.calls {
+				t.Errorf("%d calls, want %d", len(calls), tc.calls)
+			}
+		})
+	}
+	c := newCounter(t, servers.Changes)
+	c.s.Deduplicates = true
+	c.accept()
+	req := c.request(c.plan(countByTwo))
+	req.Recover, req.Cancel = true, true
+	if res := c.ask(t.Context(), req); res.Unknown == nil || len(c.calls()) > 0 {
+		t.Errorf("a lost call that is cancelled: Render = %s after %d calls, want unknown and none", said(res), len(c.calls()))
+	}
+}
+
 func TestACallIsCancelled(t *testing.T) {
 	for _, class := range []servers.Class{servers.Reads, servers.Changes} {
 		for _, behaviour := range []string{"takes long", "ignores that it is cancelled"} {

@@ -115,18 +115,18 @@ func (t *tools) Render(ctx context.Context, req driver.RenderRequest) (driver.Re
 	case c != nil && req.Cancel:
 		c.end(errCancelled)
 	case c != nil:
-	case req.Recover:
+	case req.Recover && !t.repeats(req):
 		return t.lost(req), nil
 	default:
 		prepared, err := t.prepare(req)
 		if err != nil {
-			return driver.CannotRender(err.Error()), nil
+			return notCalled(req.Recover, err), nil
 		}
 		callCtx, end := context.WithCancelCause(context.WithoutCancel(ctx))
 		prepared.end = end
 		if c, err = t.calls.add(req.IdempotencyKey, prepared); err != nil {
 			end(nil)
-			return driver.CannotRender(err.Error()), nil
+			return notCalled(req.Recover, err), nil
 		}
 		if c == prepared {
 			go t.run(callCtx, req.IdempotencyKey, c)
@@ -135,6 +135,25 @@ func (t *tools) Render(ctx context.Context, req driver.RenderRequest) (driver.Re
 		}
 	}
 	return c.wait(ctx, req), nil
+}
+
+// repeats reports whether a call that this process knows nothing of is made again: its
+// server makes a call once, however often it gets the same key.
+func (t *tools) repeats(req driver.RenderRequest) bool {
+	var p plan
+	if req.Cancel || json.Unmarshal(req.Plan, &p) != nil {
+		return false
+	}
+	_, err := t.accepted(p)
+	return err == nil && t.file().Servers[p.Server].Deduplicates
+}
+
+// notCalled is the result where no call was made now. Again: an earlier one may have been.
+func notCalled(again bool, err error) driver.RenderResult {
+	if again {
+		return driver.RenderUnknown("the call ended with the driver process that made it, and could not be repeated: " + err.Error())
+	}
+	return driver.CannotRender(err.Error())
 }
 
 // prepare checks that what was planned is what the operator accepted.
@@ -156,7 +175,7 @@ func (t *tools) prepare(req driver.RenderRequest) (*call, error) {
 		return nil, fmt.Errorf("the arguments do not fit the tool %s: %s", p.Tool, fields.Text(problems))
 	}
 	return &call{
-		plan: p, found: found, asked: asked, evidence: req.Input.Schema, limit: t.Now().Timeout,
+		plan: p, found: found, asked: asked, evidence: req.Input.Schema, limit: t.Now().Timeout, again: req.Recover,
 		end: func(error) {}, done: make(chan struct{}),
 	}, nil
 }
@@ -195,21 +214,26 @@ func (t *tools) run(ctx context.Context, key string, c *call) {
 func (t *tools) make(ctx context.Context, key string, c *call) driver.RenderResult {
 	conn, release, err := t.connect(ctx, c.plan, c.found)
 	switch {
-	case err != nil && errors.Is(context.Cause(ctx), errCancelled):
+	case err != nil && !c.again && errors.Is(context.Cause(ctx), errCancelled):
 		return driver.RenderNotDone(errCancelled.Error() + " before the tool was called")
 	case err != nil:
-		return driver.CannotRender(err.Error())
+		return notCalled(c.again, err)
 	}
 	defer release()
 	res, err := conn.Call(ctx, servers.Call{
 		Tool: c.plan.Tool, Arguments: c.plan.Arguments, Key: key, Progress: func(p servers.Progress) { c.progress.Store(&p) },
 	})
 	if uncertain := (*servers.UncertainError)(nil); errors.As(err, &uncertain) {
+		if t.file().Servers[c.plan.Server].Deduplicates && !c.again && ctx.Err() == nil {
+			t.open.drop(conn)
+			c.again = true
+			return t.make(ctx, key, c)
+		}
 		return t.uncertain(ctx, conn, c, err)
 	}
 	if err != nil {
 		t.open.drop(conn) // it holds the headers that were refused
-		return driver.CannotRender(unreached(c.plan.Server, err).Error())
+		return notCalled(c.again, unreached(c.plan.Server, err))
 	}
 	return c.answer(res)
 }

@@ -41,10 +41,10 @@ func newDatabase(path string, limits Limits, log *slog.Logger) *database {
 }
 
 func (d *database) close() error {
-	<-d.opening
-	defer func() { d.opening <- struct{}{} }()
 	d.closed.Store(true)
 	d.stop()
+	<-d.opening
+	defer func() { d.opening <- struct{}{} }()
 	d.work.Wait()
 	f := d.file.Swap(nil)
 	if f == nil {
@@ -60,7 +60,8 @@ func (d *database) close() error {
 }
 
 // use returns the database, and opens it at the first use. A failed opening is
-// retried by the next call.
+// retried by the next call. A caller that gives up does not end the opening: an update
+// of the schema can take longer than any call.
 func (d *database) use(ctx context.Context) (*file, error) {
 	if f := d.file.Load(); f != nil {
 		return f, nil
@@ -70,23 +71,32 @@ func (d *database) use(ctx context.Context) (*file, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	defer func() { d.opening <- struct{}{} }()
-	if d.closed.Load() {
-		return nil, d.explain(errClosed)
+	if f, err := d.file.Load(), ctx.Err(); f != nil || err != nil || d.closed.Load() {
+		d.opening <- struct{}{}
+		if err == nil && f == nil {
+			err = d.explain(errClosed)
+		}
+		return f, err
 	}
-	if f := d.file.Load(); f != nil {
-		return f, nil
+	opened := make(chan error, 1)
+	d.work.Go(func() {
+		defer func() { d.opening <- struct{}{} }()
+		f, err := d.openFile(d.background)
+		if err == nil {
+			d.file.Store(f)
+			d.work.Go(func() { resumeScrub(d.background, &Runs{db: d}) })
+		}
+		opened <- err
+	})
+	select {
+	case err := <-opened:
+		if err != nil && d.closed.Load() {
+			err = errClosed
+		}
+		return d.file.Load(), d.explain(err)
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	f, err := d.openFile(ctx)
-	if err != nil {
-		return nil, d.explain(err)
-	}
-	d.file.Store(f)
-	d.work.Go(func() { resumeScrub(d.background, &Runs{db: d}) })
-	return f, nil
 }
 
 // write runs do in a transaction and returns when it is durable.

@@ -39,6 +39,10 @@ type Server struct {
 	// HeaderFiles maps an HTTP header to the file with its value.
 	HeaderFiles map[string]string `json:"header_files,omitempty"`
 
+	// Deduplicates: the server makes a call once, however often it gets the same key
+	// (KeyOfMeta), as the operator says.
+	Deduplicates bool `json:"deduplicates,omitempty"`
+
 	// Launch is the digest of the fields above when a person accepted them, and Start
 	// what they were; files of earlier versions have no Start.
 	Launch string `json:"accepted_launch,omitempty"`

@@ -13,7 +13,8 @@ import (
 // Index is that of a server without one.
 type Index struct {
 	*index.Feeder
-	server *qdrant.Index
+	server   *qdrant.Index
+	database index.Outbox
 }
 
 // indexProbe bounds how long the server of the index may take to answer something
@@ -21,7 +22,16 @@ type Index struct {
 const indexProbe = 800 * time.Millisecond
 
 // Usable reports whether the index can be used, if there is one.
-func (x *Index) Usable(ctx context.Context) error { return x.probe(ctx, (*index.Feeder).Check) }
+func (x *Index) Usable(ctx context.Context) error {
+	if x == nil {
+		return nil
+	}
+	// Opening the database can take longer than the probe, and is not its concern.
+	if _, err := x.database.DatabaseID(ctx); err != nil {
+		return err
+	}
+	return x.probe(ctx, (*index.Feeder).Check)
+}
 
 // answers reports why the index is not up to date or does not answer.
 func (x *Index) answers(ctx context.Context) error { return x.probe(ctx, (*index.Feeder).Health) }

@@ -58,7 +58,7 @@ func openStores(c config.Config, log *slog.Logger) (Database, *Index, error) {
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("qdrant: %w", err), database.Close())
 	}
-	return database, &Index{index.New(database, server, log), server}, nil
+	return database, &Index{index.New(database, server, log), server, database}, nil
 }
 
 // openDatabase opens the database.

@@ -40,8 +40,10 @@ type host struct {
 	// refused prompts, by digest. A client of the stateless era cannot tell the
 	// server of a refusal, so it will be asked again.
 	refused map[[32]byte]bool
-	// visited are the addresses that the person went to.
+	// visited are the addresses that the person went to; away: what they answer at the
+	// last one is still waited for.
 	visited map[string]bool
+	away    bool
 }
 
 func newHost(cfg Config, fail context.CancelCauseFunc) *host {

@@ -27,6 +27,9 @@ func (p *play) record(r stepReply) {
 		p.result.RunID = r.RunID
 		p.host.console.say("run %s (MCP %s)", r.RunID, p.result.Version)
 	}
+	if r.ErrorCode == "" {
+		p.host.back()
+	}
 	for _, s := range r.Solved {
 		if known, ok := p.solved[s.StepIndex]; ok && known.ProofHash == s.ProofHash {
 			continue

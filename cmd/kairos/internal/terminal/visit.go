@@ -60,7 +60,7 @@ func (h *host) visit(ctx context.Context, r stepReply) error {
 
 func (h *host) went(address string) {
 	h.mu.Lock()
-	h.visited[address] = true
+	h.visited[address], h.away = true, true
 	h.mu.Unlock()
 	h.console.say("waiting for what is answered there; an interrupt leaves the run open")
 }
@@ -83,9 +83,21 @@ func (h *host) sendTo(ctx context.Context, message, address string) (decision, e
 	return d, err
 }
 
-// notified tells the person that the server has what they answered.
+// notified tells the person that the server has what they answered. The reply to the
+// call may be here before the notification.
 func (h *host) notified(n mcp.JSONRPCNotification) {
 	if n.Method == string(mcp.MethodNotificationElicitationComplete) {
+		h.back()
+	}
+}
+
+// back tells it once.
+func (h *host) back() {
+	h.mu.Lock()
+	was := h.away
+	h.away = false
+	h.mu.Unlock()
+	if was {
 		h.console.say("the server has the answer that was given there")
 	}
 }

@@ -50,6 +50,11 @@ A run is named by its id or the end of it, a protocol by its title, its URI, the
 				if err != nil {
 					return err
 				}
+				for _, step := range in.Steps {
+					if step < 1 || step > acts.Total {
+						return fmt.Errorf("there is no step %d: %q has %s; nothing was allowed", step, acts.Title, output.Count(acts.Total, "step"))
+					}
+				}
 				p := &output.Printer{W: cmd.OutOrStdout()}
 				printActs(p, acts, in)
 				if acts.Could() > 0 && !yes {
@@ -68,7 +73,9 @@ A run is named by its id or the end of it, a protocol by its title, its URI, the
 				}
 				p.Printf("allowed: %s\n", output.Count(len(all), "step"))
 				p.Printf("  kairos grants list                    shows what is allowed\n")
-				p.Printf("  kairos grants revoke %-16s takes it back\n", output.ShortID(all[0].ID))
+				for _, g := range all {
+					p.Printf("  kairos grants revoke %-16s takes step %d back\n", output.ShortID(g.ID), g.Step)
+				}
 				return p.Err
 			})
 		},
@@ -199,15 +206,16 @@ func revoke(at *session.Session) *cobra.Command {
 					return err
 				}
 				for _, arg := range args {
-					id, err := idOf(all, arg)
+					g, err := granted(all, arg)
 					if err != nil {
 						return err
 					}
-					if err := a.Engine.Revoke(ctx, a.RunCaller(), id); err != nil {
+					if err := a.Engine.Revoke(ctx, a.RunCaller(), g.ID); err != nil {
 						return err
 					}
-					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "revoked %s\n", id); err != nil {
-						return err
+					p := &output.Printer{W: cmd.OutOrStdout()}
+					if p.Printf("revoked %s: step %d, %s, of %q\n", g.ID, g.Step, plain.Line(g.Label), g.Title); p.Err != nil {
+						return p.Err
 					}
 				}
 				return nil
@@ -216,19 +224,20 @@ func revoke(at *session.Session) *cobra.Command {
 	}
 }
 
-// idOf is the id of the grant that an argument names by its end.
-func idOf(all []grants.Grant, arg string) (string, error) {
-	var found []string
+// granted is the grant that an argument names by the end of its id.
+func granted(all []grants.Grant, arg string) (grants.Grant, error) {
+	var found []grants.Grant
+	var ids []string
 	for _, g := range all {
 		if arg != "" && strings.HasSuffix(g.ID, strings.ToLower(arg)) {
-			found = append(found, g.ID)
+			found, ids = append(found, g), append(ids, g.ID)
 		}
 	}
 	switch len(found) {
 	case 0:
-		return arg, nil // which nobody has: the store says so
+		return grants.Grant{}, fmt.Errorf("there is no grant %.80q: `kairos grants list` shows them", arg)
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("%.80q names %d grants; name one by its id:\n  %s", arg, len(found), strings.Join(found, "\n  "))
+	return grants.Grant{}, fmt.Errorf("%.80q names %d grants; name one by its id:\n  %s", arg, len(ids), strings.Join(ids, "\n  "))
 }

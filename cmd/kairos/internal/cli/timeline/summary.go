@@ -41,6 +41,10 @@ func Summary(w io.Writer, line archive.Timeline, how Played) error {
 	case !how.Kept:
 		p.Printf("nothing is kept of run %s: it was temporary\n", r.ID)
 		return p.Err
+	case undecided(line):
+		p.Printf("run %s waits until somebody says what happened; find out first:\n", r.ID)
+		p.Printf("  kairos runs decide %s --did-not-happen --reason TEXT   tries it again\n", id)
+		p.Printf("  kairos runs decide %s --happened --reason TEXT         takes your word for it\n", id)
 	case r.State.Live():
 		p.Printf("run %s is open:\n", r.ID)
 		p.Printf("  %-45s continues it\n", "kairos runs resume "+id+" "+how.Resume)
@@ -50,6 +54,19 @@ func Summary(w io.Writer, line archive.Timeline, how Played) error {
 	}
 	p.Printf("  %-45s what happened, step by step\n", "kairos runs show "+id)
 	return p.Err
+}
+
+// undecided reports whether nobody knows what came of a call of the open step.
+func undecided(line archive.Timeline) bool {
+	for _, m := range slices.Backward(line.Moments) {
+		switch m.What {
+		case "outcome_unknown":
+			return line.Run.State == run.Waiting
+		case "called", "waiting", "settled", "decided":
+			return false
+		}
+	}
+	return false
 }
 
 // vouchers are those of the accepted steps: of the last proof of each.

@@ -62,3 +62,18 @@ func TestTheSummaryIsShort(t *testing.T) {
 		t.Errorf("Summary has %d lines, want 6 to 10:\n%s", lines, b.String())
 	}
 }
+
+// Continuing a run does not help where somebody has to say what happened.
+func TestTheSummaryNamesWhatDecidesAnUnknownOutcome(t *testing.T) {
+	line := archive.Timeline{Run: run.Summary{ID: "01a2097a-3325-7056-9631-19bc21ef0e4e", Title: "Book", StepCount: 1, StepIndex: 1, State: run.Waiting}, Problem: "1 of 1 step has no accepted proof."}
+	for what, decides := range map[string]bool{"outcome_unknown": true, "waiting": false} {
+		line.Moments = []archive.Moment{{Step: 1, What: "called"}, {Step: 1, What: what}}
+		var b strings.Builder
+		if err := timeline.Summary(&b, line, timeline.Played{Kept: true, Resume: "--play"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "kairos runs decide 21ef0e4e --did-not-happen"); got != decides || strings.Contains(b.String(), "runs resume") == decides {
+			t.Errorf("%s: the summary says\n%s", what, b.String())
+		}
+	}
+}

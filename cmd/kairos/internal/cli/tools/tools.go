@@ -108,6 +108,7 @@ type added struct {
 	headerFiles    map[string]string
 	reads, changes []string
 	yes, replace   bool
+	deduplicates   bool
 }
 
 func add(at *session.Session) *cobra.Command {
@@ -163,6 +164,7 @@ The server gets HOME, PATH, the language and the time zone of KAIROS's environme
 	flags.StringSliceVar(&in.reads, "reads", nil, "tools that change nothing")
 	flags.StringSliceVar(&in.changes, "changes", nil, "tools that change something")
 	flags.BoolVarP(&in.yes, "yes", "y", false, "take the server's word for the tools that no flag names")
+	flags.BoolVar(&in.deduplicates, "deduplicates", false, "the server makes a call once, however often it gets the same idempotency key: a call that is cut off is repeated")
 	flags.BoolVar(&in.replace, "replace", false, "take the place of a server of this name")
 	return cmd
 }
@@ -170,7 +172,7 @@ The server gets HOME, PATH, the language and the time zone of KAIROS's environme
 // server is what the flags describe. A program is named by its whole path, and
 // works in the folder where it was added.
 func (in added) server(argv []string) (s servers.Server, err error) {
-	s = servers.Server{URL: in.url, Env: in.env, EnvFrom: in.envFrom, HeaderFiles: map[string]string{}}
+	s = servers.Server{URL: in.url, Env: in.env, EnvFrom: in.envFrom, HeaderFiles: map[string]string{}, Deduplicates: in.deduplicates}
 	for header, file := range in.headerFiles {
 		if s.HeaderFiles[header], err = filepath.Abs(file); err != nil {
 			return s, err

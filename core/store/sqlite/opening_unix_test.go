@@ -1,0 +1,77 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+)
+
+// An update of the schema can take longer than a call waits: the file is opened even if
+// nobody calls again.
+func TestTheOpeningOutlivesTheCallThatNeededItFirst(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { //nolint:gosec // a descriptor fits
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.Count(ctx, "space"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Count while another process holds the lock = %v, want that the deadline passed", err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+			return
+		}
+	}
+	t.Error("the file was not made")
+}
+
+// Closing ends an opening that waits.
+func TestCloseEndsAnOpening(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { //nolint:gosec // a descriptor fits
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := make(chan error, 1)
+	go func() {
+		_, err := s.Count(t.Context(), "space")
+		called <- err
+	}()
+	time.Sleep(20 * time.Millisecond) // most likely it waits by now; the result is the same if not
+	if err := s.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if err := <-called; err == nil {
+		t.Error("Count = nil, want that the store is closed")
+	}
+}
