@@ -35,22 +35,20 @@ type host struct {
 	questions inFlight
 	exchange  exchange
 	steps     steps
+	visits    visits
 
 	mu sync.Mutex // guards the fields below
 	// refused prompts, by digest. A client of the stateless era cannot tell the
 	// server of a refusal, so it will be asked again.
 	refused map[[32]byte]bool
-	// visited are the addresses that the person went to; away: what they answer at the
-	// last one is still waited for.
-	visited map[string]bool
-	away    bool
 }
 
 func newHost(cfg Config, fail context.CancelCauseFunc) *host {
 	h := &host{
 		cfg: cfg, console: newConsole(cfg.In, cfg.Out, look{signs: cfg.Signs, colours: cfg.Colours}), tools: newToolbox(cfg),
-		fail: fail, refused: map[[32]byte]bool{}, visited: map[string]bool{},
+		fail: fail, refused: map[[32]byte]bool{},
 	}
+	h.visits = visits{console: h.console, been: map[string]bool{}}
 	h.steps = steps{console: h.console, timed: cfg.Signs, began: time.Now()}
 	h.person = person{h.console, h.console}
 	if cfg.Forms {

@@ -28,7 +28,7 @@ func (p *play) record(r stepReply) {
 		p.host.console.say("run %s (MCP %s)", r.RunID, p.result.Version)
 	}
 	if r.ErrorCode == "" {
-		p.host.back()
+		p.host.visits.ended()
 	}
 	for _, s := range r.Solved {
 		if known, ok := p.solved[s.StepIndex]; ok && known.ProofHash == s.ProofHash {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -28,17 +29,14 @@ func (h *host) elicitAt(ctx context.Context, params mcp.ElicitationParams) (*mcp
 	}[d.verb]
 	h.console.say("address: %s", res.Action)
 	if d.verb == verbRun {
-		h.went(params.URL)
+		h.visits.began(params.URL)
 	}
 	return res, nil
 }
 
 // visit shows the address that the server gave the agent to show, once.
 func (h *host) visit(ctx context.Context, r stepReply) error {
-	h.mu.Lock()
-	_, been := h.visited[r.ApprovalURL]
-	h.mu.Unlock()
-	if been {
+	if h.visits.knows(r.ApprovalURL) {
 		return nil
 	}
 	if !h.cfg.visits() {
@@ -54,15 +52,30 @@ func (h *host) visit(ctx context.Context, r stepReply) error {
 		stop.NextAction = r.NextAction
 		return stop
 	}
-	h.went(r.ApprovalURL)
+	h.visits.began(r.ApprovalURL)
 	return nil
 }
 
-func (h *host) went(address string) {
-	h.mu.Lock()
-	h.visited[address], h.away = true, true
-	h.mu.Unlock()
-	h.console.say("waiting for what is answered there; an interrupt leaves the run open")
+// visits are the addresses that the person went to. Safe for concurrent use.
+type visits struct {
+	console *console
+
+	mu   sync.Mutex // guards the fields below
+	been map[string]bool
+	away bool // what they answer at the last one is still waited for
+}
+
+func (v *visits) knows(address string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.been[address]
+}
+
+func (v *visits) began(address string) {
+	v.mu.Lock()
+	v.been[address], v.away = true, true
+	v.mu.Unlock()
+	v.console.say("waiting for what is answered there; an interrupt leaves the run open")
 }
 
 // sendTo asks whether the person goes to the address. Without a person it is
@@ -87,18 +100,18 @@ func (h *host) sendTo(ctx context.Context, message, address string) (decision, e
 // call may be here before the notification.
 func (h *host) notified(n mcp.JSONRPCNotification) {
 	if n.Method == string(mcp.MethodNotificationElicitationComplete) {
-		h.back()
+		h.visits.ended()
 	}
 }
 
-// back tells it once.
-func (h *host) back() {
-	h.mu.Lock()
-	was := h.away
-	h.away = false
-	h.mu.Unlock()
+// ended tells it once.
+func (v *visits) ended() {
+	v.mu.Lock()
+	was := v.away
+	v.away = false
+	v.mu.Unlock()
 	if was {
-		h.console.say("the server has the answer that was given there")
+		v.console.say("the server has the answer that was given there")
 	}
 }
 
