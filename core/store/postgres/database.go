@@ -55,10 +55,10 @@ func newDatabase(address string, log *slog.Logger) (*database, error) {
 }
 
 func (d *database) close() error {
-	<-d.opening
-	defer func() { d.opening <- struct{}{} }()
 	d.closed.Store(true)
 	d.stop()
+	<-d.opening
+	defer func() { d.opening <- struct{}{} }()
 	d.work.Wait()
 	if pool := d.pool.Swap(nil); pool != nil {
 		pool.Close()
@@ -67,7 +67,8 @@ func (d *database) close() error {
 }
 
 // use returns the connections, and makes them at the first use. A failed opening is
-// retried by the next call.
+// retried by the next call. A caller that gives up does not end the opening: an update
+// of schema and index can take longer than any call.
 func (d *database) use(ctx context.Context) (*pgxpool.Pool, error) {
 	if pool := d.pool.Load(); pool != nil {
 		return pool, nil
@@ -77,23 +78,32 @@ func (d *database) use(ctx context.Context) (*pgxpool.Pool, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	defer func() { d.opening <- struct{}{} }()
-	if d.closed.Load() {
-		return nil, errClosed
+	if pool, err := d.pool.Load(), ctx.Err(); pool != nil || err != nil || d.closed.Load() {
+		d.opening <- struct{}{}
+		if err == nil && pool == nil {
+			err = errClosed
+		}
+		return pool, err
 	}
-	if pool := d.pool.Load(); pool != nil {
-		return pool, nil
+	opened := make(chan error, 1)
+	d.work.Go(func() {
+		defer func() { d.opening <- struct{}{} }()
+		pool, err := d.open(d.background)
+		if err == nil {
+			d.pool.Store(pool)
+			d.work.Go(func() { resumeScrub(d.background, &Runs{db: d}) })
+		}
+		opened <- err
+	})
+	select {
+	case err := <-opened:
+		if err != nil && d.closed.Load() {
+			err = errClosed
+		}
+		return d.pool.Load(), err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	pool, err := d.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	d.pool.Store(pool)
-	d.work.Go(func() { resumeScrub(d.background, &Runs{db: d}) })
-	return pool, nil
 }
 
 // open connects and updates schema and index.
