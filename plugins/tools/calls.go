@@ -36,11 +36,13 @@ type call struct {
 	asked    display
 	evidence json.RawMessage // its schema
 	limit    time.Duration
-	again    bool // it may have been made before, with the same key
-	end      context.CancelCauseFunc
-	progress atomic.Pointer[servers.Progress]
-	done     chan struct{} // closed when result is set
-	result   driver.RenderResult
+	// redescribed: the tool's description is not the one that was accepted.
+	redescribed bool
+	again       bool // it may have been made before, with the same key
+	end         context.CancelCauseFunc
+	progress    atomic.Pointer[servers.Progress]
+	done        chan struct{} // closed when result is set
+	result      driver.RenderResult
 }
 
 func (c *call) ended() bool {

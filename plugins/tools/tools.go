@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -212,7 +213,7 @@ func (t *tools) run(ctx context.Context, key string, c *call) {
 
 // make makes the call.
 func (t *tools) make(ctx context.Context, key string, c *call) driver.RenderResult {
-	conn, release, err := t.connect(ctx, c.plan, c.found)
+	conn, release, err := t.connect(ctx, c)
 	switch {
 	case err != nil && !c.again && errors.Is(context.Cause(ctx), errCancelled):
 		return driver.RenderNotDone(errCancelled.Error() + " before the tool was called")
@@ -271,6 +272,8 @@ type report struct {
 type observed struct {
 	Bytes  int    `json:"bytes"`
 	Digest string `json:"digest"`
+	// Redescribed: the tool's description is not the one that was accepted.
+	Redescribed bool `json:"description_changed,omitempty"`
 }
 
 // maxFailure is how many bytes are kept of what a tool says of its failure.
@@ -281,7 +284,7 @@ const maxFailure = 2000
 func (c *call) answer(res servers.Result) driver.RenderResult {
 	r := report{
 		Tool: c.asked.Tool, Arguments: c.plan.Arguments, Success: res.Success,
-		Observed: observed{len(res.Value), fmt.Sprintf("sha256:%x", sha256.Sum256(res.Value))},
+		Observed: observed{len(res.Value), fmt.Sprintf("sha256:%x", sha256.Sum256(res.Value)), c.redescribed},
 	}
 	if res.Success {
 		r.Result = named(res.Value, c.evidence, c.asked.Expected)
@@ -311,7 +314,8 @@ func (*tools) Interpret(context.Context, driver.InterpretRequest) (driver.Interp
 
 // connect returns a connection to the plan's server, whose tool is still the one
 // that was accepted. Release has to be called once the call has ended.
-func (t *tools) connect(ctx context.Context, p plan, found servers.Found) (*servers.Connection, func(), error) {
+func (t *tools) connect(ctx context.Context, call *call) (*servers.Connection, func(), error) {
+	p := call.plan
 	wait := startTime(ctx, t.Now().Start)
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("no answer within %s", wait))
 	defer cancel()
@@ -325,9 +329,12 @@ func (t *tools) connect(ctx context.Context, p plan, found servers.Found) (*serv
 		t.open.drop(c)
 		return nil, nil, unreached(p.Server, err)
 	}
-	if err := unchanged(p, found, listed); err != nil {
+	if call.redescribed, err = compare(p, call.found, listed); err != nil {
 		release()
 		return nil, nil, err
+	}
+	if call.redescribed {
+		fmt.Fprintf(os.Stderr, "WARN the description of the tool %s of %s is not what was accepted: kairos tools diff %s shows it\n", p.Tool, p.Server, p.Server)
 	}
 	return c, release, nil
 }
@@ -341,22 +348,23 @@ func startTime(ctx context.Context, most time.Duration) time.Duration {
 	return most
 }
 
-// unchanged compares what the server offers now with what was accepted. A
-// description alone counts only where it told somebody which arguments to choose.
-func unchanged(p plan, found servers.Found, listed []servers.Tool) error {
+// compare compares what the server offers now with what was accepted. A description
+// alone is an error only where it told somebody which arguments to choose.
+func compare(p plan, found servers.Found, listed []servers.Tool) (redescribed bool, err error) {
 	for _, now := range listed {
 		if now.Name != p.Tool {
 			continue
 		}
 		for _, c := range found.Pin.Changes(now.Pin) {
 			if c.What != "description" || p.Proposed {
-				return fmt.Errorf("%s: the %s of the tool %s is not what was accepted: `kairos tools diff %s` shows it, `kairos tools accept %s` accepts it",
+				return false, fmt.Errorf("%s: the %s of the tool %s is not what was accepted: `kairos tools diff %s` shows it, `kairos tools accept %s` accepts it",
 					errChanged, c.What, p.Tool, p.Server, p.Server)
 			}
+			redescribed = true
 		}
-		return nil
+		return redescribed, nil
 	}
-	return fmt.Errorf("%s: the server %s has no tool %s any more", errChanged, p.Server, p.Tool)
+	return false, fmt.Errorf("%s: the server %s has no tool %s any more", errChanged, p.Server, p.Tool)
 }
 
 // unreached says why a server was not called, in our own words: an agent reads it.

@@ -133,6 +133,9 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 				if (res.Answer != nil) != (want.said == "") || !strings.Contains(said, want.said) {
 					t.Errorf("Render = %+v (%s), want %q", res, said, want.said)
 				}
+				if res.Answer != nil && strings.Contains(string(res.Answer.Value), `"description_changed":true`) != (behaviour == "another description") {
+					t.Errorf("the evidence says %s of the description", res.Answer.Value)
+				}
 				if strings.Contains(said, "AGENT") || strings.Contains(said, "Approved") {
 					t.Errorf("an agent reads words of the server: %s", said)
 				}
