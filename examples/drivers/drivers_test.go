@@ -32,6 +32,8 @@ type example struct {
 	// says is in the output of an accepted run, refusal in that of a rejected one.
 	says    []string
 	refusal string
+	// ends is how a rejected run ends; empty: with the last retry.
+	ends string
 	// unlike makes prepare's world one in which the step is rejected; nil: answers-rejected.yaml does.
 	unlike func(t *testing.T) []string
 }
@@ -50,6 +52,9 @@ var examples = []example{
 		says:    []string{"solved 1 Ask the team: comment via ask_folder (link-holder)", "solved 2 Write the release note: comment via agent (agent-reported)"},
 		unlike:  func(t *testing.T) []string { return team(t, "Is the release of this week shipped, and why?") },
 		refusal: "COMMENT_IRRELEVANT",
+		// The server asks by itself, and what it gets is tried once more where nobody is at
+		// the terminal.
+		ends: "stopped: COMMENT_IRRELEVANT",
 	},
 	{
 		folder: "regex-python", driver: "regex",
@@ -212,7 +217,11 @@ func TestWrongEvidenceIsRejected(t *testing.T) {
 		if !errors.As(err, &exit) {
 			t.Fatalf("error = %v, want one of the run\n%s", err, out)
 		}
-		for _, want := range []string{e.refusal, "MAX_RETRIES_EXCEEDED", "not verified: "} {
+		ends := e.ends
+		if ends == "" {
+			ends = "MAX_RETRIES_EXCEEDED"
+		}
+		for _, want := range []string{e.refusal, ends, "not verified: "} {
 			if !strings.Contains(out, want) {
 				t.Errorf("it prints no %q:\n%s", want, out)
 			}
