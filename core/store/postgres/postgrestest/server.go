@@ -274,12 +274,6 @@ func (s *Server) OverTCP(address, password string) string {
 // Port of a server that was started.
 func (s *Server) Port() int { return s.port }
 
-// Log is what a server that was started has said.
-func (s *Server) Log() string {
-	log, _ := os.ReadFile(filepath.Join(s.folder, "log"))
-	return string(log)
-}
-
 func (s *Server) execute(statement string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
 	defer cancel()

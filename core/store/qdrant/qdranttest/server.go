@@ -71,15 +71,6 @@ func Start(t testing.TB) string {
 	return shared.server.Address()
 }
 
-// Memory is the resident memory of the server that Start gave, in bytes; 0 if
-// that is not known.
-func Memory() int64 {
-	if shared.server == nil {
-		return 0
-	}
-	return shared.server.Memory()
-}
-
 // New starts a server for one test, which its end stops.
 func New(t testing.TB, o Options) *Server {
 	t.Helper()
@@ -128,24 +119,6 @@ func CPU() time.Duration {
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
-}
-
-// Memory is the resident memory of the server in bytes; 0 if that is not known.
-func (s *Server) Memory() int64 {
-	pid, err := s.pid()
-	if err != nil {
-		return 0
-	}
-	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(statm))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64) // 0 if it is not a number
-	return pages * int64(os.Getpagesize())
 }
 
 // Kill ends the server as a crash does (SIGKILL); its data stays.

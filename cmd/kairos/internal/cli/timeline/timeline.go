@@ -2,7 +2,6 @@ package timeline
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -10,13 +9,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
-
-// Print writes what happened in a run, for people.
-func Print(w io.Writer, line archive.Timeline) error {
-	p := &output.Printer{W: w}
-	Timeline(p, line)
-	return p.Err
-}
 
 // Timeline tells a run: a block for each step, a line for each moment.
 func Timeline(p *output.Printer, line archive.Timeline) {
