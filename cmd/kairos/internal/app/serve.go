@@ -94,7 +94,7 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 		ChallengeTypes: a.challengeTypes,
 		FirstCall:      first,
 		Principal:      LocalPrincipal, Space: a.space,
-		StateKey: a.Config.StateKey, Clock: a.clock,
+		StateKeys: a.Config.StateKeys, Clock: a.clock,
 		PlainWait: time.Duration(a.Config.MCP.PlainWait), ProgressWait: time.Duration(a.Config.MCP.ProgressWait),
 		DrainTimeout: by.drain(a.Config), Observer: a.toolObserver(),
 		MaxSessions: a.Config.HTTP.MaxSessions, SessionIdle: time.Duration(a.Config.HTTP.SessionIdle), SessionAge: time.Duration(a.Config.HTTP.SessionAge),

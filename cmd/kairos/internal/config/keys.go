@@ -43,25 +43,51 @@ func (c Config) CheckSigningKey() (detail string, err error) {
 	return path, err
 }
 
-// StateKey reads the key that seals requestState, and makes one where there is
-// none: a restarted server must be able to open what the last one sealed.
-func (c Config) StateKey() (key [32]byte, err error) {
+// StateKeys reads the keys that open requestState, of which the first one seals it, and
+// makes one where there is none: a restarted server must be able to open what the last
+// one sealed. The key of a replica is not made: it is one that all of them share.
+func (c Config) StateKeys() ([][32]byte, error) {
 	path := c.MCP.StateKeyFile
 	b, err := files.Read(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && c.Replica.Address == "" {
+		var key [32]byte
 		_, _ = rand.Read(key[:]) // never fails
 		if err := files.MakeKey(path, []byte(hex.EncodeToString(key[:])+"\n")); err != nil {
-			return key, err
+			return nil, err
 		}
 		b, err = files.Read(path)
 	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("key file %s does not exist; replicas share one: make it once with `openssl rand -hex 32` and copy it to each of them", path)
+	case err != nil:
+		return nil, fmt.Errorf("read the key that seals questions to clients: %w", err)
+	}
+	return parseKeys(path, string(b))
+}
+
+// StateKey is the first of StateKeys.
+func (c Config) StateKey() ([32]byte, error) {
+	keys, err := c.StateKeys()
 	if err != nil {
-		return key, fmt.Errorf("read the key that seals questions to clients: %w", err)
+		return [32]byte{}, err
 	}
-	raw, err := hex.DecodeString(strings.TrimSpace(string(b)))
-	if err != nil || len(raw) != len(key) {
-		return key, fmt.Errorf("key file %s must hold 64 hex digits; delete it to have a new one made", path)
+	return keys[0], nil
+}
+
+// parseKeys reads a file with one key in each line.
+func parseKeys(path, text string) ([][32]byte, error) {
+	lines := strings.Fields(text)
+	keys := make([][32]byte, len(lines))
+	for i, line := range lines {
+		raw, err := hex.DecodeString(line)
+		if err != nil || len(raw) != len(keys[i]) {
+			return nil, fmt.Errorf("key file %s must hold 64 hex digits in each line; delete it to have a new one made", path)
+		}
+		copy(keys[i][:], raw)
 	}
-	copy(key[:], raw)
-	return key, nil
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("key file %s is empty; delete it to have a new key made", path)
+	}
+	return keys, nil
 }
