@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"cmd/kairos/internal/files":       {},
 	"cmd/kairos/internal/tty":         {},
 	"cmd/kairos/internal/config":      {"cmd/kairos/internal/files", "core/access", "core/decision", "core/director", "core/driverhost", "core/embedding", "core/embedding/static", "core/run", "core/server/rest", "core/statement", "core/store/postgres", "core/store/qdrant", "core/store/sqlite", "sdk/driver", "sdk/fields", "sdk/schema"},
-	"cmd/kairos/internal/app":         {"cmd/kairos/internal/config", "cmd/kairos/internal/files", "core/access", "core/archive", "core/clock", "core/decision", "core/declines", "core/director", "core/driverhost", "core/embedding", "core/embedding/static", "core/fault", "core/grants", "core/handover", "core/library", "core/metrics", "core/protocol", "core/run", "core/runs", "core/server/admin", "core/server/mcp", "core/server/operations", "core/server/rest", "core/server/toolset", "core/server/web/runpage", "core/setup", "core/statement", "core/store/postgres", "core/store/qdrant", "core/store/sqlite", "sdk/driver", "sdk/driverrpc", "core/index", "plugins/tools/servers"},
+	"cmd/kairos/internal/app":         {"cmd/kairos/internal/config", "cmd/kairos/internal/files", "core/access", "core/archive", "core/clock", "core/decision", "core/declines", "core/director", "core/driverhost", "core/embedding", "core/embedding/static", "core/fault", "core/grants", "core/handover", "core/library", "core/metrics", "core/protocol", "core/replicas", "core/run", "core/runs", "core/server/admin", "core/server/mcp", "core/server/operations", "core/server/relay", "core/server/rest", "core/server/toolset", "core/server/web/runpage", "core/setup", "core/statement", "core/store/postgres", "core/store/qdrant", "core/store/sqlite", "sdk/driver", "sdk/driverrpc", "core/index", "plugins/tools/servers"},
 	"cmd/kairos/internal/cli":         {"cmd/kairos/internal/app", "cmd/kairos/internal/config", "cmd/kairos/internal/files", "cmd/kairos/internal/tty", "core/api", "core/api/client", "core/archive", "core/decision", "core/fault", "core/protocol", "core/run", "core/server/operations", "core/server/toolset", "sdk/driver", "sdk/driverrpc", "sdk/fields", "sdk/plain"},
 	"cmd/kairos/internal/cli/play":    {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/files", "cmd/kairos/internal/terminal", "core/api", "core/fault", "core/protocol", "core/run", "core/server/toolset"},
 	"cmd/kairos/internal/cli/runs":    {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/cli/play", "cmd/kairos/internal/files", "core/api", "core/archive", "core/director", "core/fault", "core/handover", "core/protocol", "core/run", "core/server/operations", "core/statement"},
@@ -51,6 +51,7 @@ var allowed = map[string][]string{
 	"core/drivers/driverstest":        {"core/drivers"},
 	"core/library":                    {"core/access", "core/api", "core/clock", "core/drivers", "core/fault", "core/protocol", "core/run", "core/search", "sdk/driver", "sdk/plain", "sdk/schema"},
 	"core/index":                      {"core/api", "core/fault", "core/library", "core/protocol"},
+	"core/replicas":                   {},
 	"core/declines":                   {"core/clock", "core/run"},
 	"core/grants":                     {"core/access", "core/clock", "core/fault", "core/run", "sdk/driver"},
 	"core/runs":                       {"core/access", "core/api", "core/cache", "core/clock", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/plain"},
@@ -61,7 +62,7 @@ var allowed = map[string][]string{
 	"core/store/pack":                 {},
 	"core/store/wordindex":            {"core/library", "core/protocol", "core/search"},
 	"core/store/record":               {"core/api", "core/fault", "core/library", "core/protocol", "core/run", "core/runs", "core/store/wordindex"},
-	"core/store/postgres":             {"core/api", "core/archive", "core/declines", "core/fault", "core/grants", "core/index", "core/library", "core/protocol", "core/run", "core/runs", "core/search", "core/store/record", "core/store/wordindex"},
+	"core/store/postgres":             {"core/api", "core/archive", "core/declines", "core/fault", "core/grants", "core/index", "core/library", "core/protocol", "core/replicas", "core/run", "core/runs", "core/search", "core/store/record", "core/store/wordindex"},
 	"core/store/sqlite":               {"core/api", "core/archive", "core/cache", "core/declines", "core/fault", "core/grants", "core/index", "core/library", "core/protocol", "core/run", "core/runs", "core/search", "core/store/pack", "core/store/record", "core/store/wordindex"},
 	"core/search/evaluation":          {"core/library", "core/protocol", "core/search"},
 	"core/store/qdrant":               {"core/api", "core/fault", "core/index", "core/library", "core/library/quality", "core/protocol", "core/search"},
@@ -78,6 +79,7 @@ var allowed = map[string][]string{
 	"core/server/toolset":             {"core/access", "core/api", "core/api/infer", "core/director", "core/fault"},
 	"core/server/operations":          {"core/access", "core/api", "core/api/infer", "core/archive", "core/director", "core/fault", "core/library", "core/protocol", "core/run", "core/server/toolset", "core/statement"},
 	"core/server/mcp":                 {"core/access", "core/api", "core/api/infer", "core/clock", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/toolset", "sdk/driver", "sdk/fields"},
+	"core/server/relay":               {},
 	"core/server/rest":                {"core/access", "core/api", "core/api/infer", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/operations", "core/server/toolset", "core/server/web", "sdk/driver", "sdk/fields", "sdk/plain"},
 	"core/metrics":                    {"core/access", "core/api", "core/decision", "core/director", "core/driverhost", "core/embedding", "core/fault", "core/library", "core/protocol", "core/server/mcp", "core/server/rest", "core/server/toolset", "sdk/driver"},
 	"core/server/admin":               {"core/driverhost", "core/setup"},
@@ -105,6 +107,7 @@ var allowed = map[string][]string{
 	"e2e/conformance":                 {"core/server/mcp", "core/server/rest"},
 	"e2e/forgery":                     {},
 	"e2e/programs":                    {},
+	"e2e/replicas":                    {},
 }
 
 // owners lists the packages that may import each third-party module.

@@ -90,6 +90,9 @@ type Config struct {
 	// Principal and Space above. fault.Forbidden becomes a 403. It is called
 	// concurrently.
 	Identify func(*http.Request) (access.Caller, error)
+	// SessionID returns the id of a new HTTP session, which no client can guess and no
+	// other session has; nil: a random one.
+	SessionID func() string
 	// MaxSessions limits the HTTP sessions of the legacy eras; zero: 10000. A further
 	// one evicts the longest-idle session of the principal that holds the most.
 	MaxSessions int
@@ -142,6 +145,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Clock == nil {
 		c.Clock = clock.System()
+	}
+	if c.SessionID == nil {
+		c.SessionID = rand.Text
 	}
 	if c.StateKeys == nil {
 		c.StateKeys = randomKey

@@ -13,17 +13,21 @@ import (
 	"github.com/kairos-mcp/kairos/core/statement"
 )
 
-// SigningKey reads the key that signs statements, and makes one where there is none.
+// SigningKey reads the key that signs statements, and makes one where there is none,
+// unless replicas share it.
 func (c Config) SigningKey() (statement.Key, error) {
 	path := c.Signing.KeyFile
 	text, err := files.ReadPrivate(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && c.Replica.Address == "" {
 		if err := files.MakeKey(path, statement.NewKey().Encode()); err != nil {
 			return statement.Key{}, err
 		}
 		text, err = files.ReadPrivate(path)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return statement.Key{}, fmt.Errorf("key file %s does not exist; replicas share one: make it once with `openssl genpkey -algorithm ed25519` and copy it to each of them", path)
+	case err != nil:
 		return statement.Key{}, fmt.Errorf("read the key that signs statements: %w", err)
 	}
 	key, err := statement.ParseKey(text)
