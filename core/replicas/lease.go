@@ -40,6 +40,8 @@ func (m *Member) Lead(ctx context.Context, job string, do func(context.Context))
 // returned by itself.
 func (m *Member) hold(ctx context.Context, job string, until time.Time, do func(context.Context)) (done bool) {
 	m.log.InfoContext(ctx, "this server does a job for all servers of the database", "job", job)
+	m.leads(job)
+	defer m.leadsNoMore(job)
 	held, end := context.WithCancel(ctx)
 	returned := make(chan struct{})
 	var work sync.WaitGroup
@@ -56,6 +58,18 @@ func (m *Member) hold(ctx context.Context, job string, until time.Time, do func(
 		m.log.DebugContext(ctx, "another server gets the job when the lease has run out", "job", job, "error", err)
 	}
 	return done
+}
+
+func (m *Member) leads(job string) {
+	m.leases.Lock()
+	defer m.leases.Unlock()
+	m.jobs[job] = true
+}
+
+func (m *Member) leadsNoMore(job string) {
+	m.leases.Lock()
+	defer m.leases.Unlock()
+	delete(m.jobs, job)
 }
 
 // extend extends the lease until it is lost, the context ends or the job has returned.

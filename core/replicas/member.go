@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -35,6 +36,9 @@ type Member struct {
 	state func() State
 	log   *slog.Logger
 
+	leases sync.Mutex // guards jobs
+	jobs   map[string]bool
+
 	mu     sync.Mutex // guards the fields below, and is held while they are read from the store
 	others map[string]Replica
 	read   time.Time // when others was read
@@ -43,7 +47,7 @@ type Member struct {
 // New returns a member. state returns the present state of this server, and must
 // return at once. Nothing is stored before Join.
 func New(store Store, self Replica, state func() State, log *slog.Logger) *Member {
-	return &Member{store: store, self: self, state: state, log: log}
+	return &Member{store: store, self: self, state: state, log: log, jobs: map[string]bool{}}
 }
 
 // ID of this server.
@@ -59,6 +63,12 @@ func (m *Member) Join(ctx context.Context) error {
 	}
 	me := m.now()
 	for _, other := range others {
+		if me.Address != "" && other.Address == me.Address { // it was killed: this server has its address now
+			if err := m.store.RemoveReplica(ctx, other.ID); err != nil {
+				return err
+			}
+			continue
+		}
 		err := me.conflict(other)
 		switch {
 		case other.ID == me.ID || other.Lost() || err == nil:
@@ -91,6 +101,9 @@ func (r Replica) conflict(other Replica) error {
 func (m *Member) now() Replica {
 	r := m.self
 	r.State = m.state()
+	m.leases.Lock()
+	defer m.leases.Unlock()
+	r.State.Jobs = slices.Sorted(maps.Keys(m.jobs))
 	return r
 }
 

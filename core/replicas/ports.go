@@ -46,6 +46,8 @@ type State struct {
 	// NotReady says why it does not serve calls; empty: it does.
 	NotReady string   `json:"not_ready,omitempty"`
 	Drivers  []Driver `json:"drivers"`
+	// Jobs are those that it does for all servers.
+	Jobs []string `json:"jobs,omitempty"`
 }
 
 // Driver is a driver of a server.

@@ -188,6 +188,22 @@ func TestReplicasHaveKeysInCommon(t *testing.T) {
 	}
 }
 
+// A replica that was killed and started again does not have to wait until it counts as
+// lost, also if its keys were changed meanwhile.
+func TestAReplicaTakesThePlaceOfTheOneThatHadItsAddress(t *testing.T) {
+	rows := newTable()
+	for _, server := range []struct{ id, key string }{{"killed", "a"}, {"again", "b"}} {
+		self := replicas.Replica{ID: server.id, Address: "http://10.0.0.5:3300"}
+		m := replicas.New(rows, self, func() replicas.State { return replicas.State{Keys: []string{server.key}} }, slog.New(slog.DiscardHandler))
+		if err := m.Join(t.Context()); err != nil {
+			t.Fatalf("%s: Join = %v, want nil", server.id, err)
+		}
+	}
+	if _, there := rows.rows["again"]; !there || len(rows.rows) != 1 {
+		t.Errorf("listed are %v, want the one that was started again", rows.rows)
+	}
+}
+
 // doing is which servers do a job.
 type doing struct {
 	mu   sync.Mutex // guards the fields below

@@ -39,6 +39,7 @@ type Set struct {
 	t       testing.TB
 	dir     string
 	config  Config
+	key     string // with which servers that start now seal questions
 }
 
 // Start starts n servers and their proxy, and waits until all are ready. They end with
@@ -82,7 +83,11 @@ func (s *Set) SetKeys(keys ...string) {
 		text += key + "\n"
 	}
 	s.write("state.key", text)
+	s.key = keys[0]
 }
+
+// Key is the first one of SetKeys.
+func (s *Set) Key() string { return s.key }
 
 func (s *Set) write(name, text string) {
 	s.t.Helper()

@@ -6,12 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/replicas"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/relay"
@@ -42,11 +41,16 @@ func newReplica(ctx context.Context, a *App, by Transports) (*replica, error) {
 	if by.HTTP {
 		self.Address = a.Config.Replica.Address
 	}
-	r := &replica{Member: replicas.New(store, self, func() replicas.State { return replicaState(a) }, a.log)}
+	names := sync.OnceValues(func() ([]string, string) { return keyNames(a) })
+	r := &replica{Member: replicas.New(store, self, func() replicas.State {
+		s := replicaState(a)
+		s.Keys, s.Signing = names()
+		return s
+	}, a.log)}
 	if self.Address == "" {
 		return r, nil
 	}
-	keys, err := a.Config.StateKeys()
+	keys, err := a.stateKeys()
 	if err != nil {
 		return nil, err
 	}
@@ -72,16 +76,15 @@ func replicaState(a *App) replicas.State {
 	for _, d := range a.host.Status() {
 		s.Drivers = append(s.Drivers, replicas.Driver{Name: d.Name, Version: d.Version, State: string(d.State)})
 	}
-	s.Keys, s.Signing = keyNames(a.Config, a.log)
 	return s
 }
 
 // keyNames are names of the keys that servers of one database share. They reveal nothing
 // of the keys.
-func keyNames(c config.Config, log *slog.Logger) (state []string, signing string) {
-	keys, err := c.StateKeys()
+func keyNames(a *App) (state []string, signing string) {
+	keys, err := a.stateKeys()
 	if err != nil {
-		log.Debug("the keys for questions to clients cannot be read", "error", err)
+		a.log.Debug("the keys for questions to clients cannot be read", "error", err)
 	}
 	for _, key := range keys {
 		name, err := hkdf.Key(sha256.New, key[:], nil, "kairos name of a state key 1", 8)
@@ -90,12 +93,12 @@ func keyNames(c config.Config, log *slog.Logger) (state []string, signing string
 		}
 		state = append(state, hex.EncodeToString(name))
 	}
-	if _, err := os.Stat(c.Signing.KeyFile); err != nil {
+	if _, err := os.Stat(a.Config.Signing.KeyFile); err != nil {
 		return state, "" // it is made when first needed
 	}
-	key, err := c.SigningKey()
+	key, err := a.Config.SigningKey()
 	if err != nil {
-		log.Debug("the key that signs statements cannot be read", "error", err)
+		a.log.Debug("the key that signs statements cannot be read", "error", err)
 		return state, ""
 	}
 	return state, key.Public().ID()

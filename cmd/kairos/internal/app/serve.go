@@ -134,7 +134,7 @@ func mcpConfig(a *App, by Transports, name string) mcpserver.Config {
 		Version:        name,
 		ChallengeTypes: a.challengeTypes,
 		Principal:      LocalPrincipal, Space: a.space,
-		StateKeys: c.StateKeys, Clock: a.clock,
+		StateKeys: a.stateKeys, Clock: a.clock,
 		PlainWait: time.Duration(c.MCP.PlainWait), ProgressWait: time.Duration(c.MCP.ProgressWait),
 		DrainTimeout: by.drain(c), Observer: a.toolObserver(),
 		MaxSessions: c.HTTP.MaxSessions, SessionIdle: time.Duration(c.HTTP.SessionIdle), SessionAge: time.Duration(c.HTTP.SessionAge),

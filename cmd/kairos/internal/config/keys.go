@@ -70,15 +70,6 @@ func (c Config) StateKeys() ([][32]byte, error) {
 	return parseKeys(path, string(b))
 }
 
-// StateKey is the first of StateKeys.
-func (c Config) StateKey() ([32]byte, error) {
-	keys, err := c.StateKeys()
-	if err != nil {
-		return [32]byte{}, err
-	}
-	return keys[0], nil
-}
-
 // parseKeys reads a file with one key in each line.
 func parseKeys(path, text string) ([][32]byte, error) {
 	lines := strings.Fields(text)
