@@ -34,7 +34,7 @@ func TestAnOlderProgramRunsBesideThisOne(t *testing.T) {
 			first, second := &stage{servers[0].visit(t, era, hasBoth), t}, &stage{servers[1].visit(t, era, hasBoth), t}
 			playsAtBoth(first, second, uri)
 		}
-		// What one stores the other finds.
+		// A protocol that one stores is found by the other.
 		title := fmt.Sprintf("Protocol of %s", servers[0].url)
 		servers[0].mint(fmt.Sprintf(personDoc, title))
 		choice := servers[1].rest("kairos_search", map[string]any{"query": title})["choices"].([]any)[0].(map[string]any)
@@ -63,7 +63,11 @@ func playsAtBoth(first, second *stage, uri string) {
 	k.answer(k.ask("sampling/createMessage"), says(`{"name":"Ada"}`))
 	r := k.step()
 	k = second.next(r, "")
-	k.answer(k.ask("sampling/createMessage"), says(`{"told":true}`))
+	q := k.ask("sampling/createMessage")
+	if second.era == modernEra { // what one has asked the other can be told
+		k.mcpClient = first.mcpClient
+	}
+	k.answer(q, says(`{"told":true}`))
 	r = k.step()
 	k = first.next(r, "")
 	k.answer(k.ask("elicitation/create"), filled(yes))

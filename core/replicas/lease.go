@@ -85,7 +85,7 @@ func (m *Member) extend(ctx context.Context, job string, until time.Time, return
 		case <-tick.C:
 		}
 		asked := time.Now()
-		// What comes after the end of the lease is too late.
+		// A reply after the end of the lease is too late.
 		attempt, cancel := context.WithDeadline(ctx, until)
 		got, err := m.store.TakeLease(attempt, job, m.self.ID, leaseTime)
 		cancel()

@@ -188,6 +188,23 @@ func TestReplicasHaveKeysInCommon(t *testing.T) {
 	}
 }
 
+// A server that the others do not reach may have keys of its own: its clients reach no
+// other server either. It warns, because that may not be meant.
+func TestAServerWithoutAnAddressMayHaveOtherKeys(t *testing.T) {
+	rows := newTable()
+	if err := member(rows, "one", "a").Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	m := replicas.New(rows, replicas.Replica{ID: "two"}, func() replicas.State { return replicas.State{Keys: []string{"b"}} }, slog.New(slog.NewTextHandler(&log, nil)))
+	if err := m.Join(t.Context()); err != nil {
+		t.Errorf("Join = %v, want nil", err)
+	}
+	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "other=one") {
+		t.Errorf("it logs %q, want a warning that names the other server", &log)
+	}
+}
+
 // A replica that was killed and started again does not have to wait until it counts as
 // lost, also if its keys were changed meanwhile.
 func TestAReplicaTakesThePlaceOfTheOneThatHadItsAddress(t *testing.T) {

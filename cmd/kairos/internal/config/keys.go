@@ -40,7 +40,7 @@ func (c Config) SigningKey() (statement.Key, error) {
 // CheckSigningKey reports a key that cannot be used. A missing key is not an error: it is made when first needed.
 func (c Config) CheckSigningKey() (detail string, err error) {
 	path := c.Signing.KeyFile
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && c.Replica.Address == "" {
 		return path + ", made when first needed", nil
 	}
 	_, err = c.SigningKey()
