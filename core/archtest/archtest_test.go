@@ -105,6 +105,7 @@ var allowed = map[string][]string{
 	"e2e/conformance":                 {"core/server/mcp", "core/server/rest"},
 	"e2e/forgery":                     {},
 	"e2e/programs":                    {},
+	"e2e/play":                        {"core/api", "core/archive", "e2e/programs"},
 }
 
 // owners lists the packages that may import each third-party module.
@@ -113,9 +114,9 @@ var owners = map[string][]string{
 	"google.golang.org/protobuf":             {"sdk/driverpb", "sdk/driverrpc"},
 	"github.com/hashicorp/go-plugin":         {"sdk/driverrpc", "core/driverhost"},
 	"github.com/hashicorp/go-hclog":          {"core/driverhost"},
-	"github.com/mark3labs/mcp-go/server":     {"core/server/mcp", "examples"},
-	"github.com/mark3labs/mcp-go/client":     {"cmd/kairos/internal/terminal", "cmd/kairos/internal/cli/connect", "plugins/tools/servers", "examples"},
-	"github.com/mark3labs/mcp-go":            {"core/server/mcp", "cmd/kairos/internal/terminal", "cmd/kairos/internal/cli/connect", "plugins/tools/servers", "examples"},
+	"github.com/mark3labs/mcp-go/server":     {"core/server/mcp", "e2e/play", "examples"},
+	"github.com/mark3labs/mcp-go/client":     {"cmd/kairos/internal/terminal", "cmd/kairos/internal/cli/connect", "plugins/tools/servers", "e2e/play", "examples"},
+	"github.com/mark3labs/mcp-go":            {"core/server/mcp", "cmd/kairos/internal/terminal", "cmd/kairos/internal/cli/connect", "plugins/tools/servers", "e2e/play", "examples"},
 	"github.com/tailscale/hujson":            {"cmd/kairos/internal/cli/connect"},
 	"github.com/google/go-containerregistry": {"packaging"},
 	"charm.land/huh/v2":                      {"cmd/kairos/internal/terminal"},
