@@ -54,8 +54,12 @@ type Protocols struct {
 
 // Runs keeps runs.
 type Runs struct {
-	db *database
+	db   *database
+	pins *cache.Cache[string, struct{}] // digests of pins that are stored; nobody removes them
 }
+
+// maxPins is how many bytes of digests of pins are kept: about 4,000.
+const maxPins = 1 << 20
 
 // Open returns the store in the file at path. It touches nothing: directory, file
 // and schema are made by the first call that needs them, so a server that is only
@@ -76,7 +80,7 @@ func OpenLimited(path string, limits Limits, log *slog.Logger) (*Store, error) {
 	}
 	db := newDatabase(absolute, limits, log)
 	protocols := &Protocols{db: db, outlines: cache.New[string, protocol.Chain](maxOutlines)}
-	return &Store{Protocols: protocols, Runs: &Runs{db: db}, Archive: &Archive{db: db}, db: db}, nil
+	return &Store{Protocols: protocols, Runs: &Runs{db: db, pins: cache.New[string, struct{}](maxPins)}, Archive: &Archive{db: db}, db: db}, nil
 }
 
 // Close finishes the accepted writes and releases the file. Later calls fail. It
