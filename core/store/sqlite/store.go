@@ -49,7 +49,8 @@ type Protocols struct {
 	known wordindex.KnownWords
 	index wordindex.Index
 
-	outlines *cache.Cache[string, protocol.Chain] // by their documents
+	// By their documents.
+	outlines, chains *cache.Cache[string, protocol.Chain]
 }
 
 // Runs keeps runs.
@@ -79,7 +80,7 @@ func OpenLimited(path string, limits Limits, log *slog.Logger) (*Store, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	db := newDatabase(absolute, limits, log)
-	protocols := &Protocols{db: db, outlines: cache.New[string, protocol.Chain](maxOutlines)}
+	protocols := &Protocols{db: db, outlines: cache.New[string, protocol.Chain](maxOutlines), chains: cache.New[string, protocol.Chain](maxChains)}
 	return &Store{Protocols: protocols, Runs: &Runs{db: db, pins: cache.New[string, struct{}](maxPins)}, Archive: &Archive{db: db}, db: db}, nil
 }
 
