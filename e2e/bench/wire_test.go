@@ -130,14 +130,14 @@ func floorServer(b *testing.B, which string) *remote {
 
 // serveKairos starts `kairos serve --http` of the programs in bin and returns
 // once it is ready. It logs every request, as it does by default, to a file.
-func serveKairos(b *testing.B, bin, dir string) *remote {
+func serveKairos(b *testing.B, bin, dir string, env ...string) *remote {
 	b.Helper()
-	r := launchKairos(b, bin, dir)
+	r := launchKairos(b, bin, dir, env...)
 	r.awaitReady(b)
 	return r
 }
 
-func launchKairos(b *testing.B, bin, dir string) *remote {
+func launchKairos(b *testing.B, bin, dir string, env ...string) *remote {
 	b.Helper()
 	log, err := os.Create(filepath.Join(dir, "kairos.log"))
 	if err != nil {
@@ -147,6 +147,7 @@ func launchKairos(b *testing.B, bin, dir string) *remote {
 	at := freeAddress(b)
 	r := &remote{url: "http://" + at + "/mcp", cmd: exec.Command(filepath.Join(bin, "kairos"), "serve", "--http", at)}
 	r.cmd.Env = append(os.Environ(), "KAIROS_DB="+filepath.Join(dir, "kairos.db"), "KAIROS_DRIVERS_DIR="+filepath.Join(bin, "drivers"), "METRICS_PORT=0")
+	r.cmd.Env = append(r.cmd.Env, env...)
 	r.cmd.Stderr = log
 	if err := r.cmd.Start(); err != nil {
 		b.Fatal(err)
