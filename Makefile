@@ -142,6 +142,7 @@ static: ## vet, format, lint, proto and the API of sdk
 	@test -z "$$(gofmt -l cmd core docs sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core docs sdk plugins examples e2e; exit 1; }
 	@for m in $(MODULES); do echo "$(GO) -C $$m vet ./..."; $(GO) -C $$m vet ./... || exit 1; done
 	$(GO) vet -tags $(TAGS),conformance ./core/server/mcp ./e2e/conformance
+	$(GO) vet -tags $(TAGS),profile ./cmd/kairos
 	@# The fixtures are outside the module sdk, so the test cache does not notice changes to them.
 	$(GO) test -count=1 -run Fixtures $(SDK)/driverrpc
 	@# How the project writes: CONTRIBUTING.md.
@@ -213,6 +214,12 @@ bench-before: build ## compare kairos_next over stdio and whole runs over HTTP w
 .PHONY: bench-stored
 bench-stored: build ## run the part of bench about what is stored: 1,000,000 runs, many protocols, PostgreSQL, memory after 100,000 runs
 	$(BENCH) -bench '^BenchmarkWire(Stored|Postgres|Memory|Disk|Steps)$$' ./e2e/bench | tee $(BIN)/bench-stored.txt
+
+.PHONY: bench-profile
+bench-profile: build ## print where the processor time of a kairos_next and of a whole run goes
+	$(GO) build -tags $(TAGS),profile -o $(BIN)/profile/kairos ./cmd/kairos
+	@rm -rf $(BIN)/profile/drivers && cp -r $(BIN)/drivers $(BIN)/profile/drivers
+	KAIROS_PROFILED=1 KAIROS_BIN=$(CURDIR)/$(BIN)/profile $(GO) test -run '^$$' -bench '^BenchmarkProfile$$' -benchtime 1x ./e2e/bench
 
 .PHONY: bench-sandbox
 bench-sandbox: ## compare a command in the sandbox with bubblewrap started by hand
