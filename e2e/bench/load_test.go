@@ -197,11 +197,8 @@ func measureLoad(b *testing.B, era string, clients int) {
 	b.ReportMetric(wires.per(wires.own), "our-wire-cpu-ms")
 	b.ReportMetric(noops.per(noops.own), "noop-cpu-ms")
 	b.ReportMetric(noops.perCPU()/nexts.perCPU(), "x-noop-by-cpu")
-	switch clients {
-	case 8:
+	if clients == 8 {
 		measured.add(most("kairos_next over HTTP, 8 clients, p99, "+era, nexts.took.percentile(99), "ms", 15))
-	case 32:
-		measured.add(least("kairos_next over HTTP, 32 clients, "+era, ratio, "x", 0.15).over("the no-op tool: %.0f/s", noops.perSecond()))
 	}
 }
 

@@ -19,11 +19,12 @@ const (
 	runClients   = 32
 	runProtocols = 200 // more than anything that is cached by number of entries
 	runRounds    = 8
+	callsOfRun   = 8 // search, begin, five steps, attest
 )
 
 // BenchmarkWireRuns is whole runs of many clients at a time over HTTP: a search, the
-// begin, five steps and the attestation, each run of another protocol. If
-// KAIROS_BIN_BEFORE names the programs of an earlier commit, both servers get the same
+// begin, five steps and the attestation, each run of another protocol; in turn with as
+// many calls of a tool that does nothing, on mcp-go's own server. If KAIROS_BIN_BEFORE names the programs of an earlier commit, both servers get the same
 // load in turn.
 func BenchmarkWireRuns(b *testing.B) {
 	for b.Loop() {
@@ -36,15 +37,27 @@ func BenchmarkWireRuns(b *testing.B) {
 			defer before.server.stop(b)
 			all = append(all, before)
 		}
+		noop := floorServer(b, noopHTTP)
+		defer noop.stop(b)
+		noops, call := load{server: noop}, steady(b, noop, legacyEra, client, runClients, "noop", map[string]any{})
 		for range runRounds {
 			for _, p := range all {
 				p.runs.run(b, runClients, p.play(b))
 			}
+			noops.run(b, runClients, func(i int) (took time.Duration, ok bool) {
+				for range callsOfRun {
+					one, _ := call(i)
+					took += one
+				}
+				return took, true
+			})
 		}
 		for _, p := range all {
 			p.report(b)
 		}
 		measured.add(least(fmt.Sprintf("whole runs over HTTP, %d clients", runClients), now.runs.perSecond(), "runs/s", 400))
+		measured.add(least(fmt.Sprintf("whole runs over HTTP, %d clients, by the no-op tool", runClients), now.runs.perSecond()/noops.perSecond(), "x", 0.15).
+			over("%d no-op calls: %.0f/s", callsOfRun, noops.perSecond()))
 		measured.add(most(fmt.Sprintf("kairos_next in whole runs, %d clients, p99", runClients), now.all().percentile(99), "ms", 60))
 		measured.add(most("processor time of server and drivers for a whole run", now.runs.per(now.runs.own+now.runs.drivers), "ms", 3.6).
 			over("that of the client: %.2f ms", now.runs.per(now.runs.client)))
