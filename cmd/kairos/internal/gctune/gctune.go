@@ -12,9 +12,9 @@ import (
 	"runtime/metrics"
 )
 
-// What the program allocates between two collections, where the environment names no
-// GOGC: Most percent of what is in use, but no more than Headroom bytes, unless that
-// would be less than Least percent.
+// The program allocates Most percent of what is in use until the next collection, but
+// at most Headroom bytes, unless that is less than Least percent. A GOGC in the
+// environment replaces this.
 const (
 	Most     = 400
 	Least    = 100
