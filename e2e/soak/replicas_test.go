@@ -18,7 +18,7 @@ import (
 
 // How long replicas are killed, and how often one is. Starting one takes a second or two.
 const (
-	killReplicasFor = 60 * time.Second
+	killReplicasFor   = 10 * time.Minute
 	killReplicasEvery = 20 * time.Second
 )
 
@@ -36,7 +36,9 @@ func TestReplicasThatAreKilledLoseNothing(t *testing.T) {
 	uri := s.Prepare()
 	s.Kill()
 	set := replicas.Start(t, 3, replicas.Config{
-		Program: func(args ...string) *exec.Cmd { return exec.CommandContext(t.Context(), filepath.Join(bin, "kairos"), args...) },
+		Program: func(args ...string) *exec.Cmd {
+			return exec.CommandContext(t.Context(), filepath.Join(bin, "kairos"), args...)
+		},
 		Drivers: filepath.Join(bin, "drivers"), Database: database, More: common,
 	})
 	s.Address = strings.TrimPrefix(set.URL, "http://")
