@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,7 +90,8 @@ func (m *model) play(rt *rapid.T, i int, calls []call) {
 		m.note("run %d, %d at once: %s\n\t-> %s", i, len(calls), c, got[n])
 		m.valid(rt, got[n])
 	}
-	stored := m.stored(rt, r.id)
+	stored, events := m.stored(rt, r.id)
+	at.events = events
 	var whys []string
 	for _, order := range orders(len(calls)) {
 		states := []branch{{m: r}}
@@ -116,10 +118,7 @@ func (m *model) play(rt *rapid.T, i int, calls []call) {
 		}
 	}
 	slices.Sort(whys)
-	for _, why := range slices.Compact(whys) {
-		rt.Log(why)
-	}
-	m.fatal(rt, "no order of the calls explains what came of them")
+	m.fatal(rt, "no order of the calls explains what came of them:\n%s", strings.Join(slices.Compact(whys), "\n"))
 }
 
 // orders lists the permutations of n calls.
@@ -147,7 +146,7 @@ func (m *model) valid(rt *rapid.T, got result) {
 }
 
 // stored reads a run from the database, past the servers.
-func (m *model) stored(rt *rapid.T, id run.ID) run.Run {
+func (m *model) stored(rt *rapid.T, id run.ID) (run.Run, []run.Event) {
 	r, err := m.store.Run(context.Background(), id)
 	if err != nil {
 		m.fatal(rt, "run %s is not stored: %v", id, err)
@@ -156,7 +155,7 @@ func (m *model) stored(rt *rapid.T, id run.ID) run.Run {
 	if err != nil {
 		m.fatal(rt, "run %s has no past: %v", id, err)
 	}
-	return r.Recall(run.Run{}, events)
+	return r.Recall(run.Run{}, events), events
 }
 
 // differs says how a stored run differs from the model; empty: it does not.
@@ -246,7 +245,7 @@ func markerIn(value json.RawMessage) string {
 // check compares all runs with the database, also those that no call was on.
 func (m *model) check(rt *rapid.T) {
 	for i, r := range m.runs {
-		stored := m.stored(rt, r.id)
+		stored, events := m.stored(rt, r.id)
 		if why := r.differs(stored); why != "" {
 			m.fatal(rt, "run %d: the store has %s", i, why)
 		}
@@ -254,10 +253,6 @@ func (m *model) check(rt *rapid.T) {
 			m.fatal(rt, "run %d belongs to %s in %s", i, stored.Principal, stored.Space)
 		}
 		accepted := map[int]bool{}
-		events, err := m.store.Events(context.Background(), r.id)
-		if err != nil {
-			m.fatal(rt, "%v", err)
-		}
 		for _, ev := range events {
 			if ev.Run != r.id {
 				m.fatal(rt, "run %d has an event of run %s", i, ev.Run)

@@ -63,7 +63,7 @@ func (c call) payload() string {
 type recordedReply struct {
 	payload string
 	reply   string
-	step    int // that the reply tells of
+	step    int // that was open
 }
 
 type modelQuestion struct {
@@ -141,9 +141,10 @@ func (m modelRun) proofHash() string {
 // conditions are what a call depends on beside the run.
 type conditions struct {
 	now    time.Time
-	broken bool // the driver of reported steps
-	dies   bool // the driver of acting steps, after it has acted
-	shared bool // another call on the run is under way
+	broken bool        // the driver of reported steps
+	dies   bool        // the driver of acting steps, after it has acted
+	shared bool        // another call on the run is under way
+	events []run.Event // of the run, after the call
 }
 
 // branch is one way in which a call can have gone.
@@ -190,6 +191,9 @@ func (m modelRun) take(c call, at conditions, got result) []branch {
 			}
 			m.replaced[m.nonce] = true
 			m.nonce = got.reply.Challenge.Nonce
+			if m.due(at) {
+				m.nonce = "" // nobody has seen the one of the step that is solved now
+			}
 		}
 		return m.shows(at, got, "")
 	case "abandon":
@@ -197,6 +201,17 @@ func (m modelRun) take(c call, at conditions, got result) []branch {
 		return m.silent(got)
 	}
 	return wrong("no such call: %s", c.what)
+}
+
+// due: the open step has evidence that any call gets accepted now.
+func (m modelRun) due(at conditions) bool {
+	switch m.kind() {
+	case reported:
+		return len(m.held) > 0 && !strings.HasPrefix(m.held[0], "!") && !at.broken
+	case effectful:
+		return m.settled && !at.dies
+	}
+	return false
 }
 
 func (m modelRun) refused(got result, codes ...fault.Code) []branch {
@@ -275,7 +290,7 @@ func (m modelRun) showsAs(got result, codes []string) string {
 func (m modelRun) fails(at conditions, got result, code fault.Code) []branch {
 	m.failures++
 	shown := string(code)
-	if m.failures >= 3 {
+	if m.failures >= 3 && !m.due(at) {
 		shown = "MAX_RETRIES_EXCEEDED"
 	}
 	return m.shows(at, got, shown)
@@ -284,15 +299,26 @@ func (m modelRun) fails(at conditions, got result, code fault.Code) []branch {
 // accept: the step is solved with the evidence of this marker, and the reply shows
 // the next one. key is what the reply is recorded under, if it is.
 func (m modelRun) accept(marker string, key recordKey, at conditions, got result, code string) []branch {
+	if at.shared && m.kindAt(m.step+1) == effectful && (got.reply == nil || got.reply.StepIndex != m.step+2 || got.reply.ErrorCode == "NONCE_MISMATCH") {
+		return m.between(marker, at)
+	}
 	if got.reply == nil {
 		return wrong("want a reply that the step is solved: %s", got)
 	}
 	hash, fresh := got.reply.Challenge.ProofHash, got.reply.Challenge.Nonce
 	_, solved := m.solvedBy[fresh]
-	if hash == m.proofHash() || hash == "" || slices.Contains(m.proofs, hash) || fresh == m.nonce || solved || m.replaced[fresh] {
+	if hash == m.proofHash() || hash == "" || slices.Contains(m.proofs, hash) || solved || m.replaced[fresh] ||
+		(fresh == "") != (m.step+1 == len(m.kinds)) || fresh != "" && fresh == m.nonce {
 		return wrong("want a fresh nonce and a new proof: %s", got)
 	}
-	m.solvedBy[m.nonce] = m.step
+	m = m.solved(marker, hash, fresh)
+	return m.keep(key, m.shows(at, got, code), got)
+}
+
+func (m modelRun) solved(marker, hash, fresh string) modelRun {
+	if m.nonce != "" {
+		m.solvedBy[m.nonce] = m.step
+	}
 	m.proofs, m.markers = append(m.proofs, hash), append(m.markers, marker)
 	m.step++
 	m.nonce, m.failures, m.held, m.declined, m.declines, m.question = fresh, 0, nil, false, 0, nil
@@ -300,7 +326,18 @@ func (m modelRun) accept(marker string, key recordKey, at conditions, got result
 	if m.complete() {
 		m.state = run.Complete
 	}
-	return m.keep(key, m.shows(at, got, code), got)
+	return m
+}
+
+// between: the step is stored as solved before the driver of the next step is asked,
+// and another call came before the reply.
+func (m modelRun) between(marker string, at conditions) []branch {
+	for _, ev := range at.events {
+		if ev.Kind == run.Accepted && ev.Step == m.step+1 {
+			return []branch{{m: m.solved(marker, ev.Proof.Hash, ev.Nonce)}}
+		}
+	}
+	return wrong("step %d is not solved in the store", m.step+1)
 }
 
 // keep notes the reply for the same call again.
@@ -310,14 +347,17 @@ func (m modelRun) keep(key recordKey, branches []branch, got result) []branch {
 	}
 	for _, b := range branches {
 		if b.why == "" {
-			b.m.recorded[key.name] = recordedReply{payload: key.payload, reply: got.told(), step: m.step}
+			b.m.recorded[key.name] = recordedReply{payload: key.payload, reply: got.told(), step: key.step}
 		}
 	}
 	return branches
 }
 
 // recordKey is what a reply is recorded under, and for what payload.
-type recordKey struct{ name, payload string }
+type recordKey struct {
+	name, payload string
+	step          int // from 0
+}
 
 func (m modelRun) next(c call, at conditions, got result) []branch {
 	if c.malformed {
@@ -377,7 +417,7 @@ func (modelRun) either(one, other []branch) []branch {
 func (m modelRun) work(c call, at conditions, got result) []branch {
 	key := recordKey{}
 	if c.supplied {
-		key = recordKey{c.nonce, c.payload()}
+		key = recordKey{c.nonce, c.payload(), m.step}
 	}
 	switch m.kind() {
 	case free:
@@ -406,6 +446,8 @@ func (m modelRun) work(c call, at conditions, got result) []branch {
 			return m.act(m.held[0], key, at, got, "")
 		case c.supplied && c.typ == effectful:
 			return m.act(c.marker, key, at, got, "")
+		case at.shared && got.reply != nil && got.reply.ErrorCode == "OUTCOME_UNKNOWN":
+			return m.underWay(got, "OUTCOME_UNKNOWN")
 		}
 	case reported:
 		if len(m.held) > 0 && !at.broken {
@@ -467,6 +509,10 @@ func (m modelRun) judged(c call, key recordKey, at conditions, got result) []bra
 // that was cut short, is not made again.
 func (m modelRun) act(marker string, key recordKey, at conditions, got result, code string) []branch {
 	unknown := cmp.Or(code, "OUTCOME_UNKNOWN")
+	if at.shared && (got.reply == nil || got.reply.StepIndex == m.step+1 && got.reply.Challenge.Nonce != m.nonce) && m.step+1 < len(m.kinds) {
+		m.unknown, m.settled, m.held = true, false, []string{marker}
+		return []branch{{m: m}} // another call came before it could tell
+	}
 	if got.reply != nil && got.reply.ErrorCode == unknown && (at.dies || at.shared) && got.reply.Challenge.Nonce == m.nonce {
 		lost := m.clone()
 		lost.unknown, lost.settled, lost.held = true, false, []string{marker}
@@ -516,7 +562,7 @@ func (m modelRun) answer(c call, at conditions, got result) []branch {
 	if q := m.question; q == nil || q.seq != c.seq {
 		return m.late(c, name, at, got)
 	}
-	key := recordKey{name, c.payload()}
+	key := recordKey{name, c.payload(), m.step}
 	switch {
 	case !m.live():
 		return m.refused(got, fault.NoOpenRun)
@@ -548,13 +594,13 @@ func (m modelRun) decline(at conditions, got result) []branch {
 // late is an answer to a question that is not open.
 func (m modelRun) late(c call, name string, at conditions, got result) []branch {
 	if rec, ok := m.recorded[name]; ok {
-		switch {
-		case rec.step > 0 && m.markers[rec.step-1] == "" && m.kinds[rec.step-1] == personal:
-			return []branch{{m: m}} // erased
-		case rec.payload == c.payload():
-			return m.replays(rec, got)
+		again := m.refused(got, fault.Replayed)
+		if rec.payload == c.payload() {
+			again = m.replays(rec, got)
 		}
-		return m.refused(got, fault.Replayed)
+		if erased := rec.step < len(m.markers) && m.markers[rec.step] == ""; again[0].why == "" || !erased {
+			return again
+		}
 	}
 	switch q := m.question; {
 	case !m.live():
