@@ -130,7 +130,7 @@ var owners = map[string][]string{
 	"github.com/yuin/goldmark":               {"core/protocol"},
 	"github.com/goccy/go-yaml":               {"core/protocol", "core/decision", "cmd/kairos/internal/terminal", "cmd/kairos/internal/config", "cmd/kairos/internal/cli/connect", "cmd/kairos/internal/cli/output"},
 	"github.com/fsnotify/fsnotify":           {"core/setup"},
-	"github.com/aymanbagabas/go-udiff":       {"cmd/kairos/internal/cli/library", "core/director"},
+	"github.com/aymanbagabas/go-udiff":       {"core/protocol"},
 	"github.com/sashabaranov/go-openai":      {"core/embedding", "plugins/llm"},
 	"github.com/hashicorp/golang-lru":        {"core/cache", "core/embedding", "core/runs"},
 	"github.com/prometheus":                  {"core/metrics"},
