@@ -63,7 +63,6 @@ func (c call) payload() string {
 type recordedReply struct {
 	payload string
 	reply   string
-	step    int // that was open
 }
 
 type modelQuestion struct {
@@ -347,7 +346,7 @@ func (m modelRun) keep(key recordKey, branches []branch, got result) []branch {
 	}
 	for _, b := range branches {
 		if b.why == "" {
-			b.m.recorded[key.name] = recordedReply{payload: key.payload, reply: got.told(), step: key.step}
+			b.m.recorded[key.name] = recordedReply{payload: key.payload, reply: got.told()}
 		}
 	}
 	return branches
@@ -356,7 +355,6 @@ func (m modelRun) keep(key recordKey, branches []branch, got result) []branch {
 // recordKey is what a reply is recorded under, and for what payload.
 type recordKey struct {
 	name, payload string
-	step          int // from 0
 }
 
 func (m modelRun) next(c call, at conditions, got result) []branch {
@@ -369,10 +367,10 @@ func (m modelRun) next(c call, at conditions, got result) []branch {
 	solved, isSolved := m.solvedBy[c.nonce]
 	used := c.nonce != m.nonce && (isSolved || m.replaced[c.nonce])
 	if rec, ok := m.recorded[c.nonce]; ok && used && rec.payload == c.payload() {
-		// It may be erased with the step's evidence, and not be there yet: before the
-		// driver of an acting step is asked, the step before it is stored as solved.
-		unsure := m.markers[solved] == "" || at.shared && m.kindAt(solved+1) == effectful
-		if again := m.replays(rec, got); again[0].why == "" || !unsure {
+		// It may not be there yet: before the driver of an acting step is asked, the
+		// step before it is stored as solved.
+		early := at.shared && m.kindAt(solved+1) == effectful
+		if again := m.replays(rec, got); again[0].why == "" || !early {
 			return again
 		}
 	}
@@ -417,7 +415,7 @@ func (modelRun) either(one, other []branch) []branch {
 func (m modelRun) work(c call, at conditions, got result) []branch {
 	key := recordKey{}
 	if c.supplied {
-		key = recordKey{c.nonce, c.payload(), m.step}
+		key = recordKey{c.nonce, c.payload()}
 	}
 	switch m.kind() {
 	case free:
@@ -562,7 +560,7 @@ func (m modelRun) answer(c call, at conditions, got result) []branch {
 	if q := m.question; q == nil || q.seq != c.seq {
 		return m.late(c, name, at, got)
 	}
-	key := recordKey{name, c.payload(), m.step}
+	key := recordKey{name, c.payload()}
 	switch {
 	case !m.live():
 		return m.refused(got, fault.NoOpenRun)
@@ -594,13 +592,10 @@ func (m modelRun) decline(at conditions, got result) []branch {
 // late is an answer to a question that is not open.
 func (m modelRun) late(c call, name string, at conditions, got result) []branch {
 	if rec, ok := m.recorded[name]; ok {
-		again := m.refused(got, fault.Replayed)
 		if rec.payload == c.payload() {
-			again = m.replays(rec, got)
+			return m.replays(rec, got)
 		}
-		if erased := rec.step < len(m.markers) && m.markers[rec.step] == ""; again[0].why == "" || !erased {
-			return again
-		}
+		return m.refused(got, fault.Replayed)
 	}
 	switch q := m.question; {
 	case !m.live():
@@ -634,6 +629,7 @@ func (m modelRun) redact(c call, got result) []branch {
 		return m.refused(got, fault.InvalidArgument)
 	}
 	m.markers[c.step-1] = ""
+	clear(m.recorded) // replies repeat evidence, so all are erased
 	return m.silent(got)
 }
 
