@@ -292,8 +292,11 @@ func (m *model) conditions() conditions {
 // do makes a call as a client does.
 func (m *model) do(c call, r modelRun) (got result) {
 	ctx, e, who := context.Background(), m.servers[c.server], m.caller
-	if c.by != "" {
+	switch c.by {
+	case "stranger":
 		who.Principal, who.Space = c.by, "user:test:"+c.by
+	case "colleague":
+		who.Principal = c.by // in the same space
 	}
 	var round director.Round
 	switch c.what {
@@ -328,7 +331,7 @@ func (m *model) draw(rt *rapid.T, i int) call {
 	r := m.runs[i]
 	c := call{server: rapid.IntRange(0, 1).Draw(rt, "server")}
 	if rapid.IntRange(0, 15).Draw(rt, "whose") == 0 {
-		c.by = "stranger"
+		c.by = rapid.SampledFrom([]string{"stranger", "colleague"}).Draw(rt, "by")
 	}
 	c.what = rapid.SampledFrom([]string{
 		"next", "next", "next", "next", "next", "next", "next", "next", "next", "next", "next", "next",
