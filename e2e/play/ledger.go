@@ -3,6 +3,7 @@ package play
 import (
 	"encoding/json"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +15,10 @@ import (
 
 // Ledger is what the server has acknowledged to clients.
 type Ledger struct {
-	mu   sync.Mutex // guards runs and what is in them
-	runs map[string]*Entry
+	mu      sync.Mutex // guards the fields below and what is in them
+	runs    map[string]*Entry
+	replies int      // that were acknowledged
+	journal *os.File // of a player in a process of its own; nil: none
 }
 
 // Entry is one run as its client knows it.
@@ -39,6 +42,7 @@ func (l *Ledger) begin(id, who string) *Entry {
 	defer l.mu.Unlock()
 	e := &Entry{l: l, id: id, who: who, acked: map[int]string{}, seen: map[string]int{}}
 	l.runs[id] = e
+	e.written()
 	return e
 }
 
@@ -46,6 +50,7 @@ func (e *Entry) note(code string) {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
 	e.seen[code]++
+	e.written()
 }
 
 func (e *Entry) codes() map[string]int {
@@ -58,18 +63,21 @@ func (e *Entry) unknown() {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
 	e.notSure = true
+	e.written()
 }
 
 func (e *Entry) attested(verified bool) {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
 	e.ended, e.sure = true, verified
+	e.written()
 }
 
 // acknowledge notes that a reply without an error says that steps are solved.
-func (l *Ledger) acknowledge(t *testing.T, e *Entry, r *api.StepReply) {
+func (l *Ledger) acknowledge(t reporter, e *Entry, r *api.StepReply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer e.written()
 	if r.RunID != e.id {
 		t.Errorf("run %s: the reply is of run %s", e.id, r.RunID)
 	}
@@ -98,7 +106,7 @@ func (e *Entry) upTo(step int) {
 }
 
 // resumed looks at where the server says that a run stands.
-func (l *Ledger) resumed(t *testing.T, e *Entry, r *api.StepReply) {
+func (l *Ledger) resumed(t reporter, e *Entry, r *api.StepReply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stands := r.StepIndex - 1
@@ -109,6 +117,14 @@ func (l *Ledger) resumed(t *testing.T, e *Entry, r *api.StepReply) {
 		t.Errorf("run %s: resumed as %s with %d solved steps, but %d were acknowledged", e.id, r.RunID, stands, len(e.acked))
 	}
 	e.upTo(stands)
+	e.written()
+}
+
+// Replies is how many replies were acknowledged.
+func (l *Ledger) Replies() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.replies
 }
 
 // Runs is how many runs were begun.
@@ -154,7 +170,7 @@ func (l *Ledger) Check(t *testing.T, s *Server) {
 	if out, err := s.Kairos("doctor", "--deep"); err != nil {
 		t.Errorf("doctor --deep: %v\n%s", err, out)
 	}
-	t.Logf("%d runs: %d verified, %d with an unknown outcome; %d calls of the tool", len(ids), verified, lost, len(counted))
+	t.Logf("%d runs: %d verified, %d with an unknown outcome; %d calls of the tool, %d acknowledged replies", len(ids), verified, lost, len(counted), l.Replies())
 }
 
 // check compares one run.

@@ -2,6 +2,7 @@ package play
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -22,7 +23,8 @@ type Server struct {
 	t       *testing.T
 	bin     string // the folder of the programs
 	dir     string
-	Address string // at which it listens, and players call it
+	Address string // at which it listens
+	Front   string // where players call it; empty: Address
 
 	mu  sync.Mutex // guards cmd
 	cmd *exec.Cmd
@@ -37,10 +39,18 @@ func NewServer(t *testing.T, bin string) *Server {
 	}
 	defer l.Close() //nolint:errcheck // it is closed to be free for the server
 	s := &Server{t: t, bin: bin, dir: t.TempDir(), Address: l.Addr().String()}
-	s.Write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\nadmin: {socket: off}\ndrivers: {dir: %q}\nhttp: {rate: {per_minute: -1}}\n",
-		filepath.Join(bin, "drivers")))
+	s.Configure("data/kairos.db", "")
 	return s
 }
+
+// Configure names the server's database, and adds to its configuration.
+func (s *Server) Configure(database, more string) {
+	s.t.Helper()
+	s.Write("kairos.yaml", fmt.Sprintf("database: %q\nadmin: {socket: off}\ndrivers: {dir: %q}\nhttp: {rate: {per_minute: -1}}\n%s",
+		database, filepath.Join(s.bin, "drivers"), more))
+}
+
+func (s *Server) front() string { return cmp.Or(s.Front, s.Address) }
 
 // Path is the path of a file in the server's folder.
 func (s *Server) Path(name string) string { return filepath.Join(s.dir, name) }
