@@ -148,7 +148,7 @@ func (p *Player) resume(r *Entry) *api.StepReply {
 		err := p.call("kairos_begin", map[string]any{"uri": p.uri, "session_id": r.id}, fresh)
 		switch {
 		case err != nil:
-			p.leave()
+			p.Leave()
 		case fresh.ErrorCode == "NO_OPEN_RUN":
 			// The attestation was the call that nobody heard the reply to.
 			p.attest(r, &api.StepReply{CurrentStep: api.CurrentStep{URI: p.uri}}, "success")

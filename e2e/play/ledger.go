@@ -1,7 +1,6 @@
 package play
 
 import (
-	"encoding/json"
 	"maps"
 	"os"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/archive"
 )
 
 // Ledger is what the server has acknowledged to clients.
@@ -175,14 +173,9 @@ func (l *Ledger) Check(t *testing.T, s *Server) {
 
 // check compares one run.
 func (e *Entry) check(t *testing.T, s *Server, counted map[string]int) {
-	out, err := s.Kairos("runs", "show", e.id, "--json")
+	line, err := s.Timeline(e.id)
 	if err != nil {
-		t.Errorf("run %s was acknowledged and is not there: %v", e.id, err)
-		return
-	}
-	var line archive.Timeline
-	if err := json.Unmarshal([]byte(out), &line); err != nil {
-		t.Errorf("run %s: %v", e.id, err)
+		t.Errorf("run %s was acknowledged and cannot be read: %v", e.id, err)
 		return
 	}
 	accepted := map[int]string{}

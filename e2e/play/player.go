@@ -83,7 +83,11 @@ type Player struct {
 	uri    string
 	client *client.Client
 	wire   *http.Transport
-	begun  int
+
+	// Calling is told of each call just before it is sent; the function that it returns,
+	// when its reply has come or failed. nil: nobody is.
+	Calling func(call string, run string) (replied func(err error))
+	begun   int
 }
 
 // reporter is what players need of a test; in a process of their own it is another one.
@@ -112,7 +116,7 @@ func (p *Player) Elicit(context.Context, mcp.ElicitationRequest) (*mcp.Elicitati
 
 // Play makes runs until stop is closed and finishes the last one.
 func (p *Player) Play(stop <-chan struct{}) {
-	defer p.leave()
+	defer p.Leave()
 	for {
 		select {
 		case <-stop:
@@ -122,12 +126,12 @@ func (p *Player) Play(stop <-chan struct{}) {
 		if p.t.Failed() {
 			return
 		}
-		p.run()
+		p.Run()
 	}
 }
 
-// run makes one run, however often the server is killed meanwhile.
-func (p *Player) run() {
+// Run makes one run, however often the server is killed meanwhile.
+func (p *Player) Run() {
 	p.begun++
 	who := fmt.Sprintf("%s-%d", p.name, p.begun)
 	open := p.begin(who)
@@ -176,7 +180,7 @@ func (p *Player) begin(who string) *api.StepReply {
 		err := p.call("kairos_begin", map[string]any{"uri": p.uri, "input": map[string]any{"who": who}}, reply)
 		switch {
 		case err != nil:
-			p.leave()
+			p.Leave()
 		case strings.HasPrefix(reply.ErrorCode, "STORE_"): // the database cannot be used at present
 		case reply.RunID == "":
 			p.t.Errorf("kairos_begin: %+v", reply)
@@ -200,7 +204,7 @@ func (p *Player) next(r *Entry, open *api.StepReply) *api.StepReply {
 		if err == nil && reply.RunID != "" {
 			return reply
 		}
-		p.leave()
+		p.Leave()
 		time.Sleep(rand.N(30 * time.Millisecond))
 		if rand.IntN(2) == 0 {
 			continue
@@ -220,7 +224,7 @@ func (p *Player) next(r *Entry, open *api.StepReply) *api.StepReply {
 
 // solution is what the agent sends for the open step.
 func (p *Player) solution(open *api.StepReply) map[string]any {
-	args := map[string]any{"uri": open.CurrentStep.URI, "run_id": open.RunID}
+	args := map[string]any{"uri": open.CurrentStep.URI, "run_id": open.RunID, stepOf: open.StepIndex}
 	solution := map[string]any{"type": open.Challenge.Type, "nonce": open.Challenge.Nonce, "proof_hash": open.Challenge.ProofHash}
 	switch open.StepIndex {
 	case 1:
@@ -242,7 +246,7 @@ func (p *Player) attest(r *Entry, open *api.StepReply, outcome string) {
 		args := map[string]any{"uri": open.CurrentStep.URI, "run_id": r.id, "outcome": outcome, "message": "soak"}
 		switch err := p.call("kairos_attest", args, reply); {
 		case err != nil:
-			p.leave()
+			p.Leave()
 		case !strings.HasPrefix(reply.ErrorCode, "STORE_"):
 			r.attested(reply.Verified)
 			return
@@ -261,9 +265,15 @@ func (p *Player) call(tool string, args map[string]any, reply any) error {
 		return err
 	}
 	var call mcp.CallToolRequest
+	name, run := callOf(tool, args)
 	call.Params.Name, call.Params.Arguments = tool, args
 	time.AfterFunc(rand.N(3*time.Millisecond), func() { p.points.At(PointSent) })
+	replied := func(error) {}
+	if p.Calling != nil {
+		replied = p.Calling(name, run)
+	}
 	res, err := p.client.CallTool(ctx, call)
+	replied(err)
 	if err != nil {
 		return err
 	}
@@ -276,6 +286,20 @@ func (p *Player) call(tool string, args map[string]any, reply any) error {
 	}
 	return nil
 }
+
+// callOf names a call for those who watch the player: its tool, and the step that a
+// kairos_next is for.
+func callOf(tool string, args map[string]any) (name, run string) {
+	run, _ = args["run_id"].(string)
+	if step, ok := args[stepOf].(int); ok {
+		delete(args, stepOf)
+		return fmt.Sprintf("%s of step %d", tool, step), run
+	}
+	return tool, run
+}
+
+// stepOf is the argument that says which step a call is for. It is not sent.
+const stepOf = "step"
 
 func (p *Player) connect(ctx context.Context) error {
 	if p.client != nil {
@@ -304,7 +328,8 @@ func (p *Player) connect(ctx context.Context) error {
 	return nil
 }
 
-func (p *Player) leave() {
+// Leave ends the connection. The next run makes another one.
+func (p *Player) Leave() {
 	if p.client != nil {
 		_ = p.client.Close()
 		p.wire.CloseIdleConnections()

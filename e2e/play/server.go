@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kairos-mcp/kairos/core/archive"
 )
 
 // Server is the real program over HTTP at one address, in a folder of its own. It can
@@ -127,6 +129,15 @@ func (s *Server) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cmd = cmd
+}
+
+// Timeline is what the database tells of a run.
+func (s *Server) Timeline(run string) (line archive.Timeline, err error) {
+	out, err := s.Kairos("runs", "show", run, "--json")
+	if err != nil {
+		return line, err
+	}
+	return line, json.Unmarshal([]byte(out), &line)
 }
 
 // PID is the process ID of the server that was started last.

@@ -74,7 +74,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 }
 
 func TestNothingAcknowledgedIsLostWithPostgreSQLAndQdrant(t *testing.T) {
-	x := extentOf(extent{4, 4, time.Minute}, extent{8, 10, time.Minute}, extent{16, 150, 20 * time.Minute})
+	x := extentOf(extent{4, 4, time.Minute}, extent{8, 6, time.Minute}, extent{16, 150, 20 * time.Minute})
 	database := postgrestest.Start(t)
 	if !database.Owned() {
 		t.Skip("the server of KAIROS_TEST_POSTGRES is not the test's to kill")
