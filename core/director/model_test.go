@@ -32,9 +32,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
-// Whatever callers do at the same time, on two servers that share a database: what
-// each of them is told, and what is stored in the end, is as if the calls had come
-// one after the other.
+// Calls that come at the same time, on two servers that share a database, get replies
+// and leave runs as if they had come one after the other.
 func TestConcurrentCallsAreAsIfInSomeOrder(t *testing.T) {
 	checks := "60"
 	switch {

@@ -84,6 +84,9 @@ type Player struct {
 	client *client.Client
 	wire   *http.Transport
 
+	// unheard: a call on the present run had no reply.
+	unheard bool
+
 	// Calling is told of each call just before it is sent; the function that it returns,
 	// when its reply has come or failed. nil: nobody is.
 	Calling func(call string, run string) (replied func(err error))
@@ -152,6 +155,7 @@ func (p *Player) onward(r *Entry, open *api.StepReply) {
 		reply := p.next(r, open)
 		switch reply.ErrorCode {
 		case "":
+			p.unheard = false
 			p.l.acknowledge(p.t, r, reply)
 		case "OUTCOME_UNKNOWN":
 			// The call was cut short, so nobody knows: the run ends without it.
@@ -159,6 +163,13 @@ func (p *Player) onward(r *Entry, open *api.StepReply) {
 			p.attest(r, reply, "failure")
 			return
 		case "NONCE_MISMATCH":
+			if p.unheard {
+				// A reply was lost that showed a fresh nonce, or before it was recorded. The
+				// run stands where this one says.
+				p.unheard = false
+				p.l.resumed(p.t, r, reply)
+				break
+			}
 			p.t.Errorf("run %s: %s: %s", r.id, reply.ErrorCode, reply.Message)
 			return
 		default:
@@ -204,6 +215,7 @@ func (p *Player) next(r *Entry, open *api.StepReply) *api.StepReply {
 		if err == nil && reply.RunID != "" {
 			return reply
 		}
+		p.unheard = true
 		p.Leave()
 		time.Sleep(rand.N(30 * time.Millisecond))
 		if rand.IntN(2) == 0 {

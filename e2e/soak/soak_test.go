@@ -129,8 +129,8 @@ func (s *scene) soak(x extent, more ...target) {
 	}
 }
 
-// play starts the clients. Whoever closes stop calls ended, which waits until they have
-// finished their runs.
+// play starts the clients, which play until stop is closed. Then ended waits until they
+// have finished their runs.
 func (s *scene) play(clients int) (stop chan struct{}, ended func()) {
 	stop = make(chan struct{})
 	var playing sync.WaitGroup
