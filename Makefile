@@ -196,7 +196,7 @@ bench: build ## measure against the minimum costs, with KAIROS_BENCH_PROTOCOLS (
 .PHONY: soak
 soak: ## repeat tests with random events, such as kills and concurrent calls, ten times as often as make test; takes about an hour
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./core/store/sqlite ./core/store/postgres ./core/store/qdrant | grep -v '^=== '
-	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run WhateverIsKilled ./cmd/kairos | grep -v '^=== '
+	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run 'WhateverIsKilled|OlderProgram' ./cmd/kairos | grep -v '^=== '
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run ConcurrentCalls ./core/director | grep -v '^=== '
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 120m ./e2e/soak | grep -v '^=== '
 

@@ -94,9 +94,19 @@ func (s *Server) Must(args ...string) string {
 	return out
 }
 
-// Prepare stores the protocol, lets KAIROS call the counter for it, and starts the
-// server. It returns the protocol's URI.
+// Prepare is Store, and starts the server.
 func (s *Server) Prepare() string {
+	s.t.Helper()
+	uri := s.Store()
+	s.Start()
+	s.t.Cleanup(s.Kill)
+	s.AwaitReady()
+	return uri
+}
+
+// Store stores the protocol, and lets KAIROS call the counter for it. It returns the
+// protocol's URI.
+func (s *Server) Store() string {
 	s.t.Helper()
 	s.Write("protocol.md", document)
 	self, err := os.Executable()
@@ -106,9 +116,6 @@ func (s *Server) Prepare() string {
 	s.Must("tools", "add", "counter", "--changes", "count", "--", self, counterArg, s.Path("counted"))
 	s.Must("mint", "protocol.md")
 	s.Must("allow", title, "--yes")
-	s.Start()
-	s.t.Cleanup(s.Kill)
-	s.AwaitReady()
 	return s.find()
 }
 
