@@ -173,7 +173,7 @@ func (l *Ledger) Check(t *testing.T, s *Server) {
 
 // check compares one run.
 func (e *Entry) check(t *testing.T, s *Server, counted map[string]int) {
-	line, err := s.Timeline(e.id)
+	line, err := s.shown(e.id)
 	if err != nil {
 		t.Errorf("run %s was acknowledged and cannot be read: %v", e.id, err)
 		return

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -145,6 +146,29 @@ func (s *Server) Timeline(run string) (line archive.Timeline, err error) {
 		return line, err
 	}
 	return line, json.Unmarshal([]byte(out), &line)
+}
+
+// shown is what a running server tells of a run: Timeline for thousands of runs.
+func (s *Server) shown(run string) (line archive.Timeline, err error) {
+	body := fmt.Sprintf(`{"run_id":%q}`, run)
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://"+s.front()+"/api/runs_show", strings.NewReader(body))
+	if err != nil {
+		return line, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return line, err
+	}
+	defer res.Body.Close() //nolint:errcheck // it was read
+	text, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", res.Status, text)
+	}
+	if err != nil {
+		return line, err
+	}
+	return line, json.Unmarshal(text, &line)
 }
 
 // PID is the process ID of the server that was started last.

@@ -123,6 +123,8 @@ func (s *scene) soak(x extent, more ...target) {
 		total += killed[what]
 	}
 	t.Logf("%d kills in %s", total, time.Since(began).Round(time.Second))
+	s.server.Kill() // it knows nothing any more that it has not stored
+	s.server.Start()
 	s.ledger.Check(t, s.server)
 	if runs := s.ledger.Runs(); runs < x.clients {
 		t.Errorf("only %d runs were begun: the kills leave no time to work", runs)

@@ -52,6 +52,8 @@ func TestAKillAtEachMomentOfACallLosesNothing(t *testing.T) {
 	for _, what := range slices.Sorted(maps.Keys(w.hit)) {
 		t.Logf("%4d × %s", w.hit[what], what)
 	}
+	s.Kill() // it knows nothing any more that it has not stored
+	s.Start()
 	ledger.Check(t, s)
 }
 
