@@ -116,9 +116,13 @@ func (w *sweep) calling(call, run string) (replied func(error)) {
 	}
 }
 
-// killAt kills the server, notes what was stored then, and starts it again.
+// killAt kills the server, with the reply at the latest, notes what was stored then, and
+// starts it again.
 func (w *sweep) killAt(moment time.Time, call, run string, heard <-chan struct{}) {
-	time.Sleep(time.Until(moment))
+	select {
+	case <-heard:
+	case <-time.After(time.Until(moment)):
+	}
 	w.server.Kill()
 	reply := "no reply"
 	select {
