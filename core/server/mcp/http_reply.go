@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
@@ -36,7 +35,7 @@ func refuseHTTP(rw http.ResponseWriter, status, code int, text string) {
 }
 
 func writeJSON(rw http.ResponseWriter, status int, v any) {
-	text, err := api.Encode(v, "")
+	text, err := encode(v)
 	if err != nil {
 		http.Error(rw, "internal error", http.StatusInternalServerError)
 		return
