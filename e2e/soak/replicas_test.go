@@ -35,8 +35,10 @@ func TestNothingAcknowledgedIsLostWhenReplicasAreKilled(t *testing.T) {
 	s := &scene{t: t, server: operator, points: play.NewPoints(), ledger: play.NewLedger(), uri: uri}
 	stop, ended := s.play(clients)
 	kills, began := 0, time.Now()
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
 	for time.Since(began) < lasts && !t.Failed() {
-		time.Sleep(pause)
+		<-tick.C
 		one := set.Servers[rand.IntN(len(set.Servers))]
 		one.Kill()
 		time.Sleep(rand.N(pause / 2))
