@@ -22,6 +22,9 @@ func (s *Store) Backup(ctx context.Context, path string) (size int64, err error)
 	if _, err := os.Stat(s.db.path); err != nil {
 		return 0, fmt.Errorf("find the database: %w", err)
 	}
+	if path, err = filepath.Abs(path); err != nil {
+		return 0, fmt.Errorf("find %s: %w", path, err)
+	}
 	partial := path + ".partial"
 	f, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the caller chooses it
 	if errors.Is(err, fs.ErrExist) {
