@@ -77,7 +77,7 @@ var allowed = map[string][]string{
 	"core/server/jsonlimit":           {},
 	"core/server/toolset":             {"core/access", "core/api", "core/api/infer", "core/director", "core/fault"},
 	"core/server/operations":          {"core/access", "core/api", "core/api/infer", "core/archive", "core/director", "core/fault", "core/library", "core/protocol", "core/run", "core/server/toolset", "core/statement"},
-	"core/server/mcp":                 {"core/access", "core/api", "core/api/infer", "core/clock", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/toolset", "sdk/driver", "sdk/fields"},
+	"core/server/mcp":                 {"core/access", "core/api", "core/api/infer", "core/cache", "core/clock", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/toolset", "sdk/driver", "sdk/fields"},
 	"core/server/rest":                {"core/access", "core/api", "core/api/infer", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/operations", "core/server/toolset", "core/server/web", "sdk/driver", "sdk/fields", "sdk/plain"},
 	"core/metrics":                    {"core/access", "core/api", "core/decision", "core/director", "core/driverhost", "core/embedding", "core/fault", "core/library", "core/protocol", "core/server/mcp", "core/server/rest", "core/server/toolset", "sdk/driver"},
 	"core/server/admin":               {"core/driverhost", "core/setup"},
@@ -105,6 +105,8 @@ var allowed = map[string][]string{
 	"e2e/conformance":                 {"core/server/mcp", "core/server/rest"},
 	"e2e/forgery":                     {},
 	"e2e/programs":                    {},
+	"e2e/disk":                        {},
+	"e2e/faults":                      {},
 	"e2e/play":                        {"core/api", "core/archive", "e2e/programs"},
 }
 
@@ -122,6 +124,7 @@ var owners = map[string][]string{
 	"charm.land/huh/v2":                      {"cmd/kairos/internal/terminal"},
 	"charm.land/bubbletea/v2":                {"cmd/kairos/internal/terminal"},
 	"github.com/pelletier/go-toml":           {"cmd/kairos/internal/cli/connect"},
+	"github.com/hanwen/go-fuse":              {"e2e/disk"},
 	"modernc.org/sqlite":                     {"core/store/sqlite"},
 	"github.com/klauspost/compress":          {"core/store/pack"},
 	"github.com/jackc/pgx/v5":                {"core/store/postgres"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,6 +143,9 @@ func (p *Player) run() {
 		default:
 			r.note(reply.ErrorCode)
 			time.Sleep(20 * time.Millisecond)
+			if reply.StepIndex == 0 {
+				continue // it says nothing of the step: the same again
+			}
 		}
 		open = reply
 	}
@@ -150,17 +154,19 @@ func (p *Player) run() {
 
 // begin opens a run. A run whose begin was not acknowledged is the server's to forget.
 func (p *Player) begin(who string) *api.StepReply {
-	for range 200 {
+	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 		reply := new(api.StepReply)
-		if err := p.call("kairos_begin", map[string]any{"uri": p.uri, "input": map[string]any{"who": who}}, reply); err == nil {
-			if reply.RunID == "" {
-				p.t.Errorf("kairos_begin: %+v", reply)
-				return nil
-			}
+		err := p.call("kairos_begin", map[string]any{"uri": p.uri, "input": map[string]any{"who": who}}, reply)
+		switch {
+		case err != nil:
+			p.leave()
+		case strings.HasPrefix(reply.ErrorCode, "STORE_"): // the database cannot be used at present
+		case reply.RunID == "":
+			p.t.Errorf("kairos_begin: %+v", reply)
+			return nil
+		default:
 			return reply
 		}
-		p.leave()
-		time.Sleep(20 * time.Millisecond)
 	}
 	p.t.Errorf("no run can be begun\n%s", p.s.Lately())
 	return nil
@@ -169,9 +175,11 @@ func (p *Player) begin(who string) *api.StepReply {
 // next submits the solution of the open step until there is a reply: the same again,
 // as a network retries, or a fresh look at the run, as a new client takes it.
 func (p *Player) next(r *Entry, open *api.StepReply) *api.StepReply {
-	for range 400 {
+	var last string
+	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); {
 		reply := new(api.StepReply)
 		err := p.call("kairos_next", p.solution(open), reply)
+		last = fmt.Sprintf("%s: %s, %v", reply.ErrorCode, reply.Message, err)
 		if err == nil && reply.RunID != "" {
 			return reply
 		}
@@ -189,7 +197,7 @@ func (p *Player) next(r *Entry, open *api.StepReply) *api.StepReply {
 			}
 		}
 	}
-	p.t.Errorf("run %s gets no reply\n%s", r.id, p.s.Lately())
+	p.t.Errorf("run %s gets no reply: %s\n%s", r.id, last, p.s.Lately())
 	return &api.StepReply{RunID: r.id, ErrorCode: "NONCE_MISMATCH", Message: "no reply"}
 }
 
@@ -212,15 +220,16 @@ func (p *Player) solution(open *api.StepReply) map[string]any {
 }
 
 func (p *Player) attest(r *Entry, open *api.StepReply, outcome string) {
-	for range 200 {
+	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 		reply := new(api.AttestReply)
 		args := map[string]any{"uri": open.CurrentStep.URI, "run_id": r.id, "outcome": outcome, "message": "soak"}
-		if err := p.call("kairos_attest", args, reply); err == nil {
+		switch err := p.call("kairos_attest", args, reply); {
+		case err != nil:
+			p.leave()
+		case !strings.HasPrefix(reply.ErrorCode, "STORE_"):
 			r.attested(reply.Verified)
 			return
 		}
-		p.leave()
-		time.Sleep(20 * time.Millisecond)
 	}
 	p.t.Errorf("run %s cannot be attested\n%s", r.id, p.s.Lately())
 }

@@ -11,9 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -55,7 +55,7 @@ type sealer struct {
 }
 
 func newSealer(key func() ([32]byte, error), ttl time.Duration, clock *clock.Clock) sealer {
-	return sealer{ttl: ttl, clock: clock, aead: sync.OnceValues(func() (cipher.AEAD, error) {
+	return sealer{ttl: ttl, clock: clock, aead: cache.Once(func() (cipher.AEAD, error) {
 		secret, err := key()
 		if err != nil {
 			return nil, err
