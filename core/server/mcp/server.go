@@ -68,7 +68,7 @@ type Config struct {
 	Space     string
 
 	// StateKey returns the key that seals requestState. It is called at the first use,
-	// because a start has no side effects. Replicas that continue each other's
+	// because a start has no side effects, and again after a failure. Replicas that continue each other's
 	// questions share a key; nil: a random one, valid in this process.
 	StateKey func() ([32]byte, error)
 	// StateTTL is the lifetime of a requestState; zero: 24 h.
