@@ -29,6 +29,14 @@ func rounds(usual, soak int) int {
 	return usual
 }
 
+// onlyInSoak skips a test that takes too long for every change.
+func onlyInSoak(t *testing.T) {
+	t.Helper()
+	if os.Getenv("KAIROS_SOAK") == "" {
+		t.Skip("only with KAIROS_SOAK=1 (make soak)")
+	}
+}
+
 // game is players that use a server.
 type game struct {
 	t      *testing.T

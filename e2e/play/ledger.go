@@ -29,6 +29,7 @@ type Entry struct {
 	ended   bool
 	sure    bool // verified, says the attestation
 	notSure bool // a call whose outcome nobody knows
+	copied  bool // the calls of its tool were counted elsewhere
 }
 
 // NewLedger returns an empty ledger.
@@ -40,6 +41,32 @@ func (l *Ledger) begin(id, who string) *Entry {
 	e := &Entry{l: l, id: id, who: who, acked: map[int]string{}, seen: map[string]int{}}
 	l.runs[id] = e
 	return e
+}
+
+// Copy is what was acknowledged up to now, to be compared with a copy of the database.
+func (l *Ledger) Copy() *Ledger {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := NewLedger()
+	for id, e := range l.runs {
+		c.runs[id] = &Entry{
+			l: c, id: id, who: e.who, acked: maps.Clone(e.acked), seen: map[string]int{},
+			ended: e.ended, sure: e.sure, notSure: e.notSure, copied: true,
+		}
+	}
+	return c
+}
+
+// open lists the runs that are not at their end.
+func (l *Ledger) open() (entries []*Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.runs {
+		if !e.ended {
+			entries = append(entries, e)
+		}
+	}
+	return entries
 }
 
 func (e *Entry) note(code string) {
@@ -184,7 +211,7 @@ func (e *Entry) check(t *testing.T, s *Server, counted map[string]int) {
 			t.Errorf("run %s: step %d was acknowledged with proof %q, the store has %q", e.id, step, hash, accepted[step])
 		}
 	}
-	if accepted[3] != "" && counted[e.who] != 1 {
+	if accepted[3] != "" && counted[e.who] != 1 && !e.copied {
 		t.Errorf("run %s: the call of the tool is proved, and it was called %d times", e.id, counted[e.who])
 	}
 	switch {

@@ -117,11 +117,13 @@ func (p *Player) Play(stop <-chan struct{}) {
 func (p *Player) run() {
 	p.begun++
 	who := fmt.Sprintf("%s-%d", p.name, p.begun)
-	open := p.begin(who)
-	if open == nil {
-		return
+	if open := p.begin(who); open != nil {
+		p.toTheEnd(p.l.begin(open.RunID, who), open)
 	}
-	r := p.l.begin(open.RunID, who)
+}
+
+// toTheEnd plays an open run.
+func (p *Player) toTheEnd(r *Entry, open *api.StepReply) {
 	limit := time.Now().Add(4 * time.Minute)
 	for time.Now().Before(limit) {
 		if solvedAll(open) {
@@ -150,6 +152,34 @@ func (p *Player) run() {
 		open = reply
 	}
 	p.t.Errorf("run %s is not finished: %v\n%s", r.id, r.codes(), p.s.Lately())
+}
+
+// PlayOn finishes the runs of the ledger that are not finished.
+func (p *Player) PlayOn() {
+	defer p.leave()
+	for _, r := range p.l.open() {
+		open := new(api.StepReply)
+		if err := p.call("kairos_begin", map[string]any{"uri": p.uri, "session_id": r.id}, open); err != nil {
+			p.t.Errorf("run %s cannot be continued: %v", r.id, err)
+			return
+		}
+		if open.RunID != "" {
+			p.l.resumed(p.t, r, open)
+			p.toTheEnd(r, open)
+			continue
+		}
+		// It ended after the ledger was written.
+		ended := new(api.AttestReply)
+		err := p.call("kairos_attest", map[string]any{"uri": p.uri, "run_id": r.id, "outcome": "success", "message": "soak"}, ended)
+		if err != nil || !ended.AlreadyAttested {
+			p.t.Errorf("run %s cannot be continued: %s, nor is it at its end: %+v, %v", r.id, open.Message, ended, err)
+			continue
+		}
+		if !ended.Verified {
+			r.unknown()
+		}
+		r.attested(ended.Verified)
+	}
 }
 
 // begin opens a run. A run whose begin was not acknowledged is the server's to forget.

@@ -28,8 +28,15 @@ type Server struct {
 	cmd *exec.Cmd
 }
 
-// NewServer configures a server that uses the programs in a folder. It is not started.
+// NewServer configures a server that uses the programs in a folder and a database
+// file in its own folder. It is not started.
 func NewServer(t *testing.T, bin string) *Server {
+	t.Helper()
+	return NewServerOn(t, bin, "data/kairos.db")
+}
+
+// NewServerOn is NewServer with another database.
+func NewServerOn(t *testing.T, bin, database string) *Server {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -37,8 +44,8 @@ func NewServer(t *testing.T, bin string) *Server {
 	}
 	defer l.Close() //nolint:errcheck // it is closed to be free for the server
 	s := &Server{t: t, bin: bin, dir: t.TempDir(), Address: l.Addr().String()}
-	s.Write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\nadmin: {socket: off}\ndrivers: {dir: %q}\nhttp: {rate: {per_minute: -1}}\n",
-		filepath.Join(bin, "drivers")))
+	s.Write("kairos.yaml", fmt.Sprintf("database: %q\nadmin: {socket: off}\ndrivers: {dir: %q}\nhttp: {rate: {per_minute: -1}}\n",
+		database, filepath.Join(bin, "drivers")))
 	return s
 }
 
@@ -86,18 +93,36 @@ func (s *Server) Must(args ...string) string {
 // server. It returns the protocol's URI.
 func (s *Server) Prepare() string {
 	s.t.Helper()
+	s.addCounter()
 	s.Write("protocol.md", document)
+	s.Must("mint", "protocol.md")
+	s.Must("allow", title, "--yes")
+	return s.up()
+}
+
+// PrepareCopy starts the server on a database that was copied from a prepared one.
+func (s *Server) PrepareCopy() string {
+	s.t.Helper()
+	s.addCounter()
+	return s.up()
+}
+
+func (s *Server) up() string {
+	s.t.Helper()
+	s.Start()
+	s.t.Cleanup(s.Kill)
+	s.AwaitReady()
+	return s.find()
+}
+
+// addCounter tells the server how to start the counter.
+func (s *Server) addCounter() {
+	s.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.Must("tools", "add", "counter", "--changes", "count", "--", self, counterArg, s.Path("counted"))
-	s.Must("mint", "protocol.md")
-	s.Must("allow", title, "--yes")
-	s.Start()
-	s.t.Cleanup(s.Kill)
-	s.AwaitReady()
-	return s.find()
 }
 
 // Start starts the server. Its log is appended to the file log.
