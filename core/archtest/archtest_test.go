@@ -106,7 +106,6 @@ var allowed = map[string][]string{
 	"e2e/forgery":                     {},
 	"e2e/programs":                    {},
 	"e2e/disk":                        {},
-	"e2e/faults":                      {"core/store/postgres/postgrestest", "e2e/disk", "e2e/play"},
 	"e2e/play":                        {"core/api", "core/archive", "e2e/programs"},
 }
 

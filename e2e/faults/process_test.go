@@ -4,7 +4,6 @@ package faults_test
 
 import (
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -138,7 +137,9 @@ func TestFileDescriptorsRunOut(t *testing.T) {
 		s.AwaitReady()
 		g.awaitRuns(8)
 	}
-	http.DefaultClient.CloseIdleConnections()
+	if log, err := os.ReadFile(s.Path("log")); err != nil || !strings.Contains(string(log), "too many open files") {
+		t.Errorf("the server has not run out of file descriptors: %v", err)
+	}
 	g.finish()
 	g.ledger.Check(t, s)
 }
