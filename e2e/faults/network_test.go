@@ -28,10 +28,11 @@ type cable struct {
 	near, far string // names of its ends
 }
 
-// Addresses of the ends.
-const (
-	nearAddress = "10.213.97.1"
-	farAddress  = "10.213.97.2"
+// Addresses of the ends. Two processes that test at once use different ones.
+var (
+	network     = fmt.Sprintf("10.213.%d.", os.Getpid()%250)
+	nearAddress = network + "1"
+	farAddress  = network + "2"
 )
 
 func lay(t *testing.T) *cable {
