@@ -146,7 +146,7 @@ var owners = map[string][]string{
 	"golang.org/x/sync":                      {"core/archive", "core/library", "core/driverhost", "core/store/qdrant"},
 	"github.com/google/go-cmp":               {"core/store/storetest", "sdk/drivertest"},
 	"pgregory.net/rapid":                     {"core/store/storetest"},
-	"golang.org/x/sys":                       {"cmd/kairos/internal/tty", "core/driverhost", "core/embedding/static", "core/store/sqlite", "sdk/driverrpc", "plugins/command", "examples"},
+	"golang.org/x/sys":                       {"cmd/kairos/internal/tty", "core/driverhost", "core/embedding/static", "core/store/postgres", "core/store/sqlite", "sdk/driverrpc", "plugins/command", "examples"},
 	"github.com/blevesearch/snowballstem":    {"core/search"},
 	"golang.org/x/text":                      {"core/search", "core/store/sqlite", "core/server/mcp", "sdk/schema", "sdk/plain", "core/embedding/embedtest", "core/embedding/static"},
 }
