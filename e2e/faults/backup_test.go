@@ -46,7 +46,7 @@ func TestARestoredBackupHasWhatWasAcknowledged(t *testing.T) {
 	}
 	copyFile(t, key, restored.Path("data/state.key"))
 	uri := restored.PrepareCopy()
-	// What happened after the backup is unknown to the copy, and its nonces are too.
+	// The copy does not know later steps, nor their nonces.
 	if again := rest(t, restored, "kairos_next", solved(later)); again["error_code"] != "NONCE_MISMATCH" {
 		t.Errorf("a nonce from after the backup = %v, want NONCE_MISMATCH", again)
 	}

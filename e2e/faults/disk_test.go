@@ -78,7 +78,7 @@ func TestADiskThatFails(t *testing.T) {
 			if !fault.cut {
 				continue
 			}
-			// What no sync brought to the disk is lost now.
+			// Everything that was not synced is lost now.
 			d.CutPower()
 			s.Kill()
 			if err := d.Restart(nothing); err != nil {

@@ -75,7 +75,7 @@ func (c *cable) cut() {
 	c.ip("-n " + c.namespace + " neigh replace " + nearAddress + " lladdr 02:00:00:00:00:02 nud permanent dev " + c.far)
 }
 
-func (c *cable) mend() {
+func (c *cable) repair() {
 	c.t.Helper()
 	c.ip("neigh del " + farAddress + " dev " + c.near)
 	c.ip("-n " + c.namespace + " neigh del " + nearAddress + " dev " + c.far)
@@ -142,7 +142,7 @@ func join(from net.Conn, to string) {
 const bounded = 16 * time.Second
 
 // A server that cannot reach its database says so in time, also in the calls that were
-// waiting for an answer, and goes on when it can.
+// waiting for an answer, and continues when it can.
 func TestANetworkThatIsCut(t *testing.T) {
 	onlyInSoak(t)
 	c := lay(t)
@@ -166,7 +166,7 @@ func TestANetworkThatIsCut(t *testing.T) {
 			t.Errorf("kairos_begin without a network = %v after %v, want STORE_UNAVAILABLE within %v", reply, took, bounded)
 		}
 		time.Sleep(30*time.Second - time.Since(cut))
-		c.mend()
+		c.repair()
 		g.awaitRuns(6)
 	}
 	g.finish()

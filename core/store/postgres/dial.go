@@ -9,8 +9,9 @@ import (
 
 // silence is how long a connection may get no answer from the host of the server
 // before it counts as lost. Without a limit, a network that swallows packets would
-// keep calls waiting for a quarter of an hour.
-const silence = 10 * time.Second
+// keep calls waiting for a quarter of an hour. It is less than patience, so that a
+// call tries to connect once more and then says why it failed.
+const silence = 7 * time.Second
 
 // dial connects so that the system notices a host that no longer answers.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
