@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -72,20 +73,39 @@ Look whether it runs.
 // Player is an agent with an MCP client, a person who approves everything, and one run
 // after the other.
 type Player struct {
-	t      *testing.T
-	s      *Server
+	t      reporter
+	server string        // its address
+	lately func() string // the end of the server's log
 	l      *Ledger
 	points *Points
 	name   string
 	era    string
 	uri    string
 	client *client.Client
-	begun  int
+	wire   *http.Transport
+
+	// unheard: a call on the present run had no reply.
+	unheard bool
+
+	// Calling is told of each call just before it is sent; the function that it returns,
+	// when its reply has come or failed. nil: nobody is.
+	Calling func(call string, run string) (replied func(err error))
+	begun   int
+}
+
+// reporter is what players need of a test; in a process of their own it is another one.
+type reporter interface {
+	Errorf(format string, args ...any)
+	Failed() bool
 }
 
 // NewPlayer returns player i of a protocol. Players alternate between both eras.
 func NewPlayer(t *testing.T, s *Server, l *Ledger, p *Points, i int, uri string) *Player {
-	return &Player{t: t, s: s, l: l, points: p, name: fmt.Sprintf("p%d", i), uri: uri, era: []string{"2025-11-25", "2026-07-28"}[i%2]}
+	return newPlayer(t, s.front(), s.Lately, l, p, i, uri)
+}
+
+func newPlayer(t reporter, server string, lately func() string, l *Ledger, p *Points, i int, uri string) *Player {
+	return &Player{t: t, server: server, lately: lately, l: l, points: p, name: fmt.Sprintf("p%d", i), uri: uri, era: []string{"2025-11-25", "2026-07-28"}[i%2]}
 }
 
 // Elicit is the person.
@@ -99,7 +119,7 @@ func (p *Player) Elicit(context.Context, mcp.ElicitationRequest) (*mcp.Elicitati
 
 // Play makes runs until stop is closed and finishes the last one.
 func (p *Player) Play(stop <-chan struct{}) {
-	defer p.leave()
+	defer p.Leave()
 	for {
 		select {
 		case <-stop:
@@ -109,21 +129,23 @@ func (p *Player) Play(stop <-chan struct{}) {
 		if p.t.Failed() {
 			return
 		}
-		p.run()
+		p.Run()
 	}
 }
 
-// run makes one run, however often the server is killed meanwhile.
-func (p *Player) run() {
+// Run makes one run, however often the server is killed meanwhile.
+func (p *Player) Run() {
 	p.begun++
 	who := fmt.Sprintf("%s-%d", p.name, p.begun)
-	if open := p.begin(who); open != nil {
-		p.toTheEnd(p.l.begin(open.RunID, who), open)
+	open := p.begin(who)
+	if open == nil {
+		return
 	}
+	p.onward(p.l.begin(open.RunID, who), open)
 }
 
-// toTheEnd plays an open run.
-func (p *Player) toTheEnd(r *Entry, open *api.StepReply) {
+// onward plays a run that was begun to its end.
+func (p *Player) onward(r *Entry, open *api.StepReply) {
 	limit := time.Now().Add(4 * time.Minute)
 	for time.Now().Before(limit) {
 		if solvedAll(open) {
@@ -133,6 +155,7 @@ func (p *Player) toTheEnd(r *Entry, open *api.StepReply) {
 		reply := p.next(r, open)
 		switch reply.ErrorCode {
 		case "":
+			p.unheard = false
 			p.l.acknowledge(p.t, r, reply)
 		case "OUTCOME_UNKNOWN":
 			// The call was cut short, so nobody knows: the run ends without it.
@@ -140,8 +163,20 @@ func (p *Player) toTheEnd(r *Entry, open *api.StepReply) {
 			p.attest(r, reply, "failure")
 			return
 		case "NONCE_MISMATCH":
+			if p.unheard {
+				// A reply was lost that showed a fresh nonce, or before it was recorded. The
+				// run stands where this one says.
+				p.unheard = false
+				p.l.resumed(p.t, r, reply)
+				break
+			}
 			p.t.Errorf("run %s: %s: %s", r.id, reply.ErrorCode, reply.Message)
 			return
+		case "WAITING_FOR_USER":
+			// The person answered, but the answer was lost on its way: the server was killed,
+			// or one before it. Its question stays open until this connection ends.
+			p.Leave()
+			fallthrough
 		default:
 			r.note(reply.ErrorCode)
 			time.Sleep(20 * time.Millisecond)
@@ -151,13 +186,13 @@ func (p *Player) toTheEnd(r *Entry, open *api.StepReply) {
 		}
 		open = reply
 	}
-	p.t.Errorf("run %s is not finished: %v\n%s", r.id, r.codes(), p.s.Lately())
+	p.t.Errorf("run %s is not finished: %v\n%s", r.id, r.codes(), p.lately())
 }
 
 // PlayOn finishes the runs of the ledger that are not finished.
 func (p *Player) PlayOn() {
-	defer p.leave()
-	for _, r := range p.l.open() {
+	defer p.Leave()
+	for _, r := range p.l.unfinished() {
 		open := new(api.StepReply)
 		if err := p.call("kairos_begin", map[string]any{"uri": p.uri, "session_id": r.id}, open); err != nil {
 			p.t.Errorf("run %s cannot be continued: %v", r.id, err)
@@ -165,7 +200,7 @@ func (p *Player) PlayOn() {
 		}
 		if open.RunID != "" {
 			p.l.resumed(p.t, r, open)
-			p.toTheEnd(r, open)
+			p.onward(r, open)
 			continue
 		}
 		// It ended after the ledger was written.
@@ -189,7 +224,7 @@ func (p *Player) begin(who string) *api.StepReply {
 		err := p.call("kairos_begin", map[string]any{"uri": p.uri, "input": map[string]any{"who": who}}, reply)
 		switch {
 		case err != nil:
-			p.leave()
+			p.Leave()
 		case strings.HasPrefix(reply.ErrorCode, "STORE_"): // the database cannot be used at present
 		case reply.RunID == "":
 			p.t.Errorf("kairos_begin: %+v", reply)
@@ -198,7 +233,7 @@ func (p *Player) begin(who string) *api.StepReply {
 			return reply
 		}
 	}
-	p.t.Errorf("no run can be begun\n%s", p.s.Lately())
+	p.t.Errorf("no run can be begun\n%s", p.lately())
 	return nil
 }
 
@@ -213,7 +248,8 @@ func (p *Player) next(r *Entry, open *api.StepReply) *api.StepReply {
 		if err == nil && reply.RunID != "" {
 			return reply
 		}
-		p.leave()
+		p.unheard = true
+		p.Leave()
 		time.Sleep(rand.N(30 * time.Millisecond))
 		if rand.IntN(2) == 0 {
 			continue
@@ -227,13 +263,13 @@ func (p *Player) next(r *Entry, open *api.StepReply) *api.StepReply {
 			}
 		}
 	}
-	p.t.Errorf("run %s gets no reply: %s\n%s", r.id, last, p.s.Lately())
+	p.t.Errorf("run %s gets no reply: %s\n%s", r.id, last, p.lately())
 	return &api.StepReply{RunID: r.id, ErrorCode: "NONCE_MISMATCH", Message: "no reply"}
 }
 
 // solution is what the agent sends for the open step.
 func (p *Player) solution(open *api.StepReply) map[string]any {
-	args := map[string]any{"uri": open.CurrentStep.URI, "run_id": open.RunID}
+	args := map[string]any{"uri": open.CurrentStep.URI, "run_id": open.RunID, stepOf: open.StepIndex}
 	solution := map[string]any{"type": open.Challenge.Type, "nonce": open.Challenge.Nonce, "proof_hash": open.Challenge.ProofHash}
 	switch open.StepIndex {
 	case 1:
@@ -255,13 +291,13 @@ func (p *Player) attest(r *Entry, open *api.StepReply, outcome string) {
 		args := map[string]any{"uri": open.CurrentStep.URI, "run_id": r.id, "outcome": outcome, "message": "soak"}
 		switch err := p.call("kairos_attest", args, reply); {
 		case err != nil:
-			p.leave()
+			p.Leave()
 		case !strings.HasPrefix(reply.ErrorCode, "STORE_"):
 			r.attested(reply.Verified)
 			return
 		}
 	}
-	p.t.Errorf("run %s cannot be attested\n%s", r.id, p.s.Lately())
+	p.t.Errorf("run %s cannot be attested\n%s", r.id, p.lately())
 }
 
 var errNoReply = errors.New("no reply")
@@ -274,9 +310,15 @@ func (p *Player) call(tool string, args map[string]any, reply any) error {
 		return err
 	}
 	var call mcp.CallToolRequest
+	name, run := callOf(tool, args)
 	call.Params.Name, call.Params.Arguments = tool, args
 	time.AfterFunc(rand.N(3*time.Millisecond), func() { p.points.At(PointSent) })
+	replied := func(error) {}
+	if p.Calling != nil {
+		replied = p.Calling(name, run)
+	}
 	res, err := p.client.CallTool(ctx, call)
+	replied(err)
 	if err != nil {
 		return err
 	}
@@ -290,15 +332,33 @@ func (p *Player) call(tool string, args map[string]any, reply any) error {
 	return nil
 }
 
+// callOf names a call for those who watch the player: its tool, and the step that a
+// kairos_next is for.
+func callOf(tool string, args map[string]any) (name, run string) {
+	run, _ = args["run_id"].(string)
+	if step, ok := args[stepOf].(int); ok {
+		delete(args, stepOf)
+		return fmt.Sprintf("%s of step %d", tool, step), run
+	}
+	return tool, run
+}
+
+// stepOf is the argument that says which step a call is for. It is not sent.
+const stepOf = "step"
+
 func (p *Player) connect(ctx context.Context) error {
 	if p.client != nil {
 		return nil
 	}
-	http, err := transport.NewStreamableHTTP("http://"+p.s.Address+"/mcp", transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+	if p.wire == nil {
+		p.wire = http.DefaultTransport.(*http.Transport).Clone()
+	}
+	link, err := transport.NewStreamableHTTP("http://"+p.server+"/mcp",
+		transport.WithHTTPBasicClient(&http.Client{Transport: watched{p.wire, p.points}}), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
-	made := client.NewClient(http, client.WithElicitationHandler(p), client.WithProtocolVersion(p.era))
+	made := client.NewClient(link, client.WithElicitationHandler(p), client.WithProtocolVersion(p.era))
 	if err := made.Start(ctx); err != nil {
 		return err
 	}
@@ -313,9 +373,11 @@ func (p *Player) connect(ctx context.Context) error {
 	return nil
 }
 
-func (p *Player) leave() {
+// Leave ends the connection. The next run makes another one.
+func (p *Player) Leave() {
 	if p.client != nil {
 		_ = p.client.Close()
+		p.wire.CloseIdleConnections()
 		p.client = nil
 	}
 }
