@@ -114,6 +114,9 @@ test: ## run all tests; with Node also the official TypeScript clients, conforma
 	$(GO) test -count=1 -timeout 20m ./e2e
 	@echo "test: clients that run protocols while the server and its drivers are killed"
 	$(GO) test -count=1 -timeout 20m ./e2e/soak
+	@test "$$(id -u)" = 0 -a -e /dev/fuse || echo "test: NOT ROOT, OR NO FUSE: the tests of a disk that fails are skipped"
+	@echo "test: clients that run protocols while disk, processes and network fail (as root, with FUSE)"
+	$(GO) test -count=1 -timeout 20m ./e2e/disk ./e2e/faults
 	@echo "test: attacks on records, against the whole program"
 	$(GO) test -count=1 -timeout 20m ./e2e/forgery
 	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients, the conformance suite and the Inspector did NOT run: install Node 20 or newer"
@@ -195,6 +198,7 @@ soak: ## repeat tests with random events, such as kills and concurrent calls, te
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run 'WhateverIsKilled|OlderProgram' ./cmd/kairos | grep -v '^=== '
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run ConcurrentCalls ./core/director | grep -v '^=== '
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 120m ./e2e/soak | grep -v '^=== '
+	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./e2e/disk ./e2e/faults | grep -v '^=== '
 
 .PHONY: bench-wire
 bench-wire: build ## run the HTTP part of bench: kairos_next in both eras, whole runs, sessions, start

@@ -78,7 +78,7 @@ var allowed = map[string][]string{
 	"core/server/jsonlimit":           {},
 	"core/server/toolset":             {"core/access", "core/api", "core/api/infer", "core/director", "core/fault"},
 	"core/server/operations":          {"core/access", "core/api", "core/api/infer", "core/archive", "core/director", "core/fault", "core/library", "core/protocol", "core/run", "core/server/toolset", "core/statement"},
-	"core/server/mcp":                 {"core/access", "core/api", "core/api/infer", "core/clock", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/toolset", "sdk/driver", "sdk/fields"},
+	"core/server/mcp":                 {"core/access", "core/api", "core/api/infer", "core/cache", "core/clock", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/toolset", "sdk/driver", "sdk/fields"},
 	"core/server/relay":               {},
 	"core/server/rest":                {"core/access", "core/api", "core/api/infer", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/operations", "core/server/toolset", "core/server/web", "sdk/driver", "sdk/fields", "sdk/plain"},
 	"core/metrics":                    {"core/access", "core/api", "core/decision", "core/director", "core/driverhost", "core/embedding", "core/fault", "core/library", "core/protocol", "core/server/mcp", "core/server/rest", "core/server/toolset", "sdk/driver"},
@@ -107,6 +107,7 @@ var allowed = map[string][]string{
 	"e2e/conformance":                 {"core/server/mcp", "core/server/rest"},
 	"e2e/forgery":                     {},
 	"e2e/programs":                    {},
+	"e2e/disk":                        {},
 	"e2e/play":                        {"core/api", "core/archive", "e2e/programs"},
 	"e2e/replicas":                    {},
 }
@@ -125,6 +126,7 @@ var owners = map[string][]string{
 	"charm.land/huh/v2":                      {"cmd/kairos/internal/terminal"},
 	"charm.land/bubbletea/v2":                {"cmd/kairos/internal/terminal"},
 	"github.com/pelletier/go-toml":           {"cmd/kairos/internal/cli/connect"},
+	"github.com/hanwen/go-fuse":              {"e2e/disk"},
 	"modernc.org/sqlite":                     {"core/store/sqlite"},
 	"github.com/klauspost/compress":          {"core/store/pack"},
 	"github.com/jackc/pgx/v5":                {"core/store/postgres"},
@@ -147,7 +149,7 @@ var owners = map[string][]string{
 	"golang.org/x/sync":                      {"core/archive", "core/library", "core/driverhost", "core/store/qdrant"},
 	"github.com/google/go-cmp":               {"core/store/storetest", "sdk/drivertest"},
 	"pgregory.net/rapid":                     {"core/store/storetest"},
-	"golang.org/x/sys":                       {"cmd/kairos/internal/tty", "core/driverhost", "core/embedding/static", "core/store/sqlite", "sdk/driverrpc", "plugins/command", "examples"},
+	"golang.org/x/sys":                       {"cmd/kairos/internal/tty", "core/driverhost", "core/embedding/static", "core/store/postgres", "core/store/sqlite", "sdk/driverrpc", "plugins/command", "examples"},
 	"github.com/blevesearch/snowballstem":    {"core/search"},
 	"golang.org/x/text":                      {"core/search", "core/store/sqlite", "core/server/mcp", "sdk/schema", "sdk/plain", "core/embedding/embedtest", "core/embedding/static"},
 }

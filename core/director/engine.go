@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/archive"
@@ -142,7 +141,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 	)
 	return &Engine{
 		Library: l, Archive: a, Grants: grants.New(store.Grants, opt.Clock), declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL),
-		runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log,
+		runs: k, callKey: cache.Once(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log,
 		contents: cache.New[string, string](maxContents),
 	}
 }

@@ -30,6 +30,7 @@ type Entry struct {
 	ended   bool
 	sure    bool // verified, says the attestation
 	notSure bool // a call whose outcome nobody knows
+	copied  bool // the calls of its tool were counted elsewhere
 }
 
 // NewLedger returns an empty ledger.
@@ -42,6 +43,32 @@ func (l *Ledger) begin(id, who string) *Entry {
 	l.runs[id] = e
 	e.written()
 	return e
+}
+
+// Copy is what was acknowledged up to now, to be compared with a copy of the database.
+func (l *Ledger) Copy() *Ledger {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := NewLedger()
+	for id, e := range l.runs {
+		c.runs[id] = &Entry{
+			l: c, id: id, who: e.who, acked: maps.Clone(e.acked), seen: map[string]int{},
+			ended: e.ended, sure: e.sure, notSure: e.notSure, copied: true,
+		}
+	}
+	return c
+}
+
+// unfinished lists the runs that are not at their end.
+func (l *Ledger) unfinished() (entries []*Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.runs {
+		if !e.ended {
+			entries = append(entries, e)
+		}
+	}
+	return entries
 }
 
 func (e *Entry) note(code string) {
@@ -193,7 +220,7 @@ func (e *Entry) check(t *testing.T, s *Server, counted map[string]int) {
 			t.Errorf("run %s: step %d was acknowledged with proof %q, the store has %q", e.id, step, hash, accepted[step])
 		}
 	}
-	if accepted[3] != "" && counted[e.who] != 1 {
+	if accepted[3] != "" && counted[e.who] != 1 && !e.copied {
 		t.Errorf("run %s: the call of the tool is proved, and it was called %d times", e.id, counted[e.who])
 	}
 	switch {

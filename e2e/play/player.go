@@ -189,6 +189,34 @@ func (p *Player) onward(r *Entry, open *api.StepReply) {
 	p.t.Errorf("run %s is not finished: %v\n%s", r.id, r.codes(), p.lately())
 }
 
+// PlayOn finishes the runs of the ledger that are not finished.
+func (p *Player) PlayOn() {
+	defer p.Leave()
+	for _, r := range p.l.unfinished() {
+		open := new(api.StepReply)
+		if err := p.call("kairos_begin", map[string]any{"uri": p.uri, "session_id": r.id}, open); err != nil {
+			p.t.Errorf("run %s cannot be continued: %v", r.id, err)
+			return
+		}
+		if open.RunID != "" {
+			p.l.resumed(p.t, r, open)
+			p.onward(r, open)
+			continue
+		}
+		// It ended after the ledger was written.
+		ended := new(api.AttestReply)
+		err := p.call("kairos_attest", map[string]any{"uri": p.uri, "run_id": r.id, "outcome": "success", "message": "soak"}, ended)
+		if err != nil || !ended.AlreadyAttested {
+			p.t.Errorf("run %s cannot be continued: %s, nor is it at its end: %+v, %v", r.id, open.Message, ended, err)
+			continue
+		}
+		if !ended.Verified {
+			r.unknown()
+		}
+		r.attested(ended.Verified)
+	}
+}
+
 // begin opens a run. A run whose begin was not acknowledged is the server's to forget.
 func (p *Player) begin(who string) *api.StepReply {
 	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {

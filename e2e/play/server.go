@@ -46,6 +46,14 @@ func NewServer(t *testing.T, bin string) *Server {
 	return s
 }
 
+// NewServerOn is NewServer with another database.
+func NewServerOn(t *testing.T, bin, database string) *Server {
+	t.Helper()
+	s := NewServer(t, bin)
+	s.Configure(database, "")
+	return s
+}
+
 // Configure names the server's database, and adds to its configuration.
 func (s *Server) Configure(database, more string) {
 	s.t.Helper()
@@ -99,10 +107,33 @@ func (s *Server) Must(args ...string) string {
 func (s *Server) Prepare() string {
 	s.t.Helper()
 	uri := s.Store()
+	s.up()
+	return uri
+}
+
+// PrepareCopy starts the server on a database that was copied from a prepared one.
+func (s *Server) PrepareCopy() string {
+	s.t.Helper()
+	s.addCounter()
+	s.up()
+	return s.find()
+}
+
+func (s *Server) up() {
+	s.t.Helper()
 	s.Start()
 	s.t.Cleanup(s.Kill)
 	s.AwaitReady()
-	return uri
+}
+
+// addCounter tells the server how to start the counter.
+func (s *Server) addCounter() {
+	s.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.Must("tools", "add", "counter", "--changes", "count", "--", self, counterArg, s.Path("counted"))
 }
 
 // Store stores the protocol, and lets KAIROS call the counter for it. It returns the
@@ -110,11 +141,7 @@ func (s *Server) Prepare() string {
 func (s *Server) Store() string {
 	s.t.Helper()
 	s.Write("protocol.md", document)
-	self, err := os.Executable()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.Must("tools", "add", "counter", "--changes", "count", "--", self, counterArg, s.Path("counted"))
+	s.addCounter()
 	s.Must("mint", "protocol.md")
 	s.Must("allow", title, "--yes")
 	return s.find()

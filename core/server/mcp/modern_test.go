@@ -321,8 +321,10 @@ func TestStateKeyIsFetchedWhenAQuestionNeedsIt(t *testing.T) {
 	fetched := 0
 	cfg := config()
 	cfg.StateKeys = func() ([][32]byte, error) {
-		fetched++
-		return nil, errors.New("no key in /secret")
+		if fetched++; fetched < 4 {
+			return nil, errors.New("no key in /secret")
+		}
+		return [][32]byte{{1}}, nil
 	}
 	d := newDirector()
 	w := dial(t, cfg, d)
@@ -338,7 +340,14 @@ func TestStateKeyIsFetchedWhenAQuestionNeedsIt(t *testing.T) {
 		}
 	}
 	r := w.result(w.modern(everything, "kairos_begin", beginArgs, obj{"requestState": "AAAA"}))
-	if !r.IsError || fetched != 1 {
-		t.Errorf("result = %+v, key fetched %d times; want an internal error and 1", r, fetched)
+	if !r.IsError || fetched != 3 {
+		t.Errorf("result = %+v, key fetched %d times; want an internal error and 3", r, fetched)
+	}
+	// The failure is not kept, and the key is.
+	for range 2 {
+		d.asks = append(d.asks, elicit("sure?"))
+		if r := w.result(w.modern(everything, "kairos_begin", beginArgs, nil)); r.IsError || r.RequestState == "" || fetched != 4 {
+			t.Errorf("result = %+v, key fetched %d times; want a question and 4", r, fetched)
+		}
 	}
 }

@@ -68,8 +68,9 @@ type Config struct {
 	Space     string
 
 	// StateKeys returns the keys that open requestState; the first one seals it. It is
-	// called at the first use, because a start has no side effects. Replicas that
-	// continue each other's questions share keys; nil: a random one, valid in this process.
+	// called at the first use, because a start has no side effects, and again after a
+	// failure. Replicas that continue each other's questions share keys; nil: a random
+	// one, valid in this process.
 	StateKeys func() ([][32]byte, error)
 	// StateTTL is the lifetime of a requestState; zero: 24 h.
 	StateTTL time.Duration

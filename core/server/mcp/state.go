@@ -11,9 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -55,7 +55,7 @@ type sealer struct {
 }
 
 func newSealer(keys func() ([][32]byte, error), ttl time.Duration, clock *clock.Clock) sealer {
-	return sealer{ttl: ttl, clock: clock, ciphers: sync.OnceValues(func() ([]cipher.AEAD, error) {
+	return sealer{ttl: ttl, clock: clock, ciphers: cache.Once(func() ([]cipher.AEAD, error) {
 		secrets, err := keys()
 		if err == nil && len(secrets) == 0 {
 			err = errors.New("there is no state key")

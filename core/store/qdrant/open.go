@@ -79,6 +79,21 @@ func (x *Index) Drop(ctx context.Context, database string) error {
 	return x.collections.drop(ctx, database, "")
 }
 
+// Release removes the index behind the alias, whatever database it was made from:
+// for a database that replaces that one. What is not an index stays.
+func (x *Index) Release(ctx context.Context) error {
+	target, err := x.client.Target(ctx, x.collections.alias)
+	if err != nil || target == "" {
+		return err
+	}
+	found, err := x.collections.identity(ctx, target)
+	if err != nil || found.database == "" {
+		return err
+	}
+	x.opened.Store(nil)
+	return x.collections.drop(ctx, found.database, "")
+}
+
 // drop removes the collections of the database except one. Those of other
 // databases and programs stay.
 func (c collections) drop(ctx context.Context, database, except string) error {

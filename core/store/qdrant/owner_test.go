@@ -75,6 +75,27 @@ func TestTheIndexOfAnotherDatabaseIsRefusedAndStays(t *testing.T) {
 	}
 }
 
+// A database that was restored from a backup takes over the index.
+func TestAnIndexIsReplacedOnRequest(t *testing.T) {
+	address := qdranttest.Start(t)
+	first := feed(t, address)
+	first.save(chain(space, "Walrus care", "Feed"), 0)
+	first.deliver()
+	second := feedFrom(t, address, filepath.Join(t.TempDir(), "restored.db"), first.collection)
+	second.save(chain(space, "Otter care", "Feed"), 0)
+	second.wantRefused("the index of another database", "kairos index rebuild --replace")
+	if err := second.index.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.feeder.Rebuild(t.Context(), func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	second.good(1)
+	if all := second.collections(); len(all) != 1 {
+		t.Errorf("the collections are %q, want one", all)
+	}
+}
+
 func TestWhatThisProgramDidNotMakeIsRefusedAndStays(t *testing.T) {
 	address := qdranttest.Start(t)
 	for name, tc := range map[string]struct{ collection, alias, says, remedy string }{
@@ -99,6 +120,10 @@ func TestWhatThisProgramDidNotMakeIsRefusedAndStays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if err := f.index.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v, want nil", err)
+			}
+			f.wantRefused(tc.says, tc.remedy)
 			if err := f.index.Adopt(t.Context(), id); err != nil {
 				t.Errorf("Adopt = %v, want nil", err)
 			}

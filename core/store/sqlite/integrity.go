@@ -3,11 +3,15 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
+
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/store/record"
 )
 
 // maxDamages bounds the list of damages: the first ones show what happened.
@@ -15,7 +19,7 @@ const maxDamages = 20
 
 // integrity reads the whole database and lists what is damaged: pages, indexes
 // that do not agree with their tables, rows that break a constraint, and
-// references to rows that do not exist. It changes nothing, also not the schema
+// references to rows that do not exist, and runs whose proof chain is broken. It changes nothing, also not the schema
 // of an older version, and works beside a running server. A file that does not
 // exist has no damage.
 func (d *database) integrity(ctx context.Context) (damages []string, err error) {
@@ -57,6 +61,10 @@ func (d *database) integrity(ctx context.Context) (damages []string, err error) 
 	if lost > 0 {
 		damages = append(damages, fmt.Sprintf("%d rows of table saves refer to rows of runs that do not exist", lost))
 	}
+	if err != nil || len(damages) > 0 {
+		return damages, d.explain(err)
+	}
+	damages, err = brokenRuns(ctx, db)
 	return damages, d.explain(err)
 }
 
@@ -77,4 +85,71 @@ func pragma(ctx context.Context, db *sql.DB, query string, each eachRow) (err er
 	}
 	defer func() { err = errors.Join(err, stmt.Close()) }()
 	return scanAll(ctx, stmt, nil, each)
+}
+
+// brokenRuns reads every run with everything that happened in it, and checks its
+// proof chain. The tables of older versions are different.
+func brokenRuns(ctx context.Context, db *sql.DB) (damages []string, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	version, err := storedVersion(ctx, conn)
+	if err := errors.Join(err, conn.Close()); err != nil || version != schemaVersion {
+		return nil, err
+	}
+	var last wholeHistory
+	finish := func() {
+		if err := last.check(); err != nil && len(damages) < maxDamages {
+			damages = append(damages, fmt.Sprintf("run %s: %v", last.id, err))
+		}
+	}
+	err = pragma(ctx, db, `SELECT r.id, r.document, s.id & (1 << 20) - 1, s.document FROM runs r
+		LEFT JOIN saves s ON s.id > r.number << 20 AND s.id < (r.number + 1) << 20 ORDER BY r.number, s.id`, func(scan func(...any) error) error {
+		var id string
+		var head, packed []byte
+		var revision sql.NullInt64
+		if err := scan(&id, &head, &revision, &packed); err != nil {
+			return err
+		}
+		if id != last.id {
+			finish()
+			last = wholeHistory{id: id, head: head}
+		}
+		last.add(revision.Int64, packed)
+		return nil
+	})
+	finish()
+	return damages, err
+}
+
+// wholeHistory is a run and what happened in it, as it is stored.
+type wholeHistory struct {
+	id       string
+	head     []byte
+	revision int64 // of the last save
+	events   []run.Event
+	err      error // why a save cannot be read
+}
+
+func (h *wholeHistory) add(revision int64, packed []byte) {
+	var save record.Save
+	if err := unpack(packed, &save); err != nil && h.err == nil {
+		h.err = fmt.Errorf("what happened up to revision %d cannot be read: %w", revision, err)
+	}
+	h.revision, h.events = revision, append(h.events, save.Events...)
+}
+
+func (h *wholeHistory) check() error {
+	if h.id == "" || h.err != nil {
+		return h.err
+	}
+	var r run.Run
+	if err := json.Unmarshal(h.head, &r); err != nil {
+		return fmt.Errorf("it cannot be read: %w", err)
+	}
+	if r.Revision != h.revision {
+		return fmt.Errorf("its revision is %d, and the last one that was saved is %d", r.Revision, h.revision)
+	}
+	return r.Recall(run.Run{}, h.events).Verify()
 }

@@ -2,11 +2,13 @@ package sqlite_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/store/pack"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -47,6 +49,13 @@ func TestIntegrityFindsDamage(t *testing.T) {
 		"a reference to nothing": {func(t *testing.T, path string) {
 			script(t, path, `DELETE FROM runs`)
 		}, "3 rows of table saves refer to rows of runs that do not exist"},
+		"a run that lost a save": {func(t *testing.T, path string) {
+			script(t, path, `UPDATE runs SET document = json_set(document, '$.revision', 2) WHERE number = 2`)
+		}, "its revision is 2, and the last one that was saved is 1"},
+		"a proof that follows nothing": {func(t *testing.T, path string) {
+			forged := pack.Pack(pack.Save, []byte(`{"events":[{"kind":"accepted","step":1,"proof":{"hash":"x"},"evidence":{"proof":{}}}]}`))
+			script(t, path, fmt.Sprintf(`DROP TRIGGER saves_are_never_changed; UPDATE saves SET document = x'%x' WHERE id >> 20 = 2`, forged))
+		}, "step 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "kairos.db")

@@ -92,16 +92,7 @@ func create(path string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	// The directory entry must survive a power loss, too. Some file systems cannot
-	// sync a directory; they do not need it.
-	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return errors.Join(err, dir.Close())
-	}
-	return dir.Close()
+	return syncDir(filepath.Dir(path))
 }
 
 func connect(path string, files openFiles, options url.Values) (*sql.DB, error) {
@@ -154,20 +145,13 @@ func (d *database) migrate(ctx context.Context, conn *sql.Conn) error {
 	switch {
 	case err != nil:
 		return err
-	case have == schemaVersion:
-		return nil
 	case have > schemaVersion:
 		return fmt.Errorf("its schema is version %d, this program knows versions up to %d: %w",
 			have, schemaVersion, errNewer)
 	}
-	// Only now, so that the file of another program stays unchanged. The mode is a
-	// property of the file from here on.
-	var mode string
-	if err := conn.QueryRowContext(ctx, `PRAGMA journal_mode = WAL`).Scan(&mode); err != nil {
+	// Only now, so that the file of another program stays unchanged.
+	if err := useLog(ctx, conn); err != nil || have == schemaVersion {
 		return err
-	}
-	if mode != "wal" {
-		return fmt.Errorf("journal mode is %q: %w", mode, errNoLog)
 	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
@@ -180,6 +164,19 @@ func (d *database) migrate(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	d.log.InfoContext(ctx, "database schema updated", "path", d.path, "from", have, "to", schemaVersion)
+	return nil
+}
+
+// useLog makes the write-ahead log a property of the file. VACUUM INTO makes copies
+// without it.
+func useLog(ctx context.Context, conn *sql.Conn) error {
+	var mode string
+	if err := conn.QueryRowContext(ctx, `PRAGMA journal_mode = WAL`).Scan(&mode); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("journal mode is %q: %w", mode, errNoLog)
+	}
 	return nil
 }
 

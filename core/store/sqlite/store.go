@@ -101,10 +101,10 @@ func (s *Store) Check() error { return s.db.check() }
 func (s *Store) CheckWrite(ctx context.Context) error { return s.db.checkWrite(ctx) }
 
 // Integrity reads the whole database and lists what is damaged: pages, indexes
-// that do not agree with their tables, rows that break a constraint, and
-// references to rows that do not exist. It changes nothing, also not the schema
-// of an older version, and works beside a running server. A file that does not
-// exist has no damage.
+// that do not agree with their tables, rows that break a constraint, references to
+// rows that do not exist, and runs whose proof chain is broken or whose history is
+// not whole. It changes nothing, also not the schema of an older version, and works
+// beside a running server. A file that does not exist has no damage.
 func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
 	return s.db.integrity(ctx)
 }

@@ -21,6 +21,9 @@ type Index struct {
 // small.
 const indexProbe = 800 * time.Millisecond
 
+// Release removes the index that is there, whatever database it was made from.
+func (x *Index) Release(ctx context.Context) error { return x.server.Release(ctx) }
+
 // Usable reports whether the index can be used, if there is one.
 func (x *Index) Usable(ctx context.Context) error {
 	if x == nil {

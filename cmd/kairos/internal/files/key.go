@@ -9,7 +9,8 @@ import (
 )
 
 // MakeKey writes a file with a secret that only its owner reads, unless
-// another process was first.
+// another process was first. The file survives a power loss: what is made with a key
+// outlives the process.
 func MakeKey(path string, content []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make the folder of the key file: %w", err)
@@ -27,5 +28,18 @@ func MakeKey(path string, content []byte) (err error) {
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the key file: %w", err)
 	}
-	return nil
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in a folder survive a power loss. Some file systems cannot
+// sync a folder; they do not need it.
+func syncDir(path string) error {
+	dir, err := os.Open(path) //nolint:gosec // of the operator
+	if err != nil {
+		return err
+	}
+	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return errors.Join(err, dir.Close())
+	}
+	return dir.Close()
 }

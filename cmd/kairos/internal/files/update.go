@@ -12,7 +12,7 @@ import (
 // Update replaces the content of a file that only its owner reads, one process at
 // a time. The file need not exist; readers see the old content or the new one.
 func Update(path string, change func(was []byte) ([]byte, error)) (err error) {
-	dir, name := filepath.Split(path)
+	dir, name := filepath.Dir(path), filepath.Base(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of %s: %w", path, err)
 	}
@@ -43,5 +43,5 @@ func Update(path string, change func(was []byte) ([]byte, error)) (err error) {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
 	}
-	return nil
+	return syncDir(dir)
 }

@@ -217,6 +217,9 @@ func (s *Server) run() (err error) {
 	return fmt.Errorf("the server did not start within %v", startTime)
 }
 
+// PID is the process ID of a server that was started.
+func (s *Server) PID() int { return s.process.Process.Pid }
+
 // Kill ends the server as a crash does.
 func (s *Server) Kill() { s.end(syscall.SIGKILL) }
 

@@ -99,14 +99,23 @@ func printDifference(p *output.Printer, r index.Report, where string) {
 }
 
 func indexRebuild(at *session.Session) *cobra.Command {
-	return &cobra.Command{
+	replace := false
+	cmd := &cobra.Command{
 		Use: "rebuild", Short: "Remove the index and make it again from the database", Args: cobra.NoArgs,
 		Long: `Removes the collections of this database's index and makes a new one. Nothing else in Qdrant is touched. Servers
 may run: their searches use the database alone until the index is complete. If the command is interrupted, a running
-server continues.`,
-		Example: "  kairos index rebuild",
+server continues.
+
+With --replace it also removes the index of the database that had the name qdrant.collection before: for a database
+that was restored from a backup and replaces that one.`,
+		Example: "  kairos index rebuild\n  kairos index rebuild --replace",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withIndex(cmd, at, func(ctx context.Context, x *app.Index, p *output.Progress) error {
+				if replace {
+					if err := x.Release(ctx); err != nil {
+						return err
+					}
+				}
 				n := 0
 				if err := x.Rebuild(ctx, func(more int) { n += more; p.Add(more) }); err != nil {
 					return err
@@ -117,4 +126,6 @@ server continues.`,
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&replace, "replace", false, "also replace the index of another database under this name")
+	return cmd
 }
