@@ -79,6 +79,31 @@ func TestAnIndexOfAnotherAnalyserIsMadeAnew(t *testing.T) {
 	}
 }
 
+// version15 is what the program left that was the last to store words in the documents
+// of the index, with ten protocols of storetest.Library.
+const version15 = "testdata/version15.db.gz"
+
+func TestVersion15FindsItsProtocols(t *testing.T) {
+	path := unpack(t, version15)
+	const size = `SELECT sum(length(document)), (SELECT count(*) FROM chains) FROM search_documents`
+	before := raw(t, path, size)[0]
+	s := open(t, path)
+	defer s.Close()
+	for c := range storetest.Library(10, 1) {
+		hits, err := s.Search(t.Context(), library.Query{Text: c.Title, Spaces: []string{operator}, Limit: 1, Explain: true})
+		if err != nil || len(hits) != 1 || hits[0].Chain.Title != c.Title || hits[0].Score != 1 || len(hits[0].Why) == 0 {
+			t.Errorf("Search(%q) = %v, %v, want it with score 1 and a reason", c.Title, hits, err)
+		}
+	}
+	after := raw(t, path, size)[0]
+	if bytes, was := after[0].(int64), before[0].(int64); bytes > was/2 || after[1] != before[1] {
+		t.Errorf("documents of the index take %d bytes after the update and %d before, want at most half", bytes, was)
+	}
+	if damages, err := s.Integrity(t.Context()); err != nil || len(damages) > 0 {
+		t.Errorf("Integrity = %v, %v, want no damage", damages, err)
+	}
+}
+
 func TestAnIndexOfANewerAnalyserIsLeftAlone(t *testing.T) {
 	path := indexedFile(t, fmt.Sprintf(`UPDATE search_state SET analyser = %d`, search.Version+1))
 	s := open(t, path)
@@ -112,7 +137,8 @@ func TestAnotherProcessFindsWhatWasStoredMeanwhile(t *testing.T) {
 	one, two := open(t, path), open(t, path)
 	defer one.Close()
 	defer two.Close()
-	for i, title := range []string{"Rotating credentials", "Scheduling appointments", "Configuring printers"} {
+	for i, title := range []string{"Rotating credentials", "Scheduling appointments", "Configuring printers", "Rotating printers"} {
+		one, two = two, one
 		if _, err := one.SaveChains(t.Context(), []library.Change{{Chain: storetest.NewChain("user:a", title, "Step")}}); err != nil {
 			t.Fatalf("SaveChains = %v, want nil", err)
 		}
