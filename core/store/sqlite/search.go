@@ -25,15 +25,15 @@ var searchQueries = wordindex.Queries{
 	CountSigns: `SELECT count(*) FROM vector_signs WHERE model = ?`,
 	Vectors:    `SELECT vector FROM vectors WHERE key IN (SELECT value FROM json_each(?))`,
 	VectorsOf: `SELECT d.id, s.position, v.vector
-		FROM json_each(?1) k CROSS JOIN vectors v ON v.key = k.value CROSS JOIN steps s ON s.passage = v.hash
+		FROM json_each(?1) k CROSS JOIN vectors v ON v.key = k.value CROSS JOIN steps s ON s.passage = substr(v.hash, 1, 16)
 		CROSS JOIN search_documents d ON d.chain = s.chain
 		WHERE v.model = ?2 AND d.id >> 32 IN (SELECT value FROM json_each(?3))`,
 	VectorKeys: `SELECT v.key FROM json_each(?) n CROSS JOIN search_spaces p ON p.number = n.value
-		CROSS JOIN chains c ON c.space = p.space CROSS JOIN steps s ON s.chain = c.key CROSS JOIN vectors v ON v.hash = s.passage`,
+		CROSS JOIN chains c ON c.space = p.space CROSS JOIN steps s ON s.chain = c.key CROSS JOIN vectors v ON substr(v.hash, 1, 16) = s.passage`,
 	Near: `SELECT n.key, d.id, s.position
-		FROM json_each(?2) n CROSS JOIN steps s ON s.uuid = n.value ->> 0 CROSS JOIN chains c ON c.key = s.chain
+		FROM json_each(?2) n CROSS JOIN steps s ON s.uuid = step_key(n.value ->> 0) CROSS JOIN chains c ON c.key = s.chain
 		CROSS JOIN search_documents d ON d.chain = c.key
-		WHERE c.space = n.value ->> 1 AND s.passage = unhex(n.value ->> 2) AND d.id >> 32 IN (SELECT value FROM json_each(?1))`,
+		WHERE c.space = n.value ->> 1 AND s.passage = substr(unhex(n.value ->> 2), 1, 16) AND d.id >> 32 IN (SELECT value FROM json_each(?1))`,
 }
 
 // searchStatements are all of them, to be prepared.

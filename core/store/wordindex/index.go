@@ -1,6 +1,10 @@
 package wordindex
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
 )
@@ -30,7 +34,8 @@ type Addition struct {
 	chains   []int // positions among the chains of the call
 	analyses []search.Analysis
 	postings [][]search.Posting
-	numbers  map[string]uint32 // of all words; 0 before Insert
+	with     map[string]int    // how many of the chains have a word
+	numbers  map[string]uint32 // of all words, after Insert
 	segment  Segment
 }
 
@@ -41,7 +46,7 @@ func Additions(spaces []string, chains []Analysed) []*Addition {
 	for i, space := range spaces {
 		a := bySpace[space]
 		if a == nil {
-			a = &Addition{space: space, numbers: map[string]uint32{}}
+			a = &Addition{space: space, with: map[string]int{}}
 			bySpace[space] = a
 			all = append(all, a)
 		}
@@ -49,7 +54,7 @@ func Additions(spaces []string, chains []Analysed) []*Addition {
 		a.analyses = append(a.analyses, chains[i].analysis)
 		a.postings = append(a.postings, chains[i].postings)
 		for _, w := range chains[i].analysis.Words() {
-			a.numbers[w] = 0
+			a.with[w]++
 		}
 	}
 	for _, a := range all {
@@ -92,12 +97,14 @@ func (a *Addition) Insert(w Writer, keys []int64, known *KnownWords) error {
 	return tidy(w, space)
 }
 
-// number finds the numbers of all words. Those of known words need not be read.
+// number finds the numbers of all words. Those of known words need not be read. New
+// words are numbered by how many chains have them: small differences take less space.
 func (a *Addition) number(w Writer, known *KnownWords) error {
-	unknown := known.number(a.numbers)
-	if len(unknown) == 0 {
+	var unknown []string
+	if a.numbers, unknown = known.number(a.with); len(unknown) == 0 {
 		return nil
 	}
+	slices.SortFunc(unknown, func(x, y string) int { return cmp.Or(cmp.Compare(a.with[y], a.with[x]), strings.Compare(x, y)) })
 	numbered, err := w.NumberWords(unknown)
 	for _, word := range numbered {
 		a.numbers[word.Text] = word.Number

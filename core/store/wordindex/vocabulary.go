@@ -2,7 +2,6 @@ package wordindex
 
 import (
 	"maps"
-	"slices"
 	"sync"
 
 	"github.com/kairos-mcp/kairos/core/search"
@@ -48,19 +47,19 @@ type KnownWords struct {
 	numbers map[string]uint32
 }
 
-// number sets the numbers of known words, and returns the others, sorted.
-func (k *KnownWords) number(words map[string]uint32) (unknown []string) {
+// number returns the numbers of those of the words that are known, and the others.
+func (k *KnownWords) number(words map[string]int) (numbers map[string]uint32, unknown []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	numbers = make(map[string]uint32, len(words))
 	for w := range words {
-		number, known := k.numbers[w]
-		words[w] = number
-		if !known {
+		if number, known := k.numbers[w]; known {
+			numbers[w] = number
+		} else {
 			unknown = append(unknown, w)
 		}
 	}
-	slices.Sort(unknown)
-	return unknown
+	return numbers, unknown
 }
 
 // Add must be called after the words are committed.
