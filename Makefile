@@ -12,7 +12,6 @@ GOLANGCI    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@
 BUF         := $(if $(shell command -v npx 2>/dev/null),npx --yes @bufbuild/buf@1.73.0,$(GO) run github.com/bufbuild/buf/cmd/buf@v1.73.0)
 GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 APIDIFF     := $(GO) run golang.org/x/exp/cmd/apidiff@v0.0.0-20260824195058-e88cd73687aa
-BENCHSTAT   := $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # sdk is a separate module, so ./... does not include it. Its packages are built
 # and tested from here by import path; tools that work on one module at a time
@@ -143,6 +142,7 @@ static: ## vet, format, lint, proto and the API of sdk
 	@test -z "$$(gofmt -l cmd core docs sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core docs sdk plugins examples e2e; exit 1; }
 	@for m in $(MODULES); do echo "$(GO) -C $$m vet ./..."; $(GO) -C $$m vet ./... || exit 1; done
 	$(GO) vet -tags $(TAGS),conformance ./core/server/mcp ./e2e/conformance
+	$(GO) vet -tags $(TAGS),profile ./cmd/kairos
 	@# The fixtures are outside the module sdk, so the test cache does not notice changes to them.
 	$(GO) test -count=1 -run Fixtures $(SDK)/driverrpc
 	@# How the project writes: CONTRIBUTING.md.
@@ -183,29 +183,25 @@ fmt: ## format Go and proto
 proto: ## generate the Go code of proto/
 	$(BUF) generate
 
-BENCH := KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$'
+# Every benchmark takes its own samples, so each runs once.
+BENCH := KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$' -benchtime 1x -timeout 3h
 
-bench: build ## measure against the minimum costs, with KAIROS_BENCH_PROTOCOLS (10000) protocols; print medians with benchstat
-	$(BENCH) -short -bench . -benchtime 2s -count 5 ./e2e/bench | tee $(BIN)/bench.txt
-	$(BENCH) -bench '^BenchmarkWire' -benchtime 1x -timeout 30m ./e2e/bench | tee -a $(BIN)/bench.txt
-	$(BENCH) -bench '^BenchmarkDirector' -benchtime 1x -timeout 30m ./e2e/bench | tee -a $(BIN)/bench.txt
-	$(BENCH) -bench '^BenchmarkLibrary$$' -benchtime 1x -timeout 2h ./e2e/bench | tee -a $(BIN)/bench.txt
-	$(BENCH) -bench . -benchtime 200x -count 5 ./plugins/command/sandbox | tee -a $(BIN)/bench.txt
-	$(BENCHSTAT) $(BIN)/bench.txt
+bench: build ## measure the program against its targets and the floors of the same run; ends with one table; about an hour
+	$(BENCH) -bench . ./e2e/bench | tee $(BIN)/bench.txt
 
 .PHONY: soak
 soak: ## repeat tests with random events, such as kills, ten times as often as make test; takes about 30 minutes
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./core/store/sqlite ./core/store/postgres ./core/store/qdrant | grep -v '^=== '
-	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run WhateverIsKilled ./cmd/kairos | grep -v '^=== '
+	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run 'WhateverIsKilled|OlderProgram' ./cmd/kairos | grep -v '^=== '
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./e2e/soak | grep -v '^=== '
 
 .PHONY: bench-wire
-bench-wire: build ## run the HTTP part of bench: kairos_next in both eras, sessions, start; print results and targets
-	$(BENCH) -bench '^BenchmarkWire' -benchtime 1x -timeout 30m ./e2e/bench | tee $(BIN)/bench-wire.txt
+bench-wire: build ## run the HTTP part of bench: kairos_next in both eras, whole runs, sessions, start
+	$(BENCH) -bench '^BenchmarkWire(Next|Load|Runs|Sessions|Ready)$$' ./e2e/bench | tee $(BIN)/bench-wire.txt
 
 .PHONY: bench-director
 bench-director: build ## run the part of bench about inputs that the server obtains: their time, and 200 runs that wait for people
-	$(BENCH) -bench '^BenchmarkDirector' -benchtime 1x -timeout 30m ./e2e/bench | tee $(BIN)/bench-director.txt
+	$(BENCH) -bench '^BenchmarkDirector' ./e2e/bench | tee $(BIN)/bench-director.txt
 
 # The two versions alternate, so that load on the machine affects both.
 BEFORE ?= HEAD
@@ -213,11 +209,25 @@ BEFORE ?= HEAD
 bench-before: build ## compare kairos_next over stdio and whole runs over HTTP with the commit BEFORE (HEAD)
 	old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && mkdir "$$old/src" && \
 	git archive $(BEFORE) | tar -x -C "$$old/src" && $(MAKE) --no-print-directory -C "$$old/src" build && \
-	KAIROS_BIN_BEFORE="$$old/src/$(BIN)" $(BENCH) -bench '^Benchmark(NextBefore|WireRuns)$$' -benchtime 1x ./e2e/bench
+	KAIROS_BIN_BEFORE="$$old/src/$(BIN)" $(BENCH) -bench '^Benchmark(NextBefore|WireRuns)$$' ./e2e/bench
+
+.PHONY: bench-stored
+bench-stored: build ## run the part of bench about what is stored: 1,000,000 runs, many protocols, PostgreSQL, memory after 100,000 runs
+	$(BENCH) -bench '^BenchmarkWire(Stored|Postgres|Memory|Disk|Steps)$$' ./e2e/bench | tee $(BIN)/bench-stored.txt
+
+.PHONY: bench-profile
+bench-profile: build ## print where the processor time of a kairos_next and of a whole run goes
+	$(GO) build -tags $(TAGS),profile -o $(BIN)/profile/kairos ./cmd/kairos
+	@rm -rf $(BIN)/profile/drivers && cp -r $(BIN)/drivers $(BIN)/profile/drivers
+	KAIROS_PROFILED=1 KAIROS_BIN=$(CURDIR)/$(BIN)/profile $(GO) test -run '^$$' -bench '^BenchmarkProfile$$' -benchtime 1x ./e2e/bench
+
+.PHONY: bench-sandbox
+bench-sandbox: ## compare a command in the sandbox with bubblewrap started by hand
+	$(GO) test -run '^$$' -bench . -benchtime 200x -count 5 ./plugins/command/sandbox
 
 .PHONY: bench-library
 bench-library: build ## run the part of bench with KAIROS_BENCH_PROTOCOLS (10000) protocols, without and with an index in Qdrant
-	$(BENCH) -bench '^BenchmarkLibrary$$' -benchtime 1x -timeout 2h ./e2e/bench
+	$(BENCH) -bench '^BenchmarkLibrary$$' ./e2e/bench
 
 .PHONY: bench-search
 bench-search: ## compare the search of KAIROS, SQLite FTS5 and bleve on the labelled queries of testdata/search

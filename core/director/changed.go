@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aymanbagabas/go-udiff"
-
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -54,7 +52,7 @@ func (u useCase) changedSince(ctx context.Context, chain protocol.Chain, digest 
 		r := &Earlier{AllowedAt: g.At}
 		old, found, err := versionOf(ctx, u.store.Versions, chain, g)
 		if err == nil && found {
-			diff := udiff.Unified("allowed", "now", protocol.Render(old), protocol.Render(chain))
+			diff := protocol.Changes("allowed", "now", protocol.Render(old), protocol.Render(chain))
 			_, diff, _ = strings.Cut(diff, "@@") // behind the names
 			if r.Diff = strings.TrimSpace(plain.Text("@@" + diff)); len(r.Diff) > maxDiff {
 				r.Diff = plain.Clip(r.Diff, maxDiff) + "\n... `kairos diff` shows the rest"

@@ -31,7 +31,7 @@ func (gr *granting) load(ctx context.Context, k input.Task) error {
 			return err
 		}
 	}
-	if !concerns || gr.loaded {
+	if !concerns || gr.loaded || gr.t.Absent().Grants {
 		return nil
 	}
 	all, err := gr.t.e.Covered(ctx, gr.t.Chain.Space, gr.digest)

@@ -44,6 +44,15 @@ func TestAPersonAllowsWhatDriversDoWhenARunBegins(t *testing.T) {
 	}
 }
 
+// TestWhatAPersonAllowsCountsInTheSameCall: the step that is shown next is the driver's.
+func TestWhatAPersonAllowsCountsInTheSameCall(t *testing.T) {
+	w, _ := offeringDoer(t, driver.EffectReads, offers)
+	a := w.ask(w.beginRound(w.mint(plainStep)[0], ""), "elicitation/create")
+	if open := w.reply(w.answer(a, allows("once"))); !strings.Contains(open.Challenge.Description, "The server obtains this itself") {
+		t.Errorf("the step that was just allowed says %q, want that KAIROS does it", open.Challenge.Description)
+	}
+}
+
 // TestAnEditedProtocolShowsWhatChanged: who is asked again sees what changed since
 // they allowed it, in the form and at the terminal.
 func TestAnEditedProtocolShowsWhatChanged(t *testing.T) {

@@ -51,6 +51,9 @@ func (re *remembered) actionOf(in driver.Input) (declines.Action, error) {
 
 // look returns the decline of the action that counts for the run; nil: there is none.
 func (re *remembered) look(ctx context.Context, a declines.Action) (*declines.Decline, error) {
+	if re.t.Absent().Declines {
+		return nil, nil
+	}
 	return re.t.e.declines.Remembered(ctx, re.t.Run.Principal, re.t.Run.Space, a)
 }
 
@@ -128,6 +131,7 @@ func (re *remembered) remember(ctx context.Context, in driver.Input, via string)
 		return err
 	}
 	s := re.t.Run.Step
+	re.t.Stored()
 	return re.t.e.declines.Remember(ctx, declines.Decline{
 		Principal: re.t.Run.Principal, Space: re.t.Run.Space, Action: action, Run: re.t.Run.ID, Step: s.Index, Label: re.t.Chain.Steps[s.Index-1].Label, Title: re.t.Chain.Title, Via: via,
 	})

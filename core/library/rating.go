@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/library/quality"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -18,6 +19,8 @@ const (
 	ratingsBatch  = 500                    // in one write
 	ratingsLinger = 200 * time.Millisecond // before a write, to collect more
 	ratingsWrite  = 5 * time.Second        // one write may take
+
+	maxMeasured = 2 << 20 // bytes of texts whose measure is kept
 )
 
 // unrated is a rating without its grade, which is computed when it is written.
@@ -30,15 +33,15 @@ type unrated struct {
 	grade  func(quality.Measure) quality.Grade
 }
 
-// graded computes the grade. measured caches the texts that were assessed already.
-func (u unrated) graded(measured map[string]quality.Measure) unrated {
+// graded computes the grade. measured has the texts that were assessed last.
+func (u unrated) graded(measured *cache.Cache[string, quality.Measure]) unrated {
 	if u.grade == nil {
 		return u
 	}
-	m, ok := measured[u.text]
+	m, ok := measured.Get(u.text)
 	if !ok {
 		m = quality.Assess(u.text)
-		measured[u.text] = m
+		measured.Put(u.text, m, len(u.text))
 	}
 	g := u.grade(m)
 	u.Score, u.Tier = g.Score, string(g.Tier)
@@ -56,6 +59,7 @@ type rater struct {
 	observer Observer
 	clock    *clock.Clock
 	log      *slog.Logger
+	measured *cache.Cache[string, quality.Measure] // by the text of a step: every run rates the same steps again
 
 	mu      sync.Mutex // guards the fields below
 	waiting []unrated
@@ -67,7 +71,10 @@ type rater struct {
 }
 
 func newRater(store Ratings, observer Observer, c *clock.Clock, log *slog.Logger) *rater {
-	return &rater{store: store, observer: observer, clock: c, log: log, hurry: make(chan struct{})}
+	return &rater{
+		store: store, observer: observer, clock: c, log: log, hurry: make(chan struct{}),
+		measured: cache.New[string, quality.Measure](maxMeasured),
+	}
 }
 
 func (r *rater) add(ratings ...unrated) {
@@ -116,9 +123,8 @@ func (r *rater) take() (batch map[string][]unrated, more bool) {
 	r.writing = n > 0
 	r.mu.Unlock()
 	batch = make(map[string][]unrated)
-	measured := make(map[string]quality.Measure) // every run rates the same steps again
 	for _, u := range next {
-		batch[u.space] = append(batch[u.space], u.graded(measured))
+		batch[u.space] = append(batch[u.space], u.graded(r.measured))
 	}
 	return batch, n > 0
 }

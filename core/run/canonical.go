@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -19,7 +20,9 @@ const maxNesting = 10_000
 // numbers to doubles, which would give an integer beyond 2^53 the form, and the
 // digest, of its neighbours.
 func Canonical(document []byte) ([]byte, error) {
-	p := canonicalParser{in: document}
+	p := canonicalParsers.Get().(*canonicalParser)
+	defer p.release()
+	p.in = document
 	root, err := p.value()
 	if p.token(); err == nil && p.at < len(p.in) {
 		err = errors.New("there is something after the value")
@@ -27,31 +30,48 @@ func Canonical(document []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
-	return root.appendTo(make([]byte, 0, len(document))), nil
+	return p.appendNode(make([]byte, 0, len(document)), root), nil
+}
+
+// canonicalParsers are reused, because every proof and every digest needs one.
+var canonicalParsers = sync.Pool{New: func() any { return new(canonicalParser) }}
+
+// maxKept is how many nodes a parser keeps room for when it is released.
+const maxKept = 4096
+
+func (p *canonicalParser) release() {
+	if cap(p.kept) > maxKept || cap(p.pending) > maxKept {
+		return
+	}
+	// The nodes refer to the document.
+	clear(p.kept)
+	clear(p.pending[:cap(p.pending)])
+	*p = canonicalParser{kept: p.kept[:0], pending: p.pending[:0]}
+	canonicalParsers.Put(p)
 }
 
 // canonicalNode is a value. Parsing and writing are two passes, so that members are
 // sorted without moving what is nested in them.
 type canonicalNode struct {
-	name     []byte          // of a member, without quotes and escapes
-	text     []byte          // of a string, number or literal, as it is written
-	open     byte            // '{' or '[': it has children instead of a text
-	children []canonicalNode // the members of an object are sorted
+	name       []byte // of a member, without quotes and escapes
+	text       []byte // of a string, number or literal, as it is written
+	open       byte   // '{' or '[': it has children instead of a text
+	first, end int    // the children in canonicalParser.kept; the members of an object are sorted
 }
 
-func (n canonicalNode) appendTo(out []byte) []byte {
+func (p *canonicalParser) appendNode(out []byte, n canonicalNode) []byte {
 	if n.open == 0 {
 		return append(out, n.text...)
 	}
 	out = append(out, n.open)
-	for i, child := range n.children {
+	for i, child := range p.kept[n.first:n.end] {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		if n.open == '{' {
 			out = append(appendQuoted(out, child.name), ':')
 		}
-		out = child.appendTo(out)
+		out = p.appendNode(out, child)
 	}
 	return append(out, n.open+2) // the closing bracket
 }
@@ -61,8 +81,9 @@ type canonicalParser struct {
 	in    []byte
 	at    int
 	depth int
-	// pending are the children read so far of the containers that are open.
-	pending []canonicalNode
+	// pending are the children read so far of the containers that are open, and kept
+	// those of the containers that are closed.
+	pending, kept []canonicalNode
 }
 
 var errEnd = errors.New("unexpected end")
@@ -136,17 +157,20 @@ func (p *canonicalParser) container(open byte) (canonicalNode, error) {
 	}
 	p.at++
 	p.depth--
-	n := canonicalNode{open: open, children: slices.Clone(p.pending[first:])}
+	n := canonicalNode{open: open, first: len(p.kept)}
+	p.kept = append(p.kept, p.pending[first:]...)
 	p.pending = p.pending[:first]
+	n.end = len(p.kept)
 	if open == '[' {
 		return n, nil
 	}
+	children := p.kept[n.first:]
 	byName := func(a, b canonicalNode) int { return compareNames(a.name, b.name) }
-	if !slices.IsSortedFunc(n.children, byName) {
-		slices.SortFunc(n.children, byName)
+	if !slices.IsSortedFunc(children, byName) {
+		slices.SortFunc(children, byName)
 	}
-	for i := 1; i < len(n.children); i++ {
-		if name := n.children[i].name; bytes.Equal(name, n.children[i-1].name) {
+	for i := 1; i < len(children); i++ {
+		if name := children[i].name; bytes.Equal(name, children[i-1].name) {
 			return n, fmt.Errorf("the name %.40q is there twice", name)
 		}
 	}

@@ -24,6 +24,8 @@ type Change struct {
 	keeper  *Keeper
 	records []Recorded // not stored yet
 	created bool       // the run is not in the store yet
+	absent  Absent     // when the run was read
+	read    time.Time
 }
 
 // Create is a change that makes a new run; it is stored with the first save.
@@ -33,7 +35,8 @@ func (k *Keeper) Create(r run.Run, chain protocol.Chain) *Change {
 
 // Open is a change of a stored run that the caller may continue.
 func (k *Keeper) Open(ctx context.Context, c access.Caller, id run.ID) (*Change, error) {
-	r, err := k.Read(ctx, id)
+	read := time.Now()
+	r, absent, err := k.look(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +44,9 @@ func (k *Keeper) Open(ctx context.Context, c access.Caller, id run.ID) (*Change,
 	if err != nil {
 		return nil, err
 	}
-	return k.Change(r, chain), nil
+	change := k.Change(r, chain)
+	change.absent, change.read = absent, read
+	return change, nil
 }
 
 // Change is a change of a run that was loaded with its protocol.
@@ -51,6 +56,21 @@ func (k *Keeper) Change(r run.Run, chain protocol.Chain) *Change {
 
 // New reports whether the run is not in the store yet.
 func (c *Change) New() bool { return c.created }
+
+// absentFor is how long what was absent counts as absent. Drivers and people may take
+// much longer, and another call may store it meanwhile.
+const absentFor = 100 * time.Millisecond
+
+// Absent is what the store held nothing of a moment ago; the zero value says nothing.
+func (c *Change) Absent() Absent {
+	if time.Since(c.read) > absentFor {
+		return Absent{}
+	}
+	return c.absent
+}
+
+// Stored makes Absent say nothing any more, because the call has stored some of it.
+func (c *Change) Stored() { c.absent = Absent{} }
 
 // Now is when the next event of the run happens. It is for what is recorded, and
 // for the order of what happens in the run. A deadline is compared with

@@ -74,22 +74,32 @@ func (k *Keeper) Pinned(ctx context.Context, r run.Run) (protocol.Chain, error) 
 
 // Read loads a run for a caller, with its past.
 func (k *Keeper) Read(ctx context.Context, id run.ID) (run.Run, error) {
-	known := k.live.get(id)
-	r, changed, err := k.store.Runs.RunUnless(ctx, id, known.Revision)
+	r, _, err := k.look(ctx, id)
+	return r, err
+}
+
+// look is Read, with what the store holds nothing of.
+func (k *Keeper) look(ctx context.Context, id run.ID) (run.Run, Absent, error) {
+	known, asked := k.live.get(id), run.Run{ID: id}
+	if known.Revision > 0 {
+		asked = known
+	}
+	look, err := k.store.Runs.RunUnless(ctx, asked)
 	switch {
 	case fault.CodeOf(err) == fault.NotFound:
 		k.live.drop(id)
-		return run.Run{}, noRun(id)
+		return run.Run{}, Absent{}, noRun(id)
 	case err != nil:
-		return run.Run{}, err
-	case !changed:
-		return known, nil
+		return run.Run{}, Absent{}, err
+	case !look.Changed:
+		return known, look.Absent, nil
 	}
-	if r, err = k.recall(ctx, r, known); err != nil {
-		return run.Run{}, err
+	r, err := k.recall(ctx, look.Run, known)
+	if err != nil {
+		return run.Run{}, Absent{}, err
 	}
 	k.live.put(r)
-	return r, nil
+	return r, Absent{}, nil
 }
 
 // recall adds to a run its past, of which an earlier revision may be known.

@@ -19,14 +19,28 @@ type Runs interface {
 	CreateRun(ctx context.Context, s Save, pin protocol.Chain) error
 	// Run returns the run as it was last saved, without its past.
 	Run(ctx context.Context, id run.ID) (run.Run, error)
-	// RunUnless is Run, except that a run that still has the revision is not
-	// read: then changed is false.
-	RunUnless(ctx context.Context, id run.ID, revision int64) (r run.Run, changed bool, err error)
+	// RunUnless is Run, except that a run that still has the revision of the known
+	// one is not read.
+	RunUnless(ctx context.Context, known run.Run) (Look, error)
 	// SaveRun stores a changed run whose Revision is the one that was loaded,
 	// as Revision+1, with its events and reply, durably and all or nothing. Its
 	// cost does not depend on the run's past.
 	// When another writer was first: fault.Conflict, and nothing is stored.
 	SaveRun(ctx context.Context, s Save) error
+}
+
+// Look is what a store says of a run that its caller may know already.
+type Look struct {
+	Run     run.Run // the zero Run, unless Changed
+	Changed bool
+	// Absent is only said of a run that has not changed.
+	Absent Absent
+}
+
+// Absent says what the store holds nothing of, so that no call has to look for it.
+type Absent struct {
+	Grants   bool // in the space of the run's protocol
+	Declines bool // of the run's principal or in the run's space
 }
 
 // Index finds runs.

@@ -61,15 +61,6 @@ func noopServer() *server.MCPServer {
 	return s
 }
 
-// long marks a benchmark that takes its own samples, hundreds or thousands of
-// them: it runs once, and -short leaves it out.
-func long(b *testing.B) {
-	b.Helper()
-	if testing.Short() {
-		b.Skip("-short: this benchmark takes its own samples and runs once; see `make bench`")
-	}
-}
-
 func programs(b *testing.B) string {
 	b.Helper()
 	bin := os.Getenv("KAIROS_BIN")
@@ -229,6 +220,13 @@ func (s samples) percentile(n int) float64 {
 	return float64(sorted[len(sorted)*n/100].Microseconds()) / 1000
 }
 
+// How many samples are taken of what one client does over stdio. Every benchmark takes
+// its own number of samples and is run once: -benchtime 1x.
+const (
+	stdioSamples = 1200 // of kairos_next
+	startSamples = 25   // of starts
+)
+
 // BenchmarkNext is one kairos_next on the agent path against the sum of its
 // floors: a tool call that does nothing, one durable commit, and the four
 // driver calls it makes (read the solution, judge it, ask what the next step
@@ -246,8 +244,7 @@ func BenchmarkNext(b *testing.B) {
 	calls := driverCalls(b)
 
 	var next, call, durable, drivers samples
-	b.ResetTimer()
-	for range b.N {
+	for range stdioSamples {
 		begun := p.tool(b, "kairos_begin", map[string]any{"uri": uri})
 		var done stepReply
 		next.measure(func() {
@@ -260,14 +257,29 @@ func BenchmarkNext(b *testing.B) {
 		durable.measure(commit)
 		drivers.measure(calls)
 	}
-	b.StopTimer()
-	floor := call.p50() + durable.p50() + drivers.p50()
+	reportNext(b, next, call, durable, drivers)
+	addNext("stdio", next, call, durable, drivers)
+}
+
+// reportNext reports a kairos_next of one client beside its floors.
+func reportNext(b *testing.B, next, call, durable, drivers samples) {
+	b.Helper()
 	b.ReportMetric(next.p50(), "p50-ms")
+	b.ReportMetric(next.percentile(99), "p99-ms")
 	b.ReportMetric(call.p50(), "floor-call-ms")
 	b.ReportMetric(durable.p50(), "floor-commit-ms")
 	b.ReportMetric(drivers.p50(), "floor-drivers-ms")
-	b.ReportMetric(next.p50()/floor, "x-floors")
+	b.ReportMetric(next.p50()/(call.p50()+durable.p50()+drivers.p50()), "x-floors")
 	b.ReportMetric(0, "ns/op")
+}
+
+// addNext adds its figures.
+func addNext(over string, next, call, durable, drivers samples) {
+	name := "kairos_next over " + over + ", 1 client, "
+	measured.add(most(name+"p50", next.p50(), "ms", 2))
+	measured.add(most(name+"p99", next.percentile(99), "ms", 8))
+	measured.add(most(name+"p50 by its floors", next.p50()/(call.p50()+durable.p50()+drivers.p50()), "x", 1.2).
+		over("call %.2f + commit %.2f + drivers %.2f ms", call.p50(), durable.p50(), drivers.p50()))
 }
 
 // committer returns one durable commit of one row, as bare as it gets.
@@ -356,8 +368,7 @@ func BenchmarkFirstToolCall(b *testing.B) {
 	uri := p.tool(b, "kairos_mint", map[string]any{"markdown_doc": doc, "llm_model_id": "bench", "force_update": true}).Items[0].URI
 	p.stop(b)
 	var first samples
-	b.ResetTimer()
-	for range b.N {
+	for range startSamples {
 		p := kairos(b, dir)
 		p.initialize(b)
 		first.measure(func() { p.tool(b, "kairos_begin", map[string]any{"uri": uri}) })
@@ -383,7 +394,7 @@ func BenchmarkStart(b *testing.B) {
 		b.Run(era, func(b *testing.B) {
 			dir := b.TempDir()
 			var up samples
-			for range b.N {
+			for range startSamples {
 				var p *process
 				up.measure(func() {
 					p = kairos(b, dir)

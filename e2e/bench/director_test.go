@@ -137,7 +137,6 @@ const drivenRuns = 400
 // a tool that does nothing on mcp-go's own server and one durable commit, and
 // the driver calls on bare go-plugin clients.
 func BenchmarkDirectorStep(b *testing.B) {
-	long(b)
 	for _, era := range eras {
 		b.Run(era, func(b *testing.B) {
 			dir, client := b.TempDir(), newClient()
@@ -177,7 +176,7 @@ func BenchmarkDirectorStep(b *testing.B) {
 			b.ReportMetric(drivers.p50(), "floor-drivers-ms")
 			b.ReportMetric(driven.p50()/floor, "x-floors")
 			b.ReportMetric(0, "ns/op")
-			measured.add(figure{"a step that the server obtains itself, p50, " + era, driven.p50(), "ms", "<=", 6})
+			measured.add(most("a step that the server obtains itself, p50, "+era, driven.p50(), "ms", 6))
 		})
 	}
 }
@@ -193,7 +192,6 @@ const onePerson = "# Release\n\n## Yes\n\nAsk for the release.\n\n```json\n{\"ch
 // killed then: a client of the other era resumes each by its session id, is
 // asked, and answers.
 func BenchmarkDirectorWaiting(b *testing.B) {
-	long(b)
 	for i, era := range eras {
 		b.Run(era, func(b *testing.B) {
 			for b.Loop() {
@@ -248,8 +246,8 @@ func measureWaiting(b *testing.B, era, other string) {
 	b.ReportMetric(idle, "idle-MB")
 	b.ReportMetric(extra, "extra-MB")
 	b.ReportMetric(float64(resumed), "resumed")
-	measured.add(figure{fmt.Sprintf("%d runs waiting for people, %s", runsWaiting, era), extra, "MB extra", "<=", 60})
-	measured.add(figure{"of them lost after SIGKILL and restart, " + era, float64(runsWaiting - resumed), "runs", "<=", 0})
+	measured.add(most(fmt.Sprintf("%d runs waiting for people, %s", runsWaiting, era), extra, "MB extra", 60))
+	measured.add(most("of them lost after SIGKILL and restart, "+era, float64(runsWaiting-resumed), "runs", 0))
 }
 
 // waiting is a run whose person was asked and has not answered.

@@ -27,7 +27,7 @@ func BenchmarkIdleDriver(b *testing.B) {
 			path := filepath.Join(programs(b), "drivers", "kairos-driver-"+name)
 			var up samples
 			var held []float64
-			for range b.N {
+			for range startSamples {
 				var client *plugin.Client
 				up.measure(func() { client = launch(b, path) })
 				if err := call(b.Context(), connect(b, client)); err != nil {

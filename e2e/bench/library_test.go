@@ -38,7 +38,6 @@ func libraryProtocols(b *testing.B) int {
 // database: the import, the first call of a server started on it, searches,
 // mints, and the memory of the server after all that.
 func BenchmarkLibrary(b *testing.B) {
-	long(b)
 	program := filepath.Join(programs(b), "kairos")
 	n := libraryProtocols(b)
 	folder := writeLibrary(b, n)
@@ -46,8 +45,10 @@ func BenchmarkLibrary(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			env := append(database(b), "KAIROS_DB="+filepath.Join(b.TempDir(), "kairos.db"), "LOG_LEVEL=error")
 			for b.Loop() { // once: it takes longer than a benchmark should
-				importLibrary(b, env, program, folder, n)
-				useLibrary(b, env, program)
+				perSecond := importLibrary(b, env, program, folder, n)
+				mints := useLibrary(b, env, program)
+				measured.add(least(fmt.Sprintf("import of %d protocols, %s", n, name), perSecond, "/s", 1000))
+				measured.add(most(fmt.Sprintf("mint beside %d protocols, p95, %s", n, name), mints.percentile(95), "ms", 20))
 			}
 			b.ReportMetric(0, "ns/op")
 		})
@@ -98,7 +99,8 @@ func document(b *testing.B, c protocol.Chain, i int) string {
 	return protocol.Render(c)
 }
 
-func importLibrary(b *testing.B, env []string, program, folder string, n int) {
+// importLibrary returns how many protocols it imported in a second.
+func importLibrary(b *testing.B, env []string, program, folder string, n int) float64 {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), program, "import", "--output", "json", folder)
 	cmd.Env = append(os.Environ(), env...)
@@ -119,10 +121,11 @@ func importLibrary(b *testing.B, env []string, program, folder string, n int) {
 	// On a machine that is busy with other things, this says more than the clock.
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	b.ReportMetric(cpu.Seconds()*1000/float64(n), "import-cpu-ms")
+	return float64(n) / took.Seconds()
 }
 
-// useLibrary measures a server on a library.
-func useLibrary(b *testing.B, env []string, program string) {
+// useLibrary measures a server on a library and returns its mints.
+func useLibrary(b *testing.B, env []string, program string) (mints samples) {
 	b.Helper()
 	next, stop := iter.Pull(storetest.Queries(librarySeed))
 	defer stop()
@@ -131,7 +134,7 @@ func useLibrary(b *testing.B, env []string, program string) {
 		q, _ := next()
 		p.tool(b, "kairos_search", map[string]any{"query": q.Text})
 	}
-	var first, searches, mints samples
+	var first, searches samples
 	first.measure(func() {
 		p = start(b, env, program, "serve")
 		p.initialize(b)
@@ -156,4 +159,5 @@ func useLibrary(b *testing.B, env []string, program string) {
 	b.ReportMetric(searches.percentile(95), "search-p95-ms")
 	b.ReportMetric(mints.p50(), "mint-p50-ms")
 	b.ReportMetric(residentMB(b, strconv.Itoa(p.cmd.Process.Pid)), "rss-MB")
+	return mints
 }

@@ -19,14 +19,14 @@ const (
 	runClients   = 32
 	runProtocols = 200 // more than anything that is cached by number of entries
 	runRounds    = 8
+	callsOfRun   = 8 // search, begin, five steps, attest
 )
 
 // BenchmarkWireRuns is whole runs of many clients at a time over HTTP: a search, the
-// begin, five steps and the attestation, each run of another protocol. If
-// KAIROS_BIN_BEFORE names the programs of an earlier commit, both servers get the same
+// begin, five steps and the attestation, each run of another protocol; in turn with as
+// many calls of a tool that does nothing, on mcp-go's own server. If KAIROS_BIN_BEFORE names the programs of an earlier commit, both servers get the same
 // load in turn.
 func BenchmarkWireRuns(b *testing.B) {
-	long(b)
 	for b.Loop() {
 		client := newClient()
 		now := newPlayers(b, "", programs(b), client)
@@ -37,16 +37,30 @@ func BenchmarkWireRuns(b *testing.B) {
 			defer before.server.stop(b)
 			all = append(all, before)
 		}
+		noop := floorServer(b, noopHTTP)
+		defer noop.stop(b)
+		noops, call := load{server: noop}, steady(b, noop, legacyEra, client, runClients, "noop", map[string]any{})
 		for range runRounds {
 			for _, p := range all {
 				p.runs.run(b, runClients, p.play(b))
 			}
+			noops.run(b, runClients, func(i int) (took time.Duration, ok bool) {
+				for range callsOfRun {
+					one, _ := call(i)
+					took += one
+				}
+				return took, true
+			})
 		}
 		for _, p := range all {
 			p.report(b)
 		}
-		measured.add(figure{fmt.Sprintf("whole runs over HTTP, %d clients", runClients), now.runs.perSecond(), "runs/s", ">=", 400})
-		measured.add(figure{fmt.Sprintf("kairos_next in whole runs, %d clients, p99", runClients), now.all().percentile(99), "ms", "<=", 60})
+		measured.add(least(fmt.Sprintf("whole runs over HTTP, %d clients", runClients), now.runs.perSecond(), "runs/s", 400))
+		measured.add(least(fmt.Sprintf("whole runs over HTTP, %d clients, by the no-op tool", runClients), now.runs.perSecond()/noops.perSecond(), "x", 0.15).
+			over("%d no-op calls: %.0f/s", callsOfRun, noops.perSecond()))
+		measured.add(most(fmt.Sprintf("kairos_next in whole runs, %d clients, p99", runClients), now.all().percentile(99), "ms", 60))
+		measured.add(most("processor time of server and drivers for a whole run", now.runs.per(now.runs.own+now.runs.drivers), "ms", 3.6).
+			over("that of the client: %.2f ms", now.runs.per(now.runs.client)))
 	}
 	b.ReportMetric(0, "ns/op")
 }
@@ -62,9 +76,9 @@ type players struct {
 	nexts  []samples // by client
 }
 
-func newPlayers(b *testing.B, name, bin string, client *http.Client) *players {
+func newPlayers(b *testing.B, name, bin string, client *http.Client, env ...string) *players {
 	b.Helper()
-	p := &players{name: name, server: serveKairos(b, bin, b.TempDir()), nexts: make([]samples, runClients)}
+	p := &players{name: name, server: serveKairos(b, bin, b.TempDir(), env...), nexts: make([]samples, runClients)}
 	p.runs.server = p.server
 	for range runClients {
 		p.agents = append(p.agents, newAgent(b, p.server, legacyEra, client))
@@ -119,5 +133,6 @@ func (p *players) report(b *testing.B) {
 	// On a machine that is busy with other things, these say more than the clock.
 	b.ReportMetric(p.runs.per(p.runs.own), p.name+"server-cpu-ms/run")
 	b.ReportMetric(p.runs.per(p.runs.drivers), p.name+"driver-cpu-ms/run")
+	b.ReportMetric(p.runs.per(p.runs.client), p.name+"client-cpu-ms/run")
 	b.ReportMetric(residentMB(b, strconv.Itoa(p.server.pid())), p.name+"rss-MB")
 }

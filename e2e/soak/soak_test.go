@@ -5,39 +5,20 @@ package soak_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/e2e/programs"
+	"github.com/kairos-mcp/kairos/e2e/play"
 )
 
 // bin is the folder of the programs.
 var bin string
 
-func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == counterArg {
-		if err := serveCounter(os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	dir, isNew, err := programs.Find(context.Background())
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	bin = dir
-	code := m.Run()
-	if isNew {
-		_ = os.RemoveAll(dir) // temporary in any case
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(play.Main(m, &bin)) }
 
 // extent is how long and how hard a test is.
 type extent struct {
@@ -60,24 +41,24 @@ func theExtent() extent {
 // finished.
 func TestNothingAcknowledgedIsLost(t *testing.T) {
 	x := theExtent()
-	s := newServer(t)
-	uri := s.prepare()
-	ledger := newLedger()
+	s := play.NewServer(t, bin)
+	uri := s.Prepare()
+	ledger := play.NewLedger()
 	ctx, cancel := context.WithTimeout(t.Context(), x.limit)
 	defer cancel()
 
 	var playing sync.WaitGroup
-	points := newPoints()
+	points := play.NewPoints()
 	stop := make(chan struct{})
 	for i := range x.clients {
-		playing.Go(func() { newPlayer(t, s, ledger, points, i, uri).play(stop) })
+		playing.Go(func() { play.NewPlayer(t, s, ledger, points, i, uri).Play(stop) })
 	}
 	killed := map[string]int{}
 	for range x.kills {
 		if ctx.Err() != nil {
 			break
 		}
-		killed[s.killSomething(ctx, points)]++
+		killed[killSomething(ctx, s, points)]++
 	}
 	close(stop)
 	playing.Wait()
@@ -85,33 +66,51 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		return
 	}
 	t.Logf("kills: %v", killed)
-	ledger.check(t, s)
-	if total := len(ledger.runs); total < x.clients {
+	ledger.Check(t, s)
+	if total := ledger.Runs(); total < x.clients {
 		t.Errorf("only %d runs were begun: the kills leave no time to work", total)
 	}
 }
 
 // killSomething kills the server or a driver at a random moment or at a named point of
 // a step, starts the server again, and says what it did.
-func (s *server) killSomething(ctx context.Context, p *points) string {
-	s.awaitReady()
+func killSomething(ctx context.Context, s *play.Server, p *play.Points) string {
+	s.AwaitReady()
 	ctx, cancel := context.WithTimeout(ctx, rand.N(1500*time.Millisecond))
 	defer cancel()
 	if rand.IntN(4) == 0 {
 		<-ctx.Done()
-		return s.killDriver()
+		return killDriver(s)
 	}
-	point := p.arm()
-	if point == pointActs {
-		go s.awaitCall(ctx, p)
+	point := p.Arm()
+	if point == play.PointActs {
+		go s.AwaitCall(ctx, p)
 	}
 	select {
-	case <-p.reached:
+	case <-p.Reached:
 	case <-ctx.Done():
-		point = anyMoment
+		point = play.AnyMoment
 	}
-	p.disarm()
-	s.kill()
-	s.start()
+	p.Disarm()
+	s.Kill()
+	s.Start()
 	return "server, " + point
+}
+
+// killDriver kills one of the driver processes, if any has started, or stops it, so
+// that it answers nothing more. It says what it did.
+func killDriver(s *play.Server) string {
+	drivers := s.Drivers()
+	if len(drivers) == 0 {
+		return "no driver had started"
+	}
+	d := drivers[rand.IntN(len(drivers))]
+	signal, did := syscall.SIGKILL, "driver killed"
+	if rand.IntN(4) == 0 {
+		signal, did = syscall.SIGSTOP, "driver stopped"
+	}
+	if err := syscall.Kill(d.PID, signal); err != nil {
+		return "driver had ended"
+	}
+	return did + ": " + d.Name
 }

@@ -14,6 +14,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -90,31 +92,8 @@ func bareCertificate() tls.Certificate {
 }
 
 func TestADriverNeedsNothingOfGoPlugin(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "k") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	lifeline := stdinOfDrivers(t)
-	host := plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig: driverrpc.Handshake(), Plugins: driverrpc.Plugins(),
-		Cmd:              driverCommand(t, "bare", []string{"PLUGIN_UNIX_SOCKET_DIR=" + dir}),
-		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, AutoMTLS: true, SkipHostEnv: true,
-		GRPCDialOptions: driverrpc.DialOptions(), Logger: hclog.NewNullLogger(),
-	})
-	defer host.Kill()
-	protocol, err := host.Client()
-	if err != nil {
-		t.Fatalf("connect: %v", err)
-	}
-	dispensed, err := protocol.Dispense(driverrpc.PluginName)
-	if err != nil {
-		t.Fatalf("dispense: %v", err)
-	}
-	client, ok := dispensed.(*driverrpc.Client)
-	if !ok {
-		t.Fatalf("dispensed a %T", dispensed)
-	}
+	host, client := startDriver(t, "bare")
 	if err := client.Stream(t.Context()); err != nil || client.Streams() {
 		t.Errorf("Stream = %v, streams %t, want unary calls", err, client.Streams())
 	}
@@ -133,6 +112,53 @@ func TestADriverNeedsNothingOfGoPlugin(t *testing.T) {
 			t.Fatal("the driver outlives its lifeline")
 		}
 		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// startDriver starts this test binary as a driver, and connects to it as go-plugin does.
+func startDriver(t *testing.T, mode string, env ...string) (*plugin.Client, *driverrpc.Client) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "k") // short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	host := plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig: driverrpc.Handshake(), Plugins: driverrpc.Plugins(),
+		Cmd:              driverCommand(t, mode, append(env, "PLUGIN_UNIX_SOCKET_DIR="+dir)),
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, AutoMTLS: true, SkipHostEnv: true,
+		GRPCDialOptions: driverrpc.DialOptions(), Logger: hclog.NewNullLogger(),
+	})
+	t.Cleanup(host.Kill)
+	protocol, err := host.Client()
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	dispensed, err := protocol.Dispense(driverrpc.PluginName)
+	if err != nil {
+		t.Fatalf("dispense: %v", err)
+	}
+	client, ok := dispensed.(*driverrpc.Client)
+	if !ok {
+		t.Fatalf("dispensed a %T", dispensed)
+	}
+	return host, client
+}
+
+// processors is a challenge driver that says how many processors it uses.
+type processors struct{ recorder }
+
+func (*processors) Validate(context.Context, driver.ValidateRequest) (driver.ValidateResult, error) {
+	return driver.ValidateResult{Challenge: []byte(strconv.Itoa(runtime.GOMAXPROCS(0)))}, nil
+}
+
+func TestADriverUsesOneProcessorUnlessItsEnvironmentSaysOtherwise(t *testing.T) {
+	for want, env := range map[string][]string{"1": nil, "3": {"GOMAXPROCS=3"}} {
+		stdinOfDrivers(t)
+		_, client := startDriver(t, "processors", env...)
+		if got, err := client.Challenge().Validate(t.Context(), driver.ValidateRequest{}); err != nil || string(got.Challenge) != want {
+			t.Errorf("with the environment %q it uses %s processors, %v, want %s", env, got.Challenge, err, want)
+		}
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// driverMode makes this test binary a driver: "sound", "unsound", "judge" or "bare".
+// driverMode makes this test binary a driver: "sound", "unsound", "judge",
+// "processors" or "bare".
 const driverMode = "KAIROS_TEST_DRIVER"
 
 func TestMain(m *testing.M) {
@@ -27,6 +28,8 @@ func TestMain(m *testing.M) {
 		driverrpc.Main(driver.Driver{Descriptor: challengeDescriptor(), Challenge: &recorder{}})
 	case "judge":
 		driverrpc.Main(driver.Driver{Descriptor: judgeDescriptor(), Challenge: &judge{}})
+	case "processors":
+		driverrpc.Main(driver.Driver{Descriptor: challengeDescriptor(), Challenge: &processors{}})
 	case "bare":
 		serveBare()
 	case "unsound":

@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -64,8 +65,18 @@ func servePlugin(d driver.Driver, log *slog.Logger, out io.Writer) error {
 	if _, err := fmt.Fprintf(out, "1|%d|unix|%s|grpc|%s\n", ProtocolVersion, listener.Addr(), cert); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	useOneProcessor()
 	go debug.FreeOSMemory() // while the host connects: what only the start needed
 	return s.Serve(listener)
+}
+
+// useOneProcessor lets goroutines run one at a time, unless GOMAXPROCS of the driver's
+// environment says otherwise. A call passes through five of them, each of which would
+// wake another thread: that took a third of the processor time of a short call.
+func useOneProcessor() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
+	}
 }
 
 // listen opens a unix socket with a name of its own in dir.

@@ -216,6 +216,8 @@ type note struct {
 	prompt string
 	// message is the request as it was received.
 	message json.RawMessage
+	// arguments of a tool call that mcp-go did not get; nil: it got all of it.
+	arguments json.RawMessage
 }
 
 // clientRequest is a request for the client exactly as a driver rendered it.

@@ -87,7 +87,7 @@ func FuzzArguments(f *testing.F) {
 func FuzzRequestState(f *testing.F) {
 	d := newDirector(elicit("sure?"))
 	cfg := config()
-	cfg.StateKey = nil // a worker must not open what another process has sealed
+	cfg.StateKeys = nil // a worker must not open what another process has sealed
 	w := dial(f, cfg, d)
 	open := w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
 	f.Add(open.RequestState)

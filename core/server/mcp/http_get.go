@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
@@ -60,7 +59,7 @@ func (l *listener) carry(ctx context.Context, rw http.ResponseWriter, gone <-cha
 	for {
 		select {
 		case v := <-l.out:
-			text, err := api.Encode(v, "")
+			text, err := encode(v)
 			if err != nil {
 				return err
 			}

@@ -83,7 +83,7 @@ func (p *post) origin(sess *httpSession) *origin {
 func (p *post) initialize() {
 	sess := p.http.newSession(p.who.Principal)
 	ctx := p.http.server.mcp.WithContext(withOrigin(p.r.Context(), p.origin(sess)), &session{id: sess.id, conn: &sess.connection})
-	r := p.http.server.respond(ctx, p.msg.ID, p.body)
+	r := p.http.server.respond(ctx, p.msg, p.body)
 	switch {
 	case r == nil:
 		p.w.WriteHeader(http.StatusAccepted)

@@ -99,7 +99,7 @@ func (p *post) serve(from *origin, sess *httpSession, status func(*reply) int) {
 		from.peer = &sessionPeer{http: p.http, sess: sess, own: stream}
 		inner.id, inner.conn = sess.id, &sess.connection
 	}
-	response := p.http.server.respond(p.http.server.mcp.WithContext(withOrigin(ctx, from), inner), p.msg.ID, p.body)
+	response := p.http.server.respond(p.http.server.mcp.WithContext(withOrigin(ctx, from), inner), p.msg, p.body)
 	inner.sendNotes(func(v any) {
 		if err := stream.send(v); err != nil {
 			p.http.log.DebugContext(ctx, "notification not sent", "error", err)

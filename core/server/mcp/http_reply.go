@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
@@ -14,6 +13,10 @@ import (
 func noSession(rw http.ResponseWriter) {
 	refuseHTTP(rw, http.StatusNotFound, codeNoSession, "no such session: initialize again")
 }
+
+// NoSession replies to an HTTP request of a session that no server holds any more, upon
+// which the client begins a new one.
+func NoSession(rw http.ResponseWriter, _ *http.Request) { noSession(rw) }
 
 // unavailable asks the client to try again.
 func unavailable(rw http.ResponseWriter, why string) {
@@ -32,7 +35,7 @@ func refuseHTTP(rw http.ResponseWriter, status, code int, text string) {
 }
 
 func writeJSON(rw http.ResponseWriter, status int, v any) {
-	text, err := api.Encode(v, "")
+	text, err := encode(v)
 	if err != nil {
 		http.Error(rw, "internal error", http.StatusInternalServerError)
 		return

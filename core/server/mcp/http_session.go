@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"container/list"
-	"crypto/rand"
 	"slices"
 	"sync"
 	"time"
@@ -44,7 +43,7 @@ type sent struct {
 func (t *httpTransport) newSession(principal string) *httpSession {
 	now := time.Now()
 	s := &httpSession{in: &t.sessions, principal: principal, started: now, used: now, gone: make(chan struct{})}
-	s.id = rand.Text() // unguessable, and no other has it
+	s.id = t.server.cfg.SessionID()
 	s.questions = newQuestions()
 	s.background = t.background
 	return s

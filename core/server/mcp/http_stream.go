@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
-
-	"github.com/kairos-mcp/kairos/core/api"
 )
 
 // writeWait limits how long a client may take to read one message.
@@ -67,7 +65,7 @@ func (s *postStream) open() bool {
 func (s *postStream) lost() bool { return s.failed.Load() }
 
 func (s *postStream) send(v any) error {
-	text, err := api.Encode(v, "")
+	text, err := encode(v)
 	if err != nil {
 		return err
 	}
@@ -105,9 +103,9 @@ func (s *postStream) finish(status int, r *reply) {
 		deadline(s.w)
 		writeJSON(s.w, status, r)
 	default:
-		text, err := api.Encode(r, "")
+		text, err := encode(r)
 		if err != nil {
-			text, _ = api.Encode(refusal(r.ID, &replyError{Code: mcp.INTERNAL_ERROR, Message: "internal error"}), "") // encodes
+			text, _ = encode(refusal(r.ID, &replyError{Code: mcp.INTERNAL_ERROR, Message: "internal error"})) // encodes
 		}
 		if err := writeEvent(s.w, text); err != nil {
 			s.failed.Store(true)

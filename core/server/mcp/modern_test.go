@@ -12,6 +12,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/clock/clocktest"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
 
 const invalidParams = -32602
@@ -70,7 +71,7 @@ func TestRequestStateOpensOnlyForItsOwnCall(t *testing.T) {
 	open := w.result(w.modern(everything, "kairos_next", nextArgs, nil))
 
 	other := config()
-	other.StateKey = func() ([32]byte, error) { return [32]byte{2}, nil }
+	other.StateKeys = func() ([][32]byte, error) { return [][32]byte{{2}}, nil }
 	stranger := config()
 	stranger.Principal = "somebody"
 	brief := config()
@@ -281,12 +282,47 @@ func TestQuestionDoesNotLiveLongerWhenTheClockIsSetBack(t *testing.T) {
 	}
 }
 
+// Replicas get a new key one by one: first all of them open it, then all seal with it.
+func TestKeysAreRotatedWhileQuestionsAreOpen(t *testing.T) {
+	keyed := func(numbers ...byte) mcpserver.Config {
+		cfg := config()
+		cfg.StateKeys = func() (keys [][32]byte, err error) {
+			for _, n := range numbers {
+				keys = append(keys, [32]byte{n})
+			}
+			return keys, nil
+		}
+		return cfg
+	}
+	for name, tc := range map[string]struct {
+		asks, continues []byte
+		opens           bool
+	}{
+		"before":            {[]byte{1}, []byte{1}, true},
+		"second key is new": {[]byte{1, 2}, []byte{1}, true},
+		"first is new":      {[]byte{2, 1}, []byte{1, 2}, true},
+		"asked before":      {[]byte{1}, []byte{2, 1}, true},
+		"old one removed":   {[]byte{2, 1}, []byte{2}, true},
+		"in one go":         {[]byte{2}, []byte{1}, false},
+		"too early":         {[]byte{1, 2}, []byte{2}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asking, continuing := dial(t, keyed(tc.asks...), newDirector(elicit("sure?"))), dial(t, keyed(tc.continues...), newDirector())
+			asked := asking.result(asking.modern(everything, "kairos_begin", beginArgs, nil))
+			m := continuing.reply(continuing.modern(everything, "kairos_begin", beginArgs, answers(asked, accepted)))
+			if opens := m.Error == nil; opens != tc.opens {
+				t.Errorf("a state sealed by %v is opened with %v: %t, want %t (%+v)", tc.asks, tc.continues, opens, tc.opens, m.Error)
+			}
+		})
+	}
+}
+
 func TestStateKeyIsFetchedWhenAQuestionNeedsIt(t *testing.T) {
 	fetched := 0
 	cfg := config()
-	cfg.StateKey = func() ([32]byte, error) {
+	cfg.StateKeys = func() ([][32]byte, error) {
 		fetched++
-		return [32]byte{}, errors.New("no key in /secret")
+		return nil, errors.New("no key in /secret")
 	}
 	d := newDirector()
 	w := dial(t, cfg, d)

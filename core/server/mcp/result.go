@@ -1,11 +1,13 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -25,9 +27,20 @@ func result(reply any, indent string) (*mcp.CallToolResult, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode reply: %w", err)
 	}
+	if !utf8.Valid(text) { // JSON of a driver is passed on as it is
+		text = bytes.ToValidUTF8(text, []byte(string(utf8.RuneError)))
+	}
+	structured := text
+	if indent != "" { // a message of ours is one line
+		var line bytes.Buffer
+		if err := json.Compact(&line, text); err != nil {
+			return nil, fmt.Errorf("encode reply: %w", err)
+		}
+		structured = line.Bytes()
+	}
 	return &mcp.CallToolResult{
 		Content:           []mcp.Content{mcp.TextContent{Type: "text", Text: string(text)}},
-		StructuredContent: json.RawMessage(text),
+		StructuredContent: json.RawMessage(structured),
 	}, nil
 }
 
@@ -60,8 +73,9 @@ func failed(ctx context.Context, log *slog.Logger, req mcp.CallToolRequest, err 
 // errorResult returns the result of an error. The contract names the code of mint
 // differently; its result has both names.
 func errorResult(req mcp.CallToolRequest, f *fault.Error) (*mcp.CallToolResult, error) {
-	fields := f.Reply(tried(req))
-	if id := req.GetString("run_id", ""); id != "" && len(id) <= maxEcho && fields["run_id"] == nil {
+	tried, id := about(req)
+	fields := f.Reply(tried)
+	if id != "" && len(id) <= maxEcho && fields["run_id"] == nil {
 		fields["run_id"] = id
 	}
 	if req.Params.Name == api.Mint.Name {
@@ -78,20 +92,21 @@ func errorResult(req mcp.CallToolRequest, f *fault.Error) (*mcp.CallToolResult, 
 // maxEcho limits what an error repeats of the arguments, in bytes; a URI has 50.
 const maxEcho = 200
 
-// tried names the call that failed.
-func tried(req mcp.CallToolRequest) string {
-	var about struct {
+// about names the call that failed and the run that it names.
+func about(req mcp.CallToolRequest) (tried, run string) {
+	var named struct {
 		URI  string   `json:"uri"`
 		URIs []string `json:"uris"`
+		Run  string   `json:"run_id"`
 	}
 	// The message already names arguments that cannot be read.
-	_ = json.Unmarshal(object(req.Params.RawArguments), &about)
-	uri := about.URI
-	if len(about.URIs) > 0 {
-		uri = about.URIs[0]
+	_ = json.Unmarshal(object(req.Params.RawArguments), &named)
+	uri := named.URI
+	if len(named.URIs) > 0 {
+		uri = named.URIs[0]
 	}
 	if uri == "" || len(uri) > maxEcho {
-		return req.Params.Name
+		return req.Params.Name, named.Run
 	}
-	return req.Params.Name + " with " + uri
+	return req.Params.Name + " with " + uri, named.Run
 }

@@ -101,14 +101,18 @@ func refusal(id json.RawMessage, e *replyError) reply {
 	return reply{JSONRPC: mcp.JSONRPC_VERSION, ID: id, Error: e}
 }
 
-// respond serves one request through mcp-go and returns the reply; nil: none.
-func (s *Server) respond(ctx context.Context, id, raw json.RawMessage) *reply {
+// respond serves the request m, of which raw is the text, through mcp-go and returns the
+// reply; nil: none.
+func (s *Server) respond(ctx context.Context, m rpcMessage, raw json.RawMessage) *reply {
 	n := &note{message: raw}
+	if call, arguments, ok := s.tools.putAside(m); ok {
+		raw, n.arguments = call, arguments
+	}
 	response := s.mcp.HandleMessage(withNote(ctx, n), raw)
 	if response == nil {
 		return nil
 	}
-	return wireReply(id, response, n)
+	return wireReply(m.ID, response, n)
 }
 
 // wireReply makes the reply from the response of mcp-go and from the note of the

@@ -67,10 +67,10 @@ type Config struct {
 	Principal string
 	Space     string
 
-	// StateKey returns the key that seals requestState. It is called at the first use,
-	// because a start has no side effects. Replicas that continue each other's
-	// questions share a key; nil: a random one, valid in this process.
-	StateKey func() ([32]byte, error)
+	// StateKeys returns the keys that open requestState; the first one seals it. It is
+	// called at the first use, because a start has no side effects. Replicas that
+	// continue each other's questions share keys; nil: a random one, valid in this process.
+	StateKeys func() ([][32]byte, error)
 	// StateTTL is the lifetime of a requestState; zero: 24 h.
 	StateTTL time.Duration
 	// Clock is the time by which a requestState expires; nil: this machine's.
@@ -90,6 +90,9 @@ type Config struct {
 	// Principal and Space above. fault.Forbidden becomes a 403. It is called
 	// concurrently.
 	Identify func(*http.Request) (access.Caller, error)
+	// SessionID returns the id of a new HTTP session, which no client can guess and no
+	// other session has; nil: a random one.
+	SessionID func() string
 	// MaxSessions limits the HTTP sessions of the legacy eras; zero: 10000. A further
 	// one evicts the longest-idle session of the principal that holds the most.
 	MaxSessions int
@@ -143,8 +146,11 @@ func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}
-	if c.StateKey == nil {
-		c.StateKey = randomKey
+	if c.SessionID == nil {
+		c.SessionID = rand.Text
+	}
+	if c.StateKeys == nil {
+		c.StateKeys = randomKey
 	}
 	return c
 }
@@ -191,7 +197,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 		mcp: s.mcp, engine: e, callers: callers, clientLog: clientLog{s.mcp, log}, observer: cfg.Observer,
 		types: cfg.ChallengeTypes, firstCall: cfg.FirstCall,
 		exchange: &exchange{
-			engine: e, callers: callers, seal: newSealer(cfg.StateKey, cfg.StateTTL, cfg.Clock), progressEvery: cfg.ProgressEvery, log: log,
+			engine: e, callers: callers, seal: newSealer(cfg.StateKeys, cfg.StateTTL, cfg.Clock), progressEvery: cfg.ProgressEvery, log: log,
 		},
 	}
 	if err := s.tools.addAll(); err != nil {
@@ -255,7 +261,8 @@ func (s *Server) operator() access.Caller {
 }
 
 // randomKey returns a new random key.
-func randomKey() (key [32]byte, err error) {
-	_, err = rand.Read(key[:])
-	return key, err
+func randomKey() ([][32]byte, error) {
+	var key [32]byte
+	_, err := rand.Read(key[:])
+	return [][32]byte{key}, err
 }

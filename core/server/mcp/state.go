@@ -49,27 +49,40 @@ var errState = errors.New("requestState is not valid for this call: it was chang
 // sealer encrypts and authenticates requestStates. A text from a client is untrusted
 // until open has returned it.
 type sealer struct {
-	aead  func() (cipher.AEAD, error) // made from the key at first use
-	ttl   time.Duration
-	clock *clock.Clock
+	ciphers func() ([]cipher.AEAD, error) // made from the keys at first use; the first one seals
+	ttl     time.Duration
+	clock   *clock.Clock
 }
 
-func newSealer(key func() ([32]byte, error), ttl time.Duration, clock *clock.Clock) sealer {
-	return sealer{ttl: ttl, clock: clock, aead: sync.OnceValues(func() (cipher.AEAD, error) {
-		secret, err := key()
+func newSealer(keys func() ([][32]byte, error), ttl time.Duration, clock *clock.Clock) sealer {
+	return sealer{ttl: ttl, clock: clock, ciphers: sync.OnceValues(func() ([]cipher.AEAD, error) {
+		secrets, err := keys()
+		if err == nil && len(secrets) == 0 {
+			err = errors.New("there is no state key")
+		}
 		if err != nil {
 			return nil, err
 		}
-		derived, err := hkdf.Key(sha256.New, secret[:], nil, stateLabel, 32)
-		if err != nil {
-			return nil, fmt.Errorf("derive state key: %w", err)
+		all := make([]cipher.AEAD, len(secrets))
+		for i, secret := range secrets {
+			if all[i], err = newCipher(secret); err != nil {
+				return nil, err
+			}
 		}
-		block, err := aes.NewCipher(derived)
-		if err != nil {
-			return nil, fmt.Errorf("state cipher: %w", err)
-		}
-		return cipher.NewGCMWithRandomNonce(block)
+		return all, nil
 	})}
+}
+
+func newCipher(secret [32]byte) (cipher.AEAD, error) {
+	derived, err := hkdf.Key(sha256.New, secret[:], nil, stateLabel, 32)
+	if err != nil {
+		return nil, fmt.Errorf("derive state key: %w", err)
+	}
+	block, err := aes.NewCipher(derived)
+	if err != nil {
+		return nil, fmt.Errorf("state cipher: %w", err)
+	}
+	return cipher.NewGCMWithRandomNonce(block)
 }
 
 // seal sets the expiry unless st has one: a question asked again does not live longer.
@@ -81,24 +94,24 @@ func (s sealer) seal(st sealedState) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode request state: %w", err)
 	}
-	aead, err := s.aead()
+	ciphers, err := s.ciphers()
 	if err != nil {
 		return "", fmt.Errorf("seal request state: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, plain, []byte(stateLabel))), nil
+	return base64.RawURLEncoding.EncodeToString(ciphers[0].Seal(nil, nil, plain, []byte(stateLabel))), nil
 }
 
 // open returns the state if it was sealed for this very call and is not over.
 func (s sealer) open(text string, b binding) (sealedState, error) {
-	aead, err := s.aead()
+	ciphers, err := s.ciphers()
 	if err != nil {
 		return sealedState{}, fmt.Errorf("open request state: %w", err)
 	}
 	box, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(box) < aead.Overhead() {
+	if err != nil {
 		return sealedState{}, errState
 	}
-	plain, err := aead.Open(nil, nil, box, []byte(stateLabel))
+	plain, err := unseal(ciphers, box)
 	if err != nil {
 		return sealedState{}, errState
 	}
@@ -112,6 +125,16 @@ func (s sealer) open(text string, b binding) (sealedState, error) {
 		return sealedState{}, errState
 	}
 	return st, nil
+}
+
+// unseal opens a box with the key that sealed it.
+func unseal(ciphers []cipher.AEAD, box []byte) (plain []byte, err error) {
+	for _, c := range ciphers {
+		if plain, err = c.Open(nil, nil, box, []byte(stateLabel)); err == nil {
+			return plain, nil
+		}
+	}
+	return nil, err
 }
 
 // alive reports whether the state may still be sent back. One that has longer

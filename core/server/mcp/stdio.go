@@ -15,8 +15,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/kairos-mcp/kairos/core/api"
-
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -220,18 +218,18 @@ func (l *stdioConn) request(ctx context.Context, m rpcMessage, raw json.RawMessa
 		cancel()
 		l.refuse(m.ID, mcp.INTERNAL_ERROR, err.Error())
 	case *m.Method == string(mcp.MethodInitialize):
-		l.handle(ctx, m.ID, r, raw)
+		l.handle(ctx, m, r, raw)
 	default:
-		l.running.Go(func() { l.handle(ctx, m.ID, r, raw) })
+		l.running.Go(func() { l.handle(ctx, m, r, raw) })
 	}
 }
 
-func (l *stdioConn) handle(ctx context.Context, id json.RawMessage, r *inflight, raw json.RawMessage) {
+func (l *stdioConn) handle(ctx context.Context, m rpcMessage, r *inflight, raw json.RawMessage) {
 	defer r.cancel()
-	defer l.recovered(ctx, id)
-	defer l.inflight.remove(id, r) // also after a panic
-	response := l.server.respond(ctx, id, raw)
-	wanted := l.inflight.remove(id, r)
+	defer l.recovered(ctx, m.ID)
+	defer l.inflight.remove(m.ID, r) // also after a panic
+	response := l.server.respond(ctx, m, raw)
+	wanted := l.inflight.remove(m.ID, r)
 	l.session.sendNotes(func(v any) { l.send(ctx, v) })
 	if response != nil && wanted {
 		l.send(ctx, response)
@@ -260,7 +258,7 @@ func (l *stdioConn) send(ctx context.Context, v any) {
 }
 
 func (l *stdioConn) write(v any) error {
-	text, err := api.Encode(v, "")
+	text, err := encode(v)
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}

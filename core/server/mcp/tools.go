@@ -56,7 +56,7 @@ func (ts *tools) addAll() error {
 // add serves a tool, or replaces it.
 func (ts *tools) add(tool mcp.Tool, h handler) {
 	check := ts.checks[tool.Name]
-	ts.mcp.AddTool(tool, observed(ts.observer, ts.clientLog.logged(func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	ts.mcp.AddTool(tool, withArguments(observed(ts.observer, ts.clientLog.logged(func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if ts.firstCall != nil {
 			ts.once.Do(ts.firstCall)
 		}
@@ -69,7 +69,7 @@ func (ts *tools) add(tool mcp.Tool, h handler) {
 			return errorResult(req, f)
 		}
 		return h(traced(ctx, req), req)
-	})))
+	}))))
 }
 
 // handler decodes, calls the engine and encodes.

@@ -27,7 +27,7 @@ const patience = time.Minute
 func config() mcpserver.Config {
 	return mcpserver.Config{
 		Version: "v1.2.3", ChallengeTypes: func() []string { return []string{"shell", "mcp", "user_input", "comment"} },
-		Principal: "local", Space: "space:personal", StateKey: func() ([32]byte, error) { return [32]byte{1}, nil },
+		Principal: "local", Space: "space:personal", StateKeys: func() ([][32]byte, error) { return [][32]byte{{1}}, nil },
 		ProgressEvery: time.Millisecond,
 	}
 }

@@ -80,7 +80,8 @@ type Config struct {
 	// Approvals is behind the approval page; nil: there is none.
 	Approvals Approvals
 	// MCP is mounted at /mcp and owns the methods there; nil: nothing is. It
-	// gets bodies that are whole and within Limits.
+	// gets bodies that are whole and within Limits, and the address of the client, also
+	// behind a trusted proxy, as the RemoteAddr of the request.
 	MCP http.Handler
 	// Tools describes the tools for openapi.json; nil: that is not served.
 	Tools func() []Tool

@@ -234,6 +234,30 @@ func TestTrustedProxiesAreBelieved(t *testing.T) {
 	until(t, "the address in the log", func() bool { return strings.Contains(w.log.String(), "remote=127.0.0.1") })
 }
 
+func TestTheMCPEndpointGetsTheAddressOfTheClient(t *testing.T) {
+	for name, tc := range map[string]struct {
+		proxies []netip.Prefix
+		want    string
+	}{
+		"behind a trusted proxy": {[]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, "198.51.100.7:0"},
+		"that claims another":    {nil, "127.0.0.1:0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got string
+			w := newWorld(t, func(c *rest.Config) {
+				c.Access = rest.Access{Local: true, Proxies: tc.proxies}
+				c.MCP = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr })
+			})
+			for _, method := range []string{"POST", "GET", "DELETE"} {
+				if w.do(method, "/mcp", nil, "X-Forwarded-For", "198.51.100.7"); got != tc.want {
+					t.Errorf("%s: RemoteAddr = %s, want %s", method, got, tc.want)
+				}
+				got = ""
+			}
+		})
+	}
+}
+
 func TestOneThatCallsTooMuchIsSlowedDown(t *testing.T) {
 	w := newWorld(t, func(c *rest.Config) {
 		c.Limits = rest.Limits{PerMinute: 1, Burst: 3}

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/server/operations"
@@ -89,12 +90,14 @@ func (a *API) runSpaces() []string {
 
 // mcp hands over to the MCP endpoint. Its streams end when the server is about to.
 func (a *API) mcp(c *call) {
-	if c.r.Method != http.MethodGet {
-		a.cfg.MCP.ServeHTTP(c.w, c.r)
-		return
-	}
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
-	defer context.AfterFunc(a.ending, cancel)()
-	a.cfg.MCP.ServeHTTP(c.w, c.r.WithContext(ctx))
+	if c.r.Method == http.MethodGet {
+		defer context.AfterFunc(a.ending, cancel)()
+	}
+	r := c.r.WithContext(ctx)
+	if ip, err := netip.ParseAddr(a.network.remote(c.r)); err == nil {
+		r.RemoteAddr = netip.AddrPortFrom(ip, 0).String()
+	}
+	a.cfg.MCP.ServeHTTP(c.w, r)
 }

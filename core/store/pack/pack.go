@@ -33,6 +33,11 @@ var dictionaries embed.FS
 // maxDocument bounds the memory that a damaged document can claim.
 const maxDocument = 256 << 20
 
+// window is how far back a document can refer to itself. Each encoder keeps a buffer
+// of it and of one block for as long as the program runs, and there is one for
+// each kind and processor.
+const window = 128 << 10
+
 func (k Kind) dictionary() []byte {
 	d, err := dictionaries.ReadFile(fmt.Sprintf("dictionaries/%d", k))
 	if err != nil {
@@ -47,7 +52,8 @@ var encoders = func() map[Kind]func() *zstd.Encoder {
 	all := map[Kind]func() *zstd.Encoder{}
 	for _, k := range kinds {
 		all[k] = sync.OnceValue(func() *zstd.Encoder {
-			return must(zstd.NewWriter(nil, zstd.WithEncoderDictRaw(uint32(k), k.dictionary()), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithZeroFrames(true)))
+			return must(zstd.NewWriter(nil, zstd.WithEncoderDictRaw(uint32(k), k.dictionary()), zstd.WithEncoderLevel(zstd.SpeedFastest),
+				zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true), zstd.WithZeroFrames(true)))
 		})
 	}
 	return all
@@ -70,7 +76,12 @@ func must[T any](made T, err error) T {
 }
 
 // Pack compresses a document. The result has a checksum.
-func Pack(k Kind, document []byte) []byte { return encoders[k]().EncodeAll(document, nil) }
+func Pack(k Kind, document []byte) []byte {
+	return encoders[k]().EncodeAll(document, make([]byte, 0, len(document)/2+overhead))
+}
+
+// overhead is more than the frame of a document takes: magic, header, checksum.
+const overhead = 32
 
 // Unpack returns the document of any kind that Pack was given.
 func Unpack(packed []byte) ([]byte, error) {

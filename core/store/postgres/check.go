@@ -52,8 +52,8 @@ func (d *database) check() error {
 		if err := checkServer(ctx, conn, d.log); err != nil {
 			return err
 		}
-		version, err := storedVersion(ctx, conn)
-		if err != nil || version > 0 {
+		have, err := storedSchema(ctx, conn)
+		if err != nil || have.newest > 0 {
 			return err
 		}
 		return checkEmpty(ctx, conn)
@@ -120,8 +120,8 @@ func (d *database) integrity(ctx context.Context) (damages []string, err error) 
 		return nil, d.explain(err)
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	version, err := storedVersion(ctx, conn)
-	if err != nil || version == 0 {
+	have, err := storedSchema(ctx, conn)
+	if err != nil || have.newest == 0 {
 		return nil, d.explain(err)
 	}
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {

@@ -16,31 +16,51 @@ import (
 //go:embed schema/*.sql
 var schema embed.FS
 
-// schemaVersion is the version this program reads and writes: the number of the last
-// file in schema. A file is never changed once released, and only adds: the previous
-// version of the program runs beside this one while servers are replaced.
-const schemaVersion = 1
+// schemaVersion is the version this program makes: the number of the last file in
+// schema. A file is never changed once released. It only adds, and a new column has a
+// default: programs of earlier versions run beside this one while servers are replaced.
+const schemaVersion = 2
 
-// storedVersion returns the schema version of the database; 0: it has none yet.
-func storedVersion(ctx context.Context, q interface {
+// compatibleSince is the oldest schema version whose programs can use the database of
+// this one. A file that does more than add raises it to its own number; all servers
+// must be stopped for such an upgrade.
+const compatibleSince = 1
+
+// schemaState is the schema of a database.
+type schemaState struct {
+	compatible int // programs that know this version can use it; 0: it has no schema yet
+	newest     int // the last version that was applied
+}
+
+// storedSchema reads which schema the database has. It is an error if this program
+// cannot use it.
+func storedSchema(ctx context.Context, q interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (version int, err error) {
-	err = q.QueryRow(ctx, `SELECT version FROM kairos_schema WHERE only_row = 1`).Scan(&version)
+}) (s schemaState, err error) {
+	err = q.QueryRow(ctx, `SELECT version, greatest(version, newest) FROM kairos_schema WHERE only_row = 1`).Scan(&s.compatible, &s.newest)
+	if refusedWith(err, "42703") { // no column newest: it has version 1
+		err = q.QueryRow(ctx, `SELECT version, version FROM kairos_schema WHERE only_row = 1`).Scan(&s.compatible, &s.newest)
+	}
+	if errors.Is(err, pgx.ErrNoRows) || refusedWith(err, "42P01") { // no such table
+		return schemaState{}, nil
+	}
+	if err == nil && s.compatible > schemaVersion {
+		err = fmt.Errorf("its schema needs a program that knows version %d, this one knows versions up to %d: %w", s.compatible, schemaVersion, errNewer)
+	}
+	return s, err
+}
+
+// refusedWith reports whether the server refused a statement with the code.
+func refusedWith(err error, code string) bool {
 	var refused *pgconn.PgError
-	if errors.Is(err, pgx.ErrNoRows) || errors.As(err, &refused) && refused.Code == "42P01" { // no such table
-		return 0, nil
-	}
-	if err == nil && version > schemaVersion {
-		err = fmt.Errorf("its schema is version %d, this program knows versions up to %d: %w", version, schemaVersion, errNewer)
-	}
-	return version, err
+	return errors.As(err, &refused) && refused.Code == code
 }
 
 // migrate brings the schema up to schemaVersion, in one transaction. Servers that
-// start together wait for the lock of its row and do it once.
+// start together wait for the lock of its row and do it once. A newer schema stays.
 func (d *database) migrate(ctx context.Context, pool *pgxpool.Pool) error {
-	have, err := storedVersion(ctx, pool)
-	if err != nil || have == schemaVersion {
+	have, err := storedSchema(ctx, pool)
+	if err != nil || have.newest >= schemaVersion {
 		return err
 	}
 	conn, err := pool.Acquire(ctx)
@@ -52,13 +72,13 @@ func (d *database) migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		return err
 	}
 	return transact(ctx, conn.Conn(), func(tx *transaction) error {
-		if _, err := tx.row(`SELECT version FROM kairos_schema WHERE only_row = 1 FOR UPDATE`, nil, &have); err != nil {
+		if _, err := tx.row(`SELECT greatest(version, newest) FROM kairos_schema WHERE only_row = 1 FOR UPDATE`, nil, &have.newest); err != nil {
 			return err
 		}
-		if have >= schemaVersion {
+		if have.newest >= schemaVersion {
 			return nil // another server was faster
 		}
-		for version := have + 1; version <= schemaVersion; version++ {
+		for version := have.newest + 1; version <= schemaVersion; version++ {
 			script, err := schema.ReadFile(fmt.Sprintf("schema/%04d.sql", version))
 			if err != nil {
 				return err
@@ -68,12 +88,14 @@ func (d *database) migrate(ctx context.Context, pool *pgxpool.Pool) error {
 				return fmt.Errorf("apply schema version %d: %w", version, err)
 			}
 		}
-		d.log.InfoContext(ctx, "database schema updated", "database", d.name, "from", have, "to", schemaVersion)
-		return tx.exec(`UPDATE kairos_schema SET version = $1, applied = $2 WHERE only_row = 1`, schemaVersion, time.Now().UnixNano())
+		d.log.InfoContext(ctx, "database schema updated", "database", d.name, "from", have.newest, "to", schemaVersion)
+		return tx.exec(`UPDATE kairos_schema SET version = greatest(version, $1), newest = $2, applied = $3 WHERE only_row = 1`,
+			compatibleSince, schemaVersion, time.Now().UnixNano())
 	})
 }
 
-// createVersion makes the table of the version. Of several servers that do it at once
+// createVersion makes the table of the version. Its column version is what programs of
+// version 1 compare with their own, so it has the compatible version. Of several servers that do it at once
 // PostgreSQL lets one win and fails the others.
 func createVersion(ctx context.Context, conn *pgx.Conn) error {
 	const attempts = 3
@@ -81,9 +103,11 @@ func createVersion(ctx context.Context, conn *pgx.Conn) error {
 	for range attempts {
 		_, err = conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS kairos_schema (
 			only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-			version INTEGER NOT NULL, applied BIGINT NOT NULL, checked BIGINT NOT NULL)`)
+			version INTEGER NOT NULL, applied BIGINT NOT NULL, checked BIGINT NOT NULL,
+			newest INTEGER NOT NULL DEFAULT 0);
+			ALTER TABLE kairos_schema ADD COLUMN IF NOT EXISTS newest INTEGER NOT NULL DEFAULT 0`, pgx.QueryExecModeSimpleProtocol)
 		var refused *pgconn.PgError
-		if errors.As(err, &refused) && (slices.Contains([]string{"23505", "42P07", "42710"}, refused.Code)) {
+		if errors.As(err, &refused) && (slices.Contains([]string{"23505", "42P07", "42710", "42701"}, refused.Code)) {
 			continue
 		}
 		break

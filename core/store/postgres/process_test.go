@@ -230,9 +230,10 @@ func TestTwoServersShareARun(t *testing.T) {
 		}
 		// The next call on either store sees the save.
 		for _, s := range []*postgres.Store{one, other} {
-			got, changed, err := s.RunUnless(t.Context(), id, r.Revision)
-			if err != nil || !changed || got.Title != fmt.Sprintf("writer %d", winner) || got.Revision != r.Revision+1 {
-				t.Fatalf("RunUnless = %q, revision %d, %t, %v, want of writer %d, revision %d", got.Title, got.Revision, changed, err, winner, r.Revision+1)
+			look, err := s.RunUnless(t.Context(), run.Run{ID: id, Revision: r.Revision})
+			got := look.Run
+			if err != nil || !look.Changed || got.Title != fmt.Sprintf("writer %d", winner) || got.Revision != r.Revision+1 {
+				t.Fatalf("RunUnless = %q, revision %d, %t, %v, want of writer %d, revision %d", got.Title, got.Revision, look.Changed, err, winner, r.Revision+1)
 			}
 		}
 	}

@@ -119,24 +119,28 @@ func lostRace(r run.Run, have int64) error {
 
 // Run implements runs.Runs.
 func (s *Runs) Run(ctx context.Context, id run.ID) (run.Run, error) {
-	r, _, err := s.RunUnless(ctx, id, 0)
-	return r, err
+	look, err := s.RunUnless(ctx, run.Run{ID: id})
+	return look.Run, err
 }
 
 // RunUnless implements runs.Runs.
-func (s *Runs) RunUnless(ctx context.Context, id run.ID, revision int64) (r run.Run, changed bool, err error) {
+func (s *Runs) RunUnless(ctx context.Context, known run.Run) (look runs.Look, err error) {
 	var document []byte
-	if err := s.db.row(ctx, `SELECT CASE WHEN revision <> $2 THEN document END FROM runs WHERE id = $1`,
-		[]any{string(id), revision}, &document); err != nil {
-		return run.Run{}, false, orNotFound(err, "run", string(id))
+	err = s.db.row(ctx, `SELECT CASE WHEN revision <> $2 THEN document END,
+		NOT EXISTS (SELECT 1 FROM grants g WHERE g.space = r.space),
+		NOT EXISTS (SELECT 1 FROM declines d WHERE d.principal = $3 OR d.space = $4) FROM runs r WHERE id = $1`,
+		[]any{string(known.ID), known.Revision, known.Principal, known.Space}, &document, &look.Absent.Grants, &look.Absent.Declines)
+	if err != nil {
+		return runs.Look{}, orNotFound(err, "run", string(known.ID))
 	}
 	if document == nil {
-		return run.Run{}, false, nil
+		return look, nil
 	}
-	if err := json.Unmarshal(document, &r); err != nil {
-		return run.Run{}, false, s.db.damaged("run", string(id), err)
+	look = runs.Look{Changed: true}
+	if err := json.Unmarshal(document, &look.Run); err != nil {
+		return runs.Look{}, s.db.damaged("run", string(known.ID), err)
 	}
-	return r, true, nil
+	return look, nil
 }
 
 // LiveRuns implements runs.Index.

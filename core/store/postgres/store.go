@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/replicas"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
@@ -29,6 +30,7 @@ var (
 	_ archive.Eraser          = (*Runs)(nil)
 	_ grants.Store            = (*People)(nil)
 	_ declines.Store          = (*People)(nil)
+	_ replicas.Store          = (*Servers)(nil)
 )
 
 // Store keeps everything in one database. It is safe for concurrent use, also by
@@ -39,6 +41,7 @@ type Store struct {
 	*Runs
 	*Archive
 	*People
+	*Servers
 	db *database
 }
 
@@ -66,7 +69,7 @@ func Open(address string, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Protocols: &Protocols{db: db}, Runs: &Runs{db: db}, Archive: &Archive{db}, People: &People{db}, db: db}, nil
+	return &Store{Protocols: &Protocols{db: db}, Runs: &Runs{db: db}, Archive: &Archive{db}, People: &People{db}, Servers: &Servers{db}, db: db}, nil
 }
 
 // Close finishes the calls under way and releases the connections. Later calls fail.

@@ -50,7 +50,12 @@ func empty(t *testing.T, address string) {
 // withSchema returns the address of a new database that a store has used.
 func withSchema(t *testing.T) string {
 	t.Helper()
-	address := postgrestest.Start(t).Database(t)
+	return databaseWithSchema(t, postgrestest.Start(t))
+}
+
+func databaseWithSchema(t *testing.T, server *postgrestest.Server) string {
+	t.Helper()
+	address := server.Database(t)
 	made := open(t, address)
 	if _, err := made.Count(t.Context(), "any"); err != nil {
 		t.Fatalf("Count = %v, want nil", err)

@@ -32,8 +32,8 @@ func BenchmarkSaveAmong(b *testing.B) {
 					}
 					r.Revision = 1
 				}
-				if _, changed, err := s.RunUnless(b.Context(), r.ID, r.Revision); err != nil || changed {
-					return fmt.Errorf("RunUnless = %t, %w, want it unchanged", changed, err)
+				if got, err := s.RunUnless(b.Context(), r); err != nil || got.Changed {
+					return fmt.Errorf("RunUnless = %t, %w, want it unchanged", got.Changed, err)
 				}
 				ev := run.Event{Kind: run.Accepted, Run: r.ID, Evidence: &run.Evidence{Output: noise(500)}}
 				err := s.SaveRun(b.Context(), runs.Save{Run: r, Events: []run.Event{ev}})

@@ -22,7 +22,7 @@ func (p *Protocols) StepChain(ctx context.Context, spaces []string, stepUUID str
 	if err != nil {
 		return protocol.Chain{}, 0, orNotFound(err, "step", stepUUID)
 	}
-	c, err := p.db.chain(stepUUID, row)
+	c, err := p.chain(stepUUID, row)
 	if err == nil && position >= len(c.Steps) {
 		err = p.db.damaged("chain of step", stepUUID, fmt.Errorf("it has no step %d", position+1))
 	}
@@ -38,7 +38,7 @@ func (p *Protocols) Chain(ctx context.Context, spaces []string, id string) (prot
 	if err != nil {
 		return protocol.Chain{}, orNotFound(err, "protocol", id)
 	}
-	return p.db.chain(id, row)
+	return p.chain(id, row)
 }
 
 // List implements library.Protocols.
@@ -102,8 +102,30 @@ func (d *database) chain(id string, row storedChain) (protocol.Chain, error) {
 	return c, nil
 }
 
-// maxOutlines is how many bytes of outlines are kept.
-const maxOutlines = 4 << 20
+// chain is database.chain for chains that are read again and again: to unpack and decode
+// one takes longer than to find it. What the database holds is the key, so that a
+// chain which another process has changed is read anew.
+func (p *Protocols) chain(id string, row storedChain) (protocol.Chain, error) {
+	key := string(row.outline) + string(row.texts)
+	c, ok := p.chains.Get(key)
+	if !ok {
+		var err error
+		if c, err = p.db.chain(id, row); err != nil {
+			return protocol.Chain{}, err
+		}
+		p.chains.Put(key, c, len(key)+c.Size())
+	}
+	c = c.Clone() // the caller may modify it
+	c.Revision = row.revision
+	return c, nil
+}
+
+const (
+	// maxOutlines is how many bytes of outlines are kept.
+	maxOutlines = 4 << 20
+	// maxChains is how many bytes of chains are kept.
+	maxChains = 4 << 20
+)
 
 // outline is chain for outlines, which the searches that find them share: to read one
 // takes longer than all else that a search does for it. The caller must not modify it.

@@ -23,33 +23,52 @@ func (s *Runs) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain
 		return fmt.Errorf("create run %q: a new run has an id, a pin and revision 0, this one has pin %q, revision %d",
 			r.ID, r.Pin, r.Revision)
 	}
-	chain, err := json.Marshal(pin)
-	if err != nil {
-		return fmt.Errorf("encode the chain of run %s: %w", r.ID, err)
-	}
 	row, err := encodeRun(save)
 	if err != nil {
 		return err
 	}
-	return s.db.write(ctx, func(tx *transaction) error {
-		if err := tx.exec(`INSERT INTO pins (digest, space, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
-			r.Pin, pin.Space, pack.Pack(pack.Protocol, chain)); err != nil {
+	if _, pinned := s.pins.Get(r.Pin); pinned {
+		if created, err := s.createPinned(ctx, r, row, pin.Space, nil); created || err != nil {
 			return err
 		}
-		created, err := tx.changed(`INSERT INTO runs (id, revision, principal, chain_id, title, connection, pin,
+	}
+	chain, err := json.Marshal(pin)
+	if err != nil {
+		return fmt.Errorf("encode the chain of run %s: %w", r.ID, err)
+	}
+	created, err := s.createPinned(ctx, r, row, pin.Space, pack.Pack(pack.Protocol, chain))
+	if err != nil {
+		return err
+	}
+	if !created {
+		return fault.New(fault.Conflict, "run %q exists already", r.ID)
+	}
+	s.pins.Put(r.Pin, struct{}{}, len(r.Pin))
+	return nil
+}
+
+// createPinned stores a new run, and its pin unless that is nil. It reports false if the
+// run exists already or there is no such pin.
+func (s *Runs) createPinned(ctx context.Context, r run.Run, row runRow, space string, pin []byte) (created bool, err error) {
+	err = s.db.write(ctx, func(tx *transaction) error {
+		if pin != nil {
+			if err := tx.exec(`INSERT INTO pins (digest, space, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, r.Pin, space, pin); err != nil {
+				return err
+			}
+		}
+		n, err := tx.changed(`INSERT INTO runs (id, revision, principal, chain_id, title, connection, pin,
 			state, live, step_index, step_count, created, updated, document)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-			string(r.ID), r.Revision+1, r.Principal, r.ChainID, r.Title, r.Connection, r.Pin,
+			SELECT ?, ?, ?, ?, ?, ?, digest, ?, ?, ?, ?, ?, ?, ? FROM pins WHERE digest = ? ON CONFLICT (id) DO NOTHING`,
+			string(r.ID), r.Revision+1, r.Principal, r.ChainID, r.Title, r.Connection,
 			string(r.State), r.State.Live(), r.Step.Index, r.StepCount, nanos(r.CreatedAt), nanos(r.UpdatedAt),
-			row.document)
-		if err != nil {
+			row.document, r.Pin)
+		if err != nil || n == 0 {
 			return err
 		}
-		if created == 0 {
-			return fault.New(fault.Conflict, "run %q exists already", r.ID)
-		}
+		created = true
 		return row.append(tx)
 	})
+	return created, err
 }
 
 // SaveRun implements runs.Runs.
@@ -101,24 +120,28 @@ func lostRace(tx *transaction, r run.Run) error {
 
 // Run implements runs.Runs.
 func (s *Runs) Run(ctx context.Context, id run.ID) (run.Run, error) {
-	r, _, err := s.RunUnless(ctx, id, 0)
-	return r, err
+	look, err := s.RunUnless(ctx, run.Run{ID: id})
+	return look.Run, err
 }
 
 // RunUnless implements runs.Runs.
-func (s *Runs) RunUnless(ctx context.Context, id run.ID, revision int64) (r run.Run, changed bool, err error) {
+func (s *Runs) RunUnless(ctx context.Context, known run.Run) (look runs.Look, err error) {
 	var document []byte
-	if err := s.db.row(ctx, `SELECT CASE WHEN revision <> ?2 THEN document END FROM runs WHERE id = ?1`,
-		[]any{string(id), revision}, &document); err != nil {
-		return run.Run{}, false, orNotFound(err, "run", string(id))
+	err = s.db.row(ctx, `SELECT CASE WHEN revision <> ?2 THEN document END,
+		NOT EXISTS (SELECT 1 FROM grants WHERE space = (SELECT space FROM pins WHERE digest = runs.pin)),
+		NOT EXISTS (SELECT 1 FROM declines WHERE principal = ?3 OR space = ?4) FROM runs WHERE id = ?1`,
+		[]any{string(known.ID), known.Revision, known.Principal, known.Space}, &document, &look.Absent.Grants, &look.Absent.Declines)
+	if err != nil {
+		return runs.Look{}, orNotFound(err, "run", string(known.ID))
 	}
 	if document == nil {
-		return run.Run{}, false, nil
+		return look, nil
 	}
-	if err := json.Unmarshal(document, &r); err != nil {
-		return run.Run{}, false, s.db.damaged("run", string(id), err)
+	look = runs.Look{Changed: true}
+	if err := json.Unmarshal(document, &look.Run); err != nil {
+		return runs.Look{}, s.db.damaged("run", string(known.ID), err)
 	}
-	return r, true, nil
+	return look, nil
 }
 
 // RunOfNonce implements runs.Index.

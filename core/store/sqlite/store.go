@@ -49,13 +49,18 @@ type Protocols struct {
 	known wordindex.KnownWords
 	index wordindex.Index
 
-	outlines *cache.Cache[string, protocol.Chain] // by their documents
+	// By their documents.
+	outlines, chains *cache.Cache[string, protocol.Chain]
 }
 
 // Runs keeps runs.
 type Runs struct {
-	db *database
+	db   *database
+	pins *cache.Cache[string, struct{}] // digests of pins that are stored; nobody removes them
 }
+
+// maxPins is how many bytes of digests of pins are kept: about 4,000.
+const maxPins = 1 << 20
 
 // Open returns the store in the file at path. It touches nothing: directory, file
 // and schema are made by the first call that needs them, so a server that is only
@@ -75,8 +80,8 @@ func OpenLimited(path string, limits Limits, log *slog.Logger) (*Store, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	db := newDatabase(absolute, limits, log)
-	protocols := &Protocols{db: db, outlines: cache.New[string, protocol.Chain](maxOutlines)}
-	return &Store{Protocols: protocols, Runs: &Runs{db: db}, Archive: &Archive{db: db}, db: db}, nil
+	protocols := &Protocols{db: db, outlines: cache.New[string, protocol.Chain](maxOutlines), chains: cache.New[string, protocol.Chain](maxChains)}
+	return &Store{Protocols: protocols, Runs: &Runs{db: db, pins: cache.New[string, struct{}](maxPins)}, Archive: &Archive{db: db}, db: db}, nil
 }
 
 // Close finishes the accepted writes and releases the file. Later calls fail. It

@@ -19,6 +19,7 @@ import (
 var protocolCases = map[string]func(*testing.T, Protocols){
 	"a chain is read as it was saved":             chainRoundTrip,
 	"a step leads to its chain":                   stepLeadsToChain,
+	"a chain that was read is the caller's":       aReadChainIsTheCallers,
 	"a missing protocol is not found":             protocolNotThere,
 	"an id is taken once in a space":              duplicateChain,
 	"replacing leaves nothing of the old chain":   replaceChain,
@@ -52,6 +53,28 @@ func chainRoundTrip(t *testing.T, s Protocols) {
 				t.Errorf("Chain(%q) (-want +got):\n%s", c.ID, diff)
 			}
 		})
+	}
+}
+
+// aReadChainIsTheCallers: the later reads may come from a cache.
+func aReadChainIsTheCallers(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Changed by its reader", "One", "Two")
+	mustSave(t, s, c)
+	for range 3 {
+		byID, err := s.Chain(t.Context(), []string{mine}, c.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		byStep, _, err := s.StepChain(t.Context(), []string{mine}, c.Steps[1].UUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range []protocol.Chain{byID, byStep} {
+			if diff := cmp.Diff(at(c, 1), got); diff != "" {
+				t.Fatalf("the chain (-want +got):\n%s", diff)
+			}
+			got.Steps[0].Label, got.Inputs[0], got.Steps[0].Challenge[0] = "changed", 'x', 'x'
+		}
 	}
 }
 

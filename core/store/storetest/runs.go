@@ -27,6 +27,7 @@ var runCases = map[string]func(*testing.T, Runs){
 	"a failing save leaves nothing":                        failingSaveLeavesNothing,
 	"a failing save does not harm others":                  failingSaveHarmsNobody,
 	"a run is read again only if it has changed":           readIfChanged,
+	"a read says what nobody allowed or declined":          absentIsSaid,
 	"what is past is not part of the run":                  pastIsElsewhere,
 	"events between two revisions":                         eventsBetween,
 	"events are read in order":                             eventsInOrder,
@@ -136,19 +137,19 @@ func saveBeforeCreate(t *testing.T, s Runs) {
 
 func readIfChanged(t *testing.T, s Runs) {
 	r := mustCreate(t, s, "somebody", NewChain(mine, "Read again", "One"))
-	if got, changed, err := s.RunUnless(t.Context(), r.ID, r.Revision); changed || err != nil || got.ID != "" {
-		t.Errorf("RunUnless(the revision it has) = %+v, %t, %v, want nothing", got, changed, err)
+	if got, err := s.RunUnless(t.Context(), r); got.Changed || err != nil || got.Run.ID != "" {
+		t.Errorf("RunUnless(the revision it has) = %+v, %v, want nothing", got, err)
 	}
 	if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
 		t.Fatalf("SaveRun = %v, want nil", err)
 	}
 	for _, known := range []int64{0, r.Revision, r.Revision + 2} {
-		got, changed, err := s.RunUnless(t.Context(), r.ID, known)
-		if err != nil || !changed || got.Revision != r.Revision+1 {
-			t.Errorf("RunUnless(revision %d) = revision %d, %t, %v, want revision %d", known, got.Revision, changed, err, r.Revision+1)
+		got, err := s.RunUnless(t.Context(), run.Run{ID: r.ID, Revision: known})
+		if err != nil || !got.Changed || got.Run.Revision != r.Revision+1 || got.Absent != (runs.Absent{}) {
+			t.Errorf("RunUnless(revision %d) = %+v, %v, want revision %d and nothing absent", known, got, err, r.Revision+1)
 		}
 	}
-	_, _, err := s.RunUnless(t.Context(), "nothing", 1)
+	_, err := s.RunUnless(t.Context(), run.Run{ID: "nothing", Revision: 1})
 	wantCode(t, "RunUnless(nothing)", err, fault.NotFound)
 }
 

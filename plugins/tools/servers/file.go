@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -164,6 +166,26 @@ func (s Server) Check(name string) error {
 	for tool, p := range s.Tools {
 		if p.Class != Reads && p.Class != Changes {
 			wrong("accepted_tools.%s: class is %q: must be %s or %s", tool, p.Class, Reads, Changes)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Ready says what the server needs of this machine and does not find: its program, its
+// folder, the files of its headers. It starts nothing.
+func (s Server) Ready() error {
+	var errs []error
+	if s.Command != "" {
+		if _, err := exec.LookPath(s.Command); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if info, err := os.Stat(s.Dir); s.Dir != "" && (err != nil || !info.IsDir()) {
+		errs = append(errs, fmt.Errorf("cwd: %q is not a folder", s.Dir))
+	}
+	for _, header := range slices.Sorted(maps.Keys(s.HeaderFiles)) {
+		if info, err := os.Stat(s.HeaderFiles[header]); err != nil || !info.Mode().IsRegular() {
+			errs = append(errs, fmt.Errorf("header_files: %q of %s is not a file", s.HeaderFiles[header], header))
 		}
 	}
 	return errors.Join(errs...)

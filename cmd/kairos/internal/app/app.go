@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
@@ -52,7 +53,9 @@ type App struct {
 	// handover tells outside where runs stand; nil: nobody wants it.
 	handover *handover.Writer
 	page     approvalPage
-	changes  *changes // of protocols
+	// stateKeys are read once: what a server seals with them it must be able to open.
+	stateKeys func() ([][32]byte, error)
+	changes   *changes // of protocols
 	// measures hears what is done; nil: nothing is measured.
 	measures *metrics.Metrics
 	// space that clients without a principal of their own work in.
@@ -93,7 +96,7 @@ func (s Options) open() (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{Version: s.Version, Config: c, log: log, logged: logged, clock: clock.System(), changes: newChanges(), space: localSpace}
+	a := &App{Version: s.Version, Config: c, log: log, logged: logged, clock: clock.System(), changes: newChanges(), stateKeys: sync.OnceValues(c.StateKeys), space: localSpace}
 	if s.Files {
 		a.space = FilesSpace
 	}
@@ -127,7 +130,7 @@ func (a *App) engineOptions() director.Options {
 	o := director.Options{
 		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(*c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), DeclineTTL: time.Duration(*c.Approval.RememberDeclines), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
-		Key:         c.StateKey,
+		Key:         a.stateKey,
 		Changed:     a.changed,
 		Clock:       a.clock,
 		EmbedBudget: time.Duration(c.Embedding.Budget), Budgets: c.Sampling.Budgets(),
@@ -136,6 +139,15 @@ func (a *App) engineOptions() director.Options {
 		o.Observer = a.measures
 	}
 	return o
+}
+
+// stateKey is the first one, from which other keys are derived.
+func (a *App) stateKey() ([32]byte, error) {
+	keys, err := a.stateKeys()
+	if err != nil {
+		return [32]byte{}, err
+	}
+	return keys[0], nil
 }
 
 // changed is called after protocols of a space were stored or deleted.
@@ -153,7 +165,7 @@ func restartSettings(c config.Config) map[string]any {
 		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "drivers.isolation": c.Drivers.Isolation,
 		"approval.ttl": c.Approval.TTL, "approval.remember_declines": c.Approval.RememberDeclines, "approval.approvers": c.Approval.Approvers, "approval.listen": c.Approval.Listen,
 		"run": c.Run, "handover": c.Handover, "sampling": c.Sampling.Budgets(), "attest": c.Attest,
-		"qdrant": c.Qdrant.Plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "metrics": c.Metrics,
+		"qdrant": c.Qdrant.Plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "replica": c.Replica, "metrics": c.Metrics,
 		"admin": c.Admin, "log": c.Log,
 	}
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"sync"
@@ -19,6 +18,7 @@ import (
 // changing files and by the commands that use the admin socket.
 type background struct {
 	app    *App
+	shared *replica        // nil: the database is this server's own
 	admin  *admin.Server   // nil: turned off
 	ctx    context.Context // of everything in the background; ends with close
 	cancel context.CancelFunc
@@ -27,8 +27,8 @@ type background struct {
 }
 
 // newBackground listens to SIGHUP. What can be seen from outside waits for begin.
-func newBackground(ctx context.Context, a *App, config string) *background {
-	o := &background{app: a, hangup: make(chan os.Signal, 1)}
+func newBackground(ctx context.Context, a *App, shared *replica, config string) *background {
+	o := &background{app: a, shared: shared, hangup: make(chan os.Signal, 1)}
 	if socket := adminSocket(a.Config); socket != "" {
 		info := admin.Info{
 			PID: os.Getpid(), Version: a.Version, StartedAt: time.Now(), DriversDir: files.Absolute(a.Config.Drivers.Dir)[0],
@@ -39,6 +39,9 @@ func newBackground(ctx context.Context, a *App, config string) *background {
 	o.ctx, o.cancel = context.WithCancel(ctx)
 	signal.Notify(o.hangup, syscall.SIGHUP)
 	o.work.Go(o.reloadOnHangup)
+	if shared != nil && shared.relay != nil {
+		o.work.Go(func() { shared.run(o.ctx, a.log.Warn) }) // it has joined
+	}
 	return o
 }
 
@@ -68,11 +71,10 @@ func (o *background) begin() {
 			}
 		})
 	}
-	o.work.Go(func() { o.app.Engine.FillVectors(o.ctx) })
-	o.work.Go(o.sweep)
-	if o.app.Index != nil {
-		o.work.Go(func() { o.app.Index.Run(o.ctx) })
+	if r := o.shared; r != nil && r.relay == nil {
+		o.work.Go(func() { r.run(o.ctx, o.app.log.Warn) })
 	}
+	o.beginJobs()
 	if !*o.app.Config.Drivers.Watch {
 		return
 	}
@@ -83,29 +85,57 @@ func (o *background) begin() {
 	})
 }
 
+// beginJobs begins what one of the servers of a database does for all.
+func (o *background) beginJobs() {
+	jobs := map[string]func(context.Context){jobRuns: o.sweep}
+	if o.app.Config.Embedding.On() {
+		jobs[jobVectors] = o.app.Engine.FillVectors
+	}
+	if o.app.Index != nil {
+		jobs[jobIndex] = o.app.Index.Run
+	}
+	for job, do := range jobs {
+		o.work.Go(func() { o.shared.lead(o.ctx, job, do) })
+	}
+	if o.app.handover != nil {
+		o.work.Go(o.reconcile)
+	}
+}
+
 // sweepEvery is how often runs whose time has passed are ended.
 const sweepEvery = 10 * time.Minute
 
-// sweep ends runs whose time has passed, removes old ones and corrects the
-// handover file, now and again.
-func (o *background) sweep() {
-	pause := time.NewTicker(sweepEvery)
-	defer pause.Stop()
-	for {
-		swept, err := o.app.Engine.Sweep(o.ctx)
-		if h := o.app.handover; h != nil {
-			err = errors.Join(err, h.Reconcile(o.ctx, o.app.Engine.Standing))
-		}
+// sweep ends runs whose time has passed and removes old ones, now and again.
+func (o *background) sweep(ctx context.Context) {
+	every(ctx, sweepEvery, func() {
+		swept, err := o.app.Engine.Sweep(ctx)
 		switch {
-		case o.ctx.Err() != nil:
-			return
+		case ctx.Err() != nil:
 		case err != nil:
 			o.app.log.Warn("runs whose time has passed were not all ended", "expired", swept.Expired, "removed", swept.Removed, "error", err)
 		case swept != archive.Swept{}:
 			o.app.log.Info("runs whose time has passed were ended", "expired", swept.Expired, "removed", swept.Removed)
 		}
+	})
+}
+
+// reconcile corrects the handover file of this server, now and again.
+func (o *background) reconcile() {
+	every(o.ctx, sweepEvery, func() {
+		if err := o.app.handover.Reconcile(o.ctx, o.app.Engine.Standing); err != nil && o.ctx.Err() == nil {
+			o.app.log.Warn("the handover file may list runs that have ended", "error", err)
+		}
+	})
+}
+
+// every calls do at once and then at intervals until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	pause := time.NewTicker(interval)
+	defer pause.Stop()
+	for {
+		do()
 		select {
-		case <-o.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-pause.C:
 		}

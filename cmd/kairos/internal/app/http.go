@@ -25,6 +25,7 @@ import (
 // httpService is the main port and, beside it, that of the metrics.
 type httpService struct {
 	api     *rest.API
+	replica *replica     // nil: the database is this server's own
 	metrics http.Handler // nil: no port of its own
 	config  config.Config
 	log     *slog.Logger
@@ -35,7 +36,7 @@ type httpService struct {
 }
 
 // httpService puts together what is served over HTTP.
-func (a *App) httpService(s *mcpserver.Server, name string) (*httpService, error) {
+func (a *App) httpService(s *mcpserver.Server, r *replica, name string) (*httpService, error) {
 	c := a.Config
 	access, err := c.HTTP.Access()
 	if err != nil {
@@ -47,7 +48,7 @@ func (a *App) httpService(s *mcpserver.Server, name string) (*httpService, error
 		operator = a.operations(health)
 	}
 	api, err := rest.New(rest.Config{
-		Version: name, Engine: a.Engine, Operations: operator, RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: s.HTTP(), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
+		Version: name, Engine: a.Engine, Operations: operator, RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: func() []rest.Tool { return restTools(s.Tools()) }, Check: s.Check,
 		Health: health, Ready: a.ready,
 		Access: access, Limits: c.HTTP.Limits(), Observer: a.httpObserver(),
@@ -55,7 +56,7 @@ func (a *App) httpService(s *mcpserver.Server, name string) (*httpService, error
 	if err != nil {
 		return nil, err
 	}
-	h := &httpService{api: api, config: c, log: a.log, page: &a.page}
+	h := &httpService{api: api, replica: r, config: c, log: a.log, page: &a.page}
 	if a.measures != nil {
 		h.metrics = a.measures.Handler(a.host)
 	}
@@ -96,7 +97,7 @@ func (h *httpService) serve(ctx context.Context) error {
 			h.api.Drain()
 			ending.Go(h.endMCP)
 		},
-	}, h.api, h.log)
+	}, h.replica.accept(h.api), h.log)
 }
 
 // serveMetrics listens on the port of the metrics until ctx ends. Where none is
@@ -121,8 +122,13 @@ func (a *App) ready(ctx context.Context) error {
 	if err := a.databaseAnswers(ctx); err != nil {
 		return err
 	}
+	return driversWork(a.host)
+}
+
+// driversWork says which drivers do not; nil: all do.
+func driversWork(host *driverhost.Host) error {
 	var broken []string
-	for _, d := range a.host.Status() {
+	for _, d := range host.Status() {
 		if d.State == driverhost.BreakerOpen {
 			broken = append(broken, d.Name)
 		}

@@ -85,20 +85,17 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 	if err := errors.Join(a.Store.Check(), a.Index.checkOwner(ctx)); err != nil {
 		return err
 	}
-	ops := newBackground(ctx, a, config)
+	shared, err := newReplica(ctx, a, by)
+	if err != nil {
+		return err
+	}
+	ops := newBackground(ctx, a, shared, config)
 	defer func() { err = errors.Join(err, ops.close()) }()
 	first := sync.OnceFunc(ops.begin)
 	name := fmt.Sprintf("v%s+%s", a.Version, time.Now().UTC().Format("20060102.150405"))
-	s, err := mcpserver.New(mcpserver.Config{
-		Version:        name,
-		ChallengeTypes: a.challengeTypes,
-		FirstCall:      first,
-		Principal:      LocalPrincipal, Space: a.space,
-		StateKey: a.Config.StateKey, Clock: a.clock,
-		PlainWait: time.Duration(a.Config.MCP.PlainWait), ProgressWait: time.Duration(a.Config.MCP.ProgressWait),
-		DrainTimeout: by.drain(a.Config), Observer: a.toolObserver(),
-		MaxSessions: a.Config.HTTP.MaxSessions, SessionIdle: time.Duration(a.Config.HTTP.SessionIdle), SessionAge: time.Duration(a.Config.HTTP.SessionAge),
-	}, a.Engine, a.log)
+	mcp := mcpConfig(a, by, name)
+	mcp.FirstCall, mcp.SessionID = first, shared.sessionID()
+	s, err := mcpserver.New(mcp, a.Engine, a.log)
 	if err != nil {
 		return err
 	}
@@ -113,7 +110,7 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 		all = append(all, func(ctx context.Context) error { return a.serveApprovals(ctx, name) })
 	}
 	if by.HTTP {
-		h, err := a.httpService(s, name)
+		h, err := a.httpService(s, shared, name)
 		if err != nil {
 			return err
 		}
@@ -129,6 +126,19 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 		}
 	}
 	return together(ctx, all...)
+}
+
+func mcpConfig(a *App, by Transports, name string) mcpserver.Config {
+	c := a.Config
+	return mcpserver.Config{
+		Version:        name,
+		ChallengeTypes: a.challengeTypes,
+		Principal:      LocalPrincipal, Space: a.space,
+		StateKeys: a.stateKeys, Clock: a.clock,
+		PlainWait: time.Duration(c.MCP.PlainWait), ProgressWait: time.Duration(c.MCP.ProgressWait),
+		DrainTimeout: by.drain(c), Observer: a.toolObserver(),
+		MaxSessions: c.HTTP.MaxSessions, SessionIdle: time.Duration(c.HTTP.SessionIdle), SessionAge: time.Duration(c.HTTP.SessionAge),
+	}
 }
 
 // together runs all until one of them ends, then ends the others.

@@ -53,7 +53,7 @@ func served(t *testing.T) string {
 	log := slog.New(slog.DiscardHandler)
 	m, err := mcp.New(mcp.Config{
 		Version: "v1", Principal: "local", Space: "space:personal", ChallengeTypes: func() []string { return []string{"shell"} },
-		StateKey: func() ([32]byte, error) { return [32]byte{1}, nil },
+		StateKeys: func() ([][32]byte, error) { return [][32]byte{{1}}, nil },
 	}, noEngine{}, log)
 	if err != nil {
 		t.Fatal(err)

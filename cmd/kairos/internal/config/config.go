@@ -44,6 +44,7 @@ type Config struct {
 	Embedding EmbeddingConfig `yaml:"embedding"`
 	MCP       mcpConfig       `yaml:"mcp"`
 	HTTP      httpConfig      `yaml:"http"`
+	Replica   replicaConfig   `yaml:"replica"`
 	Metrics   metricsConfig   `yaml:"metrics"`
 	Admin     adminConfig     `yaml:"admin"`
 	Log       logConfig       `yaml:"log"`
@@ -176,7 +177,8 @@ type mcpConfig struct {
 	PlainWait Duration `yaml:"plain_wait"`
 	// ProgressWait is the same for a call with one.
 	ProgressWait Duration `yaml:"progress_wait"`
-	// StateKeyFile holds the key that seals requestState; replicas share it.
+	// StateKeyFile holds the key that seals requestState, and in further lines keys
+	// that open it; replicas share it.
 	// Empty: state.key beside the database, made when first needed.
 	StateKeyFile string `yaml:"state_key_file"`
 }
@@ -333,7 +335,7 @@ func dataDir() (string, error) {
 const AdminOff = "off"
 
 func (c Config) validate() error {
-	errs := slices.Concat(c.DatabaseLimits.problems(), c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Sampling.problems(), c.Approval.problems())
+	errs := slices.Concat(c.DatabaseLimits.problems(), c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Sampling.problems(), c.Approval.problems(), c.replicaProblems())
 	if d := c.UserInput.Driver; !slices.Contains([]string{"elicitation", "sampling", "agent"}, d) {
 		errs = append(errs, fmt.Errorf("user_input.driver is %q: must be elicitation, sampling or agent", d))
 	}

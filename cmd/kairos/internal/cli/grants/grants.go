@@ -140,14 +140,14 @@ func printAct(p *output.Printer, s director.ActStep) {
 	case s.Effect == driver.EffectReads:
 		more = ", only looks"
 	}
-	p.Printf("  %d. %s: %s, by driver %s%s\n", s.Step, s.Label, s.Type, s.Driver, more)
+	p.Broken("     ", "  %d. %s: %s, by driver %s%s", s.Step, s.Label, s.Type, s.Driver, more)
 	switch {
 	case s.Cannot != "":
-		p.Printf("     not now: %s\n", plain.Line(s.Cannot))
+		p.Broken("     ", "     not now: %s", s.Cannot)
 	case s.Plan != "":
-		p.Printf("     | %s\n", output.Lines(strings.ReplaceAll(plain.Text(s.Plan), "\n", "\n     | ")))
+		p.Broken("     | ", "     | %s", output.Lines(strings.ReplaceAll(plain.Text(s.Plan), "\n", "\n     | ")))
 	default:
-		p.Printf("     %s\n", output.Short(output.CompactJSON(s.Challenge)))
+		p.Broken("     ", "     %s", output.Short(output.CompactJSON(s.Challenge)))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
@@ -15,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -92,7 +92,7 @@ without A the one before B. ` + refHelp,
 					return err
 				}
 				r := diffReport{ChainID: to.ChainID, From: from.Revision, To: to.Revision}
-				r.Diff = udiff.Unified(fmt.Sprintf("revision %d", from.Revision), fmt.Sprintf("revision %d", to.Revision), from.Document, to.Document)
+				r.Diff = protocol.Changes(fmt.Sprintf("revision %d", from.Revision), fmt.Sprintf("revision %d", to.Revision), from.Document, to.Document)
 				return out.Print(cmd.OutOrStdout(), r, func(p *output.Printer) { printDiff(p, r.Diff) })
 			})
 		},

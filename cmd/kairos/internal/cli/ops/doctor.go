@@ -106,6 +106,7 @@ func examine(ctx context.Context, s session.Session, deep bool) doctorReport {
 		r.check("signing key", detail, "give it back to the account that runs kairos alone (chmod 600), or restore it", err)
 		r.drivers(ctx, c)
 		r.isolation(c, s.File)
+		r.toolServers(s)
 		r.servers(ctx, c)
 		r.engine(ctx, s, deep)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/tools"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/handover"
@@ -59,6 +61,22 @@ func (r *doctorReport) handover(c config.Config) {
 		}
 	}
 	r.note("handover file", strings.Join(dirs, ", "), problems...)
+}
+
+// toolServers looks whether the servers whose tools KAIROS calls could start.
+// `kairos tools check` starts them.
+func (r *doctorReport) toolServers(s session.Session) {
+	added, broken, err := tools.Unready(&s)
+	var problems []finding
+	for _, b := range broken {
+		problems = append(problems, finding{Problem: b.Error(), Fix: "put it back, or add the server again with `kairos tools add --replace`; until then steps wait that need its tools"})
+	}
+	switch {
+	case err != nil:
+		r.check("tool servers", "", "", err)
+	case added > 0:
+		r.note("tool servers", fmt.Sprintf("%d added; `kairos tools check` starts them", added), problems...)
+	}
 }
 
 // isolation looks at how drivers are kept from the files of the server.

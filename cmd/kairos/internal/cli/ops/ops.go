@@ -8,5 +8,5 @@ import (
 
 // Commands are the commands that check an installation.
 func Commands(at *session.Session) []*cobra.Command {
-	return []*cobra.Command{initCommand(), configCommand(at), versionCommand(at), schemaCommand(at), embeddingCommand(at), doctorCommand(at), indexCommand(at), migrateCommand(at), logsCommand(at)}
+	return []*cobra.Command{initCommand(), configCommand(at), versionCommand(at), schemaCommand(at), embeddingCommand(at), doctorCommand(at), indexCommand(at), migrateCommand(at), logsCommand(at), statusCommand(at)}
 }

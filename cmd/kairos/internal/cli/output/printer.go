@@ -145,8 +145,15 @@ func (p *Printer) Field(name, value string) {
 	if value == "" {
 		return
 	}
-	line := fmt.Sprintf("       %-10s %s", name, plain.Line(value))
-	p.Printf("%s\n", Lines(p.Wrapped(line, strings.Repeat(" ", 18))))
+	p.Broken(strings.Repeat(" ", 18), "       %-10s %s", name, value)
+}
+
+// Broken is Printf of whole lines that break between words at the edge of the
+// terminal; the rest of a broken line begins with indent.
+func (p *Printer) Broken(indent, format string, args ...any) {
+	var text strings.Builder
+	Tell(&text, format, args...)
+	p.Printf("%s\n", Lines(p.Wrapped(text.String(), indent)))
 }
 
 // Wrapped breaks the lines of a text between words at the edge of the terminal,

@@ -230,11 +230,11 @@ func classify(cmd *cobra.Command, found []servers.Tool, reads, changes []string,
 	}
 	p.Printf("%s. The server says that %d only read%s\n", output.Count(len(found), "tool"), says, who)
 	for _, t := range found {
-		p.Printf("  %-9s %s", t.Class, plain.Line(t.Name))
+		about := ""
 		if t.Description != "" {
-			p.Printf(": %s", plain.Clip(plain.Line(t.Description), 100))
+			about = ": " + plain.Clip(plain.Line(t.Description), 100)
 		}
-		p.Printf("\n")
+		p.Broken("            ", "  %-9s %s%s", t.Class, t.Name, about)
 	}
 	if p.Err != nil || open == 0 || yes {
 		return p.Err

@@ -1,4 +1,4 @@
-package soak_test
+package play
 
 import (
 	"encoding/json"
@@ -12,15 +12,15 @@ import (
 	"github.com/kairos-mcp/kairos/core/archive"
 )
 
-// ledger is what the server has acknowledged to clients.
-type ledger struct {
+// Ledger is what the server has acknowledged to clients.
+type Ledger struct {
 	mu   sync.Mutex // guards runs and what is in them
-	runs map[string]*entry
+	runs map[string]*Entry
 }
 
-// entry is one run as its client knows it.
-type entry struct {
-	l   *ledger
+// Entry is one run as its client knows it.
+type Entry struct {
+	l   *Ledger
 	id  string
 	who string
 
@@ -31,42 +31,43 @@ type entry struct {
 	notSure bool // a call whose outcome nobody knows
 }
 
-func newLedger() *ledger { return &ledger{runs: map[string]*entry{}} }
+// NewLedger returns an empty ledger.
+func NewLedger() *Ledger { return &Ledger{runs: map[string]*Entry{}} }
 
-func (l *ledger) begin(id, who string) *entry {
+func (l *Ledger) begin(id, who string) *Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := &entry{l: l, id: id, who: who, acked: map[int]string{}, seen: map[string]int{}}
+	e := &Entry{l: l, id: id, who: who, acked: map[int]string{}, seen: map[string]int{}}
 	l.runs[id] = e
 	return e
 }
 
-func (e *entry) note(code string) {
+func (e *Entry) note(code string) {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
 	e.seen[code]++
 }
 
-func (e *entry) codes() map[string]int {
+func (e *Entry) codes() map[string]int {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
 	return maps.Clone(e.seen)
 }
 
-func (e *entry) unknown() {
+func (e *Entry) unknown() {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
 	e.notSure = true
 }
 
-func (e *entry) attested(verified bool) {
+func (e *Entry) attested(verified bool) {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
 	e.ended, e.sure = true, verified
 }
 
 // acknowledge notes that a reply without an error says that steps are solved.
-func (l *ledger) acknowledge(t *testing.T, e *entry, r *api.StepReply) {
+func (l *Ledger) acknowledge(t *testing.T, e *Entry, r *api.StepReply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r.RunID != e.id {
@@ -90,14 +91,14 @@ func (l *ledger) acknowledge(t *testing.T, e *entry, r *api.StepReply) {
 func solvedAll(r *api.StepReply) bool { return strings.HasPrefix(r.NextAction, "call kairos_attest") }
 
 // upTo notes that all steps up to one are solved.
-func (e *entry) upTo(step int) {
+func (e *Entry) upTo(step int) {
 	for i := 1; i <= step; i++ {
 		e.acked[i] += ""
 	}
 }
 
 // resumed looks at where the server says that a run stands.
-func (l *ledger) resumed(t *testing.T, e *entry, r *api.StepReply) {
+func (l *Ledger) resumed(t *testing.T, e *Entry, r *api.StepReply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stands := r.StepIndex - 1
@@ -110,11 +111,18 @@ func (l *ledger) resumed(t *testing.T, e *entry, r *api.StepReply) {
 	e.upTo(stands)
 }
 
-// check compares the ledger with what the server has stored, and with the counter.
-func (l *ledger) check(t *testing.T, s *server) {
+// Runs is how many runs were begun.
+func (l *Ledger) Runs() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.runs)
+}
+
+// Check compares the ledger with what the server has stored, and with the counter.
+func (l *Ledger) Check(t *testing.T, s *Server) {
 	t.Helper()
-	s.awaitReady()
-	counted := s.counted()
+	s.AwaitReady()
+	counted := s.Counted()
 	verified, lost := 0, 0
 	ids := slices.Collect(maps.Keys(l.runs))
 	var checking sync.WaitGroup
@@ -143,15 +151,15 @@ func (l *ledger) check(t *testing.T, s *server) {
 			t.Errorf("%s was counted %d times", who, n)
 		}
 	}
-	if out, err := s.kairos("doctor", "--deep"); err != nil {
+	if out, err := s.Kairos("doctor", "--deep"); err != nil {
 		t.Errorf("doctor --deep: %v\n%s", err, out)
 	}
 	t.Logf("%d runs: %d verified, %d with an unknown outcome; %d calls of the tool", len(ids), verified, lost, len(counted))
 }
 
 // check compares one run.
-func (e *entry) check(t *testing.T, s *server, counted map[string]int) {
-	out, err := s.kairos("runs", "show", e.id, "--json")
+func (e *Entry) check(t *testing.T, s *Server, counted map[string]int) {
+	out, err := s.Kairos("runs", "show", e.id, "--json")
 	if err != nil {
 		t.Errorf("run %s was acknowledged and is not there: %v", e.id, err)
 		return

@@ -1,4 +1,4 @@
-package soak_test
+package play
 
 import (
 	"context"
@@ -68,13 +68,13 @@ Look whether it runs.
 ` + "```" + `
 `
 
-// player is an agent with an MCP client, a person who approves everything, and one run
+// Player is an agent with an MCP client, a person who approves everything, and one run
 // after the other.
-type player struct {
+type Player struct {
 	t      *testing.T
-	s      *server
-	l      *ledger
-	points *points
+	s      *Server
+	l      *Ledger
+	points *Points
 	name   string
 	era    string
 	uri    string
@@ -82,21 +82,22 @@ type player struct {
 	begun  int
 }
 
-func newPlayer(t *testing.T, s *server, l *ledger, p *points, i int, uri string) *player {
-	return &player{t: t, s: s, l: l, points: p, name: fmt.Sprintf("p%d", i), uri: uri, era: []string{"2025-11-25", "2026-07-28"}[i%2]}
+// NewPlayer returns player i of a protocol. Players alternate between both eras.
+func NewPlayer(t *testing.T, s *Server, l *Ledger, p *Points, i int, uri string) *Player {
+	return &Player{t: t, s: s, l: l, points: p, name: fmt.Sprintf("p%d", i), uri: uri, era: []string{"2025-11-25", "2026-07-28"}[i%2]}
 }
 
 // Elicit is the person.
-func (p *player) Elicit(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	p.points.at(pointAsked)
-	defer p.points.at(pointAnswered)
+func (p *Player) Elicit(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	p.points.At(PointAsked)
+	defer p.points.At(PointAnswered)
 	res := new(mcp.ElicitationResult)
 	res.Action, res.Content = mcp.ElicitationResponseActionAccept, map[string]any{"confirmation": "approved"}
 	return res, nil
 }
 
-// play makes runs until stop is closed and finishes the last one.
-func (p *player) play(stop <-chan struct{}) {
+// Play makes runs until stop is closed and finishes the last one.
+func (p *Player) Play(stop <-chan struct{}) {
 	defer p.leave()
 	for {
 		select {
@@ -112,7 +113,7 @@ func (p *player) play(stop <-chan struct{}) {
 }
 
 // run makes one run, however often the server is killed meanwhile.
-func (p *player) run() {
+func (p *Player) run() {
 	p.begun++
 	who := fmt.Sprintf("%s-%d", p.name, p.begun)
 	open := p.begin(who)
@@ -144,11 +145,11 @@ func (p *player) run() {
 		}
 		open = reply
 	}
-	p.t.Errorf("run %s is not finished: %v\n%s", r.id, r.codes(), p.s.lately())
+	p.t.Errorf("run %s is not finished: %v\n%s", r.id, r.codes(), p.s.Lately())
 }
 
 // begin opens a run. A run whose begin was not acknowledged is the server's to forget.
-func (p *player) begin(who string) *api.StepReply {
+func (p *Player) begin(who string) *api.StepReply {
 	for range 200 {
 		reply := new(api.StepReply)
 		if err := p.call("kairos_begin", map[string]any{"uri": p.uri, "input": map[string]any{"who": who}}, reply); err == nil {
@@ -161,13 +162,13 @@ func (p *player) begin(who string) *api.StepReply {
 		p.leave()
 		time.Sleep(20 * time.Millisecond)
 	}
-	p.t.Errorf("no run can be begun\n%s", p.s.lately())
+	p.t.Errorf("no run can be begun\n%s", p.s.Lately())
 	return nil
 }
 
 // next submits the solution of the open step until there is a reply: the same again,
 // as a network retries, or a fresh look at the run, as a new client takes it.
-func (p *player) next(r *entry, open *api.StepReply) *api.StepReply {
+func (p *Player) next(r *Entry, open *api.StepReply) *api.StepReply {
 	for range 400 {
 		reply := new(api.StepReply)
 		err := p.call("kairos_next", p.solution(open), reply)
@@ -188,12 +189,12 @@ func (p *player) next(r *entry, open *api.StepReply) *api.StepReply {
 			}
 		}
 	}
-	p.t.Errorf("run %s gets no reply\n%s", r.id, p.s.lately())
+	p.t.Errorf("run %s gets no reply\n%s", r.id, p.s.Lately())
 	return &api.StepReply{RunID: r.id, ErrorCode: "NONCE_MISMATCH", Message: "no reply"}
 }
 
 // solution is what the agent sends for the open step.
-func (p *player) solution(open *api.StepReply) map[string]any {
+func (p *Player) solution(open *api.StepReply) map[string]any {
 	args := map[string]any{"uri": open.CurrentStep.URI, "run_id": open.RunID}
 	solution := map[string]any{"type": open.Challenge.Type, "nonce": open.Challenge.Nonce, "proof_hash": open.Challenge.ProofHash}
 	switch open.StepIndex {
@@ -210,7 +211,7 @@ func (p *player) solution(open *api.StepReply) map[string]any {
 	return args
 }
 
-func (p *player) attest(r *entry, open *api.StepReply, outcome string) {
+func (p *Player) attest(r *Entry, open *api.StepReply, outcome string) {
 	for range 200 {
 		reply := new(api.AttestReply)
 		args := map[string]any{"uri": open.CurrentStep.URI, "run_id": r.id, "outcome": outcome, "message": "soak"}
@@ -221,13 +222,13 @@ func (p *player) attest(r *entry, open *api.StepReply, outcome string) {
 		p.leave()
 		time.Sleep(20 * time.Millisecond)
 	}
-	p.t.Errorf("run %s cannot be attested\n%s", r.id, p.s.lately())
+	p.t.Errorf("run %s cannot be attested\n%s", r.id, p.s.Lately())
 }
 
 var errNoReply = errors.New("no reply")
 
 // call calls a tool and decodes its reply. An error is a call without a reply.
-func (p *player) call(tool string, args map[string]any, reply any) error {
+func (p *Player) call(tool string, args map[string]any, reply any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := p.connect(ctx); err != nil {
@@ -235,7 +236,7 @@ func (p *player) call(tool string, args map[string]any, reply any) error {
 	}
 	var call mcp.CallToolRequest
 	call.Params.Name, call.Params.Arguments = tool, args
-	time.AfterFunc(rand.N(3*time.Millisecond), func() { p.points.at(pointSent) })
+	time.AfterFunc(rand.N(3*time.Millisecond), func() { p.points.At(PointSent) })
 	res, err := p.client.CallTool(ctx, call)
 	if err != nil {
 		return err
@@ -250,11 +251,11 @@ func (p *player) call(tool string, args map[string]any, reply any) error {
 	return nil
 }
 
-func (p *player) connect(ctx context.Context) error {
+func (p *Player) connect(ctx context.Context) error {
 	if p.client != nil {
 		return nil
 	}
-	http, err := transport.NewStreamableHTTP("http://"+p.s.address+"/mcp", transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+	http, err := transport.NewStreamableHTTP("http://"+p.s.Address+"/mcp", transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
@@ -273,7 +274,7 @@ func (p *player) connect(ctx context.Context) error {
 	return nil
 }
 
-func (p *player) leave() {
+func (p *Player) leave() {
 	if p.client != nil {
 		_ = p.client.Close()
 		p.client = nil

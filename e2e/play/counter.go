@@ -1,4 +1,4 @@
-package soak_test
+package play
 
 import (
 	"context"
@@ -13,8 +13,9 @@ import (
 
 // counterArg turns this binary into the tool server whose tool writes down who called
 // it: the truth about effects, outside of KAIROS.
-const counterArg = "soak-counter"
+const counterArg = "play-counter"
 
+// serveCounter is the tool server. It appends callers to a file.
 func serveCounter(file string) error {
 	s := mcpserver.NewMCPServer("counter", "1.0.0", mcpserver.WithToolCapabilities(false))
 	s.AddTool(mcp.NewTool("count", mcp.WithString("who", mcp.Required())), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -34,9 +35,9 @@ func serveCounter(file string) error {
 	return mcpserver.ServeStdio(s)
 }
 
-// counted is how often the tool was called by each.
-func (s *server) counted() map[string]int {
-	text, err := os.ReadFile(s.path("counted"))
+// Counted is how often the tool was called by each.
+func (s *Server) Counted() map[string]int {
+	text, err := os.ReadFile(s.Path("counted"))
 	if err != nil && !os.IsNotExist(err) {
 		s.t.Error(err)
 	}
@@ -47,10 +48,10 @@ func (s *server) counted() map[string]int {
 	return calls
 }
 
-// awaitCall waits until the tool has written something down, and says so.
-func (s *server) awaitCall(ctx context.Context, p *points) {
+// AwaitCall waits until the tool has written something down, and says so.
+func (s *Server) AwaitCall(ctx context.Context, p *Points) {
 	size := func() int64 {
-		info, err := os.Stat(s.path("counted"))
+		info, err := os.Stat(s.Path("counted"))
 		if err != nil {
 			return 0 // it was not called yet
 		}
@@ -58,7 +59,7 @@ func (s *server) awaitCall(ctx context.Context, p *points) {
 	}
 	for before := size(); ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		if size() > before {
-			p.at(pointActs)
+			p.At(PointActs)
 			return
 		}
 	}

@@ -1,0 +1,160 @@
+package app
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/replicas"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/server/relay"
+)
+
+// Background jobs that one server does for all servers of a database.
+const (
+	jobRuns    = "runs"    // end and remove runs whose time has passed
+	jobVectors = "vectors" // embed passages that have no vector
+	jobIndex   = "index"   // feed the index of protocols
+)
+
+// replica is this server among those that share its database. A nil replica is a server
+// whose database is its own.
+type replica struct {
+	*replicas.Member
+	relay *relay.Relay // nil: the others do not pass requests on to this server
+}
+
+// newReplica says that this server is one of those that share the database. It refuses a
+// server that the others reach and whose keys are not theirs.
+func newReplica(ctx context.Context, a *App, by Transports) (*replica, error) {
+	store, shared := a.Store.(replicas.Store)
+	if !shared {
+		return nil, nil
+	}
+	self := replicas.Replica{ID: replicas.NewID(), Version: a.Version, Started: time.Now()}
+	if by.HTTP {
+		self.Address = a.Config.Replica.Address
+	}
+	names := sync.OnceValues(func() ([]string, string) { return keyNames(a) })
+	r := &replica{Member: replicas.New(store, self, func() replicas.State {
+		s := replicaState(a)
+		s.Keys, s.Signing = names()
+		return s
+	}, a.log)}
+	if self.Address == "" {
+		return r, nil
+	}
+	keys, err := a.stateKeys()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := a.Config.SigningKey(); err != nil {
+		return nil, err
+	}
+	if r.relay, err = relay.New(relay.Config{ID: self.ID, Address: r.Address, Keys: keys, Gone: mcpserver.NoSession}, a.log); err != nil {
+		return nil, err
+	}
+	if err := r.Join(ctx); err != nil {
+		return nil, fmt.Errorf("join the replicas of %s: %w", a.Config.Database, err)
+	}
+	return r, nil
+}
+
+// replicaState is what the other servers and `kairos status` read about this one.
+func replicaState(a *App) replicas.State {
+	host, _ := os.Hostname() // empty then
+	s := replicas.State{Host: host, PID: os.Getpid(), Drivers: []replicas.Driver{}}
+	if err := driversWork(a.host); err != nil {
+		s.NotReady = err.Error()
+	}
+	for _, d := range a.host.Status() {
+		s.Drivers = append(s.Drivers, replicas.Driver{Name: d.Name, Version: d.Version, State: string(d.State)})
+	}
+	return s
+}
+
+// keyNames are names of the keys that servers of one database share. They reveal nothing
+// of the keys.
+func keyNames(a *App) (state []string, signing string) {
+	keys, err := a.stateKeys()
+	if err != nil {
+		a.log.Debug("the keys for questions to clients cannot be read", "error", err)
+	}
+	for _, key := range keys {
+		name, err := hkdf.Key(sha256.New, key[:], nil, "kairos name of a state key 1", 8)
+		if err != nil {
+			panic(err) // 8 bytes can be derived
+		}
+		state = append(state, hex.EncodeToString(name))
+	}
+	if _, err := os.Stat(a.Config.Signing.KeyFile); err != nil {
+		return state, "" // it is made when first needed
+	}
+	key, err := a.Config.SigningKey()
+	if err != nil {
+		a.log.Debug("the key that signs statements cannot be read", "error", err)
+		return state, ""
+	}
+	return state, key.Public().ID()
+}
+
+// sessionID makes ids of sessions; nil: as the MCP server does.
+func (r *replica) sessionID() func() string {
+	if r == nil || r.relay == nil {
+		return nil
+	}
+	return r.relay.NewSessionID
+}
+
+// pass passes requests of other replicas' sessions on to them.
+func (r *replica) pass(mcp http.Handler) http.Handler {
+	if r == nil || r.relay == nil {
+		return mcp
+	}
+	return r.relay.Pass(mcp)
+}
+
+// accept accepts requests that other replicas pass on.
+func (r *replica) accept(h http.Handler) http.Handler {
+	if r == nil || r.relay == nil {
+		return h
+	}
+	return r.relay.Accept(h)
+}
+
+// run keeps the others informed until ctx ends. It joins them if that was not done at
+// the start.
+func (r *replica) run(ctx context.Context, log func(msg string, args ...any)) {
+	if r.relay == nil {
+		if err := r.Join(ctx); err != nil && ctx.Err() == nil {
+			log("the other servers of the database are not told of this one yet", "error", err)
+		}
+	}
+	r.Run(ctx)
+}
+
+// lead does a job while no other server does it.
+func (r *replica) lead(ctx context.Context, job string, do func(context.Context)) {
+	if r == nil {
+		do(ctx)
+		return
+	}
+	r.Lead(ctx, job, do)
+}
+
+// Replicas lists the servers that use the database; shared is false for a database that
+// does not keep them.
+func Replicas(ctx context.Context, a *App) (all []replicas.Replica, shared bool, err error) {
+	store, shared := a.Store.(replicas.Store)
+	if !shared {
+		return nil, false, nil
+	}
+	all, err = store.Replicas(ctx)
+	return all, true, err
+}

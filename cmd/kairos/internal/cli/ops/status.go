@@ -1,0 +1,129 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/servers"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/replicas"
+	"github.com/kairos-mcp/kairos/core/server/admin"
+)
+
+// statusReport is what `kairos status` prints.
+type statusReport struct {
+	Database string         `json:"database"`
+	Servers  []serverStatus `json:"servers"`
+}
+
+// serverStatus is one server.
+type serverStatus struct {
+	ID      string    `json:"id,omitempty"` // among those that share a database
+	Address string    `json:"address,omitempty"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	// Unseen is for how many seconds it has not said that it is there.
+	Unseen float64 `json:"unseen_seconds"`
+	// Lost: it has not said so for too long.
+	Lost bool `json:"lost"`
+	replicas.State
+}
+
+func statusCommand(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "status", Short: "List the running servers of the database", Args: cobra.NoArgs,
+		Long: `Lists the servers that use the database: with PostgreSQL those of all machines, as each reports itself every 5 s, else
+those of this machine that run with this configuration. A server that was killed is listed as lost for an hour.
+Reloading, drivers and logs are matters of each server: kairos driver and kairos logs talk to those of this machine.`,
+		Example: "  kairos status\n  kairos status -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report, err := status(cmd, at)
+			if err != nil {
+				return err
+			}
+			return out.Print(cmd.OutOrStdout(), report, report.text)
+		},
+	}
+	out.AddTo(cmd)
+	return cmd
+}
+
+func status(cmd *cobra.Command, at *session.Session) (report statusReport, err error) {
+	c := servers.Look(*at, cmd.ErrOrStderr())
+	report = statusReport{Database: c.Database.String(), Servers: []serverStatus{}}
+	if !c.Database.Postgres() {
+		return report, new(servers.Choice).WithMaybe(cmd, c, func(found []admin.Found) error { return report.addLocal(cmd.Context(), found) })
+	}
+	return report, at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+		all, _, err := app.Replicas(ctx, a)
+		for _, r := range all {
+			report.Servers = append(report.Servers, serverStatus{
+				ID: r.ID, Address: r.Address, Version: r.Version, Started: r.Started, Unseen: max(r.Unseen, 0).Seconds(), Lost: r.Lost(), State: r.State,
+			})
+		}
+		return err
+	})
+}
+
+// addLocal adds servers of this machine.
+func (r *statusReport) addLocal(ctx context.Context, found []admin.Found) error {
+	for _, f := range found {
+		s := serverStatus{Version: f.Version, Started: f.StartedAt, State: replicas.State{PID: f.PID, Drivers: []replicas.Driver{}}}
+		all, err := f.Client.Drivers(ctx)
+		if err != nil {
+			return fmt.Errorf("ask server %d: %w", f.PID, err)
+		}
+		for _, d := range all {
+			s.Drivers = append(s.Drivers, replicas.Driver{Name: d.Name, Version: d.Version, State: string(d.State)})
+			if d.State == driverhost.BreakerOpen {
+				s.NotReady = strings.TrimPrefix(s.NotReady+", ", ", ") + "driver " + d.Name + " fails again and again"
+			}
+		}
+		r.Servers = append(r.Servers, s)
+	}
+	return nil
+}
+
+func (r statusReport) text(p *output.Printer) {
+	if len(r.Servers) == 0 {
+		p.Printf("no server uses %s, or none that has answered a call yet\n", r.Database)
+		return
+	}
+	rows := [][]string{{"SERVER", "HOST", "PID", "ADDRESS", "VERSION", "SINCE", "SEEN", "STATE"}}
+	for _, s := range r.Servers {
+		rows = append(rows, []string{
+			cmp.Or(s.ID, "-"), cmp.Or(s.Host, "-"), strconv.Itoa(s.PID), cmp.Or(s.Address, "-"), s.Version, output.Moment(s.Started),
+			time.Duration(s.Unseen*float64(time.Second)).Round(time.Second).String() + " ago", s.word(),
+		})
+	}
+	p.Table(rows)
+	for _, s := range r.Servers {
+		if len(s.Jobs) > 0 && !s.Lost {
+			p.Printf("%s does for all: %s\n", s.ID, strings.Join(s.Jobs, ", "))
+		}
+		if s.NotReady != "" && !s.Lost {
+			p.Printf("%s: %s\n", cmp.Or(s.ID, strconv.Itoa(s.PID)), s.NotReady)
+		}
+	}
+}
+
+// word is the state of the server.
+func (s serverStatus) word() string {
+	switch {
+	case s.Lost:
+		return "lost"
+	case s.NotReady != "":
+		return "not ready"
+	}
+	return "ready, " + output.Count(len(s.Drivers), "driver")
+}

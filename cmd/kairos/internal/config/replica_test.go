@@ -1,0 +1,72 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheAddressOfAReplicaIsChecked(t *testing.T) {
+	for name, tc := range map[string]struct{ yaml, want string }{
+		"no scheme":      {"database: 'postgres://db/k'\nreplica: {address: '10.0.0.5:3300'}", "replica.address"},
+		"with a path":    {"database: 'postgres://db/k'\nreplica: {address: 'http://10.0.0.5/mcp'}", "replica.address"},
+		"another scheme": {"database: 'postgres://db/k'\nreplica: {address: 'ftp://10.0.0.5'}", "replica.address"},
+		"a file":         {"database: k.db\nreplica: {address: 'http://10.0.0.5:3300'}", "set database to postgres://"},
+		"all right":      {"database: 'postgres://db/k'\nreplica: {address: 'https://[fd00::5]:3300'}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := configured(t, tc.yaml).Load()
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("load: %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// A replica with a key that it has made itself could not continue what others ask.
+func TestAReplicaMakesNoKeys(t *testing.T) {
+	dir := t.TempDir()
+	var c Config
+	c.MCP.StateKeyFile, c.Signing.KeyFile = filepath.Join(dir, "state.key"), filepath.Join(dir, "signing.key")
+	c.Replica.Address = "http://10.0.0.5:3300"
+	_, stateErr := c.StateKeys()
+	_, signingErr := c.SigningKey()
+	_, checkErr := c.CheckSigningKey()
+	for _, err := range []error{stateErr, signingErr, checkErr} {
+		if err == nil || !strings.Contains(err.Error(), "replicas share one: make it once with `openssl ") {
+			t.Errorf("a missing key: %v, want how to make one", err)
+		}
+	}
+	if made, err := os.ReadDir(dir); err != nil || len(made) > 0 {
+		t.Errorf("files were made: %v, %v", made, err)
+	}
+	c.Replica.Address = ""
+	if _, err := c.StateKeys(); err != nil {
+		t.Errorf("a server alone: %v, want that it makes a key", err)
+	}
+}
+
+func TestAKeyFileHoldsOneKeyInEachLine(t *testing.T) {
+	one, two := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
+	for name, tc := range map[string]struct {
+		text string
+		want int // keys; 0: an error
+	}{
+		"one": {one + "\n", 1}, "two": {one + "\n" + two + "\n", 2}, "without a last line end": {one + "\n" + two, 2},
+		"empty": {"\n", 0}, "short": {one[:62] + "\n", 0}, "a comment": {one + "\n# old\n", 0}, "the second is wrong": {one + "\nx\n", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keys, err := parseKeys("state.key", tc.text)
+			if len(keys) != tc.want || (err == nil) != (tc.want > 0) {
+				t.Errorf("keys of %q = %d, %v, want %d", tc.text, len(keys), err, tc.want)
+			}
+			if tc.want > 0 && keys[0][0] != 0xa1 {
+				t.Error("the first key is not that of the first line")
+			}
+			if err != nil && (strings.Contains(err.Error(), "a1a1") || strings.Contains(err.Error(), "#")) {
+				t.Errorf("the error quotes the file: %v", err)
+			}
+		})
+	}
+}

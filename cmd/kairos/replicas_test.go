@@ -1,0 +1,264 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
+	"github.com/kairos-mcp/kairos/e2e/replicas"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// replicated is several replicas of the real program behind a proxy, which clients take
+// for one server.
+type replicated struct {
+	*program
+	*replicas.Set
+}
+
+func startReplicas(t *testing.T, n int, more string) *replicated {
+	t.Helper()
+	set := replicas.Start(t, n, replicas.Config{
+		Program: func(args ...string) *exec.Cmd {
+			cmd := exec.Command(os.Args[0])
+			cmd.Args = append([]string{"kairos"}, args...)
+			return cmd
+		},
+		Drivers: buildDrivers(t), Database: postgrestest.Start(t).Database(t), More: more,
+	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, s := range set.Servers {
+				t.Logf("%s: %s", s.Address, ending(s.Log()))
+			}
+		}
+	})
+	l := &listening{served: &served{t: t, dir: set.Servers[0].Dir}, url: set.URL}
+	b := &program{listening: l, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	t.Cleanup(b.client.CloseIdleConnections)
+	return &replicated{b, set}
+}
+
+func TestThreeReplicasAreOneServer(t *testing.T) {
+	long(t)
+	t.Parallel()
+	r := startReplicas(t, 3, "")
+	t.Run("clients of both eras play", r.playsWithClients)
+	t.Run("one is killed with open questions", r.losesNoQuestion)
+	t.Run("keys are rotated", r.rotatesKeys)
+}
+
+// playsWithClients plays through a proxy that takes turns, so that every call and every
+// answer arrives at another replica than the one before.
+func (r *replicated) playsWithClients(t *testing.T) {
+	t.Run("clients", func(t *testing.T) { // returns when all have ended
+		for name, tc := range answeringClients {
+			t.Run(name, func(t *testing.T) {
+				inBothEras(t, func(t *testing.T, era string) { tc.play(&stage{r.visit(t, era, tc.can), t}) })
+			})
+		}
+	})
+	for i, n := range r.Served() {
+		if n < 20 {
+			t.Errorf("replica %d served %d requests of %v: the proxy does not take turns", i, n, r.Served())
+		}
+	}
+}
+
+// listed is what `kairos status` says of the replicas, by their addresses.
+func (r *replicated) listed(t *testing.T) map[string]listedReplica {
+	t.Helper()
+	out, err := r.Servers[0].Command("status", "-o", "json").Output()
+	if err != nil {
+		t.Fatalf("status: %v", err)
+	}
+	var report struct {
+		Servers []listedReplica `json:"servers"`
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]listedReplica{}
+	for _, s := range report.Servers {
+		all[s.Address] = s
+	}
+	return all
+}
+
+type listedReplica struct {
+	ID      string   `json:"id"`
+	Address string   `json:"address"`
+	PID     int      `json:"pid"`
+	Unseen  float64  `json:"unseen_seconds"`
+	Lost    bool     `json:"lost"`
+	Reason  string   `json:"not_ready"`
+	Drivers []any    `json:"drivers"`
+	Jobs    []string `json:"jobs"`
+}
+
+// holder is the replica that holds the session of a client.
+func (r *replicated) holder(t *testing.T, c *mcpClient) *replicas.Server {
+	t.Helper()
+	id, _, _ := strings.Cut(c.carrier.(*overHTTP).session, ".")
+	for _, s := range r.Servers {
+		if r.listed(t)[s.URL()].ID == id {
+			return s
+		}
+	}
+	t.Fatalf("no replica has the id %q: %v", id, r.listed(t))
+	return nil
+}
+
+// losesNoQuestion: the replica that has asked is killed before the answer comes. A modern client answers
+// at another one. A client of the older era begins a new session, is asked again, and
+// the run continues.
+func (r *replicated) losesNoQuestion(t *testing.T) {
+	s := &stage{r.visit(t, legacyEra, hasForms), t}
+	first := s.begun(s.document(personDoc), "")
+	k := s.next(first, "")
+	q := k.ask("elicitation/create")
+	victim := r.holder(t, s.mcpClient)
+	r.Pin(slices.Index(r.Servers, victim))
+	m := &stage{r.visit(t, modernEra, hasForms), t}
+	begun := m.begun(first.CurrentStep.URI, "")
+	asked := m.next(begun, "")
+	open := asked.ask("elicitation/create")
+	r.Pin(-1)
+	victim.Kill()
+
+	asked.answer(open, filled(yes))
+	m.proves(asked.step(), driver.ClientAttested)
+
+	for range 3 { // whichever replica gets it
+		res, err := s.carrier.(*overHTTP).send("", "", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.id, filled(yes)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusNotFound {
+			t.Errorf("an answer in a session of a replica that is gone = %d, want 404", res.StatusCode)
+		}
+	}
+	again := &stage{r.visit(t, legacyEra, hasForms), t}
+	k = again.next(first, "")
+	k.answer(k.ask("elicitation/create"), filled(yes))
+	again.proves(k.step(), driver.ClientAttested)
+
+	if gone := r.listed(t)[victim.URL()]; gone.ID == "" || gone.Lost {
+		t.Errorf("status of a replica that was just killed = %+v, want that it is listed and not yet lost", gone)
+	}
+	victim.Start()
+	victim.AwaitReady()
+	for _, one := range r.Servers {
+		if l := r.listed(t)[one.URL()]; l.PID != one.PID() || l.Unseen > 30 || l.Reason != "" || len(l.Drivers) < 12 {
+			t.Errorf("status of %s = %+v, want process %d with its drivers", one.Address, l, one.PID())
+		}
+	}
+	r.refusesForgery(t)
+}
+
+// refusesForgery sends what claims to come from a replica.
+func (r *replicated) refusesForgery(t *testing.T) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range r.Servers {
+		req.Header.Set("Kairos-Passed-On", fmt.Sprintf("%s 203.0.113.7 %d AAAA", r.listed(t)[s.URL()].ID, time.Now().Unix()))
+		res, err := r.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusForbidden {
+			t.Errorf("a request with a forged mark = %d, want 403", res.StatusCode)
+		}
+		req.Body = io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	}
+}
+
+// rotatesKeys: a new key comes to the replicas one by one, while questions are open, and
+// none is lost.
+func (r *replicated) rotatesKeys(t *testing.T) {
+	old, key := r.Key(), replicas.NewKey()
+	s := &stage{r.visit(t, modernEra, hasForms), t}
+	uri := s.document(personDoc)
+	var open []*toolCall
+	var questions []*posed
+	ask := func() {
+		t.Helper()
+		k := s.next(s.begun(uri, ""), "")
+		open, questions = append(open, k), append(questions, k.ask("elicitation/create"))
+	}
+	answer := func() {
+		t.Helper()
+		for i, k := range open {
+			k.answer(questions[i], filled(yes))
+			if a := s.attest(k.step()); !a.Verified {
+				t.Errorf("a run whose question was open while keys were rotated: %+v", a)
+			}
+		}
+		open, questions = nil, nil
+	}
+	holder := r.jobHolder(t)
+	for _, keys := range [][]string{{old, key}, {key, old}, {key}} {
+		if len(keys) == 1 {
+			answer() // a key is removed when what it sealed has expired
+		}
+		r.SetKeys(keys...)
+		for _, one := range r.Servers {
+			ask()
+			if err := one.Stop(); err != nil {
+				t.Fatalf("%v\n%s", err, one.Log())
+			}
+			ask()
+			one.Start()
+			one.AwaitReady()
+		}
+		if len(keys) == 2 && keys[0] == key {
+			answer()
+		}
+	}
+	answer()
+	if r.jobHolder(t) == holder {
+		t.Errorf("replica %s does jobs of all after it was stopped", holder)
+	}
+	// A replica with a key of its own would ask what no other can continue.
+	one := r.Servers[1]
+	if err := one.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	r.SetKeys(replicas.NewKey(), key)
+	one.Start()
+	select {
+	case <-one.Ended():
+	case <-time.After(time.Minute):
+		t.Fatal("a replica with a key that the others do not have is not refused")
+	}
+	if log := one.Log(); !strings.Contains(log, "has other keys for questions to clients: the first line of mcp.state_key_file") {
+		t.Errorf("a replica with a key that the others do not have says:\n%s", ending(log))
+	}
+}
+
+// jobHolder is the id of the replica that ends runs for all.
+func (r *replicated) jobHolder(t *testing.T) (holder string) {
+	t.Helper()
+	eventually(t, "a replica ends runs for all", func() bool {
+		for _, l := range r.listed(t) {
+			if slices.Contains(l.Jobs, "runs") {
+				holder = l.ID
+			}
+		}
+		return holder != ""
+	})
+	return holder
+}

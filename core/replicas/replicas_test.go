@@ -1,0 +1,316 @@
+package replicas_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/replicas"
+)
+
+// table is the rows of a database whose clock is that of the test.
+type table struct {
+	mu     sync.Mutex // guards the fields below
+	rows   map[string]replicas.Replica
+	seen   map[string]time.Time
+	holder map[string]string
+	until  map[string]time.Time
+	reads  int
+	// down makes every call fail, cut those of one server.
+	down bool
+	cut  string
+}
+
+func newTable() *table {
+	return &table{rows: map[string]replicas.Replica{}, seen: map[string]time.Time{}, holder: map[string]string{}, until: map[string]time.Time{}}
+}
+
+var errDown = errors.New("the database is down")
+
+func (t *table) SaveReplica(_ context.Context, r replicas.Replica, _ time.Duration) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.down {
+		return errDown
+	}
+	t.rows[r.ID], t.seen[r.ID] = r, time.Now()
+	return nil
+}
+
+func (t *table) RemoveReplica(_ context.Context, id string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.rows, id)
+	return nil
+}
+
+func (t *table) Replicas(context.Context) (all []replicas.Replica, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.down {
+		return nil, errDown
+	}
+	t.reads++
+	for id, r := range t.rows {
+		r.Unseen = time.Since(t.seen[id])
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func (t *table) TakeLease(_ context.Context, job, holder string, ttl time.Duration) (bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.down || t.cut == holder {
+		return false, errDown
+	}
+	if t.holder[job] != holder && time.Now().Before(t.until[job]) {
+		return false, nil
+	}
+	t.holder[job], t.until[job] = holder, time.Now().Add(ttl)
+	return true, nil
+}
+
+func (t *table) ReturnLease(_ context.Context, job, holder string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.down || t.cut == holder {
+		return errDown
+	}
+	if t.holder[job] == holder {
+		delete(t.until, job)
+	}
+	return nil
+}
+
+func member(t *table, id string, keys ...string) *replicas.Member {
+	return replicas.New(t, replicas.Replica{ID: id, Address: "http://" + id}, func() replicas.State { return replicas.State{Keys: keys, Host: "host-" + id} }, slog.New(slog.DiscardHandler))
+}
+
+func TestReplicasAreFoundAsSoonAsTheyJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := newTable()
+		one, two := replicas.NewID(), replicas.NewID()
+		first, second := member(rows, one), member(rows, two)
+		if err := first.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		find := func(want bool) {
+			t.Helper()
+			time.Sleep(time.Nanosecond)
+			if address, ok := first.Address(t.Context(), two); ok != want || ok && address != "http://"+two {
+				t.Errorf("the other replica is at %q, %t, want %t", address, ok, want)
+			}
+		}
+		find(false)
+		if err := second.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { second.Run(ctx) })
+		find(true)
+		time.Sleep(time.Hour) // it is seen all the time
+		find(true)
+		rows.mu.Lock()
+		rows.down = true
+		rows.mu.Unlock()
+		time.Sleep(time.Hour) // without the database everything stays as it was
+		find(true)
+		rows.mu.Lock()
+		rows.down = false
+		rows.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		leave()
+		run.Wait()
+		time.Sleep(6 * time.Second)
+		find(false)
+		reads := rows.reads
+		for range 1000 {
+			first.Address(t.Context(), one)
+			first.Address(t.Context(), "no id at all")
+		}
+		if rows.reads != reads {
+			t.Errorf("ids that no replica can have cost %d reads", rows.reads-reads)
+		}
+	})
+}
+
+func TestAReplicaThatWasKilledIsLostInAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := newTable()
+		id := replicas.NewID()
+		first, killed := member(rows, replicas.NewID()), member(rows, id)
+		if err := killed.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second) // it may have been stopped only for a while
+		if _, ok := first.Address(t.Context(), id); !ok {
+			t.Error("it is not found 30 s after it was killed")
+		}
+		time.Sleep(time.Minute)
+		if _, ok := first.Address(t.Context(), id); ok {
+			t.Error("it is found a minute after it was killed")
+		}
+	})
+}
+
+func TestReplicasHaveKeysInCommon(t *testing.T) {
+	for name, tc := range map[string]struct {
+		there, joins []string
+		fits         bool
+	}{
+		"the same key":               {[]string{"a"}, []string{"a"}, true},
+		"a new key that others know": {[]string{"a", "b"}, []string{"b", "a"}, true},
+		"a new key known by all":     {[]string{"a"}, []string{"a", "b"}, true},
+		"a key of its own":           {[]string{"a"}, []string{"b"}, false},
+		"a new key too early":        {[]string{"a"}, []string{"b", "a"}, false},
+		"the old key no more":        {[]string{"a", "b"}, []string{"b"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := newTable()
+			if err := member(rows, "one", tc.there...).Join(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			err := member(rows, "two", tc.joins...).Join(t.Context())
+			if tc.fits != (err == nil) || err != nil && (!strings.Contains(err.Error(), "host-one") || !strings.Contains(err.Error(), "mcp.state_key_file")) {
+				t.Errorf("Join with %v beside %v = %v, want that it fits: %t", tc.joins, tc.there, err, tc.fits)
+			}
+			if _, joined := rows.rows["two"]; joined != tc.fits {
+				t.Errorf("it is listed: %t, want %t", joined, tc.fits)
+			}
+		})
+	}
+}
+
+// A server that the others do not reach may have keys of its own: its clients reach no
+// other server either. It warns, because that may not be meant.
+func TestAServerWithoutAnAddressMayHaveOtherKeys(t *testing.T) {
+	rows := newTable()
+	if err := member(rows, "one", "a").Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	m := replicas.New(rows, replicas.Replica{ID: "two"}, func() replicas.State { return replicas.State{Keys: []string{"b"}} }, slog.New(slog.NewTextHandler(&log, nil)))
+	if err := m.Join(t.Context()); err != nil {
+		t.Errorf("Join = %v, want nil", err)
+	}
+	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "other=one") {
+		t.Errorf("it logs %q, want a warning that names the other server", &log)
+	}
+}
+
+// A replica that was killed and started again does not have to wait until it counts as
+// lost, also if its keys were changed meanwhile.
+func TestAReplicaTakesThePlaceOfTheOneThatHadItsAddress(t *testing.T) {
+	rows := newTable()
+	for _, server := range []struct{ id, key string }{{"killed", "a"}, {"again", "b"}} {
+		self := replicas.Replica{ID: server.id, Address: "http://10.0.0.5:3300"}
+		m := replicas.New(rows, self, func() replicas.State { return replicas.State{Keys: []string{server.key}} }, slog.New(slog.DiscardHandler))
+		if err := m.Join(t.Context()); err != nil {
+			t.Fatalf("%s: Join = %v, want nil", server.id, err)
+		}
+	}
+	if _, there := rows.rows["again"]; !there || len(rows.rows) != 1 {
+		t.Errorf("listed are %v, want the one that was started again", rows.rows)
+	}
+}
+
+// doing is which servers do a job.
+type doing struct {
+	mu   sync.Mutex // guards the fields below
+	now  map[string]bool
+	most int
+	did  []string
+}
+
+func (d *doing) job(name string) func(context.Context) {
+	return func(ctx context.Context) {
+		d.mu.Lock()
+		d.now[name] = true
+		d.most = max(d.most, len(d.now))
+		d.did = append(d.did, name)
+		d.mu.Unlock()
+		<-ctx.Done()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.now, name)
+	}
+}
+
+func (d *doing) who() string {
+	synctest.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name := range d.now {
+		return name
+	}
+	return ""
+}
+
+func TestOneServerDoesAJobAndAnotherTakesItOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows, d := newTable(), &doing{now: map[string]bool{}}
+		end := map[string]context.CancelFunc{}
+		var work sync.WaitGroup
+		for _, name := range []string{"a", "b", "c"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			end[name] = cancel
+			work.Go(func() { member(rows, name).Lead(ctx, "job", d.job(name)) })
+		}
+		first := d.who()
+		time.Sleep(time.Hour)
+		if first == "" || d.who() != first {
+			t.Errorf("after an hour %q does the job, want %q still", d.who(), first)
+		}
+		// One that ends returns its lease, so that another one begins with its next attempt.
+		end[first]()
+		time.Sleep(11 * time.Second)
+		second := d.who()
+		if second == "" || second == first {
+			t.Errorf("after %q ended %q does the job", first, second)
+		}
+		// One that cannot reach the database stops before the lease runs out.
+		rows.mu.Lock()
+		rows.cut = second
+		rows.mu.Unlock()
+		time.Sleep(41 * time.Second)
+		third := d.who()
+		if third == "" || third == second {
+			t.Errorf("after %q was cut off %q does the job", second, third)
+		}
+		// Without the database nobody does it.
+		rows.mu.Lock()
+		rows.down = true
+		rows.mu.Unlock()
+		time.Sleep(31 * time.Second)
+		if who := d.who(); who != "" {
+			t.Errorf("without the database %q does the job", who)
+		}
+		for _, cancel := range end {
+			cancel()
+		}
+		work.Wait()
+		if d.most != 1 {
+			t.Errorf("%d servers did the job at a time (%v)", d.most, d.did)
+		}
+	})
+}
+
+func TestAJobThatReturnsIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows, times := newTable(), 0
+		member(rows, "a").Lead(t.Context(), "job", func(context.Context) { times++ })
+		if times != 1 {
+			t.Errorf("it was done %d times, want once", times)
+		}
+		if got, _ := rows.TakeLease(t.Context(), "job", "b", time.Second); !got {
+			t.Error("its lease was not returned")
+		}
+	})
+}

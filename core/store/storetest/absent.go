@@ -1,0 +1,49 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+)
+
+// absentIsSaid: what a read calls absent is not looked for afterwards.
+func absentIsSaid(t *testing.T, s Runs) {
+	r := NewRun("somebody", NewChain(mine, "Nobody decided anything", "One"))
+	r.Space = theirs // a run may belong to another space than its protocol
+	if err := s.CreateRun(t.Context(), runs.Save{Run: r}, NewChain(mine, "Nobody decided anything", "One")); err != nil {
+		t.Fatal(err)
+	}
+	r.Revision = 1
+	wantAbsent := func(when string, want runs.Absent) {
+		t.Helper()
+		if got, err := s.RunUnless(t.Context(), r); err != nil || got.Changed || got.Absent != want {
+			t.Errorf("%s: RunUnless = %+v, %v, want %+v absent", when, got, err, want)
+		}
+	}
+	none := runs.Absent{Grants: true, Declines: true}
+	wantAbsent("nothing is stored", none)
+	saveDeclines(t, s, epoch, decline("somebody else", mine, "a", epoch))
+	if err := s.SaveGrants(t.Context(), []grants.Grant{grant("01890000-0000-7000-8000-00000000000a", theirs, "p")}); err != nil {
+		t.Fatal(err)
+	}
+	wantAbsent("what is stored is of others", none)
+
+	for when, d := range map[string]run.Run{
+		"its principal declined": {Principal: r.Principal, Space: "elsewhere"}, "declined in its space": {Principal: "somebody else", Space: theirs},
+	} {
+		declined := decline(d.Principal, d.Space, "b", epoch.Add(time.Minute))
+		saveDeclines(t, s, epoch, declined)
+		wantAbsent(when, runs.Absent{Grants: true})
+		if err := s.RemoveDecline(t.Context(), declined); err != nil {
+			t.Fatal(err)
+		}
+		wantAbsent("the decline is removed", none)
+	}
+	if err := s.SaveGrants(t.Context(), []grants.Grant{grant("01890000-0000-7000-8000-00000000000b", mine, "p")}); err != nil {
+		t.Fatal(err)
+	}
+	wantAbsent("allowed in the space of its protocol", runs.Absent{Declines: true})
+}
