@@ -7,6 +7,8 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
 // reports mints "Report" and eleven protocols whose titles contain the word.
@@ -82,6 +84,26 @@ func TestMatchesAreBounded(t *testing.T) {
 		if _, err := w.Search(t.Context(), w.caller, in); fault.CodeOf(err) != fault.InvalidArgument {
 			t.Errorf("Search(%+v): %v, want INVALID_ARGUMENT", in, err)
 		}
+	}
+}
+
+// Copies of a protocol are one match, so more hits must be read than usual.
+func TestCopiesInOtherSpacesHideNoMatch(t *testing.T) {
+	w := newWorld(t, nil)
+	w.reports()
+	var changes []library.Change
+	for i := range 8 {
+		space := fmt.Sprintf("group:g%d", i)
+		copied := storetest.NewChain(space, "Otter report", "Count")
+		copied.Steps[0].UUID = "7d4c320a-909c-459a-ad77-ff426a1c8a48"
+		changes = append(changes, library.Change{Chain: copied})
+		w.caller.Groups = append(w.caller.Groups, space)
+	}
+	if _, err := w.store.SaveChains(t.Context(), changes); err != nil {
+		t.Fatal(err)
+	}
+	if _, matches := w.search(api.SearchRequest{Query: "Otter report"}); len(matches) != 2 || *matches[0].Score != 1 || *matches[1].ChainLabel != "Report" {
+		t.Errorf("matches = %+v, want the protocol with copies once, and Report", matches)
 	}
 }
 

@@ -25,6 +25,12 @@ const (
 	maxUnsure  = 3
 	maxQueries = 5 // rephrasings
 
+	// besides is how many hits are read besides those that are shown: the one whose score
+	// makes the best one sure, and the built-in protocols.
+	besides = 3
+	// mostHits are read if copies of protocols in several spaces leave too few.
+	mostHits = 2 * maxMatches
+
 	maxSummary = 60 // characters of a choice's description
 )
 
@@ -95,8 +101,13 @@ func (f finder) search(ctx context.Context, c access.Caller, in api.SearchReques
 	if err := f.catalog.ready(ctx); err != nil {
 		return api.SearchReply{}, nil, err
 	}
-	q.Limit = 2 * maxMatches
-	hits, wordsOnly, err := f.found(ctx, q, texts)
+	// Reading the outlines of hits takes longer than finding them.
+	q.Limit = limit + besides
+	hits, wordsOnly, more, err := f.found(ctx, q, texts)
+	if err == nil && more && len(hits) <= limit {
+		q.Limit = mostHits
+		hits, wordsOnly, _, err = f.found(ctx, q, texts)
+	}
 	if err != nil {
 		return api.SearchReply{}, nil, err
 	}
@@ -136,8 +147,8 @@ func textsOf(in api.SearchRequest) ([]string, error) {
 
 // found returns the protocols that match any of the texts, each with its best
 // score, best first. wordsOnly reports that embeddings should have been compared
-// but were not available.
-func (f finder) found(ctx context.Context, q Query, texts []string) (hits []Hit, wordsOnly bool, err error) {
+// but were not available; more, that a higher limit may find more.
+func (f finder) found(ctx context.Context, q Query, texts []string) (hits []Hit, wordsOnly, more bool, err error) {
 	at := map[string]int{} // in hits, by the URI of the protocol
 	embeddings := f.meanings.of(ctx, texts)
 	wordsOnly = f.meanings.embedder != nil && !slices.ContainsFunc(embeddings, func(m *Embedding) bool { return m != nil })
@@ -145,8 +156,9 @@ func (f finder) found(ctx context.Context, q Query, texts []string) (hits []Hit,
 		q.Text, q.Embedding = text, embeddings[i]
 		found, err := f.searcher.Search(ctx, q)
 		if err != nil {
-			return nil, false, fmt.Errorf("search: %w", err)
+			return nil, false, false, fmt.Errorf("search: %w", err)
 		}
+		more = more || len(found) == q.Limit && found[len(found)-1].Score >= f.threshold
 		for _, h := range found {
 			if h.Score < f.threshold || isMeta(h.Chain) {
 				continue
@@ -162,7 +174,7 @@ func (f finder) found(ctx context.Context, q Query, texts []string) (hits []Hit,
 	}
 	// Equal scores keep the order of the store for the first text.
 	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
-	return hits, wordsOnly, nil
+	return hits, wordsOnly, more, nil
 }
 
 // scoreOf is the score of the best of the hits; 0: there is none.

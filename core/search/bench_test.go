@@ -1,6 +1,7 @@
 package search_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -15,27 +16,18 @@ func BenchmarkAnalyse(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		d := search.Analyse(chains[i%len(chains)])
-		if len(d.Terms()) == 0 {
-			b.Fatal("no terms")
+		a := search.Analyse(chains[i%len(chains)])
+		if len(a.Words()) == 0 {
+			b.Fatal("no words")
 		}
 	}
 }
 
 func BenchmarkScore(b *testing.B) {
-	var documents [][]byte
-	for c := range storetest.Library(64, 1) {
-		document, _ := search.Analyse(c).AppendBinary(nil)
-		documents = append(documents, document)
-	}
-	q := search.Ask("how do I prepare a database backup of dabar kebam")
-	stats := search.Stats{Chains: 64, With: make([]int, len(q.Words()))}
+	l := libraryOf(slices.Collect(storetest.Library(64, 1))...)
+	x := l.scorer("how do I prepare a database backup of dabar kebam")
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		d, err := search.ParseDocument(documents[i%len(documents)])
-		if err != nil {
-			b.Fatal(err)
-		}
-		q.Score(d, stats)
+		x.Score(l.documents[i%len(l.documents)])
 	}
 }

@@ -1,49 +1,62 @@
 package search
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// AppendBinary appends the compact form that ParseDocument reads. The error is always nil.
-func (d Document) AppendBinary(b []byte) ([]byte, error) {
+// AppendBinary appends the compact form that ParseDocument reads. The numbers are
+// those of Words; each is at least 1 and belongs to one word. Behind the names, there
+// is a list for each place that has words:
+//
+//	place, as the difference from the one before
+//	number of words
+//	numbers of the words, ascending, as differences
+//
+// all in variable-length integers. That is smaller than the places of each word, and
+// most of it is skipped without a comparison of texts.
+func (a Analysis) AppendBinary(b []byte, numbers []uint32) []byte {
 	b = append(b, Version)
-	b = binary.AppendUvarint(b, uint64(d.steps))
-	b = binary.AppendUvarint(b, uint64(len(d.names)))
-	for _, n := range d.names {
+	b = binary.AppendUvarint(b, uint64(a.steps))
+	b = binary.AppendUvarint(b, uint64(len(a.names)))
+	for _, n := range a.names {
+		if n.exact == 0 {
+			b = append(b, 0)
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(n.size)+1)
 		b = binary.LittleEndian.AppendUint64(b, n.exact)
 		b = binary.LittleEndian.AppendUint64(b, n.loose)
-		b = binary.AppendUvarint(b, uint64(n.size))
 	}
-	b = binary.AppendUvarint(b, uint64(d.words))
-	return append(b, d.entries...), nil
-}
-
-// append appends the binary form: the word, its term as the length of the prefix
-// shared with the word and the rest, and the places as differences. Lengths come
-// first, so that uninteresting words can be skipped.
-func (e *entry) append(b []byte) []byte {
-	b = binary.AppendUvarint(b, uint64(len(e.text)))
-	b = append(b, e.text...)
-	shared := 0
-	for shared < len(e.text) && shared < len(e.term) && e.text[shared] == e.term[shared] {
-		shared++
+	var all []uint64 // place << 32 | number
+	for i, e := range a.entries {
+		for _, p := range e.places {
+			all = append(all, uint64(p)<<32|uint64(numbers[i]))
+		}
 	}
-	b = binary.AppendUvarint(b, uint64(shared))
-	b = binary.AppendUvarint(b, uint64(len(e.term)-shared))
-	b = append(b, e.term[shared:]...)
-	var buffer [64]byte
-	places, at := buffer[:0], place(0)
-	for _, p := range e.places {
-		places = binary.AppendUvarint(places, uint64(p-at))
-		at = p
+	slices.Sort(all)
+	at := place(0)
+	for len(all) > 0 {
+		p := place(all[0] >> 32)
+		n := 1
+		for n < len(all) && place(all[n]>>32) == p {
+			n++
+		}
+		b = binary.AppendUvarint(b, uint64(p-at))
+		b = binary.AppendUvarint(b, uint64(n))
+		last := uint32(0)
+		for _, v := range all[:n] {
+			number := uint32(v) //nolint:gosec // the lower half
+			b = binary.AppendUvarint(b, uint64(number-last))
+			last = number
+		}
+		at, all = p, all[n:]
 	}
-	b = binary.AppendUvarint(b, uint64(len(places)))
-	return append(b, places...)
+	return b
 }
 
 // errDocument reports that the binary form of a document is invalid.
@@ -63,7 +76,7 @@ func ParseDocument(b []byte) (Document, error) {
 }
 
 // OpenDocument is ParseDocument for trusted sources: it checks only the head, and
-// damage further on ends the list of words.
+// damage further on ends the lists.
 func OpenDocument(b []byte) (Document, error) {
 	if len(b) == 0 {
 		return Document{}, errDocument
@@ -76,38 +89,40 @@ func OpenDocument(b []byte) (Document, error) {
 	d.steps = r.number(1 << 28)
 	d.names = make([]name, r.number(int(fieldTrigger)+protocol.MaxTriggers))
 	for i := range d.names {
-		d.names[i] = name{exact: r.word(), loose: r.word(), size: r.number(1 << 20)}
+		if size := r.number(1<<20 + 1); size > 0 {
+			d.names[i] = name{exact: r.word(), loose: r.word(), size: size - 1}
+		}
 	}
-	d.words = r.number(maxEntries)
-	d.entries = r.rest
+	d.lists = r.rest
 	if r.failed || len(d.names) < int(fieldTrigger) {
 		return Document{}, errDocument
 	}
 	return d, nil
 }
 
-// whole reports whether the entries are as AppendBinary writes them.
+// whole reports whether the lists are as AppendBinary writes them.
 func (d Document) whole() bool {
-	w := d.walk()
-	var last []byte
-	for w.next() {
-		if len(last) > 0 && bytes.Compare(last, w.text) >= 0 || len(w.places) == 0 {
+	r := reader{rest: d.lists}
+	last := -1
+	for len(r.rest) > 0 {
+		at := max(last, 0) + r.number(1<<32-1)
+		if at <= last || at >= 1<<32 || !d.has(place(at)) {
 			return false
 		}
-		last = w.text
-		at := place(0)
-		for rest := w.places; len(rest) > 0; {
-			v, n := uvarint(rest)
-			if n <= 0 || v > 1<<31 || v == 0 && len(rest) < len(w.places) {
-				return false
-			}
-			rest = rest[n:]
-			if at += place(v); !d.has(at) {
+		last = at
+		words := r.number(maxEntries)
+		number := 0
+		for range words {
+			gap := r.number(1<<32 - 1)
+			if number += gap; gap == 0 || number >= 1<<32 {
 				return false
 			}
 		}
+		if words == 0 || r.failed {
+			return false
+		}
 	}
-	return !w.failed && len(w.rest) == 0
+	return true
 }
 
 // has reports whether the place exists in the document.
@@ -122,15 +137,14 @@ func (d Document) has(at place) bool {
 	}
 }
 
-// reader reads the numbers at the head of a binary form. After a failure it
-// returns zeros.
+// reader reads the numbers of a binary form. After a failure it returns zeros.
 type reader struct {
 	rest   []byte
 	failed bool
 }
 
 func (r *reader) number(limit int) int {
-	v, n := binary.Uvarint(r.rest)
+	v, n := uvarint(r.rest)
 	if n <= 0 || v > uint64(limit) {
 		r.failed = true
 		return 0

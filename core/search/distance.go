@@ -1,7 +1,6 @@
 package search
 
 import (
-	"slices"
 	"unicode/utf8"
 )
 
@@ -78,19 +77,4 @@ func appendRunes(to []rune, s string) []rune {
 		to = append(to, r)
 	}
 	return to
-}
-
-// Trigrams are the distinct runs of three letters in a word, sorted, with _ at its ends.
-// Words that differ by a typing error share most of them.
-func Trigrams(word string) []string {
-	runes := slices.Concat([]rune{'_'}, []rune(word), []rune{'_'})
-	if len(runes) < 3 {
-		return nil
-	}
-	out := make([]string, 0, len(runes)-2)
-	for i := range len(runes) - 2 {
-		out = append(out, string(runes[i:i+3]))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// The limits of a document. A larger chain is found by its first words.
+// The limits of an analysis. A larger chain is found by its first words.
 const (
 	maxEntries = 20_000 // distinct words
 	maxPlaces  = 16     // of one word in one field
@@ -41,13 +41,19 @@ func (f field) names() bool { return f <= fieldTrigger }
 // ofChain reports whether the field belongs to every step.
 func (f field) ofChain() bool { return f.names() || f == fieldChainTags || f == fieldDescription }
 
-// Document is an analysed chain: the words of the fields of its steps. It is
-// read-only and safe for concurrent use.
-type Document struct {
+// Analysis is what a chain says: the words of the fields of its steps.
+type Analysis struct {
 	names   []name // the title, the alternative title, the slug, and the triggers
 	steps   int
-	words   int    // distinct
-	entries []byte // of the words, in their order; see AppendBinary and walk
+	entries []entry // sorted by text
+}
+
+// Document is the compact form of an Analysis: its words are numbers of a
+// Vocabulary. It is read-only and safe for concurrent use.
+type Document struct {
+	names []name
+	steps int
+	lists []byte // see AppendBinary
 }
 
 // name is the title of a chain or an alternative to it.
@@ -57,7 +63,7 @@ type name struct {
 	size  int    // number of these words
 }
 
-// entry is one distinct word of a document that is being analysed.
+// entry is one distinct word of an analysis.
 type entry struct {
 	text   string
 	term   string
@@ -83,12 +89,12 @@ func (p place) field() field { return field(p & 15) }
 // name is the number of the name at the place, which must be in a name.
 func (p place) name() int { return int(p.field()) + p.number() }
 
-// Analyse returns the document of a chain.
-func Analyse(c protocol.Chain) Document {
-	a := analysis{at: make(map[string]int, 256), stems: stemmers.get()}
+// Analyse analyses a chain.
+func Analyse(c protocol.Chain) Analysis {
+	a := analyser{at: make(map[string]int, 256), stems: stemmers.get()}
 	defer stemmers.put(a.stems)
 	a.split.found = a.found
-	d := Document{steps: len(c.Steps)}
+	d := Analysis{steps: len(c.Steps)}
 	for f, text := range []string{c.Title, c.AltTitle, c.Slug} {
 		d.names = append(d.names, nameOf(text))
 		a.add(0, field(f), text)
@@ -108,16 +114,15 @@ func Analyse(c protocol.Chain) Document {
 		a.add(i, fieldText, s.Text)
 	}
 	slices.SortFunc(a.entries, func(x, y entry) int { return strings.Compare(x.text, y.text) })
-	d.words, d.entries = len(a.entries), make([]byte, 0, 14*len(a.entries))
 	for _, e := range a.entries {
 		slices.Sort(e.places)
-		d.entries = e.append(d.entries)
 	}
+	d.entries = a.entries
 	return d
 }
 
-// analysis builds a document.
-type analysis struct {
+// analyser builds an Analysis.
+type analyser struct {
 	entries []entry
 	at      map[string]int // in entries
 	stems   *stemmer
@@ -127,7 +132,7 @@ type analysis struct {
 }
 
 // add adds the words of a text.
-func (a *analysis) add(step int, f field, text string) {
+func (a *analyser) add(step int, f field, text string) {
 	if text != "" {
 		a.here = placeOf(step, f)
 		a.split.read(text)
@@ -136,7 +141,7 @@ func (a *analysis) add(step int, f field, text string) {
 
 // found adds a word. Stop words count only in names and labels, where they may be
 // all there is.
-func (a *analysis) found(word []byte, _ bool) {
+func (a *analyser) found(word []byte, _ bool) {
 	f := a.here.field()
 	if f >= fieldTags && common[string(word)] {
 		return
@@ -160,7 +165,7 @@ func (a *analysis) found(word []byte, _ bool) {
 }
 
 // roomForPlaces saves an allocation for most words.
-func (a *analysis) roomForPlaces() []place {
+func (a *analyser) roomForPlaces() []place {
 	const usual = 4
 	if len(a.places) < usual {
 		a.places = make([]place, 128*usual)

@@ -6,15 +6,8 @@ import (
 
 // finding holds the places where a chain has the words of a query.
 type finding struct {
-	looks  []look    // by word of the query
-	begins [256]bool // first bytes of them
-	// forgiving reports that typing errors are tolerated in one of the words.
-	forgiving bool
-	hits      [][]hit   // by word of the query
-	rarity    []float64 // by word of the query
-	weights   []float64 // by word of the query
-	total     float64   // of weights
-	rarest    float64   // of a word that a single chain has
+	*Scorer
+	hits [][]hit // by word of the query
 
 	names      []saying  // by name
 	sums, best []float64 // by step; zero while not in use
@@ -28,48 +21,52 @@ type hit struct {
 	at     place
 	weight float64
 	ranker string
-	word   int // its number in the document
+	word   uint32 // its number
+	text   string
 }
 
-func (q Query) find(d Document, s Stats) *finding {
+func (x *Scorer) find(d Document) *finding {
 	f := findings.Get().(*finding)
-	f.begin(q, s)
-	w := d.walk()
-	for number := 0; w.next(); number++ {
-		if !f.forgiving && (len(w.text) == 0 || !f.begins[w.text[0]]) {
-			continue // skips most words: a word, its term and its root have the same first byte
+	f.begin(x)
+	r := reader{rest: d.lists}
+	at := place(0)
+	for len(r.rest) > 0 {
+		at += place(r.number(1<<32 - 1)) //nolint:gosec // at most 32 bits
+		if words := r.number(maxEntries); !r.failed && d.has(at) {
+			r.rest = f.read(r.rest, at, words)
+			continue
 		}
-		for i := range f.looks {
-			like, ranker := f.looks[i].likeness(&w)
-			if like == 0 {
-				continue
-			}
-			for p := range w.each() {
-				f.hits[i] = append(f.hits[i], hit{p, like * fieldWeight[p.field()], ranker, number})
-			}
-		}
+		break
 	}
 	return f
 }
 
+// read reads the numbers of the words at a place, and returns what follows them.
+func (f *finding) read(rest []byte, at place, words int) []byte {
+	number := uint32(0)
+	for range words {
+		gap, n := uvarint(rest)
+		if n <= 0 {
+			return nil
+		}
+		rest = rest[n:]
+		number += uint32(gap) //nolint:gosec // a damaged number is that of another word
+		for _, l := range f.alike(number) {
+			f.hits[l.asked] = append(f.hits[l.asked], hit{at, l.likeness * fieldWeight[at.field()], l.ranker, number, l.text})
+		}
+	}
+	return rest
+}
+
 // begin resets the finding for a query.
-func (f *finding) begin(q Query, s Stats) {
-	f.looks, f.rarity = f.looks[:0], f.rarity[:0]
-	f.begins, f.forgiving = [256]bool{}, false
-	for len(f.hits) < len(q.words) {
+func (f *finding) begin(x *Scorer) {
+	f.Scorer = x
+	for len(f.hits) < len(x.query.words) {
 		f.hits = append(f.hits, nil)
 	}
-	f.hits = f.hits[:len(q.words)]
-	for i, word := range q.words {
+	f.hits = f.hits[:len(x.query.words)]
+	for i := range f.hits {
 		f.hits[i] = f.hits[i][:0]
-		f.looks = append(f.looks, word.look(s.unknown(i)))
-		f.begins[word.Text[0]], f.begins[word.Term[0]] = true, true
-		f.forgiving = f.forgiving || s.unknown(i)
-		f.rarity = append(f.rarity, s.Rarity(i))
-	}
-	f.weights, f.total, f.rarest = q.weigh(s, f.weights[:0]), 0, s.rarest()
-	for _, w := range f.weights {
-		f.total += w
 	}
 }
 

@@ -35,15 +35,18 @@ func (w Word) look(forgiving bool) look {
 	return l
 }
 
+// forgiving reports whether words match that differ in more than their form.
+func (l *look) forgiving() bool { return l.typos > 0 || l.part }
+
 // likeness returns how similar a word is to the word of the query; 0: not at all.
-func (l *look) likeness(w *walk) (float64, string) {
+// sameTerm reports whether it has the term of that word.
+func (l *look) likeness(text string, sameTerm bool) (float64, string) {
 	switch {
-	case string(w.text) == l.Text:
+	case text == l.Text:
 		return 1, RankerWords
-	case w.hasTerm(l.Term):
+	case sameTerm:
 		return likeForm, RankerWords
-	case l.Root != "" && len(w.text) >= len(l.Root) && string(w.text[:len(l.Root)]) == l.Root:
-		text := string(w.text)
+	case l.Root != "" && strings.HasPrefix(text, l.Root):
 		if l.formOf(text) {
 			return likeRoot, RankerWords
 		}
@@ -51,10 +54,6 @@ func (l *look) likeness(w *walk) (float64, string) {
 			return likePrefix + likePrefixMore*float64(len(l.Text))/float64(len(text)), RankerPrefix
 		}
 	}
-	if l.typos == 0 && !l.part {
-		return 0, ""
-	}
-	text := string(w.text)
 	if l.part && l.inside(text) {
 		return likePart, RankerTypo
 	}

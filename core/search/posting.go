@@ -32,12 +32,12 @@ type Posting struct {
 
 // Postings are the entries of a chain in an index that ranks by itself: the terms
 // of Query.Words and Query.Names, distinct and sorted by term.
-func (d Document) Postings() []Posting {
-	out := make([]Posting, 0, d.words+2*len(d.names))
-	for w := d.walk(); w.next(); {
-		out = append(out, Posting{w.term(), w.best()})
+func (a Analysis) Postings() []Posting {
+	out := make([]Posting, 0, len(a.entries)+2*len(a.names))
+	for _, e := range a.entries {
+		out = append(out, Posting{e.term, e.best()})
 	}
-	for _, n := range d.names {
+	for _, n := range a.names {
 		for _, t := range n.terms() {
 			out = append(out, Posting{t, InName})
 		}
@@ -46,4 +46,13 @@ func (d Document) Postings() []Posting {
 		return cmp.Or(strings.Compare(a.Term, b.Term), cmp.Compare(b.Standing, a.Standing))
 	})
 	return slices.CompactFunc(out, func(a, b Posting) bool { return a.Term == b.Term })
+}
+
+// best is the best standing of the word.
+func (e *entry) best() Standing {
+	best := InText
+	for _, p := range e.places {
+		best = max(best, standingOf[p.field()])
+	}
+	return best
 }

@@ -25,10 +25,9 @@ type Query struct {
 // Word is one word of a query.
 type Word struct {
 	Text string // folded
-	// Term is the entry of Document.Terms of every chain that has the word in any
-	// form.
+	// Term is in the Postings of every chain that has the word in any form.
 	Term string
-	// Root is the prefix, in Document.Vocabulary, of the other forms of the word.
+	// Root is the prefix, in a Vocabulary, of the other forms of the word.
 	// Empty: the word is too short to have any.
 	Root string
 	// Unfinished reports that the word was typed last and may be incomplete. It is
@@ -37,13 +36,6 @@ type Word struct {
 
 	short, last bool // too short to be completed; typed last
 }
-
-// TitleTerm is the entry of Document.Terms of chains that have the word in
-// their title, alternative title, slug or a trigger.
-func (w Word) TitleTerm() string { return inTitle + w.Term }
-
-// LabelTerm is that of chains that have it in the label of a step.
-func (w Word) LabelTerm() string { return inLabel + w.Term }
 
 // Completed returns the word with the term of a word of the vocabulary in place of
 // its own, to look that up.
@@ -178,8 +170,8 @@ func longest(words []string) []string {
 // Words are the distinct words of the query, in order.
 func (q Query) Words() []Word { return slices.Clone(q.words) }
 
-// Names are the entries of Document.Terms of chains whose title, alternative
-// title, slug or trigger equals the query or has exactly its words.
+// Names are in the Postings of chains whose title, alternative title, slug or trigger
+// equals the query or has exactly its words.
 func (q Query) Names() []string { return q.name.terms() }
 
 // Blank reports whether the query has no words.

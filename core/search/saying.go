@@ -9,7 +9,7 @@ type saying struct {
 
 // saidWord is a word of a name.
 type saidWord struct {
-	number int // in the document
+	number uint32
 	like   float64
 	rarity float64
 }

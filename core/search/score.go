@@ -1,7 +1,10 @@
 package search
 
 import (
+	"cmp"
 	"math"
+	"slices"
+	"strings"
 )
 
 // A score is how likely a chain is the one that is meant. A query that equals a
@@ -83,21 +86,6 @@ type Match struct {
 	Score  float64
 }
 
-// Score scores a chain, and reports whether it matches at all.
-func (q Query) Score(d Document, s Stats) (Result, bool) {
-	f := q.find(d, s)
-	defer findings.Put(f)
-	if score := q.named(d); score > 0 {
-		_, step := f.together(d.steps)
-		return Result{Score: score, Step: step}, true
-	}
-	e := f.evidence(d)
-	if max(e.covered, e.said) < minCoverage || q.filler && e.inTitle < len(q.words) {
-		return Result{}, false
-	}
-	return Result{Score: e.score(), Step: e.step}, true
-}
-
 // evidence has the parts of the score of a chain.
 type evidence struct {
 	covered  float64 // share of the query that is somewhere in the chain
@@ -125,35 +113,23 @@ func (e evidence) chance() float64 {
 
 // Explain returns the reasons for the score of the chain: the best place of each
 // word of the query that it has.
-func (q Query) Explain(d Document, s Stats) []Match {
-	f := q.find(d, s)
+func (x *Scorer) Explain(d Document) []Match {
+	f := x.find(d)
 	defer findings.Put(f)
 	var why []Match
 	for i, hits := range f.hits {
 		if len(hits) == 0 {
 			continue
 		}
-		best := hits[0]
-		for _, h := range hits[1:] {
-			if h.weight > best.weight || h.weight == best.weight && h.at < best.at {
-				best = h
-			}
-		}
+		best := slices.MinFunc(hits, func(a, b hit) int {
+			return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.at, b.at), strings.Compare(a.text, b.text))
+		})
 		why = append(why, Match{
 			Ranker: best.ranker, Field: fieldName[best.at.field()], Step: best.at.step(),
-			Asked: q.words[i].Text, Found: d.word(best.word), Score: math.Round(1000*best.weight*f.weights[i]/f.total) / 1000,
+			Asked: x.query.words[i].Text, Found: best.text, Score: math.Round(1000*best.weight*x.weights[i]/x.total) / 1000,
 		})
 	}
 	return why
-}
-
-// word returns a word by its number.
-func (d Document) word(number int) string {
-	w := d.walk()
-	for range number + 1 {
-		w.next()
-	}
-	return string(w.text)
 }
 
 // named is the score of a chain whose name is the query; 0: it is not.

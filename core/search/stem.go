@@ -27,6 +27,15 @@ func term(word string) string {
 	return germanStem(englishStem(word))
 }
 
+// beginningOf is what all words with the term begin with. The rules replace at most the
+// last letter of what they leave, except in dying, lying and tying.
+func beginningOf(term string) string {
+	if term == "die" || term == "lie" || term == "tie" {
+		return term[:1]
+	}
+	return term[:max(1, min(len(term)-1, 3))]
+}
+
 // germanNouns are endings that the German rules keep although they shorten related
 // words: Prüfung and prüfen, Installation and installieren.
 var germanNouns = []string{"ierungen", "ierung", "ierten", "ieren", "ierte", "iert", "ungen", "ung"}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync/atomic"
+	"unicode/utf8"
 )
 
 const (
@@ -15,64 +17,63 @@ const (
 	maxCorrections = 20
 )
 
+// Numbered is a word and its number in documents.
+type Numbered struct {
+	Number uint32
+	Text   string
+}
+
 // Vocabulary is the set of words of all chains, about 50 bytes each. It is
 // read-only and safe for concurrent use; the zero value is empty.
 type Vocabulary struct {
 	sorted  []string
-	letters []uint32 // of the sorted
-	recent  []string // not yet among the sorted
+	numbers []uint32   // of the sorted
+	letters []uint32   // of the sorted
+	terms   []uint32   // hashes of the terms of the sorted, atomic; 0: not known yet
+	recent  []Numbered // not yet among the sorted
 }
 
-// Len is the number of words; one that was added twice may count twice.
-func (v Vocabulary) Len() int { return len(v.sorted) + len(v.recent) }
+// With returns the vocabulary with additional words. The number of a word never
+// changes.
+func (v Vocabulary) With(words []Numbered) Vocabulary {
+	v.recent = slices.Concat(v.recent, words)
+	if len(v.recent) <= maxRecent {
+		return v
+	}
+	return v.merged()
+}
 
-// Missing returns the words that the vocabulary lacks.
-func (v Vocabulary) Missing(words []string) []string {
-	var out []string
-	for _, w := range words {
-		if _, found := slices.BinarySearch(v.sorted, w); !found && !slices.Contains(v.recent, w) {
-			out = append(out, w)
+// merged returns the vocabulary with all words sorted, each once.
+func (v Vocabulary) merged() Vocabulary {
+	recent := slices.SortedFunc(slices.Values(v.recent), func(a, b Numbered) int { return strings.Compare(a.Text, b.Text) })
+	n := len(v.sorted) + len(recent)
+	to := Vocabulary{sorted: make([]string, 0, n), numbers: make([]uint32, 0, n), letters: make([]uint32, 0, n), terms: make([]uint32, 0, n)}
+	at := 0
+	for _, word := range recent {
+		end := at + sort.SearchStrings(v.sorted[at:], word.Text)
+		to = to.append(v, at, end)
+		at = end
+		if at < len(v.sorted) && v.sorted[at] == word.Text || len(to.sorted) > 0 && to.sorted[len(to.sorted)-1] == word.Text {
+			continue
 		}
+		to.sorted, to.numbers = append(to.sorted, word.Text), append(to.numbers, word.Number)
+		to.letters, to.terms = append(to.letters, lettersOf(word.Text)), append(to.terms, 0)
 	}
-	return out
+	return to.append(v, at, len(v.sorted))
 }
 
-// With returns the vocabulary with additional words.
-func (v Vocabulary) With(words []string) Vocabulary {
-	recent := slices.Concat(v.recent, words)
-	if len(recent) <= maxRecent {
-		return Vocabulary{v.sorted, v.letters, recent}
+// append appends some of the sorted words of another vocabulary.
+func (v Vocabulary) append(from Vocabulary, i, j int) Vocabulary {
+	v.sorted, v.numbers = append(v.sorted, from.sorted[i:j]...), append(v.numbers, from.numbers[i:j]...)
+	v.letters = append(v.letters, from.letters[i:j]...)
+	for ; i < j; i++ {
+		v.terms = append(v.terms, atomic.LoadUint32(&from.terms[i]))
 	}
-	slices.Sort(recent)
-	sorted := merged(v.sorted, slices.Compact(recent))
-	letters := make([]uint32, len(sorted))
-	for i, word := range sorted {
-		letters[i] = lettersOf(word)
-	}
-	return Vocabulary{sorted: sorted, letters: letters}
-}
-
-// merged merges two sorted lists without duplicates.
-func merged(a, b []string) []string {
-	out := make([]string, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		switch c := strings.Compare(a[0], b[0]); {
-		case c < 0:
-			out, a = append(out, a[0]), a[1:]
-		case c > 0:
-			out, b = append(out, b[0]), b[1:]
-		default:
-			a = a[1:]
-		}
-	}
-	return append(append(out, a...), b...)
+	return v
 }
 
 // Words returns all words, sorted.
-func (v Vocabulary) Words() []string {
-	recent := slices.Sorted(slices.Values(v.recent))
-	return merged(v.sorted, slices.Compact(recent))
-}
+func (v Vocabulary) Words() []string { return v.merged().sorted }
 
 // Completions returns the terms of the other forms of the word and, if it is
 // unfinished, of its completions, the shortest words first.
@@ -80,20 +81,17 @@ func (v Vocabulary) Completions(w Word) []string {
 	if w.Root == "" {
 		return nil
 	}
-	from, to := v.beginning(w.Root)
 	var found []string
-	for _, words := range [][]string{v.sorted[from:to], v.recent} {
-		for _, word := range words {
-			if strings.HasPrefix(word, w.Root) && w.Completes(word) {
-				found = append(found, word)
-			}
+	v.startingWith(w.Root, func(word Numbered) {
+		if w.Completes(word.Text) && typed(word.Text) {
+			found = append(found, word.Text)
 		}
-	}
+	})
 	slices.SortFunc(found, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
 	return w.termsOf(found[:min(len(found), maxCompletions)])
 }
 
-// beginning is the range of the sorted words that begin with a root.
+// beginning is the range of the sorted words that begin with the root.
 func (v Vocabulary) beginning(root string) (from, to int) {
 	from, _ = slices.BinarySearch(v.sorted, root)
 	to = from + sort.Search(len(v.sorted)-from, func(i int) bool { return !strings.HasPrefix(v.sorted[from+i], root) })
@@ -108,24 +106,11 @@ func (v Vocabulary) Corrections(w Word) []string {
 		errors int
 	}
 	var found []correction
-	consider := func(word string) {
-		if n := w.Mistyped(word); n > 0 {
-			found = append(found, correction{word, n})
+	v.similar(w, func(word Numbered) {
+		if n := w.Mistyped(word.Text); n > 0 && typed(word.Text) {
+			found = append(found, correction{word.Text, n})
 		}
-	}
-	likely := w.likely()
-	from, to := 0, 0
-	if len(w.Root) >= 2 {
-		from, to = v.beginning(w.Root[:2])
-	}
-	for i, letters := range v.letters {
-		if i >= from && i < to || likely.is(letters) {
-			consider(v.sorted[i])
-		}
-	}
-	for _, word := range v.recent {
-		consider(word)
-	}
+	})
 	slices.SortFunc(found, func(a, b correction) int {
 		return cmp.Or(cmp.Compare(a.errors, b.errors), strings.Compare(a.word, b.word))
 	})
@@ -136,6 +121,71 @@ func (v Vocabulary) Corrections(w Word) []string {
 	return w.termsOf(words)
 }
 
+// similar calls found with all words of which Mistyped may be more than 0, and some
+// others.
+func (v Vocabulary) similar(w Word, found func(Numbered)) {
+	likely := w.likely()
+	from, to := 0, 0
+	if len(w.Root) >= 2 {
+		from, to = v.beginning(w.Root[:2])
+	}
+	for i, letters := range v.letters {
+		if i >= from && i < to || likely.is(letters) {
+			found(v.word(i))
+		}
+	}
+	for _, word := range v.recent {
+		found(word)
+	}
+}
+
+// startingWith calls found with all words that begin with a root.
+func (v Vocabulary) startingWith(root string, found func(Numbered)) {
+	from, to := v.beginning(root)
+	for i := from; i < to; i++ {
+		found(v.word(i))
+	}
+	for _, word := range v.recent {
+		if strings.HasPrefix(word.Text, root) {
+			found(word)
+		}
+	}
+}
+
+// word is one of the sorted words.
+func (v Vocabulary) word(i int) Numbered { return Numbered{v.numbers[i], v.sorted[i]} }
+
+// ofTerm calls found with all words that have the term.
+func (v Vocabulary) ofTerm(wanted string, found func(Numbered)) {
+	beginning := beginningOf(wanted)
+	hashed := hash32(wanted)
+	from, to := v.beginning(beginning)
+	for i := from; i < to; i++ {
+		if v.term(i) == hashed && term(v.sorted[i]) == wanted {
+			found(v.word(i))
+		}
+	}
+	for _, word := range v.recent {
+		if strings.HasPrefix(word.Text, beginning) && term(word.Text) == wanted {
+			found(word)
+		}
+	}
+}
+
+// term is the hash of the term of a sorted word. It is made at the first use: making
+// those of all words would delay the first search.
+func (v Vocabulary) term(i int) uint32 {
+	hashed := atomic.LoadUint32(&v.terms[i])
+	if hashed == 0 {
+		hashed = hash32(term(v.sorted[i]))
+		atomic.StoreUint32(&v.terms[i], hashed)
+	}
+	return hashed
+}
+
+// hash32 is never 0.
+func hash32(s string) uint32 { return max(1, uint32(hash(s))) } //nolint:gosec // half of it is enough
+
 // termsOf returns the distinct terms of alternatives to w.
 func (w Word) termsOf(words []string) []string {
 	var out []string
@@ -145,4 +195,10 @@ func (w Word) termsOf(words []string) []string {
 		}
 	}
 	return out
+}
+
+// typed reports whether anybody types such a word: others complete and correct none.
+func typed(word string) bool {
+	n := utf8.RuneCountInString(word)
+	return n >= 3 && n <= 30 && strings.ContainsFunc(word, func(r rune) bool { return r > '9' })
 }

@@ -77,9 +77,8 @@ func indexNext(d *database, tx *transaction) (done bool, err error) {
 			if err != nil {
 				return err
 			}
-			analysed, err := wordindex.Analyse(c)
-			keys, spaces, index = append(keys, key), append(spaces, space), append(index, analysed)
-			return err
+			keys, spaces, index = append(keys, key), append(spaces, space), append(index, wordindex.Analyse(c))
+			return nil
 		})
 	if err != nil {
 		return false, err

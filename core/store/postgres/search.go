@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -16,7 +17,7 @@ var searchQueries = wordindex.Queries{
 	Segments:    `SELECT id, space, first, span, documents, gone FROM search_segments WHERE space = ANY($1) ORDER BY space, first`,
 	Directories: `SELECT id, directory FROM search_segments WHERE id = ANY($1)`,
 	Blocks:      `SELECT id, block FROM search_blocks WHERE id = ANY($1)`,
-	Words:       `SELECT max(id), string_agg(word, ' ') FROM (SELECT id, word FROM search_words WHERE id > $1 ORDER BY id LIMIT 10000) w`,
+	Words:       `SELECT string_agg(id || ' ' || word, ' ') FROM (SELECT id, word FROM search_words WHERE id > $1 ORDER BY id LIMIT 10000) w`,
 	Documents:   `SELECT id, document FROM search_documents WHERE id = ANY($1)`,
 	Outlines:    `SELECT d.id, c.revision, c.outline FROM search_documents d JOIN chains c ON c.key = d.chain WHERE d.id = ANY($1)`,
 	Model:       `SELECT key, length FROM vector_models WHERE model = $1`,
@@ -103,27 +104,23 @@ func (w indexWriter) InsertDocuments(documents []wordindex.Document) error {
 		ids, chains, raw)
 }
 
-func (w indexWriter) InsertWords(words []string) error {
-	if len(words) == 0 {
-		return nil
+func (w indexWriter) NumberWords(words []string) ([]search.Numbered, error) {
+	stored, err := wordindex.ReadWords(w.Rows, `SELECT id, word FROM search_words WHERE word = ANY($1)`, words)
+	if err != nil || len(stored) == len(words) {
+		return stored, err
 	}
-	var missing []string
-	err := w.tx.rows(`SELECT word FROM unnest($1::text[]) AS given (word) WHERE NOT EXISTS (SELECT 1 FROM search_words s WHERE s.word = given.word)`,
-		[]any{words}, func(scan func(...any) error) error {
-			var word string
-			err := scan(&word)
-			missing = append(missing, word)
-			return err
-		})
-	if err != nil || len(missing) == 0 {
-		return err
+	known := make(map[string]bool, len(stored))
+	for _, word := range stored {
+		known[word.Text] = true
 	}
+	missing := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return known[word] })
 	first, err := numbers(w.tx, len(missing))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return w.tx.exec(`INSERT INTO search_words (id, word) SELECT $1 + rank - 1, word FROM unnest($2::text[]) WITH ORDINALITY AS given (word, rank)`,
-		first, missing)
+	added, err := wordindex.ReadWords(w.Rows, `INSERT INTO search_words (id, word)
+		SELECT $1 + rank - 1, word FROM unnest($2::text[]) WITH ORDINALITY AS given (word, rank) RETURNING id, word`, first, missing)
+	return append(stored, added...), err
 }
 
 func (w indexWriter) InsertSegment(row wordindex.Stored, made wordindex.Segment) error {

@@ -33,7 +33,7 @@ type Form func(document []byte) []byte
 func Plain(document []byte) []byte { return document }
 
 // Encode encodes on all processors: encoding takes most of the time of a large
-// import. Outlines, texts and documents of the index get the form.
+// import. Outlines and texts get the form.
 func Encode(changes []library.Change, form Form) ([]Chain, error) {
 	if err := checkOnce(changes); err != nil {
 		return nil, err
@@ -157,14 +157,9 @@ func encode(c protocol.Chain, form Form) (Chain, error) {
 	if err != nil {
 		return Chain{}, fmt.Errorf("encode texts of chain %s: %w", c.ID, err)
 	}
-	index, err := wordindex.Analyse(c)
-	if err != nil {
-		return Chain{}, fmt.Errorf("analyse chain %s: %w", c.ID, err)
-	}
-	index.Document = form(index.Document)
 	row := Chain{
 		Chain: c, Saved: time.Now().UnixNano(), Outline: form([]byte(outline)), Texts: form([]byte(texts)),
-		Index: index, Passages: make([][]byte, len(c.Steps)),
+		Index: wordindex.Analyse(c), Passages: make([][]byte, len(c.Steps)),
 	}
 	for i := range c.Steps {
 		if row.Passages[i], err = hex.DecodeString(protocol.PassageHash(c.Passage(i))); err != nil {

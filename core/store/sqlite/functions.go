@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	sqldriver "database/sql/driver"
+	"encoding/hex"
 	"fmt"
+	"strings"
 	"sync"
 
 	driver "modernc.org/sqlite"
@@ -13,27 +15,36 @@ import (
 // RegisterFunctions adds the SQL functions of this package to all connections that
 // are opened later in this process, so that updates of the schema, and tests, can
 // read and write what is packed: pack_save(json), pack_protocol(json), unpack(packed).
+// step_key(uuid) is how steps are stored, and step_uuid(key) the reverse.
 func RegisterFunctions() error { return registered() }
 
 var registered = sync.OnceValue(func() error {
-	for name, function := range map[string]func([]byte) (sqldriver.Value, error){
-		"pack_save":     func(document []byte) (sqldriver.Value, error) { return pack.Pack(pack.Save, document), nil },
-		"pack_protocol": func(document []byte) (sqldriver.Value, error) { return pack.Pack(pack.Protocol, document), nil },
-		"unpack": func(packed []byte) (sqldriver.Value, error) {
+	for name, function := range map[string]func(sqldriver.Value) (sqldriver.Value, error){
+		"pack_save":     ofBytes(func(document []byte) (sqldriver.Value, error) { return pack.Pack(pack.Save, document), nil }),
+		"pack_protocol": ofBytes(func(document []byte) (sqldriver.Value, error) { return pack.Pack(pack.Protocol, document), nil }),
+		"unpack": ofBytes(func(packed []byte) (sqldriver.Value, error) {
 			document, err := pack.Unpack(packed)
 			return string(document), err
+		}),
+		"step_key": func(uuid sqldriver.Value) (sqldriver.Value, error) {
+			if text, ok := uuid.(string); ok {
+				return stepKey(text), nil
+			}
+			return uuid, nil
+		},
+		"step_uuid": func(key sqldriver.Value) (sqldriver.Value, error) {
+			if b, ok := key.([]byte); ok && len(b) == keySize {
+				return stepUUID(b), nil
+			}
+			return key, nil
 		},
 	} {
 		err := driver.RegisterDeterministicScalarFunction(name, 1, func(_ *driver.FunctionContext, args []sqldriver.Value) (sqldriver.Value, error) {
-			switch arg := args[0].(type) {
-			case nil:
-				return nil, nil
-			case string:
-				return function([]byte(arg))
-			case []byte:
-				return function(arg)
+			value, err := function(args[0])
+			if err != nil {
+				err = fmt.Errorf("%s: %w", name, err)
 			}
-			return nil, fmt.Errorf("%s(%v): the argument is neither text nor a blob", name, args[0])
+			return value, err
 		})
 		if err != nil {
 			return fmt.Errorf("add function %s to SQLite: %w", name, err)
@@ -41,3 +52,34 @@ var registered = sync.OnceValue(func() error {
 	}
 	return nil
 })
+
+// ofBytes is a function of text or a blob. NULL stays NULL.
+func ofBytes(function func([]byte) (sqldriver.Value, error)) func(sqldriver.Value) (sqldriver.Value, error) {
+	return func(arg sqldriver.Value) (sqldriver.Value, error) {
+		switch arg := arg.(type) {
+		case nil:
+			return nil, nil
+		case string:
+			return function([]byte(arg))
+		case []byte:
+			return function(arg)
+		}
+		return nil, fmt.Errorf("the argument %v is neither text nor a blob", arg)
+	}
+}
+
+// stepKey is the UUID of a step as it is stored: its 16 bytes, or the text if it is not a
+// UUID in its usual form.
+func stepKey(uuid string) any {
+	if key, err := hex.DecodeString(strings.ReplaceAll(uuid, "-", "")); err == nil && len(key) == keySize && stepUUID(key) == uuid {
+		return key
+	}
+	return uuid
+}
+
+const keySize = 16
+
+// stepUUID is the reverse of stepKey.
+func stepUUID(key []byte) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", key[:4], key[4:6], key[6:8], key[8:10], key[10:])
+}

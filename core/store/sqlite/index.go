@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"github.com/kairos-mcp/kairos/core/search"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -32,12 +33,11 @@ func (w indexWriter) InsertDocuments(documents []wordindex.Document) error {
 	return w.tx.insert(`search_documents (id, chain, document)`, 3, values)
 }
 
-func (w indexWriter) InsertWords(words []string) error {
-	var values []any
-	for _, word := range words {
-		values = append(values, word)
+func (w indexWriter) NumberWords(words []string) ([]search.Numbered, error) {
+	if err := w.tx.exec(`INSERT OR IGNORE INTO search_words (word) SELECT value FROM json_each(?)`, list(words)); err != nil {
+		return nil, err
 	}
-	return w.tx.insertNew(`search_words (word)`, 1, values)
+	return wordindex.ReadWords(w.Rows, `SELECT w.id, w.word FROM json_each(?) j CROSS JOIN search_words w ON w.word = j.value`, list(words))
 }
 
 func (w indexWriter) InsertSegment(row wordindex.Stored, made wordindex.Segment) error {

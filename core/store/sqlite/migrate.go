@@ -14,9 +14,10 @@ import (
 // fillers run after the script of a schema version and do what SQL cannot. Like
 // the scripts they see the database in the state of that version.
 var fillers = map[int]func(context.Context, *sql.Tx) error{
-	2: hashPassages,
-	3: signVectors,
-	9: splitRuns,
+	2:  hashPassages,
+	3:  signVectors,
+	9:  splitRuns,
+	16: indexPassagesOfVectors,
 }
 
 // hashPassages adds to the steps of version 1 the hashes of their passages.
@@ -55,6 +56,16 @@ func signVectors(ctx context.Context, tx *sql.Tx) error {
 			return err
 		}
 	}
+}
+
+// indexPassagesOfVectors makes the index that is otherwise made with the first vector.
+func indexPassagesOfVectors(ctx context.Context, tx *sql.Tx) error {
+	var any bool
+	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM vector_models)`).Scan(&any); err != nil || !any {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, indexPassages)
+	return err
 }
 
 // eachChain reads the chains one at a time, so that a large database need not fit

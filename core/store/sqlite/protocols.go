@@ -17,7 +17,7 @@ func (p *Protocols) StepChain(ctx context.Context, spaces []string, stepUUID str
 	err := p.db.row(ctx, `SELECT c.revision, c.outline, t.texts, s.position
 		FROM steps s JOIN chains c ON c.key = s.chain JOIN texts t ON t.chain = c.key
 		JOIN json_each(?2) visible ON visible.value = c.space
-		WHERE s.uuid = ?1 ORDER BY visible.key LIMIT 1`,
+		WHERE s.uuid = step_key(?1) ORDER BY visible.key LIMIT 1`,
 		[]any{stepUUID, list(spaces)}, &row.revision, &row.outline, &row.texts, &position)
 	if err != nil {
 		return protocol.Chain{}, 0, orNotFound(err, "step", stepUUID)

@@ -11,7 +11,7 @@ import (
 // addRating adds in the database, so that concurrent ratings are not lost.
 const addRating = `INSERT INTO ratings (uuid, space, score, tier, retrieved, succeeded, partly, failed, bonus, rated, rater, context)
 	SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
-	WHERE EXISTS (SELECT 1 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.uuid = ?1 AND c.space = ?2)
+	WHERE EXISTS (SELECT 1 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.uuid = step_key(?1) AND c.space = ?2)
 	ON CONFLICT (uuid, space) DO UPDATE SET
 		score = iif(excluded.tier = '', score, excluded.score), tier = iif(excluded.tier = '', tier, excluded.tier),
 		retrieved = retrieved + excluded.retrieved, succeeded = succeeded + excluded.succeeded,

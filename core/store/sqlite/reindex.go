@@ -135,10 +135,7 @@ func analyseStored(d *database, keys []int64, chains []storedChain) ([]wordindex
 		if err != nil {
 			return nil, err
 		}
-		if index[i], err = wordindex.Analyse(c); err != nil {
-			return nil, err
-		}
-		index[i].Document = packProtocol(index[i].Document)
+		index[i] = wordindex.Analyse(c)
 	}
 	return index, nil
 }

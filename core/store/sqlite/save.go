@@ -81,7 +81,7 @@ func insertChains(tx *transaction, rows []record.Chain, index []*wordindex.Addit
 		chains = append(chains, key, c.Space, c.ID, c.Title, r.Outline, r.Revision, r.Saved, len(c.Steps), c.ModelID)
 		texts = append(texts, key, r.Texts)
 		for j, hash := range r.Passages {
-			steps = append(steps, key, j, c.Steps[j].UUID, hash)
+			steps = append(steps, key, j, stepKey(c.Steps[j].UUID), hash[:passageSize])
 		}
 	}
 	if err := tx.insert(`chains (key, space, id, title, outline, revision, saved, step_count, model)`, 9, chains); err != nil {
@@ -132,8 +132,8 @@ func claimSteps(tx *transaction, rows []record.Chain) error {
 	claimed := list(claims)
 	var uuid, title string
 	// CROSS JOIN makes SQLite start with the few steps, not with all chains of the space.
-	taken, err := tx.row(`SELECT s.uuid, c.title
-		FROM json_each(?) claimed CROSS JOIN steps s ON s.uuid = claimed.value ->> 0 CROSS JOIN chains c ON c.key = s.chain
+	taken, err := tx.row(`SELECT claimed.value ->> 0, c.title
+		FROM json_each(?) claimed CROSS JOIN steps s ON s.uuid = step_key(claimed.value ->> 0) CROSS JOIN chains c ON c.key = s.chain
 		WHERE c.space = claimed.value ->> 1 LIMIT 1`, []any{claimed}, &uuid, &title)
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (c current) retire(tx *transaction) (hashes []string, err error) {
 		return nil, err
 	}
 	if err := tx.exec(`INSERT OR REPLACE INTO former (uuid, space, id)
-		SELECT s.uuid, c.space, c.id FROM steps s JOIN chains c ON c.key = s.chain WHERE c.key = ?`, c.key); err != nil {
+		SELECT step_uuid(s.uuid), c.space, c.id FROM steps s JOIN chains c ON c.key = s.chain WHERE c.key = ?`, c.key); err != nil {
 		return nil, err
 	}
 	if err := wordindex.Remove(newIndexWriter(tx), c.key); err != nil {

@@ -7,7 +7,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
-	"github.com/kairos-mcp/kairos/core/store/pack"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -17,7 +16,7 @@ var searchQueries = wordindex.Queries{
 	Segments:    `SELECT id, space, first, span, documents, gone FROM search_segments WHERE space IN (SELECT value FROM json_each(?)) ORDER BY space, first`,
 	Directories: `SELECT id, directory FROM search_segments WHERE id IN (SELECT value FROM json_each(?))`,
 	Blocks:      `SELECT id, block FROM search_blocks WHERE id IN (SELECT value FROM json_each(?))`,
-	Words:       `SELECT max(id), group_concat(word, ' ') FROM (SELECT id, word FROM search_words WHERE id > ? ORDER BY id LIMIT 10000)`,
+	Words:       `SELECT group_concat(id || ' ' || word, ' ') FROM (SELECT id, word FROM search_words WHERE id > ? ORDER BY id LIMIT 10000)`,
 	Documents:   `SELECT id, document FROM search_documents WHERE id IN (SELECT value FROM json_each(?))`,
 	Outlines: `SELECT d.id, c.revision, c.outline FROM search_documents d CROSS JOIN chains c ON c.key = d.chain
 		WHERE d.id IN (SELECT value FROM json_each(?))`,
@@ -26,15 +25,15 @@ var searchQueries = wordindex.Queries{
 	CountSigns: `SELECT count(*) FROM vector_signs WHERE model = ?`,
 	Vectors:    `SELECT vector FROM vectors WHERE key IN (SELECT value FROM json_each(?))`,
 	VectorsOf: `SELECT d.id, s.position, v.vector
-		FROM json_each(?1) k CROSS JOIN vectors v ON v.key = k.value CROSS JOIN steps s ON s.passage = v.hash
+		FROM json_each(?1) k CROSS JOIN vectors v ON v.key = k.value CROSS JOIN steps s ON s.passage = substr(v.hash, 1, 16)
 		CROSS JOIN search_documents d ON d.chain = s.chain
 		WHERE v.model = ?2 AND d.id >> 32 IN (SELECT value FROM json_each(?3))`,
 	VectorKeys: `SELECT v.key FROM json_each(?) n CROSS JOIN search_spaces p ON p.number = n.value
-		CROSS JOIN chains c ON c.space = p.space CROSS JOIN steps s ON s.chain = c.key CROSS JOIN vectors v ON v.hash = s.passage`,
+		CROSS JOIN chains c ON c.space = p.space CROSS JOIN steps s ON s.chain = c.key CROSS JOIN vectors v ON substr(v.hash, 1, 16) = s.passage`,
 	Near: `SELECT n.key, d.id, s.position
-		FROM json_each(?2) n CROSS JOIN steps s ON s.uuid = n.value ->> 0 CROSS JOIN chains c ON c.key = s.chain
+		FROM json_each(?2) n CROSS JOIN steps s ON s.uuid = step_key(n.value ->> 0) CROSS JOIN chains c ON c.key = s.chain
 		CROSS JOIN search_documents d ON d.chain = c.key
-		WHERE c.space = n.value ->> 1 AND s.passage = unhex(n.value ->> 2) AND d.id >> 32 IN (SELECT value FROM json_each(?1))`,
+		WHERE c.space = n.value ->> 1 AND s.passage = substr(unhex(n.value ->> 2), 1, 16) AND d.id >> 32 IN (SELECT value FROM json_each(?1))`,
 }
 
 // searchStatements are all of them, to be prepared.
@@ -60,25 +59,9 @@ func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit,
 	return hits, err
 }
 
-// indexReader reads the search index in a snapshot.
-type indexReader struct {
-	wordindex.SQLReader
-	db *database
-}
-
-// Documents unpacks what SQLReader reads.
-func (r indexReader) Documents(ids []int64, each func(int64, []byte) error) error {
-	return r.SQLReader.Documents(ids, func(id int64, packed []byte) error {
-		raw, err := pack.Unpack(packed)
-		if err != nil {
-			return r.db.damaged("search document", fmt.Sprint(id), err)
-		}
-		return each(id, raw)
-	})
-}
-
+// reader reads the search index in a snapshot.
 func (p *Protocols) reader(v *view) wordindex.Reader {
-	return indexReader{wordindex.SQLReader{
+	return wordindex.SQLReader{
 		Queries: &searchQueries,
 		Rows: func(query string, args []any, each func(func(...any) error) error) error {
 			return v.rows(query, args, each)
@@ -95,5 +78,5 @@ func (p *Protocols) reader(v *view) wordindex.Reader {
 		Chain: func(id, revision int64, outline []byte) (protocol.Chain, error) {
 			return p.outline(fmt.Sprint(id), storedChain{revision: revision, outline: outline})
 		},
-	}, v.db}
+	}
 }

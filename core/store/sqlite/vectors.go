@@ -11,6 +11,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
+// indexPassages makes the index by which steps are found for a vector.
+const indexPassages = `CREATE INDEX IF NOT EXISTS steps_passage ON steps (passage)`
+
+// passageSize is how many bytes of the hash of its passage a step has. Vectors have all
+// of it.
+const passageSize = 16
+
 // passageHash is protocol.PassageHash of a step's passage in binary form.
 func passageHash(c protocol.Chain, i int) []byte {
 	sum := sha256.Sum256([]byte(c.Passage(i)))
@@ -20,7 +27,7 @@ func passageHash(c protocol.Chain, i int) []byte {
 // embedded returns the hashes of the chain's passages that have a vector.
 func embedded(tx *transaction, chain int64) ([]string, error) {
 	var hashes []string
-	err := tx.rows(`SELECT lower(hex(s.passage)) FROM steps s JOIN vectors v ON v.hash = s.passage WHERE s.chain = ?`,
+	err := tx.rows(`SELECT lower(hex(v.hash)) FROM steps s JOIN vectors v ON substr(v.hash, 1, 16) = s.passage WHERE s.chain = ?`,
 		[]any{chain}, func(scan func(...any) error) error {
 			var hash string
 			err := scan(&hash)
@@ -36,7 +43,7 @@ func dropVectors(tx *transaction, hashes []string) error {
 		return nil
 	}
 	return tx.exec(`DELETE FROM vectors WHERE hash IN (SELECT unhex(value) FROM json_each(?))
-		AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.passage = vectors.hash)`, list(hashes))
+		AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.passage = substr(vectors.hash, 1, 16))`, list(hashes))
 }
 
 // Known implements library.Vectors.
@@ -65,26 +72,27 @@ func (p *Protocols) Missing(ctx context.Context, model string, limit int) ([]lib
 		return nil, ctx.Err()
 	}
 	var passages []library.Passage
-	err := p.db.rows(ctx, `SELECT lower(hex(s.passage)), min(s.position), c.outline, t.texts
-		FROM steps s JOIN chains c ON c.key = s.chain JOIN texts t ON t.chain = s.chain
-		WHERE NOT EXISTS (SELECT 1 FROM vectors v JOIN vector_models m ON m.key = v.model
-			WHERE v.hash = s.passage AND m.model = ?)
-		GROUP BY s.passage LIMIT ?`,
+	err := p.db.rows(ctx, `SELECT s.position, c.outline, t.texts
+		FROM (SELECT passage, chain, min(position) AS position FROM steps
+			WHERE NOT EXISTS (SELECT 1 FROM vectors v JOIN vector_models m ON m.key = v.model
+				WHERE substr(v.hash, 1, 16) = passage AND m.model = ?)
+			GROUP BY passage LIMIT ?) s
+		JOIN chains c ON c.key = s.chain JOIN texts t ON t.chain = s.chain`,
 		[]any{model, limit}, func(scan func(...any) error) error {
-			var hash string
 			var position int
 			var row storedChain
-			if err := scan(&hash, &position, &row.outline, &row.texts); err != nil {
+			if err := scan(&position, &row.outline, &row.texts); err != nil {
 				return err
 			}
-			c, err := p.db.chain(hash, row)
+			c, err := p.db.chain("of a passage", row)
 			if err != nil {
 				return err
 			}
 			if position >= len(c.Steps) {
 				return p.db.damaged("chain", c.ID, fmt.Errorf("it has no step %d", position+1))
 			}
-			passages = append(passages, library.Passage{Hash: hash, Text: c.Passage(position)})
+			text := c.Passage(position)
+			passages = append(passages, library.Passage{Hash: protocol.PassageHash(text), Text: text})
 			return nil
 		})
 	return passages, err
@@ -117,7 +125,7 @@ func (p *Protocols) SaveVectors(ctx context.Context, model string, vectors map[s
 func saveVector(tx *transaction, model int64, hash string, vector []float32) error {
 	var key int64
 	found, err := tx.row(`INSERT INTO vectors (hash, model, vector) SELECT unhex(?1), ?2, ?3
-		WHERE EXISTS (SELECT 1 FROM steps WHERE passage = unhex(?1))
+		WHERE EXISTS (SELECT 1 FROM steps WHERE passage = substr(unhex(?1), 1, 16))
 		ON CONFLICT (hash) DO UPDATE SET model = excluded.model, vector = excluded.vector RETURNING key`,
 		[]any{hash, model, wordindex.FormatVector(vector)}, &key)
 	if err != nil || !found {
@@ -134,6 +142,9 @@ func modelKey(tx *transaction, model string, length int) (int64, error) {
 		return key, err
 	}
 	if err := tx.exec(`DELETE FROM vector_models WHERE model = ?`, model); err != nil {
+		return 0, err
+	}
+	if err := tx.exec(indexPassages); err != nil {
 		return 0, err
 	}
 	_, err = tx.row(`INSERT INTO vector_models (model, length) VALUES (?, ?) RETURNING key`, []any{model, length}, &key)

@@ -265,18 +265,9 @@ const rowsPerInsert = 64
 // insert inserts rows into a table, given as "name (columns)"; the values are
 // those of one row after the other.
 func (t *transaction) insert(table string, columns int, values []any) error {
-	return t.insertRows("INSERT INTO "+table, columns, values)
-}
-
-// insertNew skips existing rows.
-func (t *transaction) insertNew(table string, columns int, values []any) error {
-	return t.insertRows("INSERT OR IGNORE INTO "+table, columns, values)
-}
-
-func (t *transaction) insertRows(insert string, columns int, values []any) error {
 	row := ", (?" + strings.Repeat(", ?", columns-1) + ")"
 	for chunk := range slices.Chunk(values, columns*rowsPerInsert) {
-		if err := t.exec(insert+" VALUES "+strings.Repeat(row, len(chunk)/columns)[2:], chunk...); err != nil {
+		if err := t.exec("INSERT INTO "+table+" VALUES "+strings.Repeat(row, len(chunk)/columns)[2:], chunk...); err != nil {
 			return err
 		}
 	}

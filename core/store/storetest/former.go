@@ -95,3 +95,31 @@ func stepMoves(t *testing.T, s Protocols) {
 	}
 	wantNoFormer(t, s, []string{mine}, moving.UUID)
 }
+
+// oddSteps are ids that look like UUIDs in other forms, or like their bytes.
+func oddSteps(t *testing.T, s Protocols) {
+	ids := []string{
+		"7d4c320a-909c-459a-ad77-ff426a1c8a48", "7D4C320A-909C-459A-AD77-FF426A1C8A48", "7d4c320a909c459aad77ff426a1c8a48",
+		"sixteen letters.", "7d4c320a-909c-459a-ad77-ff426a1c8a4", "ü", " ",
+	}
+	c := NewChain(mine, "Odd steps", ids...)
+	for i := range ids {
+		c.Steps[i].UUID = ids[i]
+	}
+	mustSave(t, s, c)
+	for i, id := range ids {
+		if got, step, err := s.StepChain(t.Context(), []string{mine}, id); err != nil || step != i || got.ID != c.ID {
+			t.Errorf("StepChain(%q) = %q, %d, %v, want step %d of its chain", id, got.Title, step, err, i)
+		}
+		other := NewChain(mine, "Takes a step", "One")
+		other.Steps[0].UUID = id
+		_, err := s.SaveChains(t.Context(), []library.Change{{Chain: other}})
+		wantCode(t, "SaveChains(step of another chain)", err, fault.InvalidArgument)
+	}
+	less := c
+	less.Steps = c.Steps[:1]
+	mustReplace(t, s, less, 1)
+	for _, id := range ids[1:] {
+		wantFormer(t, s, id, library.Former{Chain: at(less, 2)})
+	}
+}

@@ -29,6 +29,7 @@ var protocolCases = map[string]func(*testing.T, Protocols){
 	"no read leaves its spaces":                   spacesIsolated,
 	"the first space that has a chain wins":       firstSpaceWins,
 	"a step id belongs to one chain of a space":   stepTaken,
+	"a step id need not be a UUID":                oddSteps,
 	"a cancelled save of a chain changes nothing": cancelledSaveChain,
 	"no read of the history leaves its spaces":    historyIsolated,
 	"a chain of ten thousand steps":               tenThousandSteps,

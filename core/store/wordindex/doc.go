@@ -9,6 +9,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
 )
 
 // Reader reads the index in one snapshot of the database. It is used by one
@@ -20,9 +21,9 @@ type Reader interface {
 	Segments(spaces []int64) ([]Stored, error)
 	Directories(segments []int64, each func(segment int64, directory []byte) error) error
 	Blocks(ids []int64, each func(id int64, block []byte) error) error
-	// Words returns the next words after an id, in the order of their ids, and the id
-	// of the last one. Words must become visible in the order of their ids.
-	Words(after int64) (last int64, words []string, err error)
+	// Words returns the next words after an id, in the order of their ids, which are
+	// their numbers. Words must become visible in the order of their ids.
+	Words(after int64) ([]search.Numbered, error)
 	Documents(ids []int64, each func(id int64, raw []byte) error) error
 	// Outlines returns the outlines of chains by the ids of their documents.
 	Outlines(documents []int64) (map[int64]protocol.Chain, error)
@@ -56,8 +57,8 @@ type Writer interface {
 	InsertDocuments(documents []Document) error
 	// RemoveDocument removes the document of a chain, if there is one.
 	RemoveDocument(chain int64) (id int64, found bool, err error)
-	// InsertWords adds those of the words that are not stored yet.
-	InsertWords(words []string) error
+	// NumberWords returns the ids of the words, and adds those that are not stored yet.
+	NumberWords(words []string) ([]search.Numbered, error)
 
 	// InsertSegment stores a segment under an id that was never used before.
 	InsertSegment(row Stored, made Segment) error
@@ -110,4 +111,6 @@ var (
 	errAnalyser = errors.New("a newer version of this program has changed the search index; restart this one with that version")
 	// errOrphan reports that the search index has a chain that is not stored.
 	errOrphan = errors.New("a protocol that is not stored is in the search index")
+	// errNumber reports a word whose id does not fit into a document.
+	errNumber = errors.New("its number is not one of 32 bits")
 )

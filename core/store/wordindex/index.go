@@ -1,23 +1,25 @@
 package wordindex
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
 // Analysed is a chain in the form of the index.
 type Analysed struct {
-	Document []byte // that Reader.Documents returns
+	analysis search.Analysis
 	postings []search.Posting
-	words    []string
 }
 
 // Analyse indexes a chain. It takes longer than storing the chain, so call it before
 // other writers are excluded.
-func Analyse(c protocol.Chain) (Analysed, error) {
-	d := search.Analyse(c)
-	b, err := d.AppendBinary(nil)
-	return Analysed{Document: b, postings: d.Postings(), words: d.Vocabulary()}, err
+func Analyse(c protocol.Chain) Analysed {
+	a := search.Analyse(c)
+	return Analysed{analysis: a, postings: a.Postings()}
 }
 
 // documentID is the id of a document by the number of its space and its own.
@@ -28,12 +30,13 @@ func BlockID(segment int64, block int) int64 { return segment<<20 | int64(block)
 
 // Addition holds chains of one space that are added to the index together.
 type Addition struct {
-	space     string
-	chains    []int // positions among the chains of the call
-	documents [][]byte
-	postings  [][]search.Posting
-	words     map[string]bool
-	segment   Segment
+	space    string
+	chains   []int // positions among the chains of the call
+	analyses []search.Analysis
+	postings [][]search.Posting
+	with     map[string]int    // how many of the chains have a word
+	numbers  map[string]uint32 // of all words, after Insert
+	segment  Segment
 }
 
 // Additions groups the chains by space, with a segment for each.
@@ -43,15 +46,15 @@ func Additions(spaces []string, chains []Analysed) []*Addition {
 	for i, space := range spaces {
 		a := bySpace[space]
 		if a == nil {
-			a = &Addition{space: space, words: map[string]bool{}}
+			a = &Addition{space: space, with: map[string]int{}}
 			bySpace[space] = a
 			all = append(all, a)
 		}
 		a.chains = append(a.chains, i)
-		a.documents = append(a.documents, chains[i].Document)
+		a.analyses = append(a.analyses, chains[i].analysis)
 		a.postings = append(a.postings, chains[i].postings)
-		for _, w := range chains[i].words {
-			a.words[w] = true
+		for _, w := range chains[i].analysis.Words() {
+			a.with[w]++
 		}
 	}
 	for _, a := range all {
@@ -60,11 +63,10 @@ func Additions(spaces []string, chains []Analysed) []*Addition {
 	return all
 }
 
-// Words are the words of the chains.
-func (a *Addition) Words() map[string]bool { return a.words }
+// Words are the words of the chains with their numbers, once it is inserted.
+func (a *Addition) Words() map[string]uint32 { return a.numbers }
 
-// Insert adds to the index. keys are those of all chains of the call. Words that
-// are known to be stored are left out.
+// Insert adds to the index. keys are those of all chains of the call.
 func (a *Addition) Insert(w Writer, keys []int64, known *KnownWords) error {
 	version, err := w.Analyser()
 	if err != nil {
@@ -73,26 +75,51 @@ func (a *Addition) Insert(w Writer, keys []int64, known *KnownWords) error {
 	if version != search.Version {
 		return errAnalyser
 	}
-	n := int64(len(a.documents))
+	n := int64(len(a.analyses))
 	space, last, err := w.Extend(a.space, n)
 	if err != nil {
 		return err
 	}
-	first := last - n + 1
-	documents := make([]Document, len(a.documents))
-	for i, raw := range a.documents {
-		documents[i] = Document{ID: documentID(space, first+int64(i)), Chain: keys[a.chains[i]], Raw: raw}
-	}
-	if err := w.InsertDocuments(documents); err != nil {
+	if err := a.number(w, known); err != nil {
 		return err
 	}
-	if err := w.InsertWords(known.unknown(a.words)); err != nil {
+	first := last - n + 1
+	documents := make([]Document, len(a.analyses))
+	for i := range documents {
+		documents[i] = Document{ID: documentID(space, first+int64(i)), Chain: keys[a.chains[i]], Raw: a.document(i)}
+	}
+	if err := w.InsertDocuments(documents); err != nil {
 		return err
 	}
 	if err := w.InsertSegment(Stored{Space: space, First: first, Span: n, Documents: n}, a.segment); err != nil {
 		return err
 	}
 	return tidy(w, space)
+}
+
+// number finds the numbers of all words. Those of known words need not be read. New
+// words are numbered by how many chains have them: small differences take less space.
+func (a *Addition) number(w Writer, known *KnownWords) error {
+	var unknown []string
+	if a.numbers, unknown = known.number(a.with); len(unknown) == 0 {
+		return nil
+	}
+	slices.SortFunc(unknown, func(x, y string) int { return cmp.Or(cmp.Compare(a.with[y], a.with[x]), strings.Compare(x, y)) })
+	numbered, err := w.NumberWords(unknown)
+	for _, word := range numbered {
+		a.numbers[word.Text] = word.Number
+	}
+	return err
+}
+
+// document is a chain in the form that Reader.Documents returns.
+func (a *Addition) document(i int) []byte {
+	words := a.analyses[i].Words()
+	numbers := make([]uint32, len(words))
+	for j, word := range words {
+		numbers[j] = a.numbers[word]
+	}
+	return a.analyses[i].AppendBinary(nil, numbers)
 }
 
 // Remove removes a chain from the index, if it is there.

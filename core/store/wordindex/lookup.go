@@ -17,6 +17,7 @@ type lookup struct {
 	spaces   []Space
 	segments []searched
 	stats    search.Stats
+	scorer   *search.Scorer
 	weights  []float64 // of the wanted words
 	wanted   []wanted
 	lists    map[string][][]byte // by term and segment
@@ -77,7 +78,7 @@ func (x *Index) look(r Reader, query search.Query, spaces []Space) (*lookup, err
 	if err := l.count(known); err != nil {
 		return nil, err
 	}
-	l.weights = query.Weights(l.stats)
+	l.weights, l.scorer = query.Weights(l.stats), query.Scorer(known, l.stats)
 	return l, nil
 }
 

@@ -62,7 +62,7 @@ func (l *lookup) judge(candidates []int64) ([]judged, error) {
 			return &Damage{"search document", fmt.Sprint(id), err}
 		}
 		j := judged{id: id, document: d, near: l.near[id]}
-		j.result, _ = l.query.Score(d, l.stats)
+		j.result, _ = l.scorer.Score(d)
 		j.result = j.result.Fused(j.near.score, j.near.step)
 		if j.result.Score > 0 {
 			all = append(all, j)
@@ -105,7 +105,7 @@ func (l *lookup) hits(found []judged, explain bool) ([]library.Hit, error) {
 
 func (l *lookup) explain(j judged) []library.Match {
 	var why []library.Match
-	for _, m := range l.query.Explain(j.document, l.stats) {
+	for _, m := range l.scorer.Explain(j.document) {
 		why = append(why, library.Match(m))
 	}
 	if j.near.score > 0 {

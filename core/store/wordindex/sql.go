@@ -1,10 +1,13 @@
 package wordindex
 
 import (
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
 )
 
 // Rows calls each for every row of a query.
@@ -17,7 +20,7 @@ type Queries struct {
 	Segments    string // spaces; id, space, first, span, documents, gone
 	Directories string // ids; id, directory
 	Blocks      string // ids; id, block
-	Words       string // after; last id, words separated by spaces; one row
+	Words       string // after; ids and words, all separated by spaces; one row
 	Documents   string // ids; id, document
 	Outlines    string // ids; id, revision, outline
 	Model       string // name; key, length
@@ -97,14 +100,40 @@ func (r SQLReader) eachBytes(query string, ids []int64, each func(id int64, raw 
 }
 
 // Words reads one row for many words, because a row costs more than what is in it.
-func (r SQLReader) Words(after int64) (int64, []string, error) {
-	var last *int64
+func (r SQLReader) Words(after int64) (words []search.Numbered, err error) {
 	var read *string
-	err := r.Rows(r.Queries.Words, []any{after}, func(scan func(...any) error) error { return scan(&last, &read) })
-	if err != nil || last == nil {
-		return after, nil, err
+	err = r.Rows(r.Queries.Words, []any{after}, func(scan func(...any) error) error { return scan(&read) })
+	if err != nil || read == nil {
+		return nil, err
 	}
-	return *last, strings.Split(*read, " "), nil
+	for rest := *read; rest != ""; {
+		var id, text string
+		id, rest, _ = strings.Cut(rest, " ")
+		text, rest, _ = strings.Cut(rest, " ")
+		number, err := strconv.ParseUint(id, 10, 32)
+		if err != nil {
+			return nil, &Damage{"word of the search index", id, err}
+		}
+		words = append(words, search.Numbered{Number: uint32(number), Text: text})
+	}
+	return words, nil
+}
+
+// ReadWords returns the words of a query for their ids and texts.
+func ReadWords(rows Rows, query string, args ...any) (words []search.Numbered, err error) {
+	err = rows(query, args, func(scan func(...any) error) error {
+		var id int64
+		var text string
+		if err := scan(&id, &text); err != nil {
+			return err
+		}
+		if id < 1 || id > math.MaxUint32 {
+			return &Damage{"word of the search index", strconv.FormatInt(id, 10), errNumber}
+		}
+		words = append(words, search.Numbered{Number: uint32(id), Text: text})
+		return nil
+	})
+	return words, err
 }
 
 // Outlines implements Reader.

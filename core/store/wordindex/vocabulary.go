@@ -2,7 +2,6 @@ package wordindex
 
 import (
 	"maps"
-	"slices"
 	"sync"
 
 	"github.com/kairos-mcp/kairos/core/search"
@@ -20,49 +19,55 @@ type vocabulary struct {
 func (voc *vocabulary) refresh(r Reader) (search.Vocabulary, error) {
 	voc.mu.Lock()
 	defer voc.mu.Unlock()
+	var added []search.Numbered
 	for {
-		last, words, err := r.Words(voc.last)
+		words, err := r.Words(voc.last)
 		if err != nil {
 			return search.Vocabulary{}, err
 		}
 		if len(words) == 0 {
-			return voc.words, nil
+			break
 		}
-		voc.last = last
-		voc.words = voc.words.With(words)
+		for _, word := range words {
+			voc.last = max(voc.last, int64(word.Number))
+		}
+		added = append(added, words...)
 	}
+	voc.words = voc.words.With(added)
+	return voc.words, nil
 }
 
-// maxKnownWords bounds the memory of KnownWords to a few megabytes.
-const maxKnownWords = 64 << 10
+// maxKnownWords bounds the memory of KnownWords to about 10 megabytes.
+const maxKnownWords = 128 << 10
 
-// KnownWords caches stored words, so that not every word of every chain is looked
-// up in the database. Words are never deleted.
+// KnownWords caches the numbers of stored words, so that not every word of every chain
+// is looked up in the database. Words are never deleted.
 type KnownWords struct {
-	mu    sync.Mutex // guards the field below
-	words map[string]bool
+	mu      sync.Mutex // guards the field below
+	numbers map[string]uint32
 }
 
-// unknown returns the words that may not be stored yet, sorted.
-func (k *KnownWords) unknown(words map[string]bool) []string {
+// number returns the numbers of those of the words that are known, and the others.
+func (k *KnownWords) number(words map[string]int) (numbers map[string]uint32, unknown []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var out []string
+	numbers = make(map[string]uint32, len(words))
 	for w := range words {
-		if !k.words[w] {
-			out = append(out, w)
+		if number, known := k.numbers[w]; known {
+			numbers[w] = number
+		} else {
+			unknown = append(unknown, w)
 		}
 	}
-	slices.Sort(out)
-	return out
+	return numbers, unknown
 }
 
 // Add must be called after the words are committed.
-func (k *KnownWords) Add(words map[string]bool) {
+func (k *KnownWords) Add(words map[string]uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.words == nil || len(k.words) > maxKnownWords {
-		k.words = make(map[string]bool, len(words))
+	if k.numbers == nil || len(k.numbers) > maxKnownWords {
+		k.numbers = make(map[string]uint32, len(words))
 	}
-	maps.Copy(k.words, words)
+	maps.Copy(k.numbers, words)
 }
