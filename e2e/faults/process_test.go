@@ -103,6 +103,7 @@ func below(t *testing.T, parent int) []int {
 // A server without a file descriptor left refuses what it cannot do, and does it when
 // it has some again.
 func TestFileDescriptorsRunOut(t *testing.T) {
+	onlyInSoak(t) // drivers that could not start are tried again after a while
 	s := play.NewServer(t, bin)
 	g := begin(t, s, s.Prepare(), 8)
 	for _, spare := range []uint64{0, 3, 20}[:rounds(2, 3)] {
