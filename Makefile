@@ -190,10 +190,11 @@ bench: build ## measure the program against its targets and the floors of the sa
 	$(BENCH) -bench . ./e2e/bench | tee $(BIN)/bench.txt
 
 .PHONY: soak
-soak: ## repeat tests with random events, such as kills, ten times as often as make test; takes about 30 minutes
+soak: ## repeat tests with random events, such as kills and concurrent calls, ten times as often as make test; takes about an hour
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./core/store/sqlite ./core/store/postgres ./core/store/qdrant | grep -v '^=== '
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run 'WhateverIsKilled|OlderProgram' ./cmd/kairos | grep -v '^=== '
-	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./e2e/soak | grep -v '^=== '
+	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run ConcurrentCalls ./core/director | grep -v '^=== '
+	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 120m ./e2e/soak | grep -v '^=== '
 
 .PHONY: bench-wire
 bench-wire: build ## run the HTTP part of bench: kairos_next in both eras, whole runs, sessions, start

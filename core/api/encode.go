@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"sync"
 
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -11,8 +12,14 @@ import (
 // they are, also in what drivers have encoded, because people and models read
 // it. A non-empty indent sets it out. There is no line break at its end.
 func Encode(v any, indent string) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+	b := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if b.Cap() <= maxBuffer {
+			b.Reset()
+			buffers.Put(b)
+		}
+	}()
+	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", indent)
 	if err := enc.Encode(v); err != nil {
@@ -20,6 +27,13 @@ func Encode(v any, indent string) ([]byte, error) {
 	}
 	return unescapeHTML(bytes.TrimRight(b.Bytes(), "\n")), nil
 }
+
+// buffers are used again, because a buffer that grows to the size of a reply takes
+// several times its size.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxBuffer is the size in bytes of a buffer that is worth keeping.
+const maxBuffer = 64 << 10
 
 // Readable is a JSON document on one line, as people and not as HTML pages read
 // it: <, > and & stand as they are, hidden characters as JSON escapes. What is
@@ -32,10 +46,11 @@ func Readable(raw json.RawMessage) string {
 	return string(plain.JSON(b))
 }
 
-// unescapeHTML undoes the escapes that a nested MarshalJSON has put in.
+// unescapeHTML returns a copy of the text, without the escapes that a nested MarshalJSON
+// has put in.
 func unescapeHTML(text []byte) []byte {
 	if !bytes.Contains(text, []byte(`\u00`)) {
-		return text
+		return bytes.Clone(text)
 	}
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {

@@ -2,10 +2,14 @@ package director_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kairos-mcp/kairos/core/api"
 )
 
 // BenchmarkNext is the engine's and the store's own share of a kairos_next:
@@ -21,6 +25,30 @@ func BenchmarkNext(b *testing.B) {
 		b.StartTimer()
 		w.next(uris[0], s)
 	}
+}
+
+// BenchmarkRuns is whole runs of 32 callers at a time, each with three steps and an
+// attestation, on protocols that are begun again and again. Its drivers cost nothing.
+func BenchmarkRuns(b *testing.B) {
+	w := newWorld(b, nil)
+	var uris []string
+	for i := range 50 {
+		uris = append(uris, w.mint(strings.Replace(threeSteps, "# ", fmt.Sprintf("# %d ", i), 1))[0])
+	}
+	b.SetParallelism(max(1, 32/runtime.GOMAXPROCS(0)))
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r := w.begin(uris[rand.IntN(len(uris))])
+			for r.Challenge.Nonce != "" {
+				r = w.next(r.CurrentStep.URI, solve(r, `{"ok":true}`))
+			}
+			if _, err := w.Attest(b.Context(), w.caller, api.AttestRequest{URI: r.CurrentStep.URI, RunID: r.RunID, Outcome: "success", Message: "done"}); err != nil {
+				b.Error(err)
+			}
+		}
+	})
 }
 
 // BenchmarkLongRun plays a run of many steps. It reports the median of the first

@@ -47,20 +47,3 @@ func (s *Server) Counted() map[string]int {
 	}
 	return calls
 }
-
-// AwaitCall waits until the tool has written something down, and says so.
-func (s *Server) AwaitCall(ctx context.Context, p *Points) {
-	size := func() int64 {
-		info, err := os.Stat(s.Path("counted"))
-		if err != nil {
-			return 0 // it was not called yet
-		}
-		return info.Size()
-	}
-	for before := size(); ctx.Err() == nil; time.Sleep(time.Millisecond) {
-		if size() > before {
-			p.At(PointActs)
-			return
-		}
-	}
-}

@@ -1,21 +1,22 @@
 package play
 
 import (
-	"encoding/json"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/archive"
 )
 
 // Ledger is what the server has acknowledged to clients.
 type Ledger struct {
-	mu   sync.Mutex // guards runs and what is in them
-	runs map[string]*Entry
+	mu      sync.Mutex // guards the fields below and what is in them
+	runs    map[string]*Entry
+	replies int      // that were acknowledged
+	journal *os.File // of a player in a process of its own; nil: none
 }
 
 // Entry is one run as its client knows it.
@@ -39,6 +40,7 @@ func (l *Ledger) begin(id, who string) *Entry {
 	defer l.mu.Unlock()
 	e := &Entry{l: l, id: id, who: who, acked: map[int]string{}, seen: map[string]int{}}
 	l.runs[id] = e
+	e.written()
 	return e
 }
 
@@ -46,6 +48,7 @@ func (e *Entry) note(code string) {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
 	e.seen[code]++
+	e.written()
 }
 
 func (e *Entry) codes() map[string]int {
@@ -58,18 +61,21 @@ func (e *Entry) unknown() {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
 	e.notSure = true
+	e.written()
 }
 
 func (e *Entry) attested(verified bool) {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
 	e.ended, e.sure = true, verified
+	e.written()
 }
 
 // acknowledge notes that a reply without an error says that steps are solved.
-func (l *Ledger) acknowledge(t *testing.T, e *Entry, r *api.StepReply) {
+func (l *Ledger) acknowledge(t reporter, e *Entry, r *api.StepReply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer e.written()
 	if r.RunID != e.id {
 		t.Errorf("run %s: the reply is of run %s", e.id, r.RunID)
 	}
@@ -98,7 +104,7 @@ func (e *Entry) upTo(step int) {
 }
 
 // resumed looks at where the server says that a run stands.
-func (l *Ledger) resumed(t *testing.T, e *Entry, r *api.StepReply) {
+func (l *Ledger) resumed(t reporter, e *Entry, r *api.StepReply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stands := r.StepIndex - 1
@@ -109,6 +115,14 @@ func (l *Ledger) resumed(t *testing.T, e *Entry, r *api.StepReply) {
 		t.Errorf("run %s: resumed as %s with %d solved steps, but %d were acknowledged", e.id, r.RunID, stands, len(e.acked))
 	}
 	e.upTo(stands)
+	e.written()
+}
+
+// Replies is how many replies were acknowledged.
+func (l *Ledger) Replies() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.replies
 }
 
 // Runs is how many runs were begun.
@@ -154,19 +168,14 @@ func (l *Ledger) Check(t *testing.T, s *Server) {
 	if out, err := s.Kairos("doctor", "--deep"); err != nil {
 		t.Errorf("doctor --deep: %v\n%s", err, out)
 	}
-	t.Logf("%d runs: %d verified, %d with an unknown outcome; %d calls of the tool", len(ids), verified, lost, len(counted))
+	t.Logf("%d runs: %d verified, %d with an unknown outcome; %d calls of the tool, %d acknowledged replies", len(ids), verified, lost, len(counted), l.Replies())
 }
 
 // check compares one run.
 func (e *Entry) check(t *testing.T, s *Server, counted map[string]int) {
-	out, err := s.Kairos("runs", "show", e.id, "--json")
+	line, err := s.shown(e.id)
 	if err != nil {
-		t.Errorf("run %s was acknowledged and is not there: %v", e.id, err)
-		return
-	}
-	var line archive.Timeline
-	if err := json.Unmarshal([]byte(out), &line); err != nil {
-		t.Errorf("run %s: %v", e.id, err)
+		t.Errorf("run %s was acknowledged and cannot be read: %v", e.id, err)
 		return
 	}
 	accepted := map[int]string{}

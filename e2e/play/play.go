@@ -13,10 +13,16 @@ import (
 )
 
 // Main runs the tests of a package, with the folder of the programs in bin, and returns
-// the exit code. When the server starts the test binary as a tool server, Main is that.
+// the exit code. When the test binary is started as a tool
+// server, a proxy or a client, Main is that.
 func Main(m *testing.M, bin *string) int {
-	if len(os.Args) == 3 && os.Args[1] == counterArg {
-		return fail(serveCounter(os.Args[2]))
+	switch args := os.Args[1:]; {
+	case len(args) == 2 && args[0] == counterArg:
+		return fail(serveCounter(args[1]))
+	case len(args) == 3 && args[0] == proxyArg:
+		return fail(serveProxy(args[1], args[2]))
+	case len(args) == 5 && args[0] == clientArg:
+		return fail(serveClient(args[1], args[2], args[3], args[4]))
 	}
 	dir, isNew, err := programs.Find(context.Background())
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,20 +73,39 @@ Look whether it runs.
 // Player is an agent with an MCP client, a person who approves everything, and one run
 // after the other.
 type Player struct {
-	t      *testing.T
-	s      *Server
+	t      reporter
+	server string        // its address
+	lately func() string // the end of the server's log
 	l      *Ledger
 	points *Points
 	name   string
 	era    string
 	uri    string
 	client *client.Client
-	begun  int
+	wire   *http.Transport
+
+	// unheard: a call on the present run had no reply.
+	unheard bool
+
+	// Calling is told of each call just before it is sent; the function that it returns,
+	// when its reply has come or failed. nil: nobody is.
+	Calling func(call string, run string) (replied func(err error))
+	begun   int
+}
+
+// reporter is what players need of a test; in a process of their own it is another one.
+type reporter interface {
+	Errorf(format string, args ...any)
+	Failed() bool
 }
 
 // NewPlayer returns player i of a protocol. Players alternate between both eras.
 func NewPlayer(t *testing.T, s *Server, l *Ledger, p *Points, i int, uri string) *Player {
-	return &Player{t: t, s: s, l: l, points: p, name: fmt.Sprintf("p%d", i), uri: uri, era: []string{"2025-11-25", "2026-07-28"}[i%2]}
+	return newPlayer(t, s.front(), s.Lately, l, p, i, uri)
+}
+
+func newPlayer(t reporter, server string, lately func() string, l *Ledger, p *Points, i int, uri string) *Player {
+	return &Player{t: t, server: server, lately: lately, l: l, points: p, name: fmt.Sprintf("p%d", i), uri: uri, era: []string{"2025-11-25", "2026-07-28"}[i%2]}
 }
 
 // Elicit is the person.
@@ -98,7 +119,7 @@ func (p *Player) Elicit(context.Context, mcp.ElicitationRequest) (*mcp.Elicitati
 
 // Play makes runs until stop is closed and finishes the last one.
 func (p *Player) Play(stop <-chan struct{}) {
-	defer p.leave()
+	defer p.Leave()
 	for {
 		select {
 		case <-stop:
@@ -108,19 +129,23 @@ func (p *Player) Play(stop <-chan struct{}) {
 		if p.t.Failed() {
 			return
 		}
-		p.run()
+		p.Run()
 	}
 }
 
-// run makes one run, however often the server is killed meanwhile.
-func (p *Player) run() {
+// Run makes one run, however often the server is killed meanwhile.
+func (p *Player) Run() {
 	p.begun++
 	who := fmt.Sprintf("%s-%d", p.name, p.begun)
 	open := p.begin(who)
 	if open == nil {
 		return
 	}
-	r := p.l.begin(open.RunID, who)
+	p.onward(p.l.begin(open.RunID, who), open)
+}
+
+// onward plays a run that was begun to its end.
+func (p *Player) onward(r *Entry, open *api.StepReply) {
 	limit := time.Now().Add(4 * time.Minute)
 	for time.Now().Before(limit) {
 		if solvedAll(open) {
@@ -130,6 +155,7 @@ func (p *Player) run() {
 		reply := p.next(r, open)
 		switch reply.ErrorCode {
 		case "":
+			p.unheard = false
 			p.l.acknowledge(p.t, r, reply)
 		case "OUTCOME_UNKNOWN":
 			// The call was cut short, so nobody knows: the run ends without it.
@@ -137,45 +163,65 @@ func (p *Player) run() {
 			p.attest(r, reply, "failure")
 			return
 		case "NONCE_MISMATCH":
+			if p.unheard {
+				// A reply was lost that showed a fresh nonce, or before it was recorded. The
+				// run stands where this one says.
+				p.unheard = false
+				p.l.resumed(p.t, r, reply)
+				break
+			}
 			p.t.Errorf("run %s: %s: %s", r.id, reply.ErrorCode, reply.Message)
 			return
+		case "WAITING_FOR_USER":
+			// The person answered, but the answer was lost on its way: the server was killed,
+			// or one before it. Its question stays open until this connection ends.
+			p.Leave()
+			fallthrough
 		default:
 			r.note(reply.ErrorCode)
 			time.Sleep(20 * time.Millisecond)
+			if reply.StepIndex == 0 {
+				continue // it says nothing of the step: the same again
+			}
 		}
 		open = reply
 	}
-	p.t.Errorf("run %s is not finished: %v\n%s", r.id, r.codes(), p.s.Lately())
+	p.t.Errorf("run %s is not finished: %v\n%s", r.id, r.codes(), p.lately())
 }
 
 // begin opens a run. A run whose begin was not acknowledged is the server's to forget.
 func (p *Player) begin(who string) *api.StepReply {
-	for range 200 {
+	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 		reply := new(api.StepReply)
-		if err := p.call("kairos_begin", map[string]any{"uri": p.uri, "input": map[string]any{"who": who}}, reply); err == nil {
-			if reply.RunID == "" {
-				p.t.Errorf("kairos_begin: %+v", reply)
-				return nil
-			}
+		err := p.call("kairos_begin", map[string]any{"uri": p.uri, "input": map[string]any{"who": who}}, reply)
+		switch {
+		case err != nil:
+			p.Leave()
+		case strings.HasPrefix(reply.ErrorCode, "STORE_"): // the database cannot be used at present
+		case reply.RunID == "":
+			p.t.Errorf("kairos_begin: %+v", reply)
+			return nil
+		default:
 			return reply
 		}
-		p.leave()
-		time.Sleep(20 * time.Millisecond)
 	}
-	p.t.Errorf("no run can be begun\n%s", p.s.Lately())
+	p.t.Errorf("no run can be begun\n%s", p.lately())
 	return nil
 }
 
 // next submits the solution of the open step until there is a reply: the same again,
 // as a network retries, or a fresh look at the run, as a new client takes it.
 func (p *Player) next(r *Entry, open *api.StepReply) *api.StepReply {
-	for range 400 {
+	var last string
+	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); {
 		reply := new(api.StepReply)
 		err := p.call("kairos_next", p.solution(open), reply)
+		last = fmt.Sprintf("%s: %s, %v", reply.ErrorCode, reply.Message, err)
 		if err == nil && reply.RunID != "" {
 			return reply
 		}
-		p.leave()
+		p.unheard = true
+		p.Leave()
 		time.Sleep(rand.N(30 * time.Millisecond))
 		if rand.IntN(2) == 0 {
 			continue
@@ -189,13 +235,13 @@ func (p *Player) next(r *Entry, open *api.StepReply) *api.StepReply {
 			}
 		}
 	}
-	p.t.Errorf("run %s gets no reply\n%s", r.id, p.s.Lately())
+	p.t.Errorf("run %s gets no reply: %s\n%s", r.id, last, p.lately())
 	return &api.StepReply{RunID: r.id, ErrorCode: "NONCE_MISMATCH", Message: "no reply"}
 }
 
 // solution is what the agent sends for the open step.
 func (p *Player) solution(open *api.StepReply) map[string]any {
-	args := map[string]any{"uri": open.CurrentStep.URI, "run_id": open.RunID}
+	args := map[string]any{"uri": open.CurrentStep.URI, "run_id": open.RunID, stepOf: open.StepIndex}
 	solution := map[string]any{"type": open.Challenge.Type, "nonce": open.Challenge.Nonce, "proof_hash": open.Challenge.ProofHash}
 	switch open.StepIndex {
 	case 1:
@@ -212,17 +258,18 @@ func (p *Player) solution(open *api.StepReply) map[string]any {
 }
 
 func (p *Player) attest(r *Entry, open *api.StepReply, outcome string) {
-	for range 200 {
+	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 		reply := new(api.AttestReply)
 		args := map[string]any{"uri": open.CurrentStep.URI, "run_id": r.id, "outcome": outcome, "message": "soak"}
-		if err := p.call("kairos_attest", args, reply); err == nil {
+		switch err := p.call("kairos_attest", args, reply); {
+		case err != nil:
+			p.Leave()
+		case !strings.HasPrefix(reply.ErrorCode, "STORE_"):
 			r.attested(reply.Verified)
 			return
 		}
-		p.leave()
-		time.Sleep(20 * time.Millisecond)
 	}
-	p.t.Errorf("run %s cannot be attested\n%s", r.id, p.s.Lately())
+	p.t.Errorf("run %s cannot be attested\n%s", r.id, p.lately())
 }
 
 var errNoReply = errors.New("no reply")
@@ -235,9 +282,15 @@ func (p *Player) call(tool string, args map[string]any, reply any) error {
 		return err
 	}
 	var call mcp.CallToolRequest
+	name, run := callOf(tool, args)
 	call.Params.Name, call.Params.Arguments = tool, args
 	time.AfterFunc(rand.N(3*time.Millisecond), func() { p.points.At(PointSent) })
+	replied := func(error) {}
+	if p.Calling != nil {
+		replied = p.Calling(name, run)
+	}
 	res, err := p.client.CallTool(ctx, call)
+	replied(err)
 	if err != nil {
 		return err
 	}
@@ -251,15 +304,33 @@ func (p *Player) call(tool string, args map[string]any, reply any) error {
 	return nil
 }
 
+// callOf names a call for those who watch the player: its tool, and the step that a
+// kairos_next is for.
+func callOf(tool string, args map[string]any) (name, run string) {
+	run, _ = args["run_id"].(string)
+	if step, ok := args[stepOf].(int); ok {
+		delete(args, stepOf)
+		return fmt.Sprintf("%s of step %d", tool, step), run
+	}
+	return tool, run
+}
+
+// stepOf is the argument that says which step a call is for. It is not sent.
+const stepOf = "step"
+
 func (p *Player) connect(ctx context.Context) error {
 	if p.client != nil {
 		return nil
 	}
-	http, err := transport.NewStreamableHTTP("http://"+p.s.Address+"/mcp", transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+	if p.wire == nil {
+		p.wire = http.DefaultTransport.(*http.Transport).Clone()
+	}
+	link, err := transport.NewStreamableHTTP("http://"+p.server+"/mcp",
+		transport.WithHTTPBasicClient(&http.Client{Transport: watched{p.wire, p.points}}), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
-	made := client.NewClient(http, client.WithElicitationHandler(p), client.WithProtocolVersion(p.era))
+	made := client.NewClient(link, client.WithElicitationHandler(p), client.WithProtocolVersion(p.era))
 	if err := made.Start(ctx); err != nil {
 		return err
 	}
@@ -274,9 +345,11 @@ func (p *Player) connect(ctx context.Context) error {
 	return nil
 }
 
-func (p *Player) leave() {
+// Leave ends the connection. The next run makes another one.
+func (p *Player) Leave() {
 	if p.client != nil {
 		_ = p.client.Close()
+		p.wire.CloseIdleConnections()
 		p.client = nil
 	}
 }

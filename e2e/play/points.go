@@ -6,17 +6,23 @@ import (
 	"time"
 )
 
-// The points of a step that can be seen from outside. A kill at any moment reaches the
-// others: verdict, commit, reply.
+// The points of a step that can be seen from outside. A driver reads from its pipe
+// before it judges and writes to it afterwards, and a database writes its log when
+// it commits, so the kernel's counters tell of verdicts and commits.
 const (
 	AnyMoment     = "at any moment"
 	PointSent     = "after the call was sent"
 	PointAsked    = "before the answer to a question"
 	PointAnswered = "after the answer to a question"
 	PointActs     = "while a tool changes something"
+	PointAsksWork = "before a driver's verdict"
+	PointVerdict  = "after a driver's verdict"
+	PointCommit   = "while the database commits"
+	PointReply    = "at the first bytes of a reply"
 )
 
-var namedPoints = []string{PointSent, PointAsked, PointAnswered, PointActs}
+// NamedPoints are those that the killer can wait for.
+var NamedPoints = []string{PointSent, PointAsked, PointAnswered, PointActs, PointAsksWork, PointVerdict, PointCommit, PointReply}
 
 // Points tells the killer that a client has reached the point that it waits for.
 type Points struct {
@@ -35,7 +41,7 @@ func (p *Points) Arm() string {
 	defer p.mu.Unlock()
 	p.armed = AnyMoment
 	if rand.IntN(2) == 0 {
-		p.armed = namedPoints[rand.IntN(len(namedPoints))]
+		p.armed = NamedPoints[rand.IntN(len(NamedPoints))]
 	}
 	return p.armed
 }

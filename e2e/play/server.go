@@ -2,8 +2,10 @@ package play
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kairos-mcp/kairos/core/archive"
 )
 
 // Server is the real program over HTTP at one address, in a folder of its own. It can
@@ -22,7 +26,8 @@ type Server struct {
 	t       *testing.T
 	bin     string // the folder of the programs
 	dir     string
-	Address string // at which it listens, and players call it
+	Address string // at which it listens
+	Front   string // where players call it; empty: Address
 
 	mu  sync.Mutex // guards cmd
 	cmd *exec.Cmd
@@ -37,10 +42,18 @@ func NewServer(t *testing.T, bin string) *Server {
 	}
 	defer l.Close() //nolint:errcheck // it is closed to be free for the server
 	s := &Server{t: t, bin: bin, dir: t.TempDir(), Address: l.Addr().String()}
-	s.Write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\nadmin: {socket: off}\ndrivers: {dir: %q}\nhttp: {rate: {per_minute: -1}}\n",
-		filepath.Join(bin, "drivers")))
+	s.Configure("data/kairos.db", "")
 	return s
 }
+
+// Configure names the server's database, and adds to its configuration.
+func (s *Server) Configure(database, more string) {
+	s.t.Helper()
+	s.Write("kairos.yaml", fmt.Sprintf("database: %q\nadmin: {socket: off}\ndrivers: {dir: %q}\nhttp: {rate: {per_minute: -1}}\n%s",
+		database, filepath.Join(s.bin, "drivers"), more))
+}
+
+func (s *Server) front() string { return cmp.Or(s.Front, s.Address) }
 
 // Path is the path of a file in the server's folder.
 func (s *Server) Path(name string) string { return filepath.Join(s.dir, name) }
@@ -82,9 +95,19 @@ func (s *Server) Must(args ...string) string {
 	return out
 }
 
-// Prepare stores the protocol, lets KAIROS call the counter for it, and starts the
-// server. It returns the protocol's URI.
+// Prepare is Store, and starts the server.
 func (s *Server) Prepare() string {
+	s.t.Helper()
+	uri := s.Store()
+	s.Start()
+	s.t.Cleanup(s.Kill)
+	s.AwaitReady()
+	return uri
+}
+
+// Store stores the protocol, and lets KAIROS call the counter for it. It returns the
+// protocol's URI.
+func (s *Server) Store() string {
 	s.t.Helper()
 	s.Write("protocol.md", document)
 	self, err := os.Executable()
@@ -94,9 +117,6 @@ func (s *Server) Prepare() string {
 	s.Must("tools", "add", "counter", "--changes", "count", "--", self, counterArg, s.Path("counted"))
 	s.Must("mint", "protocol.md")
 	s.Must("allow", title, "--yes")
-	s.Start()
-	s.t.Cleanup(s.Kill)
-	s.AwaitReady()
 	return s.find()
 }
 
@@ -117,6 +137,38 @@ func (s *Server) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cmd = cmd
+}
+
+// Timeline is what the database tells of a run.
+func (s *Server) Timeline(run string) (line archive.Timeline, err error) {
+	out, err := s.Kairos("runs", "show", run, "--json")
+	if err != nil {
+		return line, err
+	}
+	return line, json.Unmarshal([]byte(out), &line)
+}
+
+// shown is what a running server tells of a run: Timeline for thousands of runs.
+func (s *Server) shown(run string) (line archive.Timeline, err error) {
+	body := fmt.Sprintf(`{"run_id":%q}`, run)
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://"+s.front()+"/api/runs_show", strings.NewReader(body))
+	if err != nil {
+		return line, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return line, err
+	}
+	defer res.Body.Close() //nolint:errcheck // it was read
+	text, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", res.Status, text)
+	}
+	if err != nil {
+		return line, err
+	}
+	return line, json.Unmarshal(text, &line)
 }
 
 // PID is the process ID of the server that was started last.

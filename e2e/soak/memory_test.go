@@ -30,7 +30,7 @@ func memoryRuns() int64 {
 	case testing.Short():
 		return 300
 	}
-	return 1_000
+	return 600
 }
 
 // TestTheServerStaysSmall: many runs of many clients leave nothing in memory.

@@ -103,8 +103,8 @@ func (d *database) chain(id string, row storedChain) (protocol.Chain, error) {
 }
 
 // chain is database.chain for chains that are read again and again: to unpack and decode
-// one takes longer than to find it. What the database holds is the key, so that a
-// chain which another process has changed is read anew.
+// one takes longer than to find it. The stored bytes are the key, so that a chain
+// which another process has changed is read anew.
 func (p *Protocols) chain(id string, row storedChain) (protocol.Chain, error) {
 	key := string(row.outline) + string(row.texts)
 	c, ok := p.chains.Get(key)
