@@ -141,6 +141,23 @@ func TestWhileADriverIsWaitedForNothingElseIsTried(t *testing.T) {
 	w.code(w.reply(w.nextRound(uri, placeholder(w.reply(resumed)))), "WAITING_FOR_DRIVER")
 }
 
+// TestEvidenceThatWaitsForItsVerdictIsTheOneThatIsJudged: who sends other evidence
+// after the driver failed is told which one the verdict is about.
+func TestEvidenceThatWaitsForItsVerdictIsTheOneThatIsJudged(t *testing.T) {
+	const told = "what this call sent was not used"
+	w := newWorld(t, nil)
+	_, uri, r := w.withScript(driver.EffectPure, nil, breaks("down"), accepts)
+	first := w.reply(w.nextRound(uri, solve(r, `{"said":"first"}`)))
+	w.code(first, "DRIVER_UNAVAILABLE")
+	if strings.Contains(first.Message, told) {
+		t.Errorf("the first call is told %q", first.Message)
+	}
+	second := w.reply(w.nextRound(uri, solve(r, `{"said":"second"}`)))
+	if len(second.Solved) != 1 || !strings.Contains(second.Message, told) {
+		t.Errorf("the second call solved %+v and is told %q, want %q in it", second.Solved, second.Message, told)
+	}
+}
+
 func TestAPureDriverMustNotAnswerPending(t *testing.T) {
 	w := newWorld(t, nil)
 	_, uri, r := w.withScript(driver.EffectPure, nil, gives(driver.AdvanceLater("later", 0)))

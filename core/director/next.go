@@ -60,6 +60,7 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	}
 	if s.supplied() {
 		t.submitted = &runs.Recorded{Key: nonceKey(t.Run.Step.Nonce), Payload: s.payload}
+		t.verdicts.keepEarlier()
 	}
 	return t.drive(ctx)
 }

@@ -78,6 +78,18 @@ func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
 	return Round{}, unavailable("driver %s gave no outcome for step %d", k.Use, s.Index)
 }
 
+// keepEarlier: evidence of the agent that no driver has judged yet, because it did not
+// answer then, is judged now. What this call sent is not used, and the reply says so.
+func (ve *verdicts) keepEarlier() {
+	s := ve.t.Run.Step
+	if said, ok := evidenceOf(s); !ok || said.Provenance != driver.AgentReported || len(s.Inputs) > 0 || s.Call != nil || s.Withheld != nil {
+		return
+	}
+	ve.t.solution = nil
+	ve.t.replies.note = plain.Sentences(ve.t.replies.note, fmt.Sprintf("The evidence that an earlier call sent for step %d was not judged then; it is judged now, "+
+		"and what this call sent was not used.", s.Index))
+}
+
 // startOver begins the challenge again where its driver does not read what
 // another version of it kept, and reports whether it did.
 func (ve *verdicts) startOver(k input.Task) (bool, error) {
