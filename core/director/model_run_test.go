@@ -79,8 +79,7 @@ type modelRun struct {
 	kinds []string
 
 	state   run.State // Open, Complete, Closed, Ended; a question does not count
-	began   time.Time
-	expired bool // its time has passed, and nobody may have noticed
+	expired bool      // its time has passed, and nobody may have noticed
 	outcome string
 
 	step     int // open, from 0

@@ -79,7 +79,7 @@ func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
 }
 
 // keepEarlier: evidence of the agent that no driver has judged yet, because it did not
-// answer then, is judged now. What this call sent is not used, and the reply says so.
+// answer then, is judged now. The reply says that the evidence of this call is not used.
 func (ve *verdicts) keepEarlier() {
 	s := ve.t.Run.Step
 	if said, ok := evidenceOf(s); !ok || said.Provenance != driver.AgentReported || len(s.Inputs) > 0 || s.Call != nil || s.Withheld != nil {

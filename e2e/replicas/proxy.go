@@ -31,8 +31,8 @@ func startProxy(t testing.TB, servers []*Server) *Proxy {
 	p := &Proxy{servers: servers, served: make([]int, len(servers)), pinned: -1, wire: &http.Transport{MaxIdleConnsPerHost: 64}}
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(func() {
-		p.Server.CloseClientConnections()
-		p.Server.Close()
+		p.CloseClientConnections()
+		p.Close()
 		p.wire.CloseIdleConnections()
 	})
 	return p

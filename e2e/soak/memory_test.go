@@ -126,7 +126,7 @@ func called(t *testing.T, s *play.Server, path, kind string, body []byte, reply 
 		t.Error(err)
 		return
 	}
-	defer res.Body.Close() //nolint:errcheck // it was read
+	defer res.Body.Close()
 	if err := json.NewDecoder(res.Body).Decode(reply); err != nil || res.StatusCode != http.StatusOK {
 		t.Errorf("%s: %s, %v\n%s", path, res.Status, err, s.Lately())
 	}

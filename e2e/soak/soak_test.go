@@ -100,7 +100,7 @@ func TestNothingAcknowledgedIsLostWithPostgreSQLAndQdrant(t *testing.T) {
 // soak lets clients play while targets are killed, and checks what is left.
 func (s *scene) soak(x extent, more ...target) {
 	t := s.t
-	targets := append(more, target{"server", 8, s.killServer}, target{"driver", 3, s.killDriver}, target{"proxy", 1, s.killProxy}, target{"client", 2, s.killClient})
+	targets := slices.Concat(more, []target{{"server", 8, s.killServer}, {"driver", 3, s.killDriver}, {"proxy", 1, s.killProxy}, {"client", 2, s.killClient}})
 	ctx, cancel := context.WithTimeout(t.Context(), x.limit)
 	defer cancel()
 	began := time.Now()

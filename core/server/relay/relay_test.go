@@ -188,7 +188,7 @@ func TestStreamsArePassedOnAtOnce(t *testing.T) {
 	c["two"] = source.URL
 	ctx, leave := context.WithTimeout(t.Context(), 20*time.Second)
 	defer leave()
-	req, _ := http.NewRequestWithContext(ctx, "GET", one.URL+"/mcp", http.NoBody)
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, one.URL+"/mcp", http.NoBody)
 	req.Header.Set("Mcp-Session-Id", "two.abc")
 	res, err := one.Client().Do(req)
 	if err != nil {
