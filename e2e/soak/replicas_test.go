@@ -59,6 +59,7 @@ func TestNothingAcknowledgedIsLostWhenReplicasAreKilled(t *testing.T) {
 	for _, one := range set.Servers { // they know nothing any more that they have not stored
 		one.Kill()
 		one.Start()
+		one.AwaitReady()
 	}
 	s.ledger.Check(t, operator)
 }

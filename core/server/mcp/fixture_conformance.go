@@ -85,7 +85,11 @@ func (f fixture) addTools() {
 	for name, script := range scripts {
 		f.tool(name, script.schema, func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return f.tools.exchange.run(ctx, req, func(context.Context, access.Caller) (director.Round, error) {
-				return script.round(run.ID(name+"/"+rand.Text()), 1, req.GetArguments())
+				var args map[string]any
+				if err := json.Unmarshal(object(req.Params.RawArguments), &args); err != nil {
+					return director.Round{}, err
+				}
+				return script.round(run.ID(name+"/"+rand.Text()), 1, args)
 			})
 		})
 	}
