@@ -17,19 +17,7 @@ import (
 // An update of the schema can take longer than a call waits: the file is opened even if
 // nobody calls again.
 func TestTheOpeningOutlivesTheCallThatNeededItFirst(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { //nolint:gosec // a descriptor fits
-		t.Fatal(err)
-	}
-	s, err := sqlite.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, path, lock := waiting(t)
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -49,19 +37,7 @@ func TestTheOpeningOutlivesTheCallThatNeededItFirst(t *testing.T) {
 
 // Closing ends an opening that waits.
 func TestCloseEndsAnOpening(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { //nolint:gosec // a descriptor fits
-		t.Fatal(err)
-	}
-	s, err := sqlite.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _, _ := waiting(t)
 	called := make(chan error, 1)
 	go func() {
 		_, err := s.Count(t.Context(), "space")
@@ -74,4 +50,22 @@ func TestCloseEndsAnOpening(t *testing.T) {
 	if err := <-called; err == nil {
 		t.Error("Count = nil, want that the store is closed")
 	}
+}
+
+// waiting returns a store whose file cannot be opened before the lock is closed.
+func waiting(t *testing.T) (s *sqlite.Store, path string, lock *os.File) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "kairos.db")
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = lock.Close() })
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { //nolint:gosec // a descriptor fits
+		t.Fatal(err)
+	}
+	if s, err = sqlite.Open(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	return s, path, lock
 }
