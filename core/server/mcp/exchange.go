@@ -41,7 +41,7 @@ func (x *exchange) run(ctx context.Context, req mcp.CallToolRequest, open openin
 // reply gives the reply of a round. If a person answers on a page, it waits for
 // the answer as long as the call may, and then tells a client of the legacy era
 // that the elicitation it opened is complete.
-func (x *exchange) reply(ctx context.Context, c call, round director.Round, opened string) (*mcp.CallToolResult, error) {
+func (x *exchange) reply(ctx context.Context, c *call, round director.Round, opened string) (*mcp.CallToolResult, error) {
 	reply := round.Reply
 	if p := round.Pending; p != nil && x.settled(ctx, c, p) {
 		now, err := x.engine.Resumed(ctx, c.caller(), *p)
@@ -58,7 +58,7 @@ func (x *exchange) reply(ctx context.Context, c call, round director.Round, open
 
 // later keeps a call open that waits for a driver, and retries when the driver asked
 // for it, as long as the call may wait. The last reply says when to call again.
-func (x *exchange) later(ctx context.Context, c call, round director.Round, err error) (director.Round, error) {
+func (x *exchange) later(ctx context.Context, c *call, round director.Round, err error) (director.Round, error) {
 	for err == nil && round.Later != nil && x.retryIn(ctx, c, *round.Later) {
 		round, err = x.engine.Retried(ctx, c.caller(), *round.Later)
 	}
@@ -75,7 +75,7 @@ func (x *exchange) later(ctx context.Context, c call, round director.Round, err 
 
 // retryIn waits until the next retry of the driver, and reports whether the call may
 // wait that long.
-func (x *exchange) retryIn(ctx context.Context, c call, l director.Later) bool {
+func (x *exchange) retryIn(ctx context.Context, c *call, l director.Later) bool {
 	left := x.waitLeft(c)
 	due := time.NewTimer(min(l.After, left))
 	defer due.Stop()
@@ -99,7 +99,7 @@ func (x *exchange) retryIn(ctx context.Context, c call, l director.Later) bool {
 }
 
 // waitLeft returns how long the call may still wait.
-func (x *exchange) waitLeft(c call) time.Duration {
+func (x *exchange) waitLeft(c *call) time.Duration {
 	if c.conn == nil {
 		return min(c.caller().CanWait, x.callers.plainWait) // nothing keeps such a call alive
 	}
@@ -107,7 +107,7 @@ func (x *exchange) waitLeft(c call) time.Duration {
 }
 
 // settled waits for the person's answer and reports whether it arrived in time.
-func (x *exchange) settled(ctx context.Context, c call, p *director.Pending) bool {
+func (x *exchange) settled(ctx context.Context, c *call, p *director.Pending) bool {
 	waiting, stop := context.WithTimeout(ctx, x.waitLeft(c))
 	defer stop()
 	onPage, leave := x.watch(waiting, p.Run, p.Seq)
@@ -144,7 +144,7 @@ func (x *exchange) watch(ctx context.Context, id run.ID, seq int64) (settled <-c
 }
 
 // complete notifies the client that an elicitation by URL is complete.
-func (x *exchange) complete(ctx context.Context, c call, id string) {
+func (x *exchange) complete(ctx context.Context, c *call, id string) {
 	if id == "" || c.peer == nil {
 		return
 	}
@@ -160,14 +160,14 @@ type call struct {
 	token any // progress token; nil: none
 	// caller returns the caller with the time that is left to wait.
 	caller func() access.Caller
-	ticks  *atomic.Int64 // progress notes that were sent
+	ticks  atomic.Int64 // progress notes that were sent
 }
 
-func (x *exchange) call(ctx context.Context, req mcp.CallToolRequest) call {
+func (x *exchange) call(ctx context.Context, req mcp.CallToolRequest) *call {
 	c := x.callers.of(ctx, req)
 	deadline := time.Now().Add(c.CanWait)
 	from := originOf(ctx)
-	return call{conn: from.conn, peer: from.peer, token: progressToken(req), ticks: new(atomic.Int64), caller: func() access.Caller {
+	return &call{conn: from.conn, peer: from.peer, token: progressToken(req), caller: func() access.Caller {
 		now := c
 		now.CanWait = max(time.Until(deadline), 0)
 		return now
@@ -178,7 +178,7 @@ const waitingForPerson = "waiting for a person to answer"
 
 // note sends a progress notification, so that the client does not give up a call that
 // waits.
-func (x *exchange) note(ctx context.Context, c call, message string) {
+func (x *exchange) note(ctx context.Context, c *call, message string) {
 	if c.token == nil || c.conn == nil {
 		return
 	}

@@ -33,7 +33,7 @@ func (x *exchange) legacy(ctx context.Context, req mcp.CallToolRequest, open ope
 // ask sends a question to the client, or joins it if it was sent before, and returns
 // the next round: after the answer, or, if the call may wait no longer, that the run
 // waits.
-func (x *exchange) ask(ctx context.Context, c call, a *director.Ask) (director.Round, error) {
+func (x *exchange) ask(ctx context.Context, c *call, a *director.Ask) (director.Round, error) {
 	if refusal := refuse(c.caller().Client, a); refusal != nil {
 		if c.conn != nil {
 			c.conn.questions.refused(questionKey{a.Run, a.Seq})
@@ -85,7 +85,7 @@ func (x *exchange) ask(ctx context.Context, c call, a *director.Ask) (director.R
 }
 
 // await reports whether the question was settled before the call could wait no longer.
-func (x *exchange) await(ctx context.Context, c call, q *question, a *director.Ask) bool {
+func (x *exchange) await(ctx context.Context, c *call, q *question, a *director.Ask) bool {
 	wait := c.caller().CanWait
 	if a.Wait > 0 {
 		wait = min(wait, a.Wait)
@@ -122,7 +122,7 @@ func (x *exchange) await(ctx context.Context, c call, q *question, a *director.A
 
 // resolve sends a question and passes its answer to the director, however late it
 // arrives. ctx outlives the call that asked; waiting ends with the question.
-func (x *exchange) resolve(ctx, waiting context.Context, c call, q *question, a *director.Ask) {
+func (x *exchange) resolve(ctx, waiting context.Context, c *call, q *question, a *director.Ask) {
 	conn := c.conn
 	defer conn.questions.settle(q, director.Round{}, errLost) // only after a panic
 	result, clientErr, err := c.peer.call(waiting, q, clientRequest{a.Method, a.Params})
