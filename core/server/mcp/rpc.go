@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"sync"
 	"unicode/utf8"
 
@@ -188,81 +187,6 @@ type inputRequired struct {
 	ResultType mcp.ResultType           `json:"resultType"`
 	Requests   map[string]clientRequest `json:"inputRequests"`
 	State      string                   `json:"requestState"`
-}
-
-// ourRequest is a request to the client.
-type ourRequest struct {
-	JSONRPC string `json:"jsonrpc"`
-	ID      int64  `json:"id"`
-	clientRequest
-}
-
-// ourNotice is a notification to the client.
-type ourNotice struct {
-	JSONRPC string `json:"jsonrpc"`
-	Method  string `json:"method"`
-	Params  any    `json:"params"`
-}
-
-func notice(method string, params any) ourNotice {
-	return ourNotice{JSONRPC: mcp.JSONRPC_VERSION, Method: method, Params: params}
-}
-
-// withdrawal cancels a request of ours, so that the client can close its form.
-func withdrawal(id int64) ourNotice {
-	return notice(string(mcp.MethodNotificationCancelled),
-		map[string]any{"requestId": id, "reason": "the question is no longer open"})
-}
-
-// clientReply is the client's reply to a request of ours.
-type clientReply struct {
-	result json.RawMessage
-	err    *driver.ClientError
-}
-
-// openRequests are the requests to one client that it has not answered yet. The zero
-// value is ready.
-type openRequests struct {
-	mu      sync.Mutex // guards the field below
-	pending map[int64]chan clientReply
-}
-
-// open waits for the answer to a request, until close.
-func (r *openRequests) open(id int64) <-chan clientReply {
-	answer := make(chan clientReply, 1)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.pending == nil {
-		r.pending = map[int64]chan clientReply{}
-	}
-	r.pending[id] = answer
-	return answer
-}
-
-func (r *openRequests) close(id int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.pending, id)
-}
-
-// answered takes the client's reply and reports whether anybody waits for it.
-// One that nobody waits for changes nothing, and gets no answer itself, which
-// would be taken for a reply to a request.
-func (r *openRequests) answered(m rpcMessage) bool {
-	id, err := strconv.ParseInt(string(m.ID), 10, 64)
-	r.mu.Lock()
-	waiting, ok := r.pending[id]
-	delete(r.pending, id)
-	r.mu.Unlock()
-	if err != nil || !ok {
-		return false
-	}
-	if m.Error != nil && string(m.Error) != "null" {
-		waiting <- clientReply{err: clientError(m.Error)}
-		return true
-	}
-	waiting <- clientReply{result: m.Result}
-	return true
 }
 
 // clientError reads an error object, or what a client sent instead of one.
