@@ -61,7 +61,7 @@ func TestQuestionThatIsGivenUpIsWithdrawnBeforeTheReply(t *testing.T) {
 		!strings.Contains(string(r.kept[0].Params), `"requestId":`+string(asked.ID)) {
 		t.Errorf("before the reply came %v, want the withdrawal of %s", r.kept, asked.ID)
 	}
-	v.answer(asked.ID, accepted)
+	v.answerInVain(asked.ID, accepted)
 	if len(d.continued) != 0 {
 		t.Error("the engine was told an answer to a question it has given up")
 	}
@@ -75,10 +75,10 @@ func TestAnswersOverHTTPCountOnceAndOnlyForTheirQuestion(t *testing.T) {
 	otherID, otherR := other.call("kairos_begin", beginArgs)
 	asked, otherAsked := r.question("elicitation/create"), otherR.question("elicitation/create")
 	for _, stray := range []string{`4711`, `"x"`, `null`, `-1`, `1.5`, string(otherAsked.ID), `1e400`} {
-		v.answer(json.RawMessage(stray), `{"action":"decline"}`)
+		v.answerInVain(json.RawMessage(stray), `{"action":"decline"}`)
 	}
 	v.answer(asked.ID, accepted)
-	v.answer(asked.ID, `{"action":"decline"}`)
+	v.answer(asked.ID, `{"action":"decline"}`) // accepted once, the id is not refused
 	if got := r.step(id); len(got.Solved) != 1 || string(got.Solved[0].Output) != accepted {
 		t.Errorf("solved = %+v, want the first answer only", got.Solved)
 	}
@@ -293,4 +293,14 @@ func (v *visitor) start(body string, headers obj) context.CancelFunc {
 	}()
 	v.t.Cleanup(func() { cancel(); <-done })
 	return cancel
+}
+
+func TestAnAnswerThatDoesNotCountIsRefusedWithAReason(t *testing.T) {
+	v := newSite(t, config(), newDirector()).visit(everything)
+	r := v.post(`{"jsonrpc":"2.0","id":4711,"result":{"action":"accept"}}`, nil)
+	m := <-r.msgs
+	if r.status != http.StatusBadRequest || m.Error == nil || !strings.Contains(m.Error.Message, "does not count") || string(m.ID) != "null" {
+		t.Errorf("answer = %d %v, want 400 with the reason and without an id", r.status, m)
+	}
+	v.sends(`{"jsonrpc":"2.0","id":4711,"error":{"code":0,"message":"Request cancelled"}}`, http.StatusAccepted)
 }

@@ -32,10 +32,7 @@ func (p *post) legacy(version string) {
 	defer release()
 	switch p.kind {
 	case isAnswer:
-		if !sess.requests.answered(p.msg) {
-			p.http.log.DebugContext(p.r.Context(), "client answered a question that is not open")
-		}
-		p.w.WriteHeader(http.StatusAccepted)
+		p.answered(sess)
 	case isNotification:
 		p.notified(sess)
 	case isRequest:
@@ -62,6 +59,18 @@ func (p *post) sessionless(version string) {
 	case isRequest:
 		p.serve(&origin{transport: transportHTTP, who: p.who, era: version}, nil, legacyStatus)
 	}
+}
+
+// answered takes an answer. One that comes too late is refused, so that the client does
+// not take it for received. An error is not: it is how clients confirm a cancellation.
+func (p *post) answered(sess *httpSession) {
+	if sess.requests.take(p.msg) || p.msg.isError() {
+		p.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	p.http.log.DebugContext(p.r.Context(), "client answered a question that is not open", "id", string(p.msg.ID))
+	refuseHTTP(p.w, http.StatusBadRequest, codeBadRequest, "this answer does not count: no question with its id is open; "+
+		"it was answered or withdrawn. Call the tool again to see where the run is")
 }
 
 func legacyStatus(*reply) int { return http.StatusOK }

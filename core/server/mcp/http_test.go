@@ -212,9 +212,20 @@ func modernHeaders(method, name string) obj {
 // answer posts the answer to a question, and expects it to be taken.
 func (v *visitor) answer(id json.RawMessage, result string) {
 	v.t.Helper()
-	r := v.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result), nil)
-	if r.status != http.StatusAccepted {
-		v.t.Errorf("answer = %d, want 202", r.status)
+	v.sends(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result), http.StatusAccepted)
+}
+
+// answerInVain answers a question that is not open.
+func (v *visitor) answerInVain(id json.RawMessage, result string) {
+	v.t.Helper()
+	v.sends(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result), http.StatusBadRequest)
+}
+
+// sends posts a message that gets no reply.
+func (v *visitor) sends(message string, status int) {
+	v.t.Helper()
+	if r := v.post(message, nil); r.status != status {
+		v.t.Errorf("%s = %d, want %d", message, r.status, status)
 	}
 }
 
@@ -310,7 +321,7 @@ func TestHTTPRequestsThatAreNotMCPAreRefused(t *testing.T) {
 		"unknown version":           {body: ping, session: known.session, headers: obj{"Mcp-Protocol-Version": "1999-01-01"}, status: 400, code: -32000},
 		"no version":                {body: ping, session: known.session, headers: obj{"Mcp-Protocol-Version": ""}, status: 200},
 		"answer without session":    {body: `{"jsonrpc":"2.0","id":1,"result":{}}`, status: 400, code: -32000},
-		"answer nobody asked for":   {body: `{"jsonrpc":"2.0","id":1,"result":{}}`, session: known.session, status: 202},
+		"answer nobody asked for":   {body: `{"jsonrpc":"2.0","id":1,"result":{}}`, session: known.session, status: 400, code: -32000},
 		"notification":              {body: `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, status: 202},
 		"unknown method":            {body: rpc(1, "no/such", obj{}), status: 200, code: -32601},
 		"GET":                       {method: "GET", status: 405, code: -32000},
@@ -404,7 +415,7 @@ func TestSessionBelongsToItsPrincipal(t *testing.T) {
 		}
 	}
 	mallory.initialize(everything)
-	mallory.answer(question.ID, `{"action":"decline"}`)
+	mallory.answerInVain(question.ID, `{"action":"decline"}`)
 	alice.answer(question.ID, accepted)
 	if got := r.step(id); string(got.Solved[0].Output) != accepted {
 		t.Errorf("solved = %s, want the answer of its own client", got.Solved[0].Output)

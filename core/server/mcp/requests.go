@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -40,11 +41,16 @@ type clientReply struct {
 	err    *driver.ClientError
 }
 
+// maxAnswered is how many ids of answered questions are kept. A proxy may lose our
+// response to an answer, and the client repeats it.
+const maxAnswered = 16
+
 // openRequests are the requests to one client that it has not answered yet. The zero
 // value is ready.
 type openRequests struct {
-	mu      sync.Mutex // guards the field below
-	pending map[int64]chan clientReply
+	mu       sync.Mutex // guards the fields below
+	pending  map[int64]chan clientReply
+	answered []int64 // newest last
 }
 
 // open waits for the answer to a request, until close.
@@ -65,22 +71,26 @@ func (r *openRequests) close(id int64) {
 	delete(r.pending, id)
 }
 
-// answered takes the client's reply and reports whether anybody waits for it.
-// One that nobody waits for changes nothing, and gets no answer itself, which
-// would be taken for a reply to a request.
-func (r *openRequests) answered(m rpcMessage) bool {
+// take takes the client's reply and reports whether it counts, now or since before. One
+// that answers no open question changes nothing.
+func (r *openRequests) take(m rpcMessage) bool {
 	id, err := strconv.ParseInt(string(m.ID), 10, 64)
-	r.mu.Lock()
-	waiting, ok := r.pending[id]
-	delete(r.pending, id)
-	r.mu.Unlock()
-	if err != nil || !ok {
+	if err != nil {
 		return false
 	}
-	if m.Error != nil && string(m.Error) != "null" {
-		waiting <- clientReply{err: clientError(m.Error)}
-		return true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	waiting, ok := r.pending[id]
+	if !ok {
+		return slices.Contains(r.answered, id)
 	}
-	waiting <- clientReply{result: m.Result}
+	delete(r.pending, id)
+	r.answered = append(r.answered, id)
+	r.answered = r.answered[max(0, len(r.answered)-maxAnswered):]
+	if m.isError() {
+		waiting <- clientReply{err: clientError(m.Error)}
+	} else {
+		waiting <- clientReply{result: m.Result}
+	}
 	return true
 }

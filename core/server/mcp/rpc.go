@@ -74,6 +74,9 @@ func read(text []byte) (m rpcMessage, k messageKind, problem *replyError) {
 	}
 }
 
+// isError reports whether an answer is an error of the client.
+func (m rpcMessage) isError() bool { return m.Error != nil && string(m.Error) != "null" }
+
 func validID(id json.RawMessage) bool {
 	return len(id) > 0 && len(id) <= maxID && (id[0] == '"' || id[0] == '-' || (id[0] >= '0' && id[0] <= '9'))
 }

@@ -185,7 +185,7 @@ func (l *stdioConn) receive(ctx context.Context, in line) {
 	}
 	switch kind {
 	case isAnswer:
-		if !l.requests.answered(m) {
+		if !l.requests.take(m) {
 			l.log.WarnContext(ctx, "client answered a question that is not open")
 		}
 	case isNotification:
