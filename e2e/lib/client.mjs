@@ -64,10 +64,17 @@ export class Session {
     transport.stderr?.on('data', chunk => { this.stderr += chunk; });
   }
 
+  /** How many answers to the server are lost from now on, as by a proxy that says 502. */
+  answersToLose = 0;
+
   async open() {
     const send = this.transport.send.bind(this.transport);
     this.transport.send = (message, ...rest) => {
       this.wire.push({ sent: message });
+      if (message.result && this.answersToLose > 0) {
+        this.answersToLose--;
+        return Promise.reject(new Error('502'));
+      }
       return send(message, ...rest);
     };
     await this.client.connect(this.transport);

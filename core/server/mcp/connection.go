@@ -22,13 +22,13 @@ import (
 type peer interface {
 	// reachable reports whether a request would reach the client.
 	reachable() bool
-	// call sends a question, closes q.out, and waits for the reply: a result, the
-	// client's own error, or an error if no reply can arrive; errUnreachable if the
-	// question could not be sent.
+	// call sends a question, sets q.posed, closes q.out, and waits for the reply: a
+	// result, the client's own error, or an error if no reply can arrive;
+	// errUnreachable if the question could not be sent.
 	call(ctx context.Context, q *question, r clientRequest) (json.RawMessage, *driver.ClientError, error)
-	// rejoin records that this request also waits for the question. The question is
-	// sent again if its connection broke.
-	rejoin(key questionKey)
+	// again sends a copy of the question that this request waits for, and reports
+	// whether it did. It does so if it is due, or if the stream of the newest copy broke.
+	again(q *question, due bool) bool
 	// notify sends a notification.
 	notify(method string, params any) error
 }

@@ -27,6 +27,7 @@ type exchange struct {
 	callers       callers
 	seal          sealer
 	progressEvery time.Duration
+	askAgain      time.Duration
 	log           *slog.Logger
 }
 

@@ -41,7 +41,7 @@ func (x *exchange) ask(ctx context.Context, c *call, a *director.Ask) (director.
 		return x.engine.Continue(ctx, c.caller(), director.Continuation{Run: a.Run, Seq: a.Seq, Error: refusal})
 	}
 	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	q, fresh, err := c.conn.questions.join(a, c.caller, cancel)
+	q, fresh, err := c.conn.questions.join(a, c, cancel)
 	if err != nil || !fresh {
 		cancel()
 	}
@@ -61,11 +61,8 @@ func (x *exchange) ask(ctx context.Context, c *call, a *director.Ask) (director.
 	case <-q.settled:
 	case <-ctx.Done():
 	}
-	if !fresh {
-		c.peer.rejoin(q.key)
-	}
 	inTime := x.await(ctx, c, q, a)
-	c.conn.questions.leave(q)
+	c.conn.questions.leave(q, c, ctx.Err() != nil)
 	if inTime || q.isSettled() {
 		return q.round, q.err
 	}
@@ -101,6 +98,7 @@ func (x *exchange) await(ctx context.Context, c *call, q *question, a *director.
 	keepAlive := time.NewTicker(x.progressEvery)
 	defer keepAlive.Stop()
 	for {
+		x.again(ctx, c, q)
 		select {
 		case <-q.settled:
 			return true
@@ -117,6 +115,22 @@ func (x *exchange) await(ctx context.Context, c *call, q *question, a *director.
 			}
 			x.note(ctx, c, message)
 		}
+	}
+}
+
+// again asks the question once more by this call if its answer may have been lost, with
+// a call that is over. What was asked before can still be answered, because a person
+// may be about to.
+func (x *exchange) again(ctx context.Context, c *call, q *question) {
+	select {
+	case <-q.out:
+	default:
+		return // it was not asked yet
+	}
+	qs := c.conn.questions
+	if c.peer.again(q, qs.takeOver(q, c, x.askAgain)) {
+		qs.asks(q, c)
+		x.log.InfoContext(ctx, "question asked again: no answer came to the call that asked it", "run", q.key.run, "seq", q.key.seq)
 	}
 }
 

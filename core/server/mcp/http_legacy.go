@@ -70,7 +70,7 @@ func (p *post) answered(sess *httpSession) {
 	}
 	p.http.log.DebugContext(p.r.Context(), "client answered a question that is not open", "id", string(p.msg.ID))
 	refuseHTTP(p.w, http.StatusBadRequest, codeBadRequest, "this answer does not count: no question with its id is open; "+
-		"it was answered or withdrawn. Call the tool again to see where the run is")
+		"it was answered, withdrawn or asked again under another id. Call the tool again to see where the run is")
 }
 
 func legacyStatus(*reply) int { return http.StatusOK }

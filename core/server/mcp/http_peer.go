@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // sessionPeer reaches the client of one POST: by the response to it, or else by
@@ -30,18 +29,15 @@ func (p *sessionPeer) call(
 	if w.asking.Add(1) > maxAsking {
 		return nil, nil, errTooManyOpen
 	}
-	id := w.lastID.Add(1)
-	answer := p.sess.requests.open(id)
-	defer p.sess.requests.close(id)
-	message := &sent{message: ourRequest{mcp.JSONRPC_VERSION, id, r}}
-	p.sess.keep(q.key, message)
-	defer p.sess.drop(q.key, message)
-	if !p.deliver(message) {
+	q.posed = pose(r)
+	defer p.sess.requests.close(q.posed)
+	if !p.deliver(q.posed) && !p.own.able {
 		return nil, nil, errUnreachable
 	}
 	close(q.out)
 	select {
-	case r := <-answer:
+	case r := <-q.posed.answer:
+		p.withdraw(q.posed)
 		return r.result, r.err, nil
 	case <-p.sess.gone:
 		return nil, nil, errGone
@@ -49,7 +45,7 @@ func (p *sessionPeer) call(
 		if over(p.sess.gone) {
 			return nil, nil, errGone
 		}
-		p.send(withdrawal(id))
+		p.withdraw(q.posed)
 		return nil, nil, ctx.Err()
 	}
 }
@@ -62,27 +58,43 @@ func (p *sessionPeer) send(v any) carrier {
 	return p.sess.send(v)
 }
 
-// deliver sends a question. If the client has just hung up, its next call gets it.
-// It returns false if the client cannot be reached, now or later.
-func (p *sessionPeer) deliver(q *sent) bool {
-	via := p.send(q.message)
+// deliver sends a copy of a question, and reports whether it could. If the client has
+// just hung up, its next call gets it.
+func (p *sessionPeer) deliver(q *posed) bool {
+	var via carrier
+	err := p.sess.requests.send(q, p.http.lastID.Add(1), func(v any) error {
+		c := p.send(v)
+		if c == nil {
+			return errStreamOver
+		}
+		via = c
+		return nil
+	})
 	p.sess.streams.Lock()
 	defer p.sess.streams.Unlock()
 	q.via = via
-	return via != nil || p.own.able
+	return err == nil
 }
 
-// rejoin sends a question again if its connection broke: the same request, so that
-// either answer counts.
-func (p *sessionPeer) rejoin(key questionKey) {
+// withdraw cancels the copies of a question that the client has not answered, where it
+// can be reached: by the call that got the newest one, which may still wait.
+func (p *sessionPeer) withdraw(q *posed) {
 	p.sess.streams.Lock()
-	q, ok := p.sess.sent[key]
-	lost := ok && (q.via == nil || q.via.lost())
-	if lost {
-		q.via = p.own // so that no other call does it as well
+	via := q.via
+	p.sess.streams.Unlock()
+	for _, id := range p.sess.requests.close(q) {
+		if via == nil || via.send(withdrawal(id)) != nil {
+			p.send(withdrawal(id))
+		}
+	}
+}
+
+func (p *sessionPeer) again(q *question, due bool) bool {
+	p.sess.streams.Lock()
+	due = due || q.posed.via == nil || q.posed.via.lost()
+	if due {
+		q.posed.via = p.own // so that no other call does it as well
 	}
 	p.sess.streams.Unlock()
-	if lost {
-		p.deliver(q)
-	}
+	return due && p.deliver(q.posed)
 }

@@ -29,15 +29,8 @@ type httpSession struct {
 	used  time.Time
 	place *list.Element // in in.byUse; nil: ended
 
-	streams   sync.Mutex // guards the fields below
+	streams   sync.Mutex // guards the field below, and via of each question
 	listeners []*listener
-	sent      map[questionKey]*sent
-}
-
-// sent is a question on its way to the client.
-type sent struct {
-	message ourRequest
-	via     carrier // nil: not sent yet; guarded by httpSession.streams
 }
 
 func (t *httpTransport) newSession(principal string) *httpSession {
@@ -102,21 +95,4 @@ func (s *httpSession) listens() bool {
 	s.streams.Lock()
 	defer s.streams.Unlock()
 	return len(s.listeners) > 0
-}
-
-func (s *httpSession) keep(key questionKey, q *sent) {
-	s.streams.Lock()
-	defer s.streams.Unlock()
-	if s.sent == nil {
-		s.sent = map[questionKey]*sent{}
-	}
-	s.sent[key] = q
-}
-
-func (s *httpSession) drop(key questionKey, q *sent) {
-	s.streams.Lock()
-	defer s.streams.Unlock()
-	if s.sent[key] == q {
-		delete(s.sent, key)
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/director"
@@ -35,6 +36,7 @@ type questionKey struct {
 type question struct {
 	key      questionKey
 	cancel   context.CancelFunc
+	posed    *posed        // set before out is closed
 	out      chan struct{} // closed when it was sent
 	settled  chan struct{} // closed when round and err are set
 	resolved chan struct{} // closed after the last message about it to the client
@@ -45,6 +47,10 @@ type question struct {
 	// guarded by questions.mu
 	waiters int
 	caller  func() access.Caller // of the call that joined last
+	asker   *call                // which sent the newest copy; nil: it has ended
+	ended   time.Time            // when that call ended
+	cut     bool                 // its client did not wait for its end
+	overdue int                  // how often the answer was overdue
 }
 
 func (q *question) isSettled() bool {
@@ -106,9 +112,7 @@ func (qs *questions) arrivedLocked(k questionKey) {
 // must send and settle it, and cancel ends the wait for the answer. An older question
 // of the same run is settled, because its answer would be rejected: its waiters
 // continue with this one.
-func (qs *questions) join(
-	a *director.Ask, caller func() access.Caller, cancel context.CancelFunc,
-) (q *question, fresh bool, err error) {
+func (qs *questions) join(a *director.Ask, c *call, cancel context.CancelFunc) (q *question, fresh bool, err error) {
 	key := questionKey{a.Run, a.Seq}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -119,7 +123,7 @@ func (qs *questions) join(
 	}
 	if q, ok := qs.byKey[key]; ok {
 		q.waiters++
-		q.caller = caller
+		q.caller = c.caller
 		return q, false, nil
 	}
 	if qs.closed {
@@ -135,7 +139,7 @@ func (qs *questions) join(
 		return nil, false, errTooManyOpen
 	}
 	q = &question{
-		key: key, waiters: 1, caller: caller, cancel: cancel,
+		key: key, waiters: 1, caller: c.caller, asker: c, cancel: cancel,
 		out: make(chan struct{}), settled: make(chan struct{}), resolved: make(chan struct{}),
 	}
 	if qs.byKey == nil {
@@ -145,11 +149,44 @@ func (qs *questions) join(
 	return q, true, nil
 }
 
-// leave records that a call waits no longer.
-func (qs *questions) leave(q *question) {
+// leave records that a call waits no longer. It was cut short if its client cancelled
+// it or hung up.
+func (qs *questions) leave(q *question, c *call, cut bool) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q.waiters--
+	if q.asker == c {
+		q.asker, q.ended, q.cut = nil, time.Now(), cut
+	}
+}
+
+// maxDoubled limits how often the time after which an answer is overdue doubles.
+const maxDoubled = 6
+
+// takeOver makes the call the one that asks the question, and reports whether it has to
+// ask it again: the call that asked was cut short, or it ended and since then there was
+// no answer for the time, which doubles. Nobody knows then whether the client still
+// shows the question or its answer was lost.
+func (qs *questions) takeOver(q *question, c *call, after time.Duration) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	switch {
+	case q.asker != nil:
+		return false
+	case !q.cut && time.Since(q.ended) < after<<min(q.overdue, maxDoubled):
+		return false
+	case !q.cut:
+		q.overdue++
+	}
+	q.asker = c
+	return true
+}
+
+// asks records that the call has sent the newest copy of the question.
+func (qs *questions) asks(q *question, c *call) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q.asker = c
 }
 
 // giveUp cancels a question without waiters, and reports whether it did.

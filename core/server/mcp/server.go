@@ -81,6 +81,9 @@ type Config struct {
 	PlainWait time.Duration
 	// ProgressWait is the same for a call with a progress token; zero: 10 min.
 	ProgressWait time.Duration
+	// AskAgain is how long after a call the answer to its question may come before the
+	// next call asks again; each time it doubles; zero: 1 min.
+	AskAgain time.Duration
 	// ProgressEvery is the interval of progress notes; zero: 1 s.
 	ProgressEvery time.Duration
 	// DrainTimeout limits how long calls may continue after their connection has
@@ -119,7 +122,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("principal and space are required"))
 	}
 	for name, d := range map[string]time.Duration{
-		"state ttl": c.StateTTL, "plain wait": c.PlainWait, "progress wait": c.ProgressWait,
+		"state ttl": c.StateTTL, "plain wait": c.PlainWait, "progress wait": c.ProgressWait, "ask again": c.AskAgain,
 		"progress interval": c.ProgressEvery, "drain timeout": c.DrainTimeout,
 		"session idle": c.SessionIdle, "session age": c.SessionAge,
 	} {
@@ -137,6 +140,7 @@ func (c Config) withDefaults() Config {
 	c.StateTTL = cmp.Or(c.StateTTL, 24*time.Hour)
 	c.PlainWait = cmp.Or(c.PlainWait, 50*time.Second)
 	c.ProgressWait = cmp.Or(c.ProgressWait, 10*time.Minute)
+	c.AskAgain = cmp.Or(c.AskAgain, time.Minute)
 	c.ProgressEvery = cmp.Or(c.ProgressEvery, time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
 	c.SessionIdle = cmp.Or(c.SessionIdle, time.Hour)
@@ -198,7 +202,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 		mcp: s.mcp, engine: e, callers: callers, clientLog: clientLog{s.mcp, log}, observer: cfg.Observer,
 		types: cfg.ChallengeTypes, firstCall: cfg.FirstCall,
 		exchange: &exchange{
-			engine: e, callers: callers, seal: newSealer(cfg.StateKeys, cfg.StateTTL, cfg.Clock), progressEvery: cfg.ProgressEvery, log: log,
+			engine: e, callers: callers, seal: newSealer(cfg.StateKeys, cfg.StateTTL, cfg.Clock), progressEvery: cfg.ProgressEvery, askAgain: cfg.AskAgain, log: log,
 		},
 	}
 	if err := s.tools.addAll(); err != nil {

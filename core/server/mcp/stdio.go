@@ -278,22 +278,24 @@ func (l *stdioConn) write(v any) error {
 // hears is always true: whoever is connected reads.
 func (l *stdioConn) reachable() bool { return true }
 
-// rejoin does nothing: what was written to a stream arrives.
-func (l *stdioConn) rejoin(questionKey) {}
+// again sends a question again if told to: what was written to a stream arrives.
+func (l *stdioConn) again(q *question, due bool) bool {
+	return due && l.requests.send(q.posed, l.lastID.Add(1), l.write) == nil
+}
 
 // call sends a request to the client and waits for its reply.
 func (l *stdioConn) call(
 	ctx context.Context, q *question, r clientRequest,
 ) (json.RawMessage, *driver.ClientError, error) {
-	id := l.lastID.Add(1)
-	answer := l.requests.open(id)
-	defer l.requests.close(id)
-	if err := l.write(ourRequest{mcp.JSONRPC_VERSION, id, r}); err != nil {
+	q.posed = pose(r)
+	defer l.requests.close(q.posed)
+	if err := l.requests.send(q.posed, l.lastID.Add(1), l.write); err != nil {
 		return nil, nil, fmt.Errorf("ask client: %w", err)
 	}
 	close(q.out)
 	select {
-	case r := <-answer:
+	case r := <-q.posed.answer:
+		_ = l.withdraw(q.posed) // the answer counts in any case
 		return r.result, r.err, nil
 	case <-l.gone:
 		return nil, nil, errGone
@@ -301,8 +303,17 @@ func (l *stdioConn) call(
 		if over(l.gone) {
 			return nil, nil, errGone
 		}
-		return nil, nil, errors.Join(ctx.Err(), l.write(withdrawal(id)))
+		return nil, nil, errors.Join(ctx.Err(), l.withdraw(q.posed))
 	}
+}
+
+// withdraw cancels the copies of a question that the client has not answered.
+func (l *stdioConn) withdraw(q *posed) error {
+	var errs []error
+	for _, id := range l.requests.close(q) {
+		errs = append(errs, l.write(withdrawal(id)))
+	}
+	return errors.Join(errs...)
 }
 
 func (l *stdioConn) notify(method string, params any) error { return l.write(notice(method, params)) }

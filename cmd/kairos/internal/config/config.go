@@ -177,6 +177,9 @@ type mcpConfig struct {
 	PlainWait Duration `yaml:"plain_wait"`
 	// ProgressWait is the same for a call with one.
 	ProgressWait Duration `yaml:"progress_wait"`
+	// AskAgain is how long after a call the answer to its question may come before the
+	// next call asks again.
+	AskAgain Duration `yaml:"ask_again"`
 	// StateKeyFile holds the key that seals requestState, and in further lines keys
 	// that open it; replicas share it.
 	// Empty: state.key beside the database, made when first needed.
@@ -348,6 +351,7 @@ func (c Config) validate() error {
 	}
 	for key, d := range map[string]Duration{
 		"approval.ttl": c.Approval.TTL, "approval.remember_declines": *c.Approval.RememberDeclines, "run.ttl": c.Run.TTL, "run.keep": *c.Run.Keep, "mcp.plain_wait": c.MCP.PlainWait, "mcp.progress_wait": c.MCP.ProgressWait,
+		"mcp.ask_again": c.MCP.AskAgain,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))
