@@ -172,11 +172,6 @@ func (p *Player) onward(r *Entry, open *api.StepReply) {
 			}
 			p.t.Errorf("run %s: %s: %s", r.id, reply.ErrorCode, reply.Message)
 			return
-		case "WAITING_FOR_USER":
-			// The person answered, but the answer was lost on its way: the server was killed,
-			// or one before it. Its question stays open until this connection ends.
-			p.Leave()
-			fallthrough
 		default:
 			r.note(reply.ErrorCode)
 			time.Sleep(20 * time.Millisecond)

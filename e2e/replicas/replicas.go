@@ -124,7 +124,7 @@ replica: {address: "http://%s"}
 
 // more has the keys of every server, unless the test wants others.
 func (c Config) more() string {
-	return "mcp: {state_key_file: ../state.key, plain_wait: 5s}\nhttp: {rate: {per_minute: -1}}\n" + c.More
+	return "mcp: {state_key_file: ../state.key, plain_wait: 5s, ask_again: 1s}\nhttp: {rate: {per_minute: -1}}\n" + c.More
 }
 
 func freeAddress(t testing.TB) string {
