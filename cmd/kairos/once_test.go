@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -297,19 +298,58 @@ func TestADriverWhoseServerWasKilledAfterItActedIsAsked(t *testing.T) {
 		s := withScript(t, pay(`"recover"`), acting("30s"), "")
 		p := s.pipe(t, era, hasNothing)
 		r := p.opens(oneCommand)
-		p.call("kairos_next", p.next(r, ""), "")
-		eventually(t, "the driver to act", func() bool { return len(s.keys("acts")) > 0 })
-		if err := p.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = p.cmd.Wait() // it was killed
-		p = s.pipe(t, era, hasNothing)
+		p = s.killedWhen(p, era, p.next(r, ""), "acts")
 		p.told(r, "")
 		if acts, asks := s.keys("acts"), s.keys("asks"); len(acts) != 1 || !slices.Equal(acts, asks) {
 			t.Errorf("acted for %q and was asked about %q, want once and about the same", acts, asks)
 		}
 		p.leave()
 	})
+}
+
+// slow is a challenge driver with effects that has not said what a step needs when the
+// server is killed.
+var slow = script{
+	name: "slow", via: "agent",
+	descriptor: `"role":"challenge","handles":["slow"],"effect":"effects"`,
+	cases: `Validate*) echo '{}' ;;
+Advance*'"input_id":"evidence"'*) echo "$key" >>acts; echo '{"accepted":{"proof":{"receipt":9},"observed":true}}' ;;
+Advance*)
+  if [ -e asks ]; then echo '{"need_input":[{"id":"evidence","kind":"evidence","type":"slow","description":"What for?","schema":{"type":"object"}}]}'
+  else echo "$key" >>asks; exec sleep 60; fi ;;`,
+}
+
+// A client whose connection breaks makes the same call again. Nothing was done while the
+// driver was asked what it needs, so that call gets its reply as if it came first.
+func TestTheSameCallAfterAKillWhileAnActingDriverWasAskedWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	inBothEras(t, func(t *testing.T, era string) {
+		s := withScript(t, slow, acting("30s"), "")
+		p := s.pipe(t, era, hasNothing)
+		r := p.opens(oneCommand + "\n## Then\n\nPay.\n\n```json\n{\"challenge\":{\"type\":\"slow\",\"slow\":{}}}\n```\n")
+		same := p.next(r, solution(r, "shell", ranWell))
+		p = s.killedWhen(p, era, same, "asks")
+		first := expect(t, p.step("kairos_next", same), "")
+		if again := p.step("kairos_next", same); first.StepIndex != 2 || !reflect.DeepEqual(first, again) {
+			t.Errorf("reply = %+v, then %+v, want step 2, both times", first, again)
+		}
+		expect(t, p.step("kairos_next", p.next(first, solution(first, "slow", `{"for":"the bill"}`))), "")
+		s.acted(1)
+		p.leave()
+	})
+}
+
+// killedWhen makes a call, kills the server when the driver has written the file, and
+// starts it again.
+func (s *served) killedWhen(p *piped, era, call, file string) *piped {
+	s.t.Helper()
+	p.call("kairos_next", call, "")
+	eventually(s.t, "the driver to write "+file, func() bool { return len(s.keys(file)) > 0 })
+	if err := p.cmd.Process.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = p.cmd.Wait() // it was killed
+	return s.pipe(s.t, era, hasNothing)
 }
 
 // A run waits for its own answer, across a restart, and says so in progress and

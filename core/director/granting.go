@@ -95,9 +95,14 @@ func (gr *granting) planOf(via string) json.RawMessage {
 }
 
 // acts reports whether a call may change something, so that it is stored before it
-// is made. A driver of effect effects whose plan only reads does not.
+// is made. A driver of effect effects does not if its plan only reads, or if it is
+// only asked what the step needs: there is no answer yet that it could act on.
 func (gr *granting) acts(c run.Call, desc driver.Descriptor) bool {
-	if p := gr.t.Run.Step.Plan; p != nil && p.Driver == c.Driver && c.Input != "" {
+	p := gr.t.Run.Step.Plan
+	switch {
+	case c.Input == "" && len(gr.t.Run.Step.Answers) == 0:
+		return false
+	case c.Input != "" && p != nil && p.Driver == c.Driver:
 		return p.Effect != driver.EffectReads
 	}
 	return desc.Effect == driver.EffectEffects

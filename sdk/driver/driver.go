@@ -32,8 +32,8 @@ const (
 	EffectPure Effect = "pure"
 	// EffectReads: looks at the world; safe to repeat, may differ.
 	EffectReads Effect = "reads"
-	// EffectEffects: changes the world, in Render or Advance; acts at most once
-	// for each idempotency key.
+	// EffectEffects: changes the world, in Render or in an Advance with answers; acts
+	// at most once for each idempotency key.
 	EffectEffects Effect = "effects"
 )
 

@@ -87,7 +87,7 @@ const (
 	Effect_EFFECT_PURE Effect = 1
 	// Looks at the world; safe to repeat, may differ.
 	Effect_EFFECT_READS Effect = 2
-	// Changes the world, in Render or Advance; acts at most once for each idempotency key.
+	// Changes the world, in Render or in an Advance with answers; acts at most once for each idempotency key.
 	Effect_EFFECT_EFFECTS Effect = 3
 )
 
