@@ -339,6 +339,24 @@ func TestTheSameCallAfterAKillWhileAnActingDriverWasAskedWhatItNeeds(t *testing.
 	})
 }
 
+// A person decides about a driver's call that was cut off when the server was killed. The
+// same call then gets what came of it.
+func TestTheSameCallAfterAKillWhileADriverActed(t *testing.T) {
+	t.Parallel()
+	inBothEras(t, func(t *testing.T, era string) {
+		s := withScript(t, transfer, acting("30s"), "")
+		p := s.pipe(t, era, hasNothing)
+		r := p.opens("# Transfer\n\n## Transfer it\n\nPay the bill.\n\n```json\n{\"challenge\":{\"type\":\"transfer\",\"transfer\":{}}}\n```\n")
+		same := p.next(r, solution(r, "transfer", `{"for":"the bill"}`))
+		p = s.killedWhen(p, era, same, "acts")
+		expect(t, p.step("kairos_next", same), "OUTCOME_UNKNOWN")
+		s.decided(r, "--happened", "--result", `{"receipt":7}`)
+		expect(t, p.step("kairos_next", same), "")
+		s.acted(1)
+		p.leave()
+	})
+}
+
 // killedWhen makes a call, kills the server when the driver has written the file, and
 // starts it again.
 func (s *served) killedWhen(p *piped, era, call, file string) *piped {

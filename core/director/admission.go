@@ -51,7 +51,7 @@ func (ad *admission) repeated(ctx context.Context, s *solution) (Round, bool, er
 			return Round{}, false, fmt.Errorf("look up a recorded reply: %w", err)
 		}
 		if ok && rec.Payload == s.payload {
-			round, err := ad.t.late.replayOrAsk(ctx, rec)
+			round, err := ad.t.late.repeat(ctx, rec)
 			return round, true, err
 		}
 	}

@@ -82,3 +82,78 @@ func TestADriverThatFailsWhenItIsAskedWhatItNeedsHasDoneNothing(t *testing.T) {
 		t.Errorf("solved %+v after %d acts, want step 2 after one", end.Solved, acts)
 	}
 }
+
+// severed is the server that was killed while the driver acts: nothing is stored any more.
+func severed(cancel context.CancelFunc) advance {
+	return func(driver.AdvanceRequest) (driver.AdvanceResult, error) {
+		cancel()
+		return driver.AdvanceResult{}, context.Canceled
+	}
+}
+
+func TestTheSameAnswerAfterTheServerWasKilledWhileADriverActedGetsWhatCameOfIt(t *testing.T) {
+	w := newWorld(t, nil)
+	w.caller.Client.ElicitationForm = true
+	ctx, kill := context.WithCancel(t.Context())
+	s, uri, r := w.withScript(driver.EffectEffects, recovers, severed(kill), accepts)
+	ask := w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
+	in := director.Continuation{Run: ask.Run, Seq: ask.Seq, Result: json.RawMessage(said)}
+	if got, err := w.Continue(ctx, w.caller, in); err == nil {
+		t.Fatalf("the killed server replies %+v", got)
+	}
+	w.Engine = w.another()
+	first := w.reply(w.answer(ask, said))
+	w.code(first, "")
+	if asked := s.requests(); len(first.Solved) != 1 || len(asked) != 2 || !asked[1].Recover {
+		t.Errorf("solved %+v after %+v, want the step, after the driver was asked what came of its call", first.Solved, asked)
+	}
+	if diff := cmp.Diff(first, w.reply(w.answer(ask, said))); diff != "" {
+		t.Errorf("the next time the reply differs (-first +next):\n%s", diff)
+	}
+}
+
+func TestTheSameEvidenceAfterTheServerWasKilledWhileADriverActedIsNeverAMistake(t *testing.T) {
+	for name, tc := range map[string]struct {
+		then func(*world, *api.StepReply)
+		code string
+	}{
+		"another client took the run over": {func(w *world, r *api.StepReply) {
+			round, err := w.Begin(w.t.Context(), w.caller, api.BeginRequest{SessionID: r.RunID})
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			w.code(w.reply(round), "OUTCOME_UNKNOWN")
+		}, "OUTCOME_UNKNOWN"},
+		"a person decided": {func(w *world, r *api.StepReply) {
+			in := director.DecideInput{Run: runOf(r), Happened: true, By: "alice", Reason: "the bank says so"}
+			if _, err := w.Decide(w.t.Context(), w.caller, in); err != nil {
+				w.t.Fatal(err)
+			}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			ctx, kill := context.WithCancel(t.Context())
+			s, uri, r := w.withScript(driver.EffectEffects, nil, severed(kill), accepts)
+			in := api.NextRequest{URI: uri, RunID: r.RunID, Solution: json.RawMessage(solve(r, `{"ok":true}`))}
+			if got, err := w.Next(ctx, w.caller, in); err == nil {
+				t.Fatalf("the killed server replies %+v", got)
+			}
+			w.Engine = w.another()
+			tc.then(w, r)
+			for range 2 {
+				got := w.next(in.URI, string(in.Solution))
+				w.code(got, tc.code)
+				if solved := len(got.Solved) == 1; solved != (tc.code == "") {
+					t.Errorf("solved = %+v with the code %q", got.Solved, got.ErrorCode)
+				}
+			}
+			if other := w.next(in.URI, solve(r, `{"ok":false}`)); tc.code != "" {
+				w.code(other, "NONCE_MISMATCH")
+			}
+			if n := len(s.requests()); n != 1 {
+				t.Errorf("the driver acted %d times, want once", n)
+			}
+		})
+	}
+}

@@ -88,6 +88,7 @@ func (cs *calls) ready(ctx context.Context, c run.Call) (_ run.Call, recovering 
 	if err := cs.t.apply(run.Event{Kind: run.Called, Input: c.Input, Via: c.Driver, Call: &c}); err != nil {
 		return c, false, err
 	}
+	cs.t.recordBegun()
 	return c, false, cs.t.save(ctx)
 }
 

@@ -19,13 +19,14 @@ type late struct{ t *turn }
 
 // late handles a reply to a question that is no longer open.
 func (la *late) late(ctx context.Context, in Continuation, key, payload string) (Round, error) {
+	la.t.replies.tried = "to take the client's answer to a question"
 	rec, ok, err := la.t.e.store.History.Recorded(ctx, la.t.Run.ID, key)
 	if err != nil {
 		return Round{}, fmt.Errorf("look up a recorded reply: %w", err)
 	}
 	switch {
 	case ok && rec.Payload == payload:
-		return la.replayOrAsk(ctx, rec)
+		return la.repeat(ctx, rec)
 	case ok:
 		return Round{}, fault.New(fault.Replayed, "this question was answered before, and differently; the first answer stands")
 	case !la.t.Run.State.Live():
@@ -43,7 +44,6 @@ func (la *late) late(ctx context.Context, in Continuation, key, payload string) 
 	}
 	la.t.replies.note = "The question this answers was replaced by a later one."
 	la.t.approvals.noteApproval()
-	la.t.replies.tried = "to take the client's answer to a question"
 	return la.t.replies.presentOpen(ctx)
 }
 
@@ -77,16 +77,37 @@ func (la *late) lateDecline(ctx context.Context, q run.Question, in Continuation
 	return round, true, err
 }
 
-// replayOrAsk repeats a recorded outcome: a reply, or the question that followed.
-func (la *late) replayOrAsk(ctx context.Context, rec runs.Recorded) (Round, error) {
+// repeat repeats a recorded outcome: a reply, the question that followed, or what came of
+// a driver's call that had begun.
+func (la *late) repeat(ctx context.Context, rec runs.Recorded) (Round, error) {
 	var next struct {
-		Asks int64 `json:"asks"`
+		Asks  int64 `json:"asks"`
+		Begun int   `json:"begun"`
 	}
-	if json.Unmarshal(rec.Reply, &next) != nil || next.Asks == 0 {
+	switch err := json.Unmarshal(rec.Reply, &next); {
+	case err == nil && next.Begun > 0:
+		return la.resumeBegun(ctx, rec, next.Begun)
+	case err != nil || next.Asks == 0:
 		return replay(rec)
 	}
 	if q := la.t.Run.Step.Question; q != nil && q.Seq == next.Asks {
 		return la.t.questions.ask(ctx, *q, decision.Route{})
 	}
 	return la.t.replies.presentOpen(ctx)
+}
+
+// resumeBegun continues a call that ended without a reply after a driver began to act
+// for it, as the call itself would have: it reports what is solved from that step on. Its
+// reply is recorded only if it brings the run further, so that another server which still
+// makes the driver's call can save what comes of it.
+func (la *late) resumeBegun(ctx context.Context, rec runs.Recorded, from int) (Round, error) {
+	if !la.t.Run.State.Live() {
+		return Round{}, la.t.Over(ctx)
+	}
+	la.t.replies.solved = la.t.replies.unheard(len(la.t.Run.Proofs) - from + 1)
+	if la.t.Run.Step.Call == nil {
+		return la.t.replies.presentOpen(ctx)
+	}
+	la.t.Run.MovedAt, la.t.submitted = la.t.started, &rec
+	return la.t.drive(ctx)
 }

@@ -3,6 +3,7 @@ package director_test
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -75,6 +76,7 @@ func (m *model) play(rt *rapid.T, i int, calls []call) {
 	r := m.runs[i]
 	at := m.conditions()
 	at.shared = len(calls) > 1
+	at.acts = at.shared && slices.ContainsFunc(calls, r.mayAct)
 	got := make([]result, len(calls))
 	start := make(chan struct{})
 	var all sync.WaitGroup
@@ -90,8 +92,8 @@ func (m *model) play(rt *rapid.T, i int, calls []call) {
 		m.note("run %d, %d at once: %s\n\t-> %s", i, len(calls), c, got[n])
 		m.valid(rt, got[n])
 	}
-	stored, events := m.stored(rt, r.id)
-	at.events = events
+	stored, _ := m.stored(rt, r.id)
+	at.begun = func(key recordKey) bool { return m.begunIs(rt, r.id, key) }
 	var whys []string
 	for _, order := range orders(len(calls)) {
 		states := []branch{{m: r}}
@@ -156,6 +158,15 @@ func (m *model) stored(rt *rapid.T, id run.ID) (run.Run, []run.Event) {
 		m.fatal(rt, "run %s has no past: %v", id, err)
 	}
 	return r.Recall(run.Run{}, events), events
+}
+
+// begunIs tells whether the store holds that a driver has begun to act for the call.
+func (m *model) begunIs(rt *rapid.T, id run.ID, key recordKey) bool {
+	rec, ok, err := m.store.Recorded(context.Background(), id, "nonce:"+key.name)
+	if err != nil {
+		m.fatal(rt, "what is recorded in run %s: %v", id, err)
+	}
+	return ok && strings.HasPrefix(string(rec.Reply), `{"begun":`) && rec.Payload == fmt.Sprintf("%x", sha256.Sum256([]byte(key.payload)))
 }
 
 // differs says how a stored run differs from the model; empty: it does not.

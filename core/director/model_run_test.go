@@ -100,11 +100,13 @@ type modelRun struct {
 	solvedBy map[string]int
 	replaced map[string]bool
 	recorded map[string]recordedReply
+	begun    map[string]string // by nonce, the payload of the call for which a driver acted and that has no reply
 }
 
 func (m modelRun) clone() modelRun {
 	m.held, m.proofs, m.markers = slices.Clone(m.held), slices.Clone(m.proofs), slices.Clone(m.markers)
 	m.solvedBy, m.replaced, m.recorded, m.decided = maps.Clone(m.solvedBy), maps.Clone(m.replaced), maps.Clone(m.recorded), maps.Clone(m.decided)
+	m.begun = maps.Clone(m.begun)
 	if m.question != nil {
 		q := *m.question
 		q.earlier = slices.Clone(q.earlier)
@@ -121,12 +123,9 @@ func (m modelRun) complete() bool { return m.step == len(m.kinds) }
 
 func (m modelRun) kind() string { return m.kinds[m.step] }
 
-// kindAt is the kind of a step, counted from 0; free behind the last.
-func (m modelRun) kindAt(step int) string {
-	if step < len(m.kinds) {
-		return m.kinds[step]
-	}
-	return free
+// mayAct: the call may have the driver of the open step act.
+func (m modelRun) mayAct(c call) bool {
+	return !m.complete() && m.kind() == effectful && (m.settled || c.supplied && c.typ == effectful)
 }
 
 func (m modelRun) proofHash() string {
@@ -139,10 +138,12 @@ func (m modelRun) proofHash() string {
 // conditions are what a call depends on beside the run.
 type conditions struct {
 	now    time.Time
-	broken bool        // the driver of reported steps
-	dies   bool        // the driver of acting steps, after it has acted
-	shared bool        // another call on the run is under way
-	events []run.Event // of the run, after the call
+	broken bool // the driver of reported steps
+	dies   bool // the driver of acting steps, after it has acted
+	shared bool // another call on the run is under way
+	acts   bool // and it may have the driver of the open step act
+	// begun tells whether the store holds that a driver has begun to act for the call.
+	begun func(recordKey) bool
 }
 
 // branch is one way in which a call can have gone.
@@ -243,10 +244,10 @@ func (m modelRun) shows(at conditions, got result, code string) []branch {
 		codes = []string{"OUTCOME_UNKNOWN"}
 	case m.kind() == effectful && m.settled:
 		return m.act(m.held[0], recordKey{}, at, got, code)
-	case m.kind() == effectful && at.shared:
-		return m.underWay(got, code)
 	case m.kind() == reported && len(m.held) > 0 && !at.broken:
 		return m.rejudge(recordKey{}, at, got, code)
+	case code == "" && m.kind() == effectful && at.acts:
+		codes = append(codes, "OUTCOME_UNKNOWN")
 	case code == "" && m.kind() == reported && at.broken:
 		codes = append(codes, "DRIVER_UNAVAILABLE")
 	}
@@ -254,15 +255,6 @@ func (m modelRun) shows(at conditions, got result, code string) []branch {
 		return wrong("%s", why)
 	}
 	return []branch{{m: m}}
-}
-
-// underWay: the driver of an acting step is asked what it needs, which another call
-// can see, and can get in between.
-func (m modelRun) underWay(got result, code string) []branch {
-	lost := m.clone()
-	lost.unknown = true
-	out := m.halts(got, code, cmp.Or(code, "OUTCOME_UNKNOWN"))
-	return append(out, branch{m: lost, why: out[0].why})
 }
 
 func (m modelRun) showsAs(got result, codes []string) string {
@@ -297,9 +289,6 @@ func (m modelRun) fails(at conditions, got result, code fault.Code) []branch {
 // accept: the step is solved with the evidence of this marker, and the reply shows
 // the next one. key is what the reply is recorded under, if it is.
 func (m modelRun) accept(marker string, key recordKey, at conditions, got result, code string) []branch {
-	if at.shared && m.kindAt(m.step+1) == effectful && (got.reply == nil || got.reply.StepIndex != m.step+2 || got.reply.ErrorCode == "NONCE_MISMATCH") {
-		return m.between(marker, at)
-	}
 	if got.reply == nil {
 		return wrong("want a reply that the step is solved: %s", got)
 	}
@@ -327,17 +316,6 @@ func (m modelRun) solved(marker, hash, fresh string) modelRun {
 	return m
 }
 
-// between: the step is stored as solved before the driver of the next step is asked,
-// and another call came before the reply.
-func (m modelRun) between(marker string, at conditions) []branch {
-	for _, ev := range at.events {
-		if ev.Kind == run.Accepted && ev.Step == m.step+1 {
-			return []branch{{m: m.solved(marker, ev.Proof.Hash, ev.Nonce)}}
-		}
-	}
-	return wrong("step %d is not solved in the store", m.step+1)
-}
-
 // keep notes the reply for the same call again.
 func (m modelRun) keep(key recordKey, branches []branch, got result) []branch {
 	if key.name == "" || got.reply == nil {
@@ -346,6 +324,7 @@ func (m modelRun) keep(key recordKey, branches []branch, got result) []branch {
 	for _, b := range branches {
 		if b.why == "" {
 			b.m.recorded[key.name] = recordedReply{payload: key.payload, reply: got.told()}
+			delete(b.m.begun, key.name)
 		}
 	}
 	return branches
@@ -363,20 +342,15 @@ func (m modelRun) next(c call, at conditions, got result) []branch {
 	if c.elsewhere {
 		return m.refused(got, fault.NonceMismatch)
 	}
-	solved, isSolved := m.solvedBy[c.nonce]
+	_, isSolved := m.solvedBy[c.nonce]
 	used := c.nonce != m.nonce && (isSolved || m.replaced[c.nonce])
 	if rec, ok := m.recorded[c.nonce]; ok && used && rec.payload == c.payload() {
-		// It may not be there yet: before the driver of an acting step is asked, the
-		// step before it is stored as solved.
-		early := at.shared && m.kindAt(solved+1) == effectful
-		if again := m.replays(rec, got); again[0].why == "" || !early {
-			return again
-		}
+		return m.replays(rec, got)
 	}
 	switch {
 	case !m.live():
 		return m.refused(got, fault.NoOpenRun)
-	case used && c.supplied && !m.complete():
+	case used && c.supplied && !m.complete() && m.begun[c.nonce] != c.payload():
 		return m.halts(got, "NONCE_MISMATCH")
 	case used, m.complete():
 		return m.shows(at, got, "")
@@ -443,8 +417,8 @@ func (m modelRun) work(c call, at conditions, got result) []branch {
 			return m.act(m.held[0], key, at, got, "")
 		case c.supplied && c.typ == effectful:
 			return m.act(c.marker, key, at, got, "")
-		case at.shared && got.reply != nil && got.reply.ErrorCode == "OUTCOME_UNKNOWN":
-			return m.underWay(got, "OUTCOME_UNKNOWN")
+		case at.acts && got.reply != nil && got.reply.ErrorCode == "OUTCOME_UNKNOWN":
+			return m.halts(got, "OUTCOME_UNKNOWN")
 		}
 	case reported:
 		if len(m.held) > 0 && !at.broken {
@@ -507,12 +481,12 @@ func (m modelRun) judged(c call, key recordKey, at conditions, got result) []bra
 func (m modelRun) act(marker string, key recordKey, at conditions, got result, code string) []branch {
 	unknown := cmp.Or(code, "OUTCOME_UNKNOWN")
 	if at.shared && (got.reply == nil || got.reply.StepIndex == m.step+1 && got.reply.Challenge.Nonce != m.nonce) && m.step+1 < len(m.kinds) {
-		m.unknown, m.settled, m.held = true, false, []string{marker}
+		m.lose(marker, key, at)
 		return []branch{{m: m}} // another call came before it could tell
 	}
 	if got.reply != nil && got.reply.ErrorCode == unknown && (at.dies || at.shared) && got.reply.Challenge.Nonce == m.nonce {
 		lost := m.clone()
-		lost.unknown, lost.settled, lost.held = true, false, []string{marker}
+		lost.lose(marker, key, at)
 		out := lost.halts(got, unknown)
 		if at.shared {
 			out = append(out, m.halts(got, unknown)...) // another call is at it, and will end it
@@ -520,6 +494,14 @@ func (m modelRun) act(marker string, key recordKey, at conditions, got result, c
 		return out
 	}
 	return m.accept(marker, key, at, got, code)
+}
+
+// lose: nobody knows what came of the deed, which the same call asks for again.
+func (m *modelRun) lose(marker string, key recordKey, at conditions) {
+	m.unknown, m.settled, m.held = true, false, []string{marker}
+	if key.name != "" && (!at.shared || at.begun(key)) {
+		m.begun[key.name] = key.payload
+	}
 }
 
 // ask: a person answers, or the agent for them.
@@ -629,6 +611,7 @@ func (m modelRun) redact(c call, got result) []branch {
 	}
 	m.markers[c.step-1] = ""
 	clear(m.recorded) // replies repeat evidence, so all are erased
+	clear(m.begun)
 	return m.silent(got)
 }
 

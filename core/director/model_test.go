@@ -272,7 +272,7 @@ func (m *model) begin(rt *rapid.T) {
 	}
 	r := modelRun{
 		id: run.ID(round.Reply.RunID), uris: m.uris, kinds: m.kinds, state: run.Open, nonce: round.Reply.Challenge.Nonce,
-		solvedBy: map[string]int{}, replaced: map[string]bool{}, recorded: map[string]recordedReply{}, decided: map[string]int{},
+		solvedBy: map[string]int{}, replaced: map[string]bool{}, recorded: map[string]recordedReply{}, begun: map[string]string{}, decided: map[string]int{},
 	}
 	m.note("begin run %d on server %d: %s", len(m.runs), server, round.Reply.ErrorCode)
 	branches := r.shows(m.conditions(), result{reply: round.Reply}, "")

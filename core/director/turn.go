@@ -154,6 +154,20 @@ func (t *turn) record(outcome json.RawMessage) {
 	t.pending = nil
 }
 
+// recordBegun keeps, with a driver's call that acts, that this call has no reply yet, and the
+// step that its reply reports from. Until there is one, the same call again gets what
+// came of it since.
+func (t *turn) recordBegun() {
+	begun := json.RawMessage(fmt.Sprintf(`{"begun":%d}`, len(t.Run.Proofs)-len(t.replies.solved)+1))
+	for _, k := range t.pending {
+		k.Reply = begun
+		t.Record(k)
+	}
+	if t.submitted != nil {
+		t.Record(runs.Recorded{Key: t.submitted.Key, Payload: t.submitted.Payload, Reply: begun})
+	}
+}
+
 // taken makes a repeat of the submission get this call's reply.
 func (t *turn) taken() {
 	if t.submitted != nil {
