@@ -85,6 +85,9 @@ type Searcher interface {
 	// title is at least 0.9, a query without a match has no hits. The caller must
 	// not modify the chains of the hits.
 	Search(ctx context.Context, q Query) ([]Hit, error)
+	// Reduced says why searches compare less than they should, as this process saw it
+	// last; nil: they do not.
+	Reduced() error
 }
 
 // Query is what a search asks for.

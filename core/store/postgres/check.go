@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/kairos-mcp/kairos/core/search"
 )
 
 // leastVersion is the oldest major version of PostgreSQL with everything that the
@@ -99,17 +102,26 @@ func (d *database) checkWrite(ctx context.Context) error {
 	return d.room.failed
 }
 
+// A check counts what does not agree.
+type check struct{ query, what string }
+
 // inconsistencies are queries that count what does not agree, with what they count.
-var inconsistencies = []struct{ query, what string }{
+var inconsistencies = []check{
 	{`SELECT count(*) FROM saves s WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = s.run)`, "rows of table saves refer to rows of runs that do not exist"},
 	{`SELECT count(*) FROM runs r WHERE NOT EXISTS (SELECT 1 FROM saves s WHERE s.run = r.id AND s.revision = r.revision)`, "rows of table runs have no save of their revision"},
 	{`SELECT count(*) FROM runs r WHERE NOT EXISTS (SELECT 1 FROM pins p WHERE p.digest = r.pin)`, "rows of table runs refer to rows of pins that do not exist"},
 	{`SELECT count(*) FROM steps s WHERE NOT EXISTS (SELECT 1 FROM chains c WHERE c.key = s.chain)`, "rows of table steps refer to rows of chains that do not exist"},
 	{`SELECT count(*) FROM chains c WHERE c.step_count <> (SELECT count(*) FROM steps s WHERE s.chain = c.key)`, "rows of table chains do not have all their steps"},
-	{`SELECT count(*) FROM search_documents d WHERE NOT EXISTS (SELECT 1 FROM chains c WHERE c.key = d.chain)`, "rows of table search_documents refer to rows of chains that do not exist"},
-	{`SELECT count(*) FROM chains c WHERE NOT EXISTS (SELECT 1 FROM search_documents d WHERE d.chain = c.key)`, "rows of table chains are not in the search index"},
-	{`SELECT count(*) FROM search_spaces p WHERE p.chains <> (SELECT coalesce(sum(documents), 0) FROM search_segments s WHERE s.space = p.number)`, "spaces of the search index have another number of chains than their segments"},
 	{`SELECT count(*) FROM vector_signs g WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.key = g.vector)`, "rows of table vector_signs refer to rows of vectors that do not exist"},
+}
+
+// unlike are those of an index of this version. Chains that are marked may differ.
+var unlike = []check{
+	{`SELECT count(*) FROM search_documents d WHERE NOT EXISTS (SELECT 1 FROM chains c WHERE c.key = d.chain)
+		AND NOT EXISTS (SELECT 1 FROM unindexed u WHERE u.chain = d.chain)`, "rows of table search_documents refer to rows of chains that do not exist"},
+	{`SELECT count(*) FROM chains c WHERE NOT EXISTS (SELECT 1 FROM search_documents d WHERE d.chain = c.key)
+		AND NOT EXISTS (SELECT 1 FROM unindexed u WHERE u.chain = c.key)`, "rows of table chains are not in the search index"},
+	{`SELECT count(*) FROM search_spaces p WHERE p.chains <> (SELECT coalesce(sum(documents), 0) FROM search_segments s WHERE s.space = p.number)`, "spaces of the search index have another number of chains than their segments"},
 }
 
 // integrity lists what does not agree, in one snapshot. It changes nothing, also not
@@ -125,7 +137,15 @@ func (d *database) integrity(ctx context.Context) (damages []string, err error) 
 		return nil, d.explain(err)
 	}
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		for _, i := range inconsistencies {
+		var version int
+		if err := tx.QueryRow(ctx, `SELECT analyser FROM search_state`).Scan(&version); err != nil {
+			return err
+		}
+		queries := inconsistencies
+		if version == search.Version && have.newest >= schemaVersion {
+			queries = slices.Concat(queries, unlike)
+		}
+		for _, i := range queries {
 			var n int
 			if err := tx.QueryRow(ctx, i.query).Scan(&n); err != nil {
 				return err

@@ -9,10 +9,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
+	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 var searchQueries = wordindex.Queries{
+	State:       `SELECT analyser, EXISTS (SELECT 1 FROM unindexed) FROM search_state`,
 	Spaces:      `SELECT number, chains FROM search_spaces WHERE space = ANY($1) AND chains > 0 ORDER BY number`,
 	Segments:    `SELECT id, space, first, span, documents, gone FROM search_segments WHERE space = ANY($1) ORDER BY space, first`,
 	Directories: `SELECT id, directory FROM search_segments WHERE id = ANY($1)`,
@@ -35,30 +37,54 @@ var searchQueries = wordindex.Queries{
 		JOIN search_documents d ON d.chain = s.chain WHERE d.id >> 32 = ANY($1)`,
 }
 
+// outlineQueries are the queries of a search without the index.
+var outlineQueries = wordindex.OutlineQueries{
+	Fingerprint: `SELECT count(*), coalesce(max(key), 0), coalesce(sum(saved & 1073741823), 0)::bigint FROM chains`,
+	Each:        `SELECT key, revision, outline FROM chains`,
+	ByKey:       `SELECT key, revision, outline FROM chains WHERE key = ANY($1)`,
+}
+
 // Search implements library.Searcher.
 func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
 	query := search.Ask(q.Text)
 	if query.Blank() || q.Limit <= 0 || len(q.Spaces) == 0 {
 		return nil, ctx.Err()
 	}
-	var hits []library.Hit
-	// One snapshot, so that a chain that is replaced meanwhile is found in one of its versions.
-	err := p.db.view(ctx, func(v *view) (err error) {
-		hits, err = p.index.Search(wordindex.SQLReader{
-			Queries: &searchQueries,
-			Rows: func(query string, args []any, each func(func(...any) error) error) error {
-				return v.rows(query, args, each)
-			},
-			Numbers: func(numbers []int64) any { return numbers },
-			Names:   func(names []string) any { return names },
-			Steps:   stepColumns,
-			Chain: func(id, revision int64, outline []byte) (protocol.Chain, error) {
-				return p.db.chain(fmt.Sprint(id), storedChain{revision: revision, outline: outline})
-			},
-		}, query, q)
-		return err
+	return p.index.Search(ctx, source{p}, query, q)
+}
+
+// Reduced implements library.Searcher.
+func (p *Protocols) Reduced() error { return record.Reduced(p.index.State(), p.db.name) }
+
+// source is what the search index is read from.
+type source struct{ *Protocols }
+
+// Index implements wordindex.Source. It is one snapshot, so that a chain that is replaced
+// meanwhile is found in one of its versions.
+func (s source) Index(ctx context.Context, look func(wordindex.Reader) error) error {
+	return s.db.view(ctx, func(v *view) error { return look(s.reader(v)) })
+}
+
+// Outlines implements wordindex.Source.
+func (s source) Outlines(ctx context.Context, look func(wordindex.OutlineReader) error) error {
+	return s.db.view(ctx, func(v *view) error {
+		return look(wordindex.SQLOutlines{Queries: &outlineQueries, SQLReader: s.reader(v)})
 	})
-	return hits, err
+}
+
+func (s source) reader(v *view) wordindex.SQLReader {
+	return wordindex.SQLReader{
+		Queries: &searchQueries,
+		Rows: func(query string, args []any, each func(func(...any) error) error) error {
+			return v.rows(query, args, each)
+		},
+		Numbers: func(numbers []int64) any { return numbers },
+		Names:   func(names []string) any { return names },
+		Steps:   stepColumns,
+		Chain: func(id, revision int64, outline []byte) (protocol.Chain, error) {
+			return s.db.chain(fmt.Sprint(id), storedChain{revision: revision, outline: outline})
+		},
+	}
 }
 
 // stepColumns are steps by column.
@@ -137,4 +163,24 @@ func (w indexWriter) InsertSegment(row wordindex.Stored, made wordindex.Segment)
 	}
 	return w.tx.exec(`INSERT INTO search_blocks (id, block) SELECT $1 + rank - 1, block FROM unnest($2::bytea[]) WITH ORDINALITY AS made (block, rank)`,
 		wordindex.BlockID(id, 0), made.Blocks)
+}
+
+func (w indexWriter) Marked(limit int) (all []wordindex.Marked, err error) {
+	err = w.tx.rows(`SELECT u.chain, c.revision, c.outline, c.texts FROM unindexed u LEFT JOIN chains c ON c.key = u.chain
+		ORDER BY u.chain LIMIT $1`, []any{limit}, func(scan func(...any) error) error {
+		var key int64
+		var revision *int64
+		var outline, texts []byte
+		if err := scan(&key, &revision, &outline, &texts); err != nil || revision == nil {
+			all = append(all, wordindex.Marked{Key: key})
+			return err
+		}
+		c, err := record.ReadChain(*revision, outline, texts)
+		if err != nil {
+			return &wordindex.Damage{What: "chain", ID: fmt.Sprint(key), Err: err}
+		}
+		all = append(all, wordindex.Marked{Key: key, Chain: &c})
+		return nil
+	})
+	return all, err
 }

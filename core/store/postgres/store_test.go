@@ -2,12 +2,14 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
 	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -87,6 +89,20 @@ func TestOutbox(t *testing.T) {
 	storetest.RunOutbox(t, func(t *testing.T) storetest.Indexed {
 		empty(t, address)
 		return open(t, address)
+	})
+}
+
+func TestProgramsOfOtherVersionsShareTheIndex(t *testing.T) {
+	address := withSchema(t)
+	record := func(t *testing.T, newer int) {
+		if err := postgrestest.Execute(t.Context(), address, fmt.Sprintf(`UPDATE search_state SET analyser = %d`, search.Version+newer)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.RunVersions(t, func(t *testing.T) storetest.Shared {
+		empty(t, address)
+		record(t, 0)
+		return storetest.Shared{Open: func(t *testing.T) storetest.Catching { return open(t, address) }, Record: record}
 	})
 }
 

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"fmt"
+
 	"github.com/kairos-mcp/kairos/core/search"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
@@ -51,4 +53,25 @@ func (w indexWriter) InsertSegment(row wordindex.Stored, made wordindex.Segment)
 		blocks = append(blocks, wordindex.BlockID(id, i), block)
 	}
 	return w.tx.insert(`search_blocks (id, block)`, 2, blocks)
+}
+
+func (w indexWriter) Marked(limit int) (all []wordindex.Marked, err error) {
+	err = w.tx.rows(`SELECT u.chain, c.revision, c.outline, t.texts FROM unindexed u LEFT JOIN chains c ON c.key = u.chain
+		LEFT JOIN texts t ON t.chain = c.key ORDER BY u.chain LIMIT ?`, []any{limit}, func(scan func(...any) error) error {
+		var key int64
+		var revision *int64
+		var row storedChain
+		if err := scan(&key, &revision, &row.outline, &row.texts); err != nil || revision == nil {
+			all = append(all, wordindex.Marked{Key: key})
+			return err
+		}
+		row.revision = *revision
+		c, err := row.read()
+		if err != nil {
+			return &wordindex.Damage{What: "chain", ID: fmt.Sprint(key), Err: err}
+		}
+		all = append(all, wordindex.Marked{Key: key, Chain: &c})
+		return nil
+	})
+	return all, err
 }

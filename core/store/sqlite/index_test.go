@@ -187,32 +187,23 @@ func TestTheIndexOfPassagesIsMadeWithTheFirstVector(t *testing.T) {
 	}
 }
 
-func TestAnIndexOfANewerAnalyserIsLeftAlone(t *testing.T) {
-	path := indexedFile(t, fmt.Sprintf(`UPDATE search_state SET analyser = %d`, search.Version+1))
-	s := open(t, path)
-	defer s.Close()
-	if _, err := s.Count(t.Context(), "user:a"); err == nil || !strings.Contains(err.Error(), "search index") {
-		t.Errorf("Count = %v, want an error about the search index", err)
-	}
-}
-
-func TestARunningProgramDoesNotMixItsWordsIntoANewerIndex(t *testing.T) {
-	path := indexedFile(t)
-	s := open(t, path)
-	defer s.Close()
-	wantFound(t, s)
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec(`UPDATE search_state SET analyser = ?`, search.Version+1); err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.SaveChains(t.Context(), []library.Change{{Chain: storetest.NewChain("user:a", "Another", "Step")}})
-	if err == nil || !strings.Contains(err.Error(), "newer version") {
-		t.Errorf("SaveChains = %v, want an error about the newer version", err)
-	}
+func TestProgramsOfOtherVersionsShareTheIndex(t *testing.T) {
+	storetest.RunVersions(t, func(t *testing.T) storetest.Shared {
+		path := filepath.Join(t.TempDir(), "kairos.db")
+		return storetest.Shared{
+			Open: func(t *testing.T) storetest.Catching { return open(t, path) },
+			Record: func(t *testing.T, newer int) {
+				db, err := sql.Open("sqlite", path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer db.Close()
+				if _, err := db.Exec(`UPDATE search_state SET analyser = ?`, search.Version+newer); err != nil {
+					t.Fatal(err)
+				}
+			},
+		}
+	})
 }
 
 func TestAnotherProcessFindsWhatWasStoredMeanwhile(t *testing.T) {

@@ -85,21 +85,25 @@ type storedChain struct {
 }
 
 func (d *database) chain(id string, row storedChain) (protocol.Chain, error) {
-	outline, err := pack.Unpack(row.outline)
-	if err != nil {
-		return protocol.Chain{}, d.damaged("chain", id, err)
-	}
-	var texts []byte
-	if row.texts != nil {
-		if texts, err = pack.Unpack(row.texts); err != nil {
-			return protocol.Chain{}, d.damaged("chain", id, err)
-		}
-	}
-	c, err := record.ReadChain(row.revision, outline, texts)
+	c, err := row.read()
 	if err != nil {
 		return protocol.Chain{}, d.damaged("chain", id, err)
 	}
 	return c, nil
+}
+
+func (row storedChain) read() (protocol.Chain, error) {
+	outline, err := pack.Unpack(row.outline)
+	if err != nil {
+		return protocol.Chain{}, err
+	}
+	var texts []byte
+	if row.texts != nil {
+		if texts, err = pack.Unpack(row.texts); err != nil {
+			return protocol.Chain{}, err
+		}
+	}
+	return record.ReadChain(row.revision, outline, texts)
 }
 
 // chain is database.chain for chains that are read again and again: to unpack and decode

@@ -7,11 +7,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
+	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // searchQueries are the queries of a search. CROSS JOIN fixes their order.
 var searchQueries = wordindex.Queries{
+	State:       `SELECT analyser, EXISTS (SELECT 1 FROM unindexed) FROM search_state`,
 	Spaces:      `SELECT number, chains FROM search_spaces WHERE space IN (SELECT value FROM json_each(?)) AND chains > 0 ORDER BY number`,
 	Segments:    `SELECT id, space, first, span, documents, gone FROM search_segments WHERE space IN (SELECT value FROM json_each(?)) ORDER BY space, first`,
 	Directories: `SELECT id, directory FROM search_segments WHERE id IN (SELECT value FROM json_each(?))`,
@@ -39,10 +41,19 @@ var searchQueries = wordindex.Queries{
 // searchStatements are all of them, to be prepared.
 var searchStatements = func(q wordindex.Queries) []string {
 	return []string{
-		q.Spaces, q.Segments, q.Directories, q.Blocks, q.Words, q.Documents, q.Outlines,
+		q.State, q.Spaces, q.Segments, q.Directories, q.Blocks, q.Words, q.Documents, q.Outlines,
 		q.Model, q.Signs, q.CountSigns, q.Vectors, q.VectorsOf, q.VectorKeys, q.Near,
 	}
 }(searchQueries)
+
+// outlineQueries are the queries of a search without the index.
+var outlineQueries = wordindex.OutlineQueries{
+	Fingerprint: `SELECT count(*), coalesce(max(key), 0), coalesce(sum(saved & 0x3fffffff), 0) FROM chains`,
+	Each:        `SELECT key, revision, outline FROM chains`,
+	ByKey:       `SELECT key, revision, outline FROM chains WHERE key IN (SELECT value FROM json_each(?))`,
+}
+
+var outlineStatements = []string{outlineQueries.Fingerprint, outlineQueries.Each, outlineQueries.ByKey}
 
 // Search implements library.Searcher.
 func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
@@ -50,17 +61,29 @@ func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit,
 	if query.Blank() || q.Limit <= 0 || len(q.Spaces) == 0 {
 		return nil, ctx.Err()
 	}
-	var hits []library.Hit
-	// One snapshot, so that a chain that is replaced meanwhile is found in one of its versions.
-	err := p.db.view(ctx, searchStatements, func(v *view) (err error) {
-		hits, err = p.index.Search(p.reader(v), query, q)
-		return err
-	})
-	return hits, err
+	return p.index.Search(ctx, source{p}, query, q)
 }
 
-// reader reads the search index in a snapshot.
-func (p *Protocols) reader(v *view) wordindex.Reader {
+// Reduced implements library.Searcher.
+func (p *Protocols) Reduced() error { return record.Reduced(p.index.State(), p.db.path) }
+
+// source is what the search index is read from.
+type source struct{ *Protocols }
+
+// Index implements wordindex.Source. It is one snapshot, so that a chain that is replaced
+// meanwhile is found in one of its versions.
+func (s source) Index(ctx context.Context, look func(wordindex.Reader) error) error {
+	return s.db.view(ctx, searchStatements, func(v *view) error { return look(s.reader(v)) })
+}
+
+// Outlines implements wordindex.Source.
+func (s source) Outlines(ctx context.Context, look func(wordindex.OutlineReader) error) error {
+	return s.db.view(ctx, outlineStatements, func(v *view) error {
+		return look(wordindex.SQLOutlines{Queries: &outlineQueries, SQLReader: s.reader(v)})
+	})
+}
+
+func (s source) reader(v *view) wordindex.SQLReader {
 	return wordindex.SQLReader{
 		Queries: &searchQueries,
 		Rows: func(query string, args []any, each func(func(...any) error) error) error {
@@ -70,13 +93,13 @@ func (p *Protocols) reader(v *view) wordindex.Reader {
 		Names:   func(names []string) any { return list(names) },
 		Steps: func(steps []library.NearStep) []any {
 			found := make([][3]string, len(steps))
-			for i, s := range steps {
-				found[i] = [3]string{s.UUID, s.Space, s.Passage}
+			for i, step := range steps {
+				found[i] = [3]string{step.UUID, step.Space, step.Passage}
 			}
 			return []any{list(found)}
 		},
 		Chain: func(id, revision int64, outline []byte) (protocol.Chain, error) {
-			return p.outline(fmt.Sprint(id), storedChain{revision: revision, outline: outline})
+			return s.outline(fmt.Sprint(id), storedChain{revision: revision, outline: outline})
 		},
 	}
 }

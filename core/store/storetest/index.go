@@ -17,28 +17,38 @@ import (
 func IndexFollowsChanges(t *testing.T, open func(t *testing.T) Protocols) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := open(t)
-		defer func() {
-			if err := s.Close(); err != nil {
-				t.Errorf("Close = %v, want nil", err)
-			}
-		}()
-		stored := map[string]map[int]protocol.Chain{"user:a": {}, "user:b": {}}
+		defer mustClose(t, s)
+		stored := spaces{"user:a": {}, "user:b": {}}
 		for range rapid.IntRange(1, 20).Draw(r, "changes") {
-			space := rapid.SampledFrom([]string{"user:a", "user:b"}).Draw(r, "space")
-			first, n := rapid.IntRange(0, 150).Draw(r, "first"), rapid.SampledFrom([]int{1, 1, 2, 9, 70}).Draw(r, "number")
-			if rapid.Bool().Draw(r, "delete") {
-				deleteSome(t, s, stored[space], first, n)
-				continue
-			}
-			word := rapid.SampledFrom([]string{"walrus", "heron", "otter"}).Draw(r, "word")
-			saveSome(t, s, space, stored[space], word, first, n)
+			stored.change(t, r, s)
 		}
-		for space, chains := range stored {
-			for _, word := range []string{"walrus", "heron", "otter"} {
-				wantExactly(t, s, space, chains, word)
-			}
-		}
+		stored.wantFound(t, s)
 	})
+}
+
+// spaces are the protocols of each space, by their numbers.
+type spaces map[string]map[int]protocol.Chain
+
+// change changes some of the protocols of a space.
+func (stored spaces) change(t *testing.T, r *rapid.T, s Protocols) {
+	t.Helper()
+	space := rapid.SampledFrom([]string{"user:a", "user:b"}).Draw(r, "space")
+	first, n := rapid.IntRange(0, 150).Draw(r, "first"), rapid.SampledFrom([]int{1, 1, 2, 9, 70}).Draw(r, "number")
+	if rapid.Bool().Draw(r, "delete") {
+		deleteSome(t, s, stored[space], first, n)
+		return
+	}
+	word := rapid.SampledFrom([]string{"walrus", "heron", "otter"}).Draw(r, "word")
+	saveSome(t, s, space, stored[space], word, first, n)
+}
+
+func (stored spaces) wantFound(t *testing.T, s Protocols) {
+	t.Helper()
+	for space, chains := range stored {
+		for _, word := range []string{"walrus", "heron", "otter"} {
+			wantExactly(t, s, space, chains, word)
+		}
+	}
 }
 
 func saveSome(t *testing.T, s Protocols, space string, stored map[int]protocol.Chain, word string, first, n int) {

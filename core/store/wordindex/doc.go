@@ -15,6 +15,7 @@ import (
 // Reader reads the index in one snapshot of the database. It is used by one
 // goroutine. Bytes that are passed to a function belong to it.
 type Reader interface {
+	State() (State, error)
 	// Spaces returns those of the named spaces that have chains, by number.
 	Spaces(names []string) ([]Space, error)
 	// Segments returns the segments of the spaces, by space and first document.
@@ -47,8 +48,20 @@ type Reader interface {
 
 // Writer changes the index in a transaction that excludes all other writers.
 type Writer interface {
-	// Analyser is the version of the analyser that made the index.
-	Analyser() (int, error)
+	// Version is the version of the analyser that made the index. indexed is left by
+	// earlier programs: chains with keys up to it are indexed; -1: all are.
+	Version() (version int, indexed int64, err error)
+	// Clear empties the index, and makes it one of a version.
+	Clear(version int) error
+	// Mark marks chains that the index does not have as they are.
+	Mark(chains []int64) error
+	// MarkAfter marks all chains with higher keys, and forgets indexed.
+	MarkAfter(chain int64) error
+	// Marked returns the chains that are marked, by their keys.
+	Marked(limit int) ([]Marked, error)
+	// Unmark removes the marks of the keys up to one.
+	Unmark(chain int64) error
+
 	// Extend adds n chains to the count of a space and returns the number of the space
 	// and of its last document.
 	Extend(space string, n int64) (number, last int64, err error)
@@ -94,6 +107,12 @@ type Document struct {
 	Raw   []byte
 }
 
+// Marked is a chain that is marked.
+type Marked struct {
+	Key   int64
+	Chain *protocol.Chain // nil: it is gone
+}
+
 // Damage reports stored data that cannot be read.
 type Damage struct {
 	What, ID string
@@ -106,9 +125,6 @@ func (d *Damage) Error() string { return fmt.Sprintf("%s %s cannot be read: %v",
 func (d *Damage) Unwrap() error { return d.Err }
 
 var (
-	// errAnalyser prevents a program from adding its words to an index that a newer
-	// version has rebuilt.
-	errAnalyser = errors.New("a newer version of this program has changed the search index; restart this one with that version")
 	// errOrphan reports that the search index has a chain that is not stored.
 	errOrphan = errors.New("a protocol that is not stored is in the search index")
 	// errNumber reports a word whose id does not fit into a document.

@@ -2,8 +2,11 @@ package wordindex
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/search"
@@ -17,16 +20,72 @@ const (
 	namedCandidates = 15
 )
 
+// catchUpTime bounds how long a search waits until the index has what programs of other
+// versions have stored.
+const catchUpTime = 200 * time.Millisecond
+
 // Index searches, and caches what it has read. The zero value is ready; it is safe
 // for concurrent use.
 type Index struct {
 	vocabulary vocabulary
 	segments   segmentCache
 	signs      signIndex
+	outlines   outlineCache
+	state      atomic.Pointer[State]
 }
 
-// Search returns the hits of a query, whose text is asked already.
-func (x *Index) Search(r Reader, asked search.Query, q library.Query) ([]library.Hit, error) {
+// Source is a store whose index is searched.
+type Source interface {
+	// Index calls look with a snapshot of the index.
+	Index(ctx context.Context, look func(Reader) error) error
+	// Outlines calls look with a snapshot of the outlines of all chains.
+	Outlines(ctx context.Context, look func(OutlineReader) error) error
+	// CatchUp indexes the chains that are marked.
+	CatchUp(ctx context.Context) error
+}
+
+// Search returns the hits of a query, whose text is asked already. Chains that are
+// marked are indexed first, if that takes no longer than a moment.
+func (x *Index) Search(ctx context.Context, s Source, asked search.Query, q library.Query) (hits []library.Hit, err error) {
+	var state State
+	look := func(r Reader) (err error) {
+		if state, err = r.State(); err != nil || state.Foreign() {
+			return err
+		}
+		hits, err = x.search(r, state, asked, q)
+		return err
+	}
+	if err := s.Index(ctx, look); err != nil {
+		return nil, err
+	}
+	if state.Behind && !state.Foreign() {
+		brief, cancel := context.WithTimeout(ctx, catchUpTime)
+		_ = s.CatchUp(brief) // the hits are as good as they can be
+		cancel()
+		if err := s.Index(ctx, look); err != nil {
+			return nil, err
+		}
+	}
+	x.Note(state)
+	if !state.Foreign() {
+		return hits, nil
+	}
+	return x.outlines.search(ctx, s, asked, q)
+}
+
+// Note notes the state of the stored index.
+func (x *Index) Note(s State) { x.state.Store(&s) }
+
+// State is the state that was noted last; a search notes it, too. Before the first note
+// it is that of an index of this program.
+func (x *Index) State() State {
+	if s := x.state.Load(); s != nil {
+		return *s
+	}
+	return State{Version: search.Version}
+}
+
+func (x *Index) search(r Reader, state State, asked search.Query, q library.Query) ([]library.Hit, error) {
 	spaces, err := r.Spaces(q.Spaces)
 	if err != nil || len(spaces) == 0 {
 		return nil, err
@@ -42,7 +101,7 @@ func (x *Index) Search(r Reader, asked search.Query, q library.Query) ([]library
 	if err != nil {
 		return nil, err
 	}
-	return l.hits(judged[:min(q.Limit, len(judged))], q.Explain)
+	return l.hits(judged[:min(q.Limit, len(judged))], state, q.Explain)
 }
 
 // judged is a candidate with its score.
@@ -79,14 +138,14 @@ func (l *lookup) judge(candidates []int64) ([]judged, error) {
 	return all, nil
 }
 
-// hits reads the chains that were found.
-func (l *lookup) hits(found []judged, explain bool) ([]library.Hit, error) {
+// hits reads the chains that were found. An index that is behind may have some that are gone.
+func (l *lookup) hits(found []judged, state State, explain bool) ([]library.Hit, error) {
 	ids := make([]int64, len(found))
 	for i, j := range found {
 		ids[i] = j.id
 	}
 	chains, err := l.Outlines(ids)
-	if err == nil && len(chains) < len(found) {
+	if err == nil && len(chains) < len(found) && !state.Behind {
 		err = &Damage{"search index", "of protocols", errOrphan}
 	}
 	if err != nil {
@@ -94,7 +153,11 @@ func (l *lookup) hits(found []judged, explain bool) ([]library.Hit, error) {
 	}
 	var hits []library.Hit
 	for _, j := range found {
-		h := library.Hit{Chain: chains[j.id], Step: j.result.Step, Score: j.result.Score}
+		chain, ok := chains[j.id]
+		if !ok {
+			continue
+		}
+		h := library.Hit{Chain: chain, Step: j.result.Step, Score: j.result.Score}
 		if explain {
 			h.Why = l.explain(j)
 		}
