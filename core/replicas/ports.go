@@ -44,7 +44,9 @@ type State struct {
 	Keys    []string `json:"keys,omitempty"`
 	Signing string   `json:"signing,omitempty"`
 	// NotReady says why it does not serve calls; empty: it does.
-	NotReady string   `json:"not_ready,omitempty"`
+	NotReady string `json:"not_ready,omitempty"`
+	// Degraded says what it does less well than it should; empty: nothing.
+	Degraded string   `json:"degraded,omitempty"`
 	Drivers  []Driver `json:"drivers"`
 	// Jobs are those that it does for all servers.
 	Jobs []string `json:"jobs,omitempty"`

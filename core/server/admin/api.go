@@ -20,6 +20,8 @@ type Info struct {
 	Config     string `json:"config,omitempty"`
 	// Watch: the server takes up changed files by itself.
 	Watch bool `json:"watch"`
+	// Degraded says what the server does less well than it should; empty: nothing.
+	Degraded string `json:"degraded,omitempty"`
 }
 
 // Drivers shows the drivers of the server. Implemented by *driverhost.Host;
@@ -52,6 +54,8 @@ type Subject struct {
 	Setup   Setup
 	// Log is what the server logged lately; nil: nothing is kept.
 	Log *Log
+	// Degraded returns Info.Degraded; nil: it is always empty.
+	Degraded func() string
 }
 
 // reloadRequest is the body of POST /v1/reload; it may be empty.

@@ -48,7 +48,13 @@ func NewHandler(of Subject) http.Handler {
 	return mux
 }
 
-func (h *handler) server(w http.ResponseWriter, _ *http.Request) { reply(w, h.Info) }
+func (h *handler) server(w http.ResponseWriter, _ *http.Request) {
+	info := h.Info
+	if h.Degraded != nil {
+		info.Degraded = h.Degraded()
+	}
+	reply(w, info)
+}
 
 func (h *handler) list(w http.ResponseWriter, _ *http.Request) {
 	all := h.Drivers.Status()

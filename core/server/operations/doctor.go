@@ -28,6 +28,7 @@ type Report struct {
 	Version string `json:"version" jsonschema:"Version of the server"`
 	// Store keeps protocols and runs. While it has a problem, Steps and Runs are empty.
 	Store     Part          `json:"store"`
+	Search    *Part         `json:"search,omitempty" jsonschema:"Why searches compare less than they should; left out: they do not"`
 	Index     *Part         `json:"index,omitempty" jsonschema:"The index beside the store; left out: there is none"`
 	Embedding Part          `json:"embedding"`
 	Readiness Part          `json:"readiness"`

@@ -34,6 +34,8 @@ type Health struct {
 	// does not answer; nil: it is not and does.
 	Indexed bool
 	Index   error
+	// Search says why searches compare less than they should; nil: they do not.
+	Search error
 	// Embedding says why the endpoint does not answer; nil: it does, or none is configured.
 	Embedding error
 	// Provider turns texts into vectors; Preferred is the configured choice.

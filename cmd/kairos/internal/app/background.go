@@ -34,7 +34,7 @@ func newBackground(ctx context.Context, a *App, shared *replica, config string) 
 			PID: os.Getpid(), Version: a.Version, StartedAt: time.Now(), DriversDir: files.Absolute(a.Config.Drivers.Dir)[0],
 			Database: databaseOf(a.Config), Config: config, Watch: *a.Config.Drivers.Watch,
 		}
-		o.admin = admin.NewServer(socket, admin.Subject{Info: info, Drivers: a.host, Setup: a.setup, Log: a.logged}, a.log)
+		o.admin = admin.NewServer(socket, admin.Subject{Info: info, Drivers: a.host, Setup: a.setup, Log: a.logged, Degraded: func() string { return degraded(a) }}, a.log)
 	}
 	o.ctx, o.cancel = context.WithCancel(ctx)
 	signal.Notify(o.hangup, syscall.SIGHUP)
@@ -97,6 +97,7 @@ func (o *background) beginJobs() {
 	for job, do := range jobs {
 		o.work.Go(func() { o.shared.lead(o.ctx, job, do) })
 	}
+	o.work.Go(o.catchUp)
 	if o.app.handover != nil {
 		o.work.Go(o.reconcile)
 	}
@@ -125,6 +126,30 @@ func (o *background) reconcile() {
 		if err := o.app.handover.Reconcile(o.ctx, o.app.Engine.Standing); err != nil && o.ctx.Err() == nil {
 			o.app.log.Warn("the handover file may list runs that have ended", "error", err)
 		}
+	})
+}
+
+// catchUpEvery is how often a server looks for protocols that were stored by programs with
+// another version of the search index. Searches look, too.
+const catchUpEvery = 5 * time.Second
+
+// catchUp indexes such protocols. Every server does it: one that is older than the index
+// could not, but would hold a lease, and the database lets one at a time do it.
+func (o *background) catchUp() {
+	reduced := false
+	every(o.ctx, catchUpEvery, func() {
+		err := o.app.Store.CatchUp(o.ctx)
+		if err != nil && o.ctx.Err() == nil {
+			o.app.log.Debug("the search index may lack protocols of other servers", "error", err)
+		}
+		why := o.app.Store.Reduced()
+		switch {
+		case why != nil && !reduced:
+			o.app.log.Warn("searches compare less than they should", "error", why)
+		case why == nil && reduced:
+			o.app.log.Info("searches compare everything again")
+		}
+		reduced = why != nil
 	})
 }
 

@@ -5,12 +5,14 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/replicas"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/relay"
@@ -73,10 +75,19 @@ func replicaState(a *App) replicas.State {
 	if err := driversWork(a.host); err != nil {
 		s.NotReady = err.Error()
 	}
+	s.Degraded = degraded(a)
 	for _, d := range a.host.Status() {
 		s.Drivers = append(s.Drivers, replicas.Driver{Name: d.Name, Version: d.Version, State: string(d.State)})
 	}
 	return s
+}
+
+// degraded says what this server does less well than it should; empty: nothing.
+func degraded(a *App) string {
+	if f := (*fault.Error)(nil); errors.As(a.Store.Reduced(), &f) {
+		return f.Message
+	}
+	return ""
 }
 
 // keyNames are names of the keys that servers of one database share. They reveal nothing
