@@ -45,7 +45,7 @@ func checkServer(ctx context.Context, conn *pgx.Conn, log *slog.Logger) error {
 
 // check reports whether the database can be used, without changing anything.
 func (d *database) check() error {
-	ctx, cancel := context.WithTimeout(d.background, 2*connectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*connectTimeout)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, d.config.ConnConfig.Copy())
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/kairos-mcp/kairos/core/store/lazy"
 )
 
 const (
@@ -24,23 +24,13 @@ const (
 	transactionTimeout = 2 * time.Minute
 )
 
-// errClosed is the cause of every error after Close.
-var errClosed = errors.New("the store is closed")
-
 // database is the connections to one database, which the first call opens.
 type database struct {
+	pool   *lazy.Value[pgxpool.Pool]
 	config *pgxpool.Config
 	name   string // the address, for messages
 	log    *slog.Logger
 	room   room
-
-	opening chan struct{}                // holds one token: its owner may open or close
-	pool    atomic.Pointer[pgxpool.Pool] // nil until first use
-	closed  atomic.Bool
-
-	background context.Context // of background work; ends with close
-	stop       context.CancelFunc
-	work       sync.WaitGroup
 }
 
 func newDatabase(address string, log *slog.Logger) (*database, error) {
@@ -48,62 +38,16 @@ func newDatabase(address string, log *slog.Logger) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &database{config: config, name: Redacted(address), log: log, opening: make(chan struct{}, 1)}
-	d.background, d.stop = context.WithCancel(context.Background())
-	d.opening <- struct{}{}
+	d := &database{config: config, name: Redacted(address), log: log}
+	d.pool = lazy.New(d.open, func(ctx context.Context) { resumeScrub(ctx, &Runs{db: d}) })
 	return d, nil
 }
 
 func (d *database) close() error {
-	d.closed.Store(true)
-	d.stop()
-	<-d.opening
-	defer func() { d.opening <- struct{}{} }()
-	d.work.Wait()
-	if pool := d.pool.Swap(nil); pool != nil {
+	if pool := d.pool.Close(); pool != nil {
 		pool.Close()
 	}
 	return nil
-}
-
-// use returns the connections, and makes them at the first use. A failed opening is
-// retried by the next call. A caller that gives up does not end the opening: an update
-// of schema and index can take longer than any call.
-func (d *database) use(ctx context.Context) (*pgxpool.Pool, error) {
-	if pool := d.pool.Load(); pool != nil {
-		return pool, nil
-	}
-	select {
-	case <-d.opening:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if pool, err := d.pool.Load(), ctx.Err(); pool != nil || err != nil || d.closed.Load() {
-		d.opening <- struct{}{}
-		if err == nil && pool == nil {
-			err = errClosed
-		}
-		return pool, err
-	}
-	opened := make(chan error, 1)
-	d.work.Go(func() {
-		defer func() { d.opening <- struct{}{} }()
-		pool, err := d.open(d.background)
-		if err == nil {
-			d.pool.Store(pool)
-			d.work.Go(func() { resumeScrub(d.background, &Runs{db: d}) })
-		}
-		opened <- err
-	})
-	select {
-	case err := <-opened:
-		if err != nil && d.closed.Load() {
-			err = errClosed
-		}
-		return d.pool.Load(), err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // open connects and updates schema and index.
@@ -112,7 +56,7 @@ func (d *database) open(ctx context.Context) (*pgxpool.Pool, error) {
 	if err := d.meet(ctx, config.ConnConfig); err != nil {
 		return nil, err
 	}
-	pool, err := pgxpool.NewWithConfig(d.background, config)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +101,7 @@ func (d *database) persevere(ctx context.Context, attempt func(pool *pgxpool.Poo
 	end := time.Now().Add(patience)
 	uncertain := false
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		pool, err := d.use(ctx)
+		pool, err := d.pool.Use(ctx)
 		if err == nil {
 			err = attempt(pool, uncertain)
 		}

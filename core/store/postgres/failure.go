@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/store/lazy"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -63,7 +64,7 @@ func passes(err error) bool {
 	var known *fault.Error
 	var network net.Error
 	switch {
-	case errors.As(err, &broken), errors.As(err, &known), errors.Is(err, errClosed):
+	case errors.As(err, &broken), errors.As(err, &known), errors.Is(err, lazy.ErrClosed):
 		return false
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && !isConnecting(err):
 		return false
@@ -116,8 +117,8 @@ func (d *database) explain(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && !isConnecting(err):
 		return err
 	}
-	if d.closed.Load() {
-		err = errors.Join(err, errClosed)
+	if d.pool.Closed() {
+		err = errors.Join(err, lazy.ErrClosed)
 	}
 	why := d.reason(err)
 	failed := fault.Wrap(errors.New(d.plain(err)), why.code, "database %s: %s", d.name, why.text)
@@ -154,7 +155,7 @@ func (d *database) reason(err error) why {
 	var old *tooOldError
 	server := place(&d.config.ConnConfig.Config)
 	switch {
-	case errors.Is(err, errClosed):
+	case errors.Is(err, lazy.ErrClosed):
 		return why{fault.StoreFailed, "it was closed", ""}
 	case errors.Is(err, errNewer):
 		return why{fault.StoreFailed, "it was written by a newer version of this program", "start that version"}

@@ -5,26 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
-)
 
-// errClosed is the cause of every error after Close.
-var errClosed = errors.New("the store is closed")
+	"github.com/kairos-mcp/kairos/core/store/lazy"
+)
 
 // database is the connection to one file, which the first call opens.
 type database struct {
+	file *lazy.Value[file]
 	path string // absolute, fixed at creation
 	log  *slog.Logger
 	room room
-
-	opening chan struct{}        // holds one token: its owner may open or close
-	file    atomic.Pointer[file] // nil until first use
-	closed  atomic.Bool
-
-	background context.Context // of background work; ends with close
-	stop       context.CancelFunc
-	work       sync.WaitGroup
 }
 
 // file is the opened database.
@@ -34,19 +24,13 @@ type file struct {
 }
 
 func newDatabase(path string, limits Limits, log *slog.Logger) *database {
-	d := &database{path: path, log: log, opening: make(chan struct{}, 1), room: room{Limits: limits}}
-	d.background, d.stop = context.WithCancel(context.Background())
-	d.opening <- struct{}{}
+	d := &database{path: path, log: log, room: room{Limits: limits}}
+	d.file = lazy.New(d.openFile, func(ctx context.Context) { resumeScrub(ctx, &Runs{db: d}) })
 	return d
 }
 
 func (d *database) close() error {
-	d.closed.Store(true)
-	d.stop()
-	<-d.opening
-	defer func() { d.opening <- struct{}{} }()
-	d.work.Wait()
-	f := d.file.Swap(nil)
+	f := d.file.Close()
 	if f == nil {
 		return nil
 	}
@@ -59,44 +43,10 @@ func (d *database) close() error {
 	return nil
 }
 
-// use returns the database, and opens it at the first use. A failed opening is
-// retried by the next call. A caller that gives up does not end the opening: an update
-// of the schema can take longer than any call.
+// use returns the database, and opens it at the first use.
 func (d *database) use(ctx context.Context) (*file, error) {
-	if f := d.file.Load(); f != nil {
-		return f, nil
-	}
-	select {
-	case <-d.opening:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if f, err := d.file.Load(), ctx.Err(); f != nil || err != nil || d.closed.Load() {
-		d.opening <- struct{}{}
-		if err == nil && f == nil {
-			err = d.explain(errClosed)
-		}
-		return f, err
-	}
-	opened := make(chan error, 1)
-	d.work.Go(func() {
-		defer func() { d.opening <- struct{}{} }()
-		f, err := d.openFile(d.background)
-		if err == nil {
-			d.file.Store(f)
-			d.work.Go(func() { resumeScrub(d.background, &Runs{db: d}) })
-		}
-		opened <- err
-	})
-	select {
-	case err := <-opened:
-		if err != nil && d.closed.Load() {
-			err = errClosed
-		}
-		return d.file.Load(), d.explain(err)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	f, err := d.file.Use(ctx)
+	return f, d.explain(err)
 }
 
 // write runs do in a transaction and returns when it is durable.

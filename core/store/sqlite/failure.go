@@ -11,6 +11,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/store/lazy"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -35,9 +36,9 @@ func (d *database) explain(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	if d.closed.Load() {
+	if d.file.Closed() {
 		// A call in progress then fails with an arbitrary error.
-		err = errors.Join(err, errClosed)
+		err = errors.Join(err, lazy.ErrClosed)
 	}
 	var gone *goneError
 	if errors.As(err, &gone) {
@@ -68,7 +69,7 @@ func reason(err error) string {
 		is  error
 		why string
 	}{
-		{errClosed, "it was closed"},
+		{lazy.ErrClosed, "it was closed"},
 		{errNewer, "it was written by a newer version of this program; use that version"},
 		{errForeign, "it is a database of another program"},
 		{errNotDatabase, "it is not a database"},

@@ -45,7 +45,7 @@ type room struct {
 // often than Limits.WriteEvery, commits a write that changes nothing. After a
 // failure the next call tries again.
 func (d *database) checkWrite(ctx context.Context) error {
-	if f := d.file.Load(); f != nil {
+	if f := d.file.Opened(); f != nil {
 		if err := f.writer.files.check(); err != nil {
 			return d.explain(err)
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/kairos-mcp/kairos/core/store/lazy"
 )
 
 // writer owns the only connection that writes. Transactions that arrive while one
@@ -85,7 +87,7 @@ func (w *writer) submit(j *job) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return errClosed
+		return lazy.ErrClosed
 	}
 	w.pending = append(w.pending, j)
 	return nil
@@ -204,7 +206,7 @@ func (w *writer) alone(ctx context.Context, do func(*transaction) error) error {
 	closed := w.closed
 	w.mu.Unlock()
 	if closed {
-		return errClosed
+		return lazy.ErrClosed
 	}
 	if err := w.lock.acquire(ctx); err != nil {
 		return err
