@@ -5,11 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
@@ -53,7 +53,7 @@ type App struct {
 	// handover tells outside where runs stand; nil: nobody wants it.
 	handover *handover.Writer
 	page     approvalPage
-	// stateKeys are read once: what a server seals with them it must be able to open.
+	// stateKeys are read until that succeeds, and then never again: what a server seals with them it must be able to open.
 	stateKeys func() ([][32]byte, error)
 	changes   *changes // of protocols
 	// measures hears what is done; nil: nothing is measured.
@@ -96,7 +96,7 @@ func (s Options) open() (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{Version: s.Version, Config: c, log: log, logged: logged, clock: clock.System(), changes: newChanges(), stateKeys: sync.OnceValues(c.StateKeys), space: localSpace}
+	a := &App{Version: s.Version, Config: c, log: log, logged: logged, clock: clock.System(), changes: newChanges(), stateKeys: cache.Once(c.StateKeys), space: localSpace}
 	if s.Files {
 		a.space = FilesSpace
 	}

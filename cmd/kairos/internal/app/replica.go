@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/replicas"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
@@ -43,10 +43,14 @@ func newReplica(ctx context.Context, a *App, by Transports) (*replica, error) {
 	if by.HTTP {
 		self.Address = a.Config.Replica.Address
 	}
-	names := sync.OnceValues(func() ([]string, string) { return keyNames(a) })
+	names := cache.Once(func() (keyNames, error) { return namesOfKeys(a) })
 	r := &replica{Member: replicas.New(store, self, func() replicas.State {
 		s := replicaState(a)
-		s.Keys, s.Signing = names()
+		known, err := names()
+		if err != nil {
+			a.log.Debug("not all keys are there yet", "error", err)
+		}
+		s.Keys, s.Signing = known.state, known.signing
 		return s
 	}, a.log)}
 	if self.Address == "" {
@@ -92,27 +96,30 @@ func degraded(a *App) string {
 
 // keyNames are names of the keys that servers of one database share. They reveal nothing
 // of the keys.
-func keyNames(a *App) (state []string, signing string) {
+type keyNames struct {
+	state   []string
+	signing string
+}
+
+// namesOfKeys returns the names of those of the keys that are there, and why others are not.
+func namesOfKeys(a *App) (names keyNames, err error) {
 	keys, err := a.stateKeys()
-	if err != nil {
-		a.log.Debug("the keys for questions to clients cannot be read", "error", err)
-	}
 	for _, key := range keys {
 		name, err := hkdf.Key(sha256.New, key[:], nil, "kairos name of a state key 1", 8)
 		if err != nil {
 			panic(err) // 8 bytes can be derived
 		}
-		state = append(state, hex.EncodeToString(name))
+		names.state = append(names.state, hex.EncodeToString(name))
 	}
-	if _, err := os.Stat(a.Config.Signing.KeyFile); err != nil {
-		return state, "" // it is made when first needed
+	if _, missing := os.Stat(a.Config.Signing.KeyFile); missing != nil {
+		return names, errors.Join(err, missing) // it is made when first needed
 	}
-	key, err := a.Config.SigningKey()
-	if err != nil {
-		a.log.Debug("the key that signs statements cannot be read", "error", err)
-		return state, ""
+	key, unreadable := a.Config.SigningKey()
+	if unreadable != nil {
+		return names, errors.Join(err, unreadable)
 	}
-	return state, key.Public().ID()
+	names.signing = key.Public().ID()
+	return names, err
 }
 
 // sessionID makes ids of sessions; nil: as the MCP server does.
