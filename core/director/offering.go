@@ -147,7 +147,7 @@ func (of *offering) accept(ctx context.Context, q run.Question, a driver.Answer)
 			all[i].Run = of.t.Run.ID
 		}
 	}
-	of.t.Stored()
+	defer of.t.Stored()
 	_, err := of.t.e.Allow(ctx, of.t.caller, all)
 	return err
 }

@@ -131,7 +131,7 @@ func (re *remembered) remember(ctx context.Context, in driver.Input, via string)
 		return err
 	}
 	s := re.t.Run.Step
-	re.t.Stored()
+	defer re.t.Stored()
 	return re.t.e.declines.Remember(ctx, declines.Decline{
 		Principal: re.t.Run.Principal, Space: re.t.Run.Space, Action: action, Run: re.t.Run.ID, Step: s.Index, Label: re.t.Chain.Steps[s.Index-1].Label, Title: re.t.Chain.Title, Via: via,
 	})

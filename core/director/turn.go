@@ -84,10 +84,11 @@ type failure struct {
 
 // resume makes a turn on a stored run, for the one use case that may drive it now.
 func (e useCase) resume(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
-	if err := e.claim.Take(ctx, id); err != nil {
+	change, err := e.claim.Open(ctx, c, id)
+	if err != nil {
 		return nil, err
 	}
-	return e.look(ctx, c, id)
+	return stored(change, e, c)
 }
 
 // look makes a turn on a stored run whoever drives it.
@@ -96,6 +97,11 @@ func (e useCase) look(ctx context.Context, c access.Caller, id run.ID) (*turn, e
 	if err != nil {
 		return nil, err
 	}
+	return stored(change, e, c)
+}
+
+// stored makes a turn of a change of a stored run.
+func stored(change *runs.Change, e useCase, c access.Caller) (*turn, error) {
 	t := newTurn(change, e, c)
 	return t, t.approvals.distrust()
 }
