@@ -61,7 +61,7 @@ var allowed = map[string][]string{
 	"core/director":                   {"core/access", "core/api", "core/archive", "core/cache", "core/clock", "core/decision", "core/drivers", "core/declines", "core/fault", "core/grants", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain", "sdk/schema"},
 	"core/store/pack":                 {},
 	"core/store/lazy":                 {},
-	"core/store/wordindex":            {"core/library", "core/protocol", "core/search"},
+	"core/store/wordindex":            {"core/cache", "core/library", "core/protocol", "core/search"},
 	"core/store/record":               {"core/api", "core/fault", "core/library", "core/protocol", "core/run", "core/runs", "core/store/wordindex"},
 	"core/store/postgres":             {"core/api", "core/archive", "core/declines", "core/fault", "core/grants", "core/index", "core/library", "core/protocol", "core/replicas", "core/run", "core/runs", "core/search", "core/store/lazy", "core/store/record", "core/store/wordindex"},
 	"core/store/sqlite":               {"core/api", "core/archive", "core/cache", "core/declines", "core/fault", "core/grants", "core/index", "core/library", "core/protocol", "core/run", "core/runs", "core/search", "core/store/lazy", "core/store/pack", "core/store/record", "core/store/wordindex"},

@@ -49,7 +49,7 @@ type Store struct {
 type Protocols struct {
 	db    *database
 	known wordindex.KnownWords
-	index wordindex.Index
+	index *wordindex.Index
 }
 
 // Runs keeps runs.
@@ -69,7 +69,7 @@ func Open(address string, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Protocols: &Protocols{db: db}, Runs: &Runs{db: db}, Archive: &Archive{db}, People: &People{db}, Servers: &Servers{db}, db: db}, nil
+	return &Store{Protocols: &Protocols{db: db, index: wordindex.New()}, Runs: &Runs{db: db}, Archive: &Archive{db}, People: &People{db}, Servers: &Servers{db}, db: db}, nil
 }
 
 // CatchUp indexes the protocols that programs with another version of the search index

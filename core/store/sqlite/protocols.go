@@ -124,25 +124,5 @@ func (p *Protocols) chain(id string, row storedChain) (protocol.Chain, error) {
 	return c, nil
 }
 
-const (
-	// maxOutlines is how many bytes of outlines are kept.
-	maxOutlines = 4 << 20
-	// maxChains is how many bytes of chains are kept.
-	maxChains = 4 << 20
-)
-
-// outline is chain for outlines, which the searches that find them share: to read one
-// takes longer than all else that a search does for it. The caller must not modify it.
-func (p *Protocols) outline(id string, row storedChain) (protocol.Chain, error) {
-	text := string(row.outline)
-	c, ok := p.outlines.Get(text)
-	if !ok {
-		var err error
-		if c, err = p.db.chain(id, row); err != nil {
-			return protocol.Chain{}, err
-		}
-		p.outlines.Put(text, c, len(text)+c.Size())
-	}
-	c.Revision = row.revision
-	return c, nil
-}
+// maxChains is how many bytes of chains are kept.
+const maxChains = 4 << 20

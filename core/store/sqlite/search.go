@@ -99,7 +99,7 @@ func (s source) reader(v *view) wordindex.SQLReader {
 			return []any{list(found)}
 		},
 		Chain: func(id, revision int64, outline []byte) (protocol.Chain, error) {
-			return s.outline(fmt.Sprint(id), storedChain{revision: revision, outline: outline})
+			return s.db.chain(fmt.Sprint(id), storedChain{revision: revision, outline: outline})
 		},
 	}
 }

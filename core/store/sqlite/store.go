@@ -47,10 +47,9 @@ type Store struct {
 type Protocols struct {
 	db    *database
 	known wordindex.KnownWords
-	index wordindex.Index
+	index *wordindex.Index
 
-	// By their documents.
-	outlines, chains *cache.Cache[string, protocol.Chain]
+	chains *cache.Cache[string, protocol.Chain] // by their documents
 }
 
 // Runs keeps runs.
@@ -80,7 +79,7 @@ func OpenLimited(path string, limits Limits, log *slog.Logger) (*Store, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	db := newDatabase(absolute, limits, log)
-	protocols := &Protocols{db: db, outlines: cache.New[string, protocol.Chain](maxOutlines), chains: cache.New[string, protocol.Chain](maxChains)}
+	protocols := &Protocols{db: db, index: wordindex.New(), chains: cache.New[string, protocol.Chain](maxChains)}
 	return &Store{Protocols: protocols, Runs: &Runs{db: db, pins: cache.New[string, struct{}](maxPins)}, Archive: &Archive{db: db}, db: db}, nil
 }
 

@@ -65,7 +65,7 @@ func (c *outlineCache) refreshLocked(r OutlineReader) error {
 
 // outlineIndex is an index in memory. It is not changed once it is made.
 type outlineIndex struct {
-	index     Index // its caches
+	index     *Index // its caches
 	spaces    map[string]*Space
 	segments  []Stored
 	parts     map[int64]Segment // by id of the segment
@@ -75,7 +75,7 @@ type outlineIndex struct {
 }
 
 func readOutlines(r OutlineReader) (*outlineIndex, error) {
-	x := &outlineIndex{spaces: map[string]*Space{}, parts: map[int64]Segment{}, documents: map[int64]Document{}, numbers: map[string]uint32{}}
+	x := &outlineIndex{index: New(), spaces: map[string]*Space{}, parts: map[int64]Segment{}, documents: map[int64]Document{}, numbers: map[string]uint32{}}
 	var keys []int64
 	var spaces []string
 	var chains []Analysed

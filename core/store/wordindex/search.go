@@ -3,7 +3,6 @@ package wordindex
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -24,15 +23,18 @@ const (
 // versions have stored.
 const catchUpTime = 200 * time.Millisecond
 
-// Index searches, and caches what it has read. The zero value is ready; it is safe
-// for concurrent use.
+// Index searches, and caches what it has read. It is safe for concurrent use.
 type Index struct {
 	vocabulary vocabulary
 	segments   segmentCache
+	found      documentCache
 	signs      signIndex
 	outlines   outlineCache
 	state      atomic.Pointer[State]
 }
+
+// New returns an index that has read nothing yet.
+func New() *Index { return &Index{found: newDocumentCache()} }
 
 // Source is a store whose index is searched.
 type Source interface {
@@ -115,18 +117,13 @@ type judged struct {
 // judge scores the candidates and returns those that match, best first.
 func (l *lookup) judge(candidates []int64) ([]judged, error) {
 	var all []judged
-	err := l.Documents(candidates, func(id int64, raw []byte) error {
-		d, err := search.OpenDocument(raw)
-		if err != nil {
-			return &Damage{"search document", fmt.Sprint(id), err}
-		}
+	err := l.documentsOf(candidates, func(id int64, d search.Document) {
 		j := judged{id: id, document: d, near: l.near[id]}
 		j.result, _ = l.scorer.Score(d)
 		j.result = j.result.Fused(j.near.score, j.near.step)
 		if j.result.Score > 0 {
 			all = append(all, j)
 		}
-		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -144,10 +141,7 @@ func (l *lookup) hits(found []judged, state State, explain bool) ([]library.Hit,
 	for i, j := range found {
 		ids[i] = j.id
 	}
-	chains, err := l.Outlines(ids)
-	if err == nil && len(chains) < len(found) && !state.Behind {
-		err = &Damage{"search index", "of protocols", errOrphan}
-	}
+	chains, err := l.outlinesOf(ids, state)
 	if err != nil {
 		return nil, err
 	}

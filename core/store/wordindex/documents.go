@@ -1,0 +1,81 @@
+package wordindex
+
+import (
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/core/cache"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
+)
+
+// maxDocuments and maxOutlines are how many bytes of each are cached.
+const (
+	maxDocuments = 4 << 20
+	maxOutlines  = 4 << 20
+)
+
+// documentCache caches documents and the outlines of their chains. Its entries never
+// become outdated: a chain that is stored again is another document.
+type documentCache struct {
+	documents *cache.Cache[int64, search.Document]
+	outlines  *cache.Cache[int64, protocol.Chain]
+}
+
+func newDocumentCache() documentCache {
+	return documentCache{cache.New[int64, search.Document](maxDocuments), cache.New[int64, protocol.Chain](maxOutlines)}
+}
+
+// documentsOf reads documents, in no order.
+func (l *lookup) documentsOf(ids []int64, each func(int64, search.Document)) error {
+	known := l.index.found.documents
+	var unread []int64
+	for _, id := range ids {
+		if d, ok := known.Get(id); ok {
+			each(id, d)
+		} else {
+			unread = append(unread, id)
+		}
+	}
+	if len(unread) == 0 {
+		return nil
+	}
+	return l.Documents(unread, func(id int64, raw []byte) error {
+		d, err := search.OpenDocument(raw)
+		if err != nil {
+			return &Damage{"search document", fmt.Sprint(id), err}
+		}
+		known.Put(id, d, len(raw))
+		each(id, d)
+		return nil
+	})
+}
+
+// outlinesOf reads the outlines of the chains of documents. Other searches have the
+// same: they must not be modified.
+func (l *lookup) outlinesOf(ids []int64, state State) (map[int64]protocol.Chain, error) {
+	if state.Behind {
+		return l.Outlines(ids) // a chain may be gone whose document is still there
+	}
+	known := l.index.found.outlines
+	all := make(map[int64]protocol.Chain, len(ids))
+	var unread []int64
+	for _, id := range ids {
+		if c, ok := known.Get(id); ok {
+			all[id] = c
+		} else {
+			unread = append(unread, id)
+		}
+	}
+	if len(unread) == 0 {
+		return all, nil
+	}
+	read, err := l.Outlines(unread)
+	if err == nil && len(read) < len(unread) {
+		err = &Damage{"search index", "of protocols", errOrphan}
+	}
+	for id, c := range read {
+		all[id] = c
+		known.Put(id, c, c.Size())
+	}
+	return all, err
+}
