@@ -53,7 +53,9 @@ var encoders = func() map[Kind]func() *zstd.Encoder {
 	for _, k := range kinds {
 		all[k] = sync.OnceValue(func() *zstd.Encoder {
 			return must(zstd.NewWriter(nil, zstd.WithEncoderDictRaw(uint32(k), k.dictionary()), zstd.WithEncoderLevel(zstd.SpeedFastest),
-				zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true), zstd.WithZeroFrames(true)))
+				zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true), zstd.WithZeroFrames(true),
+				// A save is packed while its caller waits: it may take a third more space, for half the time.
+				zstd.WithNoEntropyCompression(k == Save)))
 		})
 	}
 	return all
