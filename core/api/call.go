@@ -48,7 +48,7 @@ const (
 
 // NewCall is the call with these arguments, which must encode as JSON.
 func NewCall(tool string, arguments map[string]any) *NextCall {
-	b, err := json.Marshal(arguments)
+	b, err := Encode(arguments, "")
 	if err != nil {
 		return nil // unreachable: strings, numbers and what was decoded from JSON
 	}

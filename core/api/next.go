@@ -110,7 +110,7 @@ func (c Challenge) MarshalJSON() ([]byte, error) {
 	if len(c.Display) > 0 {
 		m[c.Type] = c.Display
 	}
-	return json.Marshal(m)
+	return Encode(m, "")
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.

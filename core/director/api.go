@@ -12,7 +12,9 @@ import (
 // Round is the outcome of Begin, Next and Continue: either Reply or Ask is set.
 type Round struct {
 	Reply *api.StepReply
-	Ask   *Ask
+	// Encoded is Reply as api.Encode has it; nil: it was not needed yet.
+	Encoded []byte
+	Ask     *Ask
 	// Pending, beside a Reply that says that a person is waited for, is what
 	// the call may wait for before it replies.
 	Pending *Pending

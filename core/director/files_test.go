@@ -157,7 +157,7 @@ func TestAReportOfFilesIsComparedAndMarkedAsSuch(t *testing.T) {
 			uris := w.mint(filed(checks))
 			r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true}`))
 			w.code(r, "")
-			if got := string(r.NextCall.Arguments); !strings.Contains(got, `"evidence":{"files":[{"exists":"\u003cboolean`) && !strings.Contains(got, `"evidence":{"files":[{"exists":"<boolean`) {
+			if got := string(r.NextCall.Arguments); !strings.Contains(got, `"evidence":{"files":[{"exists":"<boolean`) {
 				t.Errorf("next_call = %s, want a form of the report", got)
 			}
 			r = w.next(uris[0], report(r, tc.files))

@@ -79,9 +79,9 @@ func TestATemplateSentAsItIsProvesNothing(t *testing.T) {
 	if want := "kairos_next with " + uris[0] + " and a solution of type shell"; r.Tried != want {
 		t.Errorf("tried = %q, want %q", r.Tried, want)
 	}
-	half := strings.Replace(template, `"\u003cboolean: ok\u003e"`, "true", 1)
+	half := strings.Replace(template, `"<boolean: ok>"`, "true", 1)
 	w.code(w.next(uri, half), "MISSING_FIELD") // what is optional has to go, too
-	whole := strings.Replace(half, `"\u003cstring, optional: note\u003e"`, `"<b>"`, 1)
+	whole := strings.Replace(half, `"<string, optional: note>"`, `"<b>"`, 1)
 	if whole == half {
 		t.Fatalf("the template is %s", template)
 	}

@@ -193,17 +193,18 @@ func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
 	if r.ErrorCode != "" {
 		r.Tried = t.replies.tried
 	}
+	round := Round{Reply: &r}
 	if len(t.pending) > 0 {
-		b, err := json.Marshal(r)
-		if err != nil {
+		var err error
+		if round.Encoded, err = api.Encode(r, ""); err != nil {
 			return Round{}, fmt.Errorf("encode reply: %w", err)
 		}
-		t.record(b)
+		t.record(round.Encoded)
 	}
 	if err := t.save(ctx); err != nil {
 		return Round{}, err
 	}
-	return Round{Reply: &r}, nil
+	return round, nil
 }
 
 // step is the open step of the pinned protocol.

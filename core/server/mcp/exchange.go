@@ -43,18 +43,21 @@ func (x *exchange) run(ctx context.Context, req mcp.CallToolRequest, open openin
 // the answer as long as the call may, and then tells a client of the legacy era
 // that the elicitation it opened is complete.
 func (x *exchange) reply(ctx context.Context, c *call, round director.Round, opened string) (*mcp.CallToolResult, error) {
-	reply := round.Reply
+	reply, encoded := round.Reply, round.Encoded
 	if p := round.Pending; p != nil && x.settled(ctx, c, p) {
 		now, err := x.engine.Resumed(ctx, c.caller(), *p)
 		if err != nil {
 			x.log.WarnContext(ctx, "the reply after a person's answer is the one before it", "run", p.Run, "error", err)
 		} else {
-			reply = &now
+			reply, encoded = &now, nil
 			x.complete(ctx, c, opened)
 		}
 	}
 	noteCode(ctx, reply.ErrorCode)
-	return replied(reply)
+	if encoded != nil {
+		return carrying(encoded, encoded), nil
+	}
+	return result(reply, "")
 }
 
 // later keeps a call open that waits for a driver, and retries when the driver asked

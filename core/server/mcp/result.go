@@ -17,18 +17,12 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
-// replied is the result of begin and next. A run error is a normal reply.
-func replied(r *api.StepReply) (*mcp.CallToolResult, error) { return result(r, "") }
-
-// result carries a reply as structured content and as the same JSON in text, which
-// most clients read. A non-empty indent formats the text.
+// result is the result with a reply. A run error is a normal reply. A non-empty indent
+// formats the text.
 func result(reply any, indent string) (*mcp.CallToolResult, error) {
 	text, err := api.Encode(reply, indent)
 	if err != nil {
 		return nil, fmt.Errorf("encode reply: %w", err)
-	}
-	if !utf8.Valid(text) { // JSON of a driver is passed on as it is
-		text = bytes.ToValidUTF8(text, []byte(string(utf8.RuneError)))
 	}
 	structured := text
 	if indent != "" { // a message of ours is one line
@@ -38,10 +32,24 @@ func result(reply any, indent string) (*mcp.CallToolResult, error) {
 		}
 		structured = line.Bytes()
 	}
+	return carrying(text, structured), nil
+}
+
+// carrying is a result with structured content, and with the same JSON in text, which
+// most clients read.
+func carrying(text, structured []byte) *mcp.CallToolResult {
+	// JSON of a driver is passed on as it is.
 	return &mcp.CallToolResult{
-		Content:           []mcp.Content{mcp.TextContent{Type: "text", Text: string(text)}},
-		StructuredContent: json.RawMessage(structured),
-	}, nil
+		Content:           []mcp.Content{mcp.TextContent{Type: "text", Text: string(valid(text))}},
+		StructuredContent: json.RawMessage(valid(structured)),
+	}
+}
+
+func valid(text []byte) []byte {
+	if utf8.Valid(text) {
+		return text
+	}
+	return bytes.ToValidUTF8(text, []byte(string(utf8.RuneError)))
 }
 
 // failed converts an error for the client: to a result that is an error, because models

@@ -60,8 +60,8 @@ func eraseSaves(db *database, tx *transaction, id string, before int64, erase fu
 			return db.damaged("events of run", id, err)
 		}
 		save.Erase(erase)
-		erased, err := record.JSON(save)
-		revisions, documents = append(revisions, revision), append(documents, []byte(erased))
+		erased, err := save.JSON()
+		revisions, documents = append(revisions, revision), append(documents, erased)
 		return err
 	})
 	if err != nil {

@@ -31,11 +31,11 @@ func encodeRun(save runs.Save) (row runRow, err error) {
 		return row, fmt.Errorf("encode run %s: %w", r.ID, err)
 	}
 	kept := record.SaveOf(save)
-	happened, err := record.JSON(kept)
+	happened, err := kept.JSON()
 	if err != nil {
 		return row, fmt.Errorf("encode what happened in run %s: %w", r.ID, err)
 	}
-	return runRow{run: r, revision: r.Revision, document: []byte(document), replies: between(kept.Keys()), save: []byte(happened)}, nil
+	return runRow{run: r, revision: r.Revision, document: []byte(document), replies: between(kept.Keys()), save: happened}, nil
 }
 
 // between puts keys between newlines; nil: there are none.

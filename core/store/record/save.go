@@ -2,7 +2,9 @@ package record
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -28,6 +30,42 @@ func SaveOf(save runs.Save) Save {
 		s.Recorded = append(s.Recorded, Recorded(reply))
 	}
 	return s
+}
+
+// JSON is the document of the save. The replies, which are most of it, are JSON already
+// and copied as they are.
+func (s Save) JSON() ([]byte, error) {
+	events, err := JSON(Save{Events: s.Events})
+	if err != nil || len(s.Recorded) == 0 {
+		return []byte(events), err
+	}
+	size := len(events)
+	for _, r := range s.Recorded {
+		size += len(r.Key) + len(r.Payload) + len(r.Reply) + len(`,{"key":"","payload":"","reply":}`)
+	}
+	out := append(make([]byte, 0, size+len(`"recorded":[]`)), strings.TrimSuffix(events, "}\n")...)
+	if len(s.Events) > 0 {
+		out = append(out, ',')
+	}
+	out = append(out, `"recorded":[`...)
+	for i, r := range s.Recorded {
+		head, err := json.Marshal(struct {
+			Key     string `json:"key"`
+			Payload string `json:"payload"`
+		}{r.Key, r.Payload})
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, head[:len(head)-1]...), `,"reply":`...)
+		if !json.Valid(r.Reply) {
+			return nil, fmt.Errorf("the reply recorded under %s is not JSON", r.Key)
+		}
+		out = append(append(out, r.Reply...), '}')
+	}
+	return append(out, "]}"...), nil
 }
 
 // Keys are those of the recorded replies.

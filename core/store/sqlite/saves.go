@@ -46,8 +46,8 @@ func encodeRun(save runs.Save) (row runRow, err error) {
 }
 
 func packSave(s record.Save) (packed []byte, replies string, err error) {
-	document, err := encode(s)
-	return pack.Pack(pack.Save, []byte(document)), lines(s.Keys()), err
+	document, err := s.JSON()
+	return pack.Pack(pack.Save, document), lines(s.Keys()), err
 }
 
 // lines are the keys of recorded replies, each followed by a newline.
