@@ -20,6 +20,8 @@ const (
 	// statementTimeout bounds a write: once it is sent, its caller's context no longer
 	// matters, because its outcome must be known.
 	statementTimeout = 30 * time.Second
+	// readTimeout is how long a read waits for the next row of a server that says nothing.
+	readTimeout = 30 * time.Second
 	// transactionTimeout bounds a change of protocols, which may wait for an import.
 	transactionTimeout = 2 * time.Minute
 )
@@ -31,6 +33,7 @@ type database struct {
 	name   string // the address, for messages
 	log    *slog.Logger
 	room   room
+	silent time.Duration // readTimeout
 }
 
 func newDatabase(address string, log *slog.Logger) (*database, error) {
@@ -38,7 +41,7 @@ func newDatabase(address string, log *slog.Logger) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &database{config: config, name: Redacted(address), log: log}
+	d := &database{config: config, name: Redacted(address), log: log, silent: readTimeout}
 	d.pool = lazy.New(d.open, func(ctx context.Context) { resumeScrub(ctx, &Runs{db: d}) })
 	return d, nil
 }
@@ -149,6 +152,24 @@ func scanAll(ctx context.Context, q querier, sql string, args []any, each eachRo
 	return rows.Err()
 }
 
+// read is scanAll for reads that nothing else bounds. A server that holds the connection
+// and sends nothing for a while is errSilent.
+func (d *database) read(ctx context.Context, q querier, sql string, args []any, each eachRow) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	patience := time.AfterFunc(d.silent, func() { cancel(errSilent) })
+	defer patience.Stop()
+	err := scanAll(ctx, q, sql, args, func(scan func(...any) error) error {
+		patience.Stop() // what is done with a row may take longer
+		defer patience.Reset(d.silent)
+		return each(scan)
+	})
+	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
+		return errSilent
+	}
+	return err
+}
+
 // oneRow reads one row into the pointers. No row at all is pgx.ErrNoRows.
 func oneRow(into []any, rows func(eachRow) error) error {
 	found := false
@@ -171,7 +192,7 @@ func (d *database) row(ctx context.Context, sql string, args []any, into ...any)
 func (d *database) rows(ctx context.Context, sql string, args []any, each eachRow) error {
 	return d.persevere(ctx, func(pool *pgxpool.Pool, _ bool) error {
 		begun := false
-		err := scanAll(ctx, pool, sql, args, func(scan func(...any) error) error {
+		err := d.read(ctx, pool, sql, args, func(scan func(...any) error) error {
 			begun = true
 			return each(scan)
 		})
@@ -206,7 +227,7 @@ type view struct {
 }
 
 func (v *view) rows(sql string, args []any, each eachRow) error {
-	return scanAll(v.ctx, v.tx, sql, args, each)
+	return v.db.read(v.ctx, v.tx, sql, args, each)
 }
 
 // statement executes a statement that changes rows only if nobody else did before, and

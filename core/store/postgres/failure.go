@@ -21,6 +21,7 @@ var (
 	errNewer    = errors.New("its schema is newer than this program")
 	errForeign  = errors.New("it has tables of another program")
 	errReadOnly = errors.New("the server only reads")
+	errSilent   = errors.New("the server does not answer")
 )
 
 // tooOldError reports a server of an unsupported version.
@@ -170,6 +171,8 @@ func (d *database) reason(err error) why {
 			return found
 		}
 		return why{fault.StoreFailed, "the server refused the statement: " + refused.Message, ""}
+	case errors.Is(err, errSilent):
+		return why{fault.StoreUnavailable, fmt.Sprintf("the server at %s does not answer", server), "look whether it stands still or waits for a lock, then call again"}
 	case isConnecting(err) || passes(err):
 		return why{fault.StoreUnavailable, fmt.Sprintf("the server at %s cannot be reached", server), "start the server, or correct host and port in database"}
 	}
