@@ -89,7 +89,13 @@ func (cs *calls) ready(ctx context.Context, c run.Call) (_ run.Call, recovering 
 		return c, false, err
 	}
 	cs.t.recordBegun()
-	return c, false, cs.t.save(ctx)
+	if err := cs.t.save(ctx); err != nil {
+		return c, false, err
+	}
+	if f := cs.t.replies.failure; f != nil {
+		*cs.t.e.refused = *f
+	}
+	return c, false, nil
 }
 
 // maxNotDone is how often one use case makes another attempt after a driver said

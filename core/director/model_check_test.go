@@ -92,7 +92,7 @@ func (m *model) play(rt *rapid.T, i int, calls []call) {
 		m.note("run %d, %d at once: %s\n\t-> %s", i, len(calls), c, got[n])
 		m.valid(rt, got[n])
 	}
-	stored, _ := m.stored(rt, r.id)
+	stored, events := m.stored(rt, r.id)
 	at.begun = func(key recordKey) bool { return m.begunIs(rt, r.id, key) }
 	var whys []string
 	for _, order := range orders(len(calls)) {
@@ -111,7 +111,7 @@ func (m *model) play(rt *rapid.T, i int, calls []call) {
 			states = next
 		}
 		for _, s := range states {
-			why := s.m.differs(stored)
+			why := s.m.differs(stored, events)
 			if why == "" {
 				m.runs[i] = s.m
 				return
@@ -170,7 +170,7 @@ func (m *model) begunIs(rt *rapid.T, id run.ID, key recordKey) bool {
 }
 
 // differs says how a stored run differs from the model; empty: it does not.
-func (m modelRun) differs(r run.Run) string {
+func (m modelRun) differs(r run.Run, events []run.Event) string {
 	state := r.State
 	if state == run.Asking || state == run.Waiting {
 		state = run.Open
@@ -188,7 +188,15 @@ func (m modelRun) differs(r run.Run) string {
 	if m.expired && r.State == run.Ended {
 		want = 0
 	}
+	counted := 0
+	for _, ev := range events {
+		if ev.Kind == run.Refused || ev.Kind == run.Rejected {
+			counted++
+		}
+	}
 	switch {
+	case counted != m.counted:
+		return fmt.Sprintf("%d failures of all steps, want %d", counted, m.counted)
 	case state != m.state:
 		return fmt.Sprintf("state %s, want %s", r.State, m.state)
 	case r.Step.Index != m.step+1 || len(r.Proofs) != m.step || len(r.Evidence) != m.step:
@@ -257,7 +265,7 @@ func markerIn(value json.RawMessage) string {
 func (m *model) check(rt *rapid.T) {
 	for i, r := range m.runs {
 		stored, events := m.stored(rt, r.id)
-		if why := r.differs(stored); why != "" {
+		if why := r.differs(stored, events); why != "" {
 			m.fatal(rt, "run %d: the store has %s", i, why)
 		}
 		if stored.Principal != m.caller.Principal || stored.Space != m.caller.Space {

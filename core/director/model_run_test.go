@@ -85,6 +85,7 @@ type modelRun struct {
 	step     int // open, from 0
 	nonce    string
 	failures int
+	counted  int      // of all steps
 	held     []string // markers of evidence that is not judged yet
 	declined bool
 	declines int
@@ -279,6 +280,7 @@ func (m modelRun) showsAs(got result, codes []string) string {
 // fails: the call is counted against the step.
 func (m modelRun) fails(at conditions, got result, code fault.Code) []branch {
 	m.failures++
+	m.counted++
 	shown := string(code)
 	if m.failures >= 3 && !m.due(at) {
 		shown = "MAX_RETRIES_EXCEEDED"

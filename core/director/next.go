@@ -44,6 +44,9 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	if in.Cancel && t.Run.State.Live() {
 		return t.calls.cancelNow(ctx)
 	}
+	if f := *e.refused; f.code != "" && t.Run.State.Live() {
+		return t.replies.fail(ctx, f.code, f.why)
+	}
 	if round, done, err := t.admission.repeated(ctx, s); done || err != nil {
 		return round, err
 	}

@@ -11,13 +11,16 @@ type useCase struct {
 	*Engine
 	drivers.Setup
 	claim *runs.Claim
+	// refused is how the submission failed that an earlier attempt of the use case has
+	// counted and stored before a driver acted; no code: none has.
+	refused *failure
 }
 
 // hold takes the present setup for one use case, which calls release when it
 // ends. Use cases do not call each other, else one call could hold two setups.
 func (e *Engine) hold() (u useCase, release func()) {
 	s, end := e.setups.Hold()
-	u = useCase{Engine: e, Setup: s, claim: e.runs.Claim()}
+	u = useCase{Engine: e, Setup: s, claim: e.runs.Claim(), refused: new(failure)}
 	return u, func() {
 		u.claim.Release()
 		end()
