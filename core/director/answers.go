@@ -119,13 +119,13 @@ func (qs *questions) answered(ctx context.Context, k input.Task, q run.Question,
 		ev.Approval = qs.t.approvals.approval(r, a.Provenance, run.BasisForm)
 		ev.Approval.Digest, ev.Approval.Typed = q.Digest, q.Phrase != ""
 	}
+	if err := qs.t.apply(ev); err != nil {
+		return Round{}, err
+	}
 	if optional {
 		if err := qs.t.offering.accept(ctx, q, a); err != nil {
 			return Round{}, err
 		}
-	}
-	if err := qs.t.apply(ev); err != nil {
-		return Round{}, err
 	}
 	return qs.t.obtaining.settled(ctx, q.Input, a)
 }

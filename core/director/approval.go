@@ -97,7 +97,7 @@ func (ap *approvals) approval(r decision.Route, p driver.Provenance, basis run.B
 
 // approved shows the step again, with a new nonce, now that it may be worked on.
 func (ap *approvals) approved(ctx context.Context) (Round, error) {
-	if err := ap.t.remembered.forget(ctx, ap.t.Run.Step.Approval); err != nil {
+	if err := ap.t.remembered.approve(ap.t.Run.Step.Approval); err != nil {
 		return Round{}, err
 	}
 	if err := ap.t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(ap.t.Run.ID)}); err != nil {

@@ -356,7 +356,7 @@ func (l *linked) approve(ctx context.Context, by string) error {
 	if err := t.apply(run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Approval: a}); err != nil {
 		return err
 	}
-	if err := t.remembered.forget(ctx, a); err != nil {
+	if err := t.remembered.approve(a); err != nil {
 		return err
 	}
 	l.decided = &t.Events[len(t.Events)-1]

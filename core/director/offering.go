@@ -134,7 +134,9 @@ func (of *offering) allowed(q run.Question, a driver.Answer) bool {
 	return input.Allows(a.Value) != input.AllowsNone && slices.Contains(protocol.FromPerson.Provenances(), word)
 }
 
-// accept keeps what the person allowed: what the question showed, nothing else.
+// accept keeps what the person allowed: what the question showed, nothing else. The
+// answer is stored first: another server may have taken one before, and then this one
+// allows nothing.
 func (of *offering) accept(ctx context.Context, q run.Question, a driver.Answer) error {
 	var shown Acts
 	if err := json.Unmarshal(q.Input.Display, &shown); err != nil {
@@ -146,6 +148,10 @@ func (of *offering) accept(ctx context.Context, q run.Question, a driver.Answer)
 		if input.Allows(a.Value) == input.AllowsOnce {
 			all[i].Run = of.t.Run.ID
 		}
+	}
+	of.t.recordBegun()
+	if err := of.t.save(ctx); err != nil {
+		return err
 	}
 	defer of.t.Stored()
 	_, err := of.t.e.Allow(ctx, of.t.caller, all)

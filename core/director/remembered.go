@@ -19,6 +19,8 @@ type remembered struct {
 	// decline is of the action that was looked up last; nil: there is none.
 	decline *declines.Decline
 	part    bool // of what was looked up, which permits more
+	// approved is the action that a person has approved, until that is stored.
+	approved declines.Action
 }
 
 // action is what an approval of the open step would permit.
@@ -137,15 +139,24 @@ func (re *remembered) remember(ctx context.Context, in driver.Input, via string)
 	})
 }
 
-// forget removes the decline once a person has approved the same. The holder of a
-// link is not known to be one.
-func (re *remembered) forget(ctx context.Context, a *run.Approval) error {
+// approve notes that a person has approved the action. The holder of a link is not
+// known to be one.
+func (re *remembered) approve(a *run.Approval) (err error) {
 	if a == nil || a.Provenance != driver.ClientAttested {
 		return nil
 	}
-	action, err := re.action()
-	if err != nil {
-		return err
+	re.approved, err = re.action()
+	return err
+}
+
+// forget removes the declines of what a person has approved, now that this is stored:
+// another server may have taken a decline before.
+func (re *remembered) forget(ctx context.Context) {
+	if re.approved == nil {
+		return
 	}
-	return re.t.e.declines.Forget(ctx, re.t.Run.Principal, re.t.Run.Space, action)
+	if err := re.t.e.declines.Forget(ctx, re.t.Run.Principal, re.t.Run.Space, re.approved); err != nil {
+		re.t.e.log.WarnContext(ctx, "a decline is still remembered, so that a person will be asked again", "run", re.t.Run.ID, "error", err)
+	}
+	re.approved = nil
 }

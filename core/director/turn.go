@@ -148,6 +148,7 @@ func (t *turn) save(ctx context.Context) error {
 	}
 	t.rateEvents(saved)
 	t.observation.tellRoutes(ctx)
+	t.remembered.forget(ctx)
 	return nil
 }
 
