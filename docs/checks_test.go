@@ -21,7 +21,8 @@ marked ` + "`-`" + `. Where a method, or a kind of input, has no sample, the kit
 
 The kit gives idempotency keys as the server does: a driver with effect ` + "`reads`" + ` gets one for each sample, one with ` + "`effects`" + ` a new one for
 each call, so that it acts each time. A sample may name its own. What a driver did can be seen in its replies alone: let the proof or the answer
-name it, for example by the number of the payment, or ` + "`call/acts-once`" + ` cannot tell one act from two.
+name it, for example by the number of the payment, or ` + "`call/acts-once`" + ` cannot tell one act from two. ` + "`challenge/asks-first`" + ` sees
+an act that came before any answer only if the driver tells of it, at once or asked with ` + "`recover`" + `.
 
 This page is generated: ` + "`go test ./docs -run Checks -update`" + `.
 

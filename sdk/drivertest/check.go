@@ -158,6 +158,7 @@ func challengeChecks() []Check {
 		{"challenge/no-is-final", Must, "challenge drivers; Advance samples that are declined", "after a decline nothing else in the request makes it accepted", challengeNoIsFinal},
 		{"challenge/unknown-state", Must, "challenge drivers with state_versions; Advance samples that are judged", "state of a version it does not list leads to no verdict", unknownState},
 		{"challenge/state-version", Must, advanceSample, "the state it returns is of a version that it lists", stateVersion},
+		{"challenge/asks-first", Must, "challenge drivers with effects; Advance samples", "without answers it only says what the step needs: it does not act, and asked with recover it tells of no act", asksFirst},
 		{"challenge/observed", Must, advanceSample, "only a driver that looks at the world says that it observed", challengeObserved},
 	}
 }

@@ -249,6 +249,41 @@ func unknownState(ctx context.Context, s Subject) error {
 	})
 }
 
+// asksFirst looks whether a driver acts before anybody could approve it: when it is
+// asked what the step needs.
+func asksFirst(ctx context.Context, s Subject) error {
+	if err := s.judges(); err != nil {
+		return err
+	}
+	if s.Descriptor.Effect != driver.EffectEffects {
+		return unconcerned(fmt.Sprintf("its effect is %q, so it does nothing", s.Descriptor.Effect))
+	}
+	return eachRequest(ctx, s, "an Advance sample", func(req driver.AdvanceRequest) error {
+		if req.Recover {
+			return errPassedOver
+		}
+		req.IdempotencyKey, req.Attempt, req.State, req.Round = newKey(), 1, driver.State{}, 0
+		asked := req
+		asked.Answers = nil
+		result, err := s.Challenge.Advance(ctx, asked)
+		if err != nil {
+			return errPassedOver // another check's finding
+		}
+		if result.Accepted != nil || result.Pending != nil || result.Unknown != nil || result.NotDone != nil {
+			return fmt.Errorf("without answers it comes to %s; want need_input: it acts on answers only", printed(result))
+		}
+		if !s.Descriptor.Has(driver.FeatureRecover) {
+			return nil
+		}
+		req.Recover = true
+		told, err := s.Challenge.Advance(ctx, req)
+		if err == nil && (told.Accepted != nil || told.Pending != nil) {
+			return fmt.Errorf("it was called without answers, and asked what came of that it says %s; want not_done: it acts on answers only", printed(told))
+		}
+		return nil
+	})
+}
+
 func stateVersion(ctx context.Context, s Subject) error {
 	return advances(ctx, s, "an Advance sample", func(_ driver.AdvanceRequest, r driver.AdvanceResult) error {
 		versions := s.Descriptor.StateVersions

@@ -26,6 +26,7 @@ var kitDrivers = map[string]kitDriver{
 	"counter": {counterDriver, counterSamples, always(counterConfig)},
 	"desk":    {deskDriver, deskSamples, always(`{"polite":true}`)},
 	"till":    {tillDriver, tillSamples, tillConfig},
+	"notary":  {notaryDriver, notarySamples, always(`{}`)},
 	"crane":   {craneDriver, craneSamples, craneConfig},
 }
 
@@ -63,10 +64,13 @@ func direct(t *testing.T, name, fault string) drivertest.Subject {
 	k := kitDrivers[name]
 	d := k.make(fault)
 	s := drivertest.Subject{Descriptor: d.Descriptor, Challenge: d.Challenge, Capability: d.Capability}
-	if c, ok := d.Challenge.(*counter); ok {
+	switch c := d.Challenge.(type) {
+	case *counter:
 		s.Configurer = c
 		t.Cleanup(func() { close(c.leaked) })
-	} else {
+	case *notary:
+		s.Configurer = c
+	default:
 		s.Configurer = d.Capability.(driver.Configurer)
 	}
 	f := file(t, k.config(t), k.samples(fault))
@@ -116,7 +120,8 @@ var directFaults = map[string][]string{
 		"call/pending-continues", "call/pending-continues, lost", "call/acts-once", "call/recovers", "call/recovers, otherwise",
 		"call/recover-outcomes", "call/recover-outcomes, why", "call/recover-outcomes, not asked", "call/not-done", "call/late", "call/cancels",
 	},
-	"crane": {"preview/sound", "preview/sound, effect", "preview/repeatable", "preview/proposal", "preview/planned"},
+	"notary": {"challenge/asks-first", "challenge/asks-first, at once"},
+	"crane":  {"preview/sound", "preview/sound, effect", "preview/repeatable", "preview/proposal", "preview/planned"},
 	"desk": {
 		"capability/needs", "capability/undeclared", "capability/other-kinds", "capability/approval-default",
 		"capability/secrets", "capability/review", "capability/elsewhere", "capability/provenance", "capability/client-error",
