@@ -482,7 +482,9 @@ func (m modelRun) judged(c call, key recordKey, at conditions, got result) []bra
 // that was cut short, is not made again.
 func (m modelRun) act(marker string, key recordKey, at conditions, got result, code string) []branch {
 	unknown := cmp.Or(code, "OUTCOME_UNKNOWN")
-	if at.shared && (got.reply == nil || got.reply.StepIndex == m.step+1 && got.reply.Challenge.Nonce != m.nonce) && m.step+1 < len(m.kinds) {
+	ended := fault.CodeOf(got.err) == fault.NoOpenRun
+	replaced := got.reply != nil && got.reply.StepIndex == m.step+1 && got.reply.Challenge.Nonce != m.nonce && m.step+1 < len(m.kinds)
+	if at.shared && (ended || replaced) {
 		m.lose(marker, key, at)
 		return []branch{{m: m}} // another call came before it could tell
 	}
