@@ -48,6 +48,12 @@ func (e *Engine) actsOn(ctx context.Context, c access.Caller, on ActsOn) (chain 
 	return chain, r, nil
 }
 
+// Allow is grants.Grants.Allow. It counts for every call that begins afterwards.
+func (e *Engine) Allow(ctx context.Context, c access.Caller, all []grants.Grant) ([]grants.Grant, error) {
+	defer e.runs.Stored()
+	return e.Grants.Allow(ctx, c, all)
+}
+
 // AllowInput says what a person allows.
 type AllowInput struct {
 	ActsOn

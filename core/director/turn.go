@@ -88,20 +88,6 @@ func (e useCase) resume(ctx context.Context, c access.Caller, id run.ID) (*turn,
 	if err != nil {
 		return nil, err
 	}
-	return stored(change, e, c)
-}
-
-// look makes a turn on a stored run whoever drives it.
-func (e useCase) look(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
-	change, err := e.runs.Open(ctx, c, id)
-	if err != nil {
-		return nil, err
-	}
-	return stored(change, e, c)
-}
-
-// stored makes a turn of a change of a stored run.
-func stored(change *runs.Change, e useCase, c access.Caller) (*turn, error) {
 	t := newTurn(change, e, c)
 	return t, t.approvals.distrust()
 }

@@ -63,7 +63,7 @@ func (c *Change) Absent() Absent { return c.absent.within(absentFor) }
 // Stored makes Absent say nothing any more, because the call has stored some of it.
 func (c *Change) Stored() {
 	c.absent = absence{}
-	c.keeper.absences.forget()
+	c.keeper.Stored()
 }
 
 // Now is when the next event of the run happens. It is for what is recorded, and

@@ -79,6 +79,10 @@ func (a *absences) forget() {
 	a.forgotten++
 }
 
+// Stored makes the calls that begin from now on look for grants and declines: some were
+// stored.
+func (k *Keeper) Stored() { k.absences.forget() }
+
 // whose returns false for a run whose protocol is not in memory.
 func (k *Keeper) whose(r run.Run) (whose, bool) {
 	chain, ok := k.pinned.Get(r.Pin)

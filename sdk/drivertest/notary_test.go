@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 // notary is the sound challenge driver with effects of the kit's own tests: it signs
@@ -46,8 +47,7 @@ func (*notary) Configure(_ context.Context, config json.RawMessage, _ bool) ([]d
 func (*notary) CheckHealth(context.Context) error { return nil }
 
 func (*notary) Validate(_ context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
-	var challenge map[string]json.RawMessage
-	if json.Unmarshal(req.Challenge, &challenge) != nil || challenge["notary"] == nil {
+	if !fields.Open(req.Challenge, "").Has("notary") {
 		return driver.ValidateResult{Diagnostics: []driver.Diagnostic{driver.Problem("/notary", "is missing")}}, nil
 	}
 	return driver.ValidateResult{}, nil
