@@ -409,7 +409,7 @@ func (m modelRun) work(c call, at conditions, got result) []branch {
 			if c.supplied && m.declined {
 				return m.fails(at, got, fault.UserDeclined)
 			}
-			return m.asks(c, got)
+			return m.asks(c, at, got)
 		}
 	case effectful:
 		switch {
@@ -511,7 +511,7 @@ func (m *modelRun) lose(marker string, key recordKey, at conditions) {
 // ask: a person answers, or the agent for them.
 func (m modelRun) ask(c call, key recordKey, at conditions, got result) []branch {
 	if !c.supplied {
-		return m.asks(c, got)
+		return m.asks(c, at, got)
 	}
 	if m.declined {
 		return m.fails(at, got, fault.UserDeclined)
@@ -519,15 +519,21 @@ func (m modelRun) ask(c call, key recordKey, at conditions, got result) []branch
 	return m.judged(c, key, at, got)
 }
 
+// closedLongAgo: the person may be asked again.
+func (q *modelQuestion) closedLongAgo(at conditions) bool {
+	return !at.now.Before(q.closed.Add(time.Minute))
+}
+
 // asks: the person is asked, unless they have declined or closed it too often.
-func (m modelRun) asks(c call, got result) []branch {
+func (m modelRun) asks(c call, at conditions, got result) []branch {
 	q := m.question
+	other := c.typ != "" && c.typ != m.kind() && c.solution != ""
 	switch {
 	case m.declined && m.declines >= 3:
 		return m.halts(got, "USER_DECLINED")
-	case q != nil && q.dismissed >= 3 && got.ask == nil:
+	case q != nil && q.dismissed >= 3 && got.ask == nil && !(other && q.closedLongAgo(at)):
 		return m.halts(got, "WAITING_FOR_USER")
-	case c.typ != "" && c.typ != m.kind() && c.solution != "":
+	case other:
 		return m.fails(conditions{}, got, fault.TypeMismatch)
 	case got.ask == nil || got.ask.Seq <= m.seq || got.ask.Run != m.id || got.ask.Method != "elicitation/create":
 		return wrong("want the person asked with a number above %d: %s", m.seq, got)
