@@ -84,7 +84,8 @@ type Player struct {
 	client *client.Client
 	wire   *http.Transport
 
-	// unheard: a call on the present run had no reply.
+	// unheard: a call on the present run had no reply, or one that does not say where the
+	// run stands.
 	unheard bool
 
 	// Calling is told of each call just before it is sent; the function that it returns,
@@ -164,8 +165,9 @@ func (p *Player) onward(r *Entry, open *api.StepReply) {
 			return
 		case "NONCE_MISMATCH":
 			if p.unheard {
-				// A reply was lost that showed a fresh nonce, or before it was recorded. The
-				// run stands where this one says.
+				// A reply was lost that showed a fresh nonce, an answer counted after the call
+				// that waited for it, or a save was stored whose outcome was unknown. The run
+				// stands where this reply says.
 				p.unheard = false
 				p.l.resumed(p.t, r, reply)
 				break
@@ -174,6 +176,7 @@ func (p *Player) onward(r *Entry, open *api.StepReply) {
 			return
 		default:
 			r.note(reply.ErrorCode)
+			p.unheard = p.unheard || reply.ErrorCode == "WAITING_FOR_USER" || strings.HasPrefix(reply.ErrorCode, "STORE_")
 			time.Sleep(20 * time.Millisecond)
 			if reply.StepIndex == 0 {
 				continue // it says nothing of the step: the same again
