@@ -483,7 +483,8 @@ func (m modelRun) judged(c call, key recordKey, at conditions, got result) []bra
 func (m modelRun) act(marker string, key recordKey, at conditions, got result, code string) []branch {
 	unknown := cmp.Or(code, "OUTCOME_UNKNOWN")
 	ended := fault.CodeOf(got.err) == fault.NoOpenRun
-	replaced := got.reply != nil && got.reply.StepIndex == m.step+1 && got.reply.Challenge.Nonce != m.nonce && m.step+1 < len(m.kinds)
+	replaced := got.reply != nil && got.reply.StepIndex == m.step+1 && got.reply.Challenge.Nonce != m.nonce &&
+		(m.step+1 < len(m.kinds) || got.reply.ErrorCode != "") // the reply that solves the last step has no nonce
 	if at.shared && (ended || replaced) {
 		m.lose(marker, key, at)
 		return []branch{{m: m}} // another call came before it could tell
