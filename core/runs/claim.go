@@ -95,8 +95,10 @@ func (c *Claim) Open(ctx context.Context, caller access.Caller, id run.ID) (*Cha
 	}
 	if c.presumes && c.presumed == nil {
 		if change, ok := c.keeper.presume(id); ok {
-			c.presumed = change
-			return change, c.keeper.use(ctx, caller, change)
+			if c.keeper.use(ctx, caller, change) == nil {
+				c.presumed = change
+				return change, nil
+			}
 		}
 	}
 	return c.keeper.Open(ctx, caller, id)

@@ -84,7 +84,7 @@ func (k *Keeper) Read(ctx context.Context, id run.ID) (run.Run, error) {
 
 // look is Read, with what the store holds nothing of.
 func (k *Keeper) look(ctx context.Context, id run.ID) (run.Run, absence, error) {
-	known, asked := k.live.get(id), run.Run{ID: id}
+	known, asked := k.live.get(id).Run, run.Run{ID: id}
 	if known.Revision > 0 {
 		asked = known
 	}
@@ -97,6 +97,7 @@ func (k *Keeper) look(ctx context.Context, id run.ID) (run.Run, absence, error) 
 	case err != nil:
 		return run.Run{}, absence{}, err
 	case !look.Changed:
+		k.live.put(known)
 		absent := absence{look.Absent, began}
 		if w, ok := k.whose(known); ok {
 			k.absences.keep(w, absent, forgotten)

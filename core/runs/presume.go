@@ -17,6 +17,9 @@ const (
 	// may store it meanwhile; this one forgets what it knew.
 	presumedFor = 20 * time.Millisecond
 	maxAbsences = 1024
+	// freshFor is how long a run counts as this process knows it. Drivers and models are
+	// asked about it before the store can say that it has changed.
+	freshFor = time.Minute
 )
 
 // absence is what the store held nothing of at a time.
@@ -89,14 +92,14 @@ func (k *Keeper) whose(r run.Run) (whose, bool) {
 	return whose{r.Principal, r.Space, chain.Space}, ok
 }
 
-// presume is a change of a run as this process knows it. It returns false if that would
-// take more reads than to ask the store for the run.
+// presume is a change of a run as this process knows it. It returns false if the run may
+// well have changed, or if that would take more reads than to ask the store for it.
 func (k *Keeper) presume(id run.ID) (*Change, bool) {
 	r := k.live.get(id)
-	w, ok := k.whose(r)
-	if !ok {
+	w, ok := k.whose(r.Run)
+	if !ok || time.Since(r.at) > freshFor {
 		return nil, false
 	}
 	a := k.absences.get(w)
-	return &Change{Run: r, keeper: k, absent: a}, a.within(presumedFor) != Absent{}
+	return &Change{Run: r.Run, keeper: k, absent: a}, a.within(presumedFor) != Absent{}
 }
