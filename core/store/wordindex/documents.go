@@ -73,9 +73,12 @@ func (l *lookup) outlinesOf(ids []int64, state State) (map[int64]protocol.Chain,
 	if err == nil && len(read) < len(unread) {
 		err = &Damage{"search index", "of protocols", errOrphan}
 	}
+	if err != nil {
+		return nil, err
+	}
 	for id, c := range read {
 		all[id] = c
 		known.Put(id, c, c.Size())
 	}
-	return all, err
+	return all, nil
 }

@@ -153,8 +153,11 @@ func (r SQLReader) Outlines(documents []int64) (map[int64]protocol.Chain, error)
 			return err
 		}
 		c, err := r.Chain(id, revision, outline)
+		if err != nil {
+			return err
+		}
 		chains[id] = c
-		return err
+		return nil
 	})
 	return chains, err
 }
