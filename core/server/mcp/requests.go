@@ -142,7 +142,8 @@ func (r *openRequests) close(q *posed) []int64 {
 }
 
 // take takes the client's reply and reports whether it counts, now or since before. One
-// that answers no open question changes nothing.
+// that answers no open question changes nothing. An error for one copy takes back that
+// copy: the person may write into the other one.
 func (r *openRequests) take(m rpcMessage) bool {
 	id, err := strconv.ParseInt(string(m.ID), 10, 64)
 	if err != nil {
@@ -154,10 +155,13 @@ func (r *openRequests) take(m rpcMessage) bool {
 	if !ok || q.over {
 		return slices.Contains(r.answered, id)
 	}
-	q.over = true
 	r.removeLocked(q, id)
 	r.answered = append(r.answered, id)
 	r.answered = r.answered[max(0, len(r.answered)-maxAnswered):]
+	if m.isError() && len(q.copies) > 0 {
+		return true
+	}
+	q.over = true
 	if m.isError() {
 		q.answer <- clientReply{err: clientError(m.Error)}
 	} else {
