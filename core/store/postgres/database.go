@@ -190,16 +190,13 @@ func (d *database) row(ctx context.Context, sql string, args []any, into ...any)
 
 // rows calls each for every row of a query. A text that cannot be stored is in no row.
 func (d *database) rows(ctx context.Context, sql string, args []any, each eachRow) error {
-	return d.persevere(ctx, func(pool *pgxpool.Pool, _ bool) error {
+	return d.reading(ctx, func(conn *pgxpool.Conn) error {
 		begun := false
-		err := d.read(ctx, pool, sql, args, func(scan func(...any) error) error {
+		err := d.read(ctx, conn, sql, args, func(scan func(...any) error) error {
 			begun = true
 			return each(scan)
 		})
-		switch {
-		case isUnstorable(err):
-			return nil
-		case err != nil && begun:
+		if err != nil && begun && !isUnstorable(err) {
 			return &brokenError{err} // its rows were used already
 		}
 		return err
@@ -208,15 +205,43 @@ func (d *database) rows(ctx context.Context, sql string, args []any, each eachRo
 
 // view calls look with a snapshot for the queries.
 func (d *database) view(ctx context.Context, look func(*view) error) error {
-	return d.persevere(ctx, func(pool *pgxpool.Pool, _ bool) error {
-		err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	return d.reading(ctx, func(conn *pgxpool.Conn) error {
+		return pgx.BeginTxFunc(ctx, beginner{conn, d.silent}, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 			return look(&view{ctx: ctx, db: d, tx: tx})
 		})
-		if isUnstorable(err) {
-			return nil
-		}
-		return err
 	})
+}
+
+// reading calls do with a connection for reads.
+func (d *database) reading(ctx context.Context, do func(*pgxpool.Conn) error) error {
+	return d.persevere(ctx, func(pool *pgxpool.Pool, _ bool) error {
+		conn, err := pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		if err := do(conn); !isUnstorable(err) {
+			return err
+		}
+		return nil
+	})
+}
+
+// beginner begins a transaction. A server that says nothing to that is errSilent.
+type beginner struct {
+	*pgxpool.Conn
+	silent time.Duration
+}
+
+// BeginTx hides that of the connection.
+func (b beginner) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, b.silent, errSilent)
+	defer cancel()
+	tx, err := b.Conn.BeginTx(ctx, o)
+	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
+		err = errSilent
+	}
+	return tx, err
 }
 
 // view is a snapshot of the database. It is used by one goroutine.
