@@ -48,10 +48,16 @@ func (e *Engine) actsOn(ctx context.Context, c access.Caller, on ActsOn) (chain 
 	return chain, r, nil
 }
 
-// Allow is grants.Grants.Allow. It counts for every call that begins afterwards.
-func (e *Engine) Allow(ctx context.Context, c access.Caller, all []grants.Grant) ([]grants.Grant, error) {
-	defer e.runs.Stored()
-	return e.Grants.Allow(ctx, c, all)
+// toldGrants makes what is allowed count for every call that begins afterwards.
+type toldGrants struct {
+	grants.Store
+	stored func()
+}
+
+// SaveGrants hides that of the store.
+func (g toldGrants) SaveGrants(ctx context.Context, all []grants.Grant) error {
+	defer g.stored()
+	return g.Store.SaveGrants(ctx, all)
 }
 
 // AllowInput says what a person allows.

@@ -281,6 +281,14 @@ func (m modelRun) showsAs(got result, codes []string) string {
 func (m modelRun) fails(at conditions, got result, code fault.Code) []branch {
 	m.failures++
 	m.counted++
+	if at.shared && (m.unknown || m.settled) && got.reply != nil && got.reply.ErrorCode == string(code) && got.reply.Challenge.Nonce != m.nonce {
+		// Somebody decided before it replied, or it took what was decided.
+		out := []branch{{m: m}}
+		for _, marker := range m.held {
+			out = append(out, m.accept(marker, recordKey{}, at, got, string(code))...)
+		}
+		return out
+	}
 	shown := string(code)
 	if m.failures >= 3 && !m.due(at) {
 		shown = "MAX_RETRIES_EXCEEDED"
