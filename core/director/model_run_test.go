@@ -540,7 +540,7 @@ func (m modelRun) asks(c call, at conditions, got result) []branch {
 	switch {
 	case m.declined && m.declines >= 3:
 		return m.halts(got, "USER_DECLINED")
-	case q != nil && q.dismissed >= 3 && got.ask == nil && !(other && q.closedLongAgo(at)):
+	case q != nil && q.dismissed >= 3 && got.ask == nil && (!other || !q.closedLongAgo(at)):
 		return m.halts(got, "WAITING_FOR_USER")
 	case other:
 		return m.fails(conditions{}, got, fault.TypeMismatch)

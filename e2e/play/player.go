@@ -196,7 +196,7 @@ func (p *Player) PlayOn() {
 			p.t.Errorf("run %s cannot be continued: %v", r.id, err)
 			return
 		}
-		if open.RunID != "" {
+		if open.StepIndex > 0 {
 			p.l.resumed(p.t, r, open)
 			p.onward(r, open)
 			continue
