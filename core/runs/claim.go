@@ -94,11 +94,9 @@ func (c *Claim) Open(ctx context.Context, caller access.Caller, id run.ID) (*Cha
 		return nil, err
 	}
 	if c.presumes && c.presumed == nil {
-		if change, ok := c.keeper.presume(id); ok {
-			if c.keeper.use(ctx, caller, change) == nil {
-				c.presumed = change
-				return change, nil
-			}
+		if change, ok := c.keeper.presume(id); ok && c.keeper.use(ctx, caller, change) == nil {
+			c.presumed = change
+			return change, nil
 		}
 	}
 	return c.keeper.Open(ctx, caller, id)

@@ -25,17 +25,22 @@ func newDocumentCache() documentCache {
 	return documentCache{cache.New[int64, search.Document](maxDocuments), cache.New[int64, protocol.Chain](maxOutlines)}
 }
 
-// documentsOf reads documents, in no order.
-func (l *lookup) documentsOf(ids []int64, each func(int64, search.Document)) error {
-	known := l.index.found.documents
-	var unread []int64
+// eachKnown calls each for what is cached, and returns the ids of the others.
+func eachKnown[V any](known *cache.Cache[int64, V], ids []int64, each func(int64, V)) (unread []int64) {
 	for _, id := range ids {
-		if d, ok := known.Get(id); ok {
-			each(id, d)
+		if v, ok := known.Get(id); ok {
+			each(id, v)
 		} else {
 			unread = append(unread, id)
 		}
 	}
+	return unread
+}
+
+// documentsOf reads documents, in no order.
+func (l *lookup) documentsOf(ids []int64, each func(int64, search.Document)) error {
+	known := l.index.found.documents
+	unread := eachKnown(known, ids, each)
 	if len(unread) == 0 {
 		return nil
 	}
@@ -58,14 +63,7 @@ func (l *lookup) outlinesOf(ids []int64, state State) (map[int64]protocol.Chain,
 	}
 	known := l.index.found.outlines
 	all := make(map[int64]protocol.Chain, len(ids))
-	var unread []int64
-	for _, id := range ids {
-		if c, ok := known.Get(id); ok {
-			all[id] = c
-		} else {
-			unread = append(unread, id)
-		}
-	}
+	unread := eachKnown(known, ids, func(id int64, c protocol.Chain) { all[id] = c })
 	if len(unread) == 0 {
 		return all, nil
 	}
