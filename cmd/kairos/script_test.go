@@ -219,7 +219,7 @@ var built = sync.OnceValues(func() (dir string, err error) {
 			return "", err
 		}
 	}
-	lock, err := driverhost.DescribeAll(context.Background(), dir, driverhost.Confinement{})
+	lock, err := driverhost.DescribeAll(context.Background(), dir, driverhost.Confinement{Level: driverhost.LevelNone})
 	if err != nil {
 		return "", err
 	}

@@ -72,8 +72,8 @@ type DriverConfig struct {
 	Network Network
 	// MemoryMiB is the driver's memory limit; 0: 256.
 	MemoryMiB int
-	// Folders lists paths that the driver may use besides those in Config, if it is
-	// isolated by Landlock.
+	// Folders lists the files and folders that the driver may use, those that Config
+	// names included: see PathsIn. Only a driver with effects may change them.
 	Folders []string
 	// Call and Idle override Config.Call and Config.Idle; 0: they do not. A change
 	// applies to the running process.

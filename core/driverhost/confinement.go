@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,83 +15,88 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Level says how a driver is kept from the files of its server.
+// Level says how a driver is kept from the files of the machine.
 type Level string
 
-// The levels of isolation, best first.
+// The levels of isolation, best first. At all but the last a driver sees its binary,
+// the system's folders, its own folder for temporary files and what its settings name.
 const (
-	// LevelNamespace: a mount namespace hides database, keys, lock and admin folder.
+	// LevelNamespace: nothing else exists, and of processes it sees its own. Landlock
+	// is added where the kernel has it.
 	LevelNamespace Level = "namespace"
-	// LevelLandlock: the driver reaches the system's files and those that its
-	// settings name.
+	// LevelLandlock: nothing else can be opened.
 	LevelLandlock Level = "landlock"
 	// LevelNone: the driver reads and writes whatever the server's user may.
 	LevelNone Level = "none"
 )
 
-// Confinement says what drivers must not see.
+// Confinement says how drivers are isolated, and which files are the server's own. The
+// zero value isolates drivers as well as the machine can.
 type Confinement struct {
-	// Hidden are the server's own files; nothing is hidden if there are none.
-	Hidden sandbox.Hidden
 	// Level, if set, is the only one that drivers start with; empty: the best
 	// that this machine offers.
 	Level Level
-	// Folders are what a binary may use that is described or tried, where it is
-	// isolated by Landlock: which driver it is, and so what its settings name, is
-	// not known then.
+	// Private lists files and folders that only the server opens, whether they exist or
+	// not. A driver whose settings name the folder that directly holds such a file is
+	// refused: beside it there are others, such as the log of a database.
+	Private []string
+	// Settings lists files that say how the server works. Drivers see none of them.
+	Settings []string
+	// Folders are what a binary may read that is described or tried: which driver it
+	// is, and so what its settings name, is not known then.
 	Folders []string
 }
 
 // confinement finds and applies the level of a host.
 type confinement struct {
 	Confinement
-	log  *slog.Logger
-	find func() confined
+	log   *slog.Logger
+	temps privateFolder // for the temporary files of drivers
+	find  func() confined
 }
 
 // confined is what this machine offers.
 type confined struct {
 	level    Level
-	launcher bool  // the namespace is made by a launcher in each process
+	landlock bool  // is added to the namespaces
 	why      error // why there is nothing better; nil: there is nothing better
 	refused  error // why no driver may start
 }
 
 func newConfinement(c Confinement, s *starter, log *slog.Logger) *confinement {
-	c.Hidden.Open = append(slices.Clone(c.Hidden.Open), socketParent())
-	out := &confinement{Confinement: c, log: log}
+	out := &confinement{Confinement: c, log: log, temps: privateFolder{parent: os.TempDir}}
 	out.find = sync.OnceValue(func() confined { return out.choose(s) })
 	return out
 }
 
 // choose looks for the best level, or for the one that is demanded.
 func (c *confinement) choose(s *starter) confined {
-	if c.nothing() {
-		return confined{level: LevelNone, why: errors.New("nothing is to be hidden")}
-	}
 	var errs []error
 	for _, offer := range []struct {
 		confined
-		try func(*starter) error
+		try sandbox.Launch
 	}{
-		{confined{level: LevelNamespace}, c.tryThread},
-		{confined{level: LevelNamespace, launcher: true}, c.tryLauncher},
-		{confined{level: LevelLandlock}, func(*starter) error { return tryLandlock() }},
-		{confined{level: LevelNone}, func(*starter) error { return nil }},
+		{confined{level: LevelNamespace, landlock: true}, sandbox.Launch{Namespaces: true, Landlock: true}},
+		{confined{level: LevelNamespace}, sandbox.Launch{Namespaces: true}},
+		{confined{level: LevelLandlock, landlock: true}, sandbox.Launch{Landlock: true}},
+		{confined{level: LevelNone}, sandbox.Launch{}},
 	} {
 		if c.Level != "" && c.Level != offer.level {
 			continue
 		}
-		err := offer.try(s)
+		var err error
+		if offer.level != LevelNone {
+			_, err = s.look(offer.try, nil)
+		}
 		if err == nil {
 			offer.why = errors.Join(errs...)
 			if offer.level == LevelNone && c.Level == "" {
 				c.log.Warn("drivers can read and change whatever this user may, also database and keys: "+
-					"the kernel offers neither mount namespaces nor Landlock", "error", reason(offer.why))
+					"the kernel offers neither namespaces nor Landlock", "error", reason(offer.why))
 			}
 			return offer.confined
 		}
-		errs = append(errs, err)
+		errs = append(errs, fmt.Errorf("%s: %w", offer.level, err))
 	}
 	return confined{level: LevelNone, refused: fmt.Errorf(
 		"drivers.isolation demands %q, which this machine does not offer: %s; choose another level or allow it", c.Level, reason(errors.Join(errs...)))}
@@ -103,60 +109,6 @@ func reason(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-// covers lists what is hidden from a process: the server's own files, and every
-// folder of sockets but its own.
-func (c *confinement) covers(own []string) []sandbox.Cover {
-	covers := c.Hidden.Covers()
-	for _, dir := range socketFolders(socketParent()) {
-		cover := sandbox.Cover{Path: dir, Private: true}
-		for _, o := range own {
-			if filepath.Dir(o) == dir {
-				cover.Except = o
-			}
-		}
-		covers = append(covers, cover)
-	}
-	return covers
-}
-
-func (c *confinement) nothing() bool {
-	return len(c.Hidden.Secret)+len(c.Hidden.Shielded)+len(c.Hidden.ReadOnly) == 0
-}
-
-// conflict says why Landlock cannot hide the secrets from a driver with these
-// settings: it cannot exclude a file below a folder that it grants.
-func (c *confinement) conflict(use []string) error {
-	path, secret := c.Hidden.Conflict(use)
-	if path == "" {
-		return nil
-	}
-	return fmt.Errorf("it may use %s, which contains %s of this server, and Landlock cannot exclude a file below a folder that it grants: "+
-		"move the server's file into a folder of its own, name a smaller folder in the driver's settings, or set drivers.isolation to none", path, secret)
-}
-
-// check refuses a driver that could not be isolated, before anything of it runs.
-func (c *confinement) check(s spec) error {
-	if s.attach != nil || s.entry.Descriptor.Has(driver.FeatureLauncher) {
-		return nil
-	}
-	err := c.conflict(s.config.folders())
-	if err == nil || c.nothing() || c.find().level != LevelLandlock {
-		return nil
-	}
-	return err
-}
-
-// folders are the files and folders that an operator's settings name.
-func (c DriverConfig) folders() []string { return append(foldersOf(c.Config), c.Folders...) }
-
-// isolation is the level at which the driver runs, or would.
-func (s *slot) isolation() Level {
-	if s.attach != nil { // somebody else has started it
-		return LevelNone
-	}
-	return s.host.confinement.find().of(s.entry.Descriptor.Has(driver.FeatureLauncher))
-}
-
 // of is the level of one driver. A launcher gets no Landlock rules, inside
 // which it could not isolate what it starts.
 func (c confined) of(launcher bool) Level {
@@ -166,43 +118,207 @@ func (c confined) of(launcher bool) Level {
 	return c.level
 }
 
-// Isolation says how drivers are kept from the server's own files: the level and
-// what it means in words. An error says why no driver may start.
+// isolation is the level at which the driver runs, or would.
+func (s *slot) isolation() Level {
+	if s.attach != nil { // somebody else has started it
+		return LevelNone
+	}
+	return s.host.confinement.find().of(s.entry.Descriptor.Has(driver.FeatureLauncher))
+}
+
+// check refuses a driver that could not be isolated, before anything of it runs.
+func (c *confinement) check(s spec) error {
+	level := c.find().of(s.entry.Descriptor.Has(driver.FeatureLauncher))
+	if s.attach != nil || level == LevelNone {
+		return nil
+	}
+	_, err := c.view(s.use(), level)
+	return err
+}
+
+// use is what a driver may use besides the system's files.
+type use struct{ read, write []string }
+
+// use is what the settings of a driver name. Only one with effects changes it.
+func (s spec) use() use {
+	if s.entry.Descriptor.Effect == driver.EffectEffects {
+		return use{write: s.config.Folders}
+	}
+	return use{read: s.config.Folders}
+}
+
+// view is what a driver sees, or why that would show it files of the server.
+func (c *confinement) view(u use, level Level) (sandbox.View, error) {
+	v := sandbox.View{Read: u.read, Write: u.write}
+	for _, path := range u.read {
+		if err := c.grant(&v, path, false, level); err != nil {
+			return v, err
+		}
+	}
+	for _, path := range u.write {
+		if err := c.grant(&v, path, true, level); err != nil {
+			return v, err
+		}
+	}
+	for _, own := range slices.Concat(c.Private, c.Settings) {
+		if sandbox.OfSystem(own) {
+			v.Except = append(v.Except, own)
+		}
+	}
+	return v, nil
+}
+
+// grant finds out what must be left out of a path that a driver may use.
+func (c *confinement) grant(v *sandbox.View, path string, write bool, level Level) error {
+	path = sandbox.Real(path)
+	refused := func(own string) error {
+		where := "where " + own + " of this server is"
+		if sandbox.In(own, path) {
+			where = "which is this server's own"
+		}
+		return fmt.Errorf("it may use %s, %s: move the server's file into a folder of its own, "+
+			"name a smaller folder in the driver's settings, or set drivers.isolation to none", path, where)
+	}
+	for _, own := range c.Private {
+		own = sandbox.Real(own)
+		within := own
+		if info, err := os.Stat(own); err != nil || !info.IsDir() {
+			within = filepath.Dir(own)
+		}
+		switch {
+		case strings.HasPrefix(path, own) && (path == own || filepath.Dir(path) == filepath.Dir(own)), // also the log beside a database
+			sandbox.In(own, path), within == path:
+			return refused(own)
+		case sandbox.In(path, own) && level == LevelLandlock:
+			return fmt.Errorf("%w (Landlock cannot leave out what is below a folder)", refused(own))
+		case sandbox.In(path, own):
+			v.Except = append(v.Except, within)
+		}
+	}
+	for _, own := range c.Settings {
+		own = sandbox.Real(own)
+		switch {
+		case path == own, sandbox.In(path, own) && write && level == LevelLandlock:
+			return refused(own)
+		case sandbox.In(path, own):
+			v.Except = append(v.Except, own)
+		}
+	}
+	for _, base := range []string{socketParent(), os.TempDir()} { // where the sockets and temporary files of all drivers are
+		if sandbox.In(path, sandbox.Real(base)) {
+			return fmt.Errorf("it may use %s, where the sockets and temporary files of all drivers are: name a smaller folder", path)
+		}
+	}
+	return nil
+}
+
+// Isolation says how drivers are isolated: the level and what it means in words, as a
+// process found that was isolated in this way. An error says why no driver may start.
 func (h *Host) Isolation() (Level, string, error) {
 	found := h.confinement.find()
 	if found.refused != nil {
 		return LevelNone, "", found.refused
 	}
-	return found.level, h.confinement.words(found), nil
-}
-
-func (c *confinement) words(found confined) string {
-	switch {
-	case found.level == LevelNone && c.nothing():
-		return "none: drivers can read and change whatever this user may; drivers.isolation is none"
-	case found.level == LevelNone:
-		return "none: drivers can read and change whatever this user may: " + reason(found.why)
-	case found.level == LevelLandlock && c.Level == LevelLandlock:
-		return "landlock: drivers reach the system's files and those that their settings name"
-	case found.level == LevelLandlock:
-		return "landlock: drivers reach the system's files and those that their settings name (no mount namespace: " + reason(found.why) + ")"
-	default:
-		return "namespace: database, keys, drivers.lock and admin socket are hidden from drivers"
+	if found.level == LevelNone {
+		why := "drivers.isolation is none"
+		if h.confinement.Level == "" {
+			why = reason(found.why)
+		}
+		return LevelNone, "none: drivers can read and change whatever this user may: " + why, nil
 	}
+	g := newGuard("doctor", guardConfig{brief: true}, h.starter, h.confinement, h.log)
+	defer g.close()
+	words, err := g.look()
+	if err != nil {
+		return LevelNone, "", err
+	}
+	if found.why != nil {
+		words += " (nothing better: " + reason(found.why) + ")"
+	}
+	return found.level, words, nil
 }
 
-// foldersOf returns the absolute paths that a configuration names.
-func foldersOf(config json.RawMessage) []string {
+// look says what a process sees that is isolated as the guard's are, by starting one.
+func (g *guard) look() (string, error) {
+	g.mu.Lock()
+	launch, err := g.launch(nil, nil)
+	g.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	what, own := string(g.level()), g.confinement.files()
+	if launch.Namespaces && launch.Landlock {
+		what = "namespace and landlock"
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // an account without one
+	}
+	seen, err := g.starter.look(launch, append(append([]string{home}, own...), g.config.write...))
+	if err != nil {
+		return "", err
+	}
+	return what + ": " + sight(seen, own, home, g.config), nil
+}
+
+// sight words what was seen from inside.
+func sight(seen []sandbox.Seen, own []string, home string, c guardConfig) string {
+	var words, visible, changes []string
+	hidden := true
+	for _, s := range seen {
+		info, err := os.Stat(s.Path)
+		if err != nil || !s.Is(info) {
+			continue // what it saw is not that file
+		}
+		how := s.Path + map[bool]string{true: " (can be changed)", false: " (can be read)"}[s.Write]
+		switch {
+		case s.Path == home && !slices.Contains(slices.Concat(c.read, c.write), home):
+			hidden = false
+		case slices.Contains(own, s.Path):
+			visible = append(visible, how)
+		case s.Write:
+			changes = append(changes, s.Path)
+		}
+	}
+	if len(visible) > 0 {
+		words = append(words, "VISIBLE of this server: "+strings.Join(visible, ", "))
+	} else {
+		words = append(words, fmt.Sprintf("none of the server's %d own files and folders can be opened", len(own)))
+	}
+	if home != "" && hidden {
+		words = append(words, "the home folder is hidden")
+	} else if home != "" {
+		words = append(words, "the home folder is VISIBLE")
+	}
+	if len(c.read) > 0 {
+		words = append(words, "it reads "+strings.Join(c.read, ", "))
+	}
+	if len(changes) > 0 {
+		words = append(words, "it changes "+strings.Join(changes, ", "))
+	}
+	return strings.Join(words, "; ")
+}
+
+// files lists the server's own files that exist.
+func (c *confinement) files() []string {
+	return slices.DeleteFunc(slices.Concat(c.Private, c.Settings), func(path string) bool {
+		_, err := os.Lstat(path)
+		return err != nil
+	})
+}
+
+// PathsIn returns the absolute paths that a configuration names.
+func PathsIn(config json.RawMessage) []string {
 	var v any
 	if len(config) == 0 || json.Unmarshal(config, &v) != nil {
-		return nil
+		return nil // a driver refuses what is not JSON
 	}
 	var out []string
 	var walk func(v any)
 	walk = func(v any) {
 		switch v := v.(type) {
 		case string:
-			if filepath.IsAbs(v) {
+			if filepath.IsAbs(v) && !strings.ContainsAny(v, "\x00\n") {
 				out = append(out, filepath.Clean(v))
 			}
 		case []any:

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,24 +26,36 @@ import (
 
 // installation is a server's files, as on a machine.
 type installation struct {
-	data, project, drivers, admin string
-	hidden                        sandbox.Hidden
+	dir, data, project, drivers, admin string
+	confinement                        driverhost.Confinement
 }
 
 const secret = "the server's secret"
+
+// serversFiles are what a driver must not see, in the folder of an installation. Some
+// are made only while a driver runs.
+var serversFiles = []string{
+	"data/kairos.db", "data/kairos.db-wal", "data/kairos.db-shm", "data/kairos.db.lock", "data/state.key", "data/signing.key", "data/tools.json",
+	"project/t.db", "project/t.db-wal", "drivers/drivers.lock", "drivers/kairos-driver-x", "admin/1.token", "kairos.yaml", "tree.yaml",
+	"home/.ssh/id_ed25519", "backups/kairos-backup.db", "exports/run.json",
+}
+
+func (i installation) files() []string {
+	var out []string
+	for _, f := range serversFiles {
+		out = append(out, filepath.Join(i.dir, f))
+	}
+	return out
+}
 
 func newInstallation(t *testing.T) installation {
 	t.Helper()
 	dir := t.TempDir()
 	i := installation{
-		data: filepath.Join(dir, "data"), project: filepath.Join(dir, "project"),
+		dir: dir, data: filepath.Join(dir, "data"), project: filepath.Join(dir, "project"),
 		drivers: filepath.Join(dir, "drivers"), admin: filepath.Join(dir, "admin"),
 	}
-	for _, f := range []string{
-		"data/kairos.db", "data/kairos.db-wal", "data/kairos.db-shm", "data/state.key", "data/signing.key",
-		"project/t.db", "project/t.db-wal", "drivers/drivers.lock", "drivers/kairos-driver-x", "admin/1.token",
-	} {
-		path := filepath.Join(dir, f)
+	for _, path := range i.files() {
 		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		check(t, os.WriteFile(path, []byte(secret), 0o600))
 	}
@@ -52,30 +63,30 @@ func newInstallation(t *testing.T) installation {
 	l, err := net.Listen("unix", filepath.Join(i.admin, "1.sock"))
 	check(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	i.hidden = sandbox.Hidden{
-		Secret: []string{
-			filepath.Join(i.data, "kairos.db*"), filepath.Join(i.data, "*.key"), filepath.Join(i.project, "t.db*"),
-			filepath.Join(i.drivers, "drivers.lock*"), filepath.Join(i.admin, "*"),
+	i.confinement = driverhost.Confinement{
+		Private: []string{
+			filepath.Join(i.data, "kairos.db"), filepath.Join(i.data, "state.key"), filepath.Join(i.data, "signing.key"), filepath.Join(i.data, "tools.json"),
+			filepath.Join(i.project, "t.db"), i.drivers, i.admin,
 		},
-		Own: []string{filepath.Join(i.drivers, "kairos-driver-*")}, ReadOnly: []string{i.drivers},
+		Settings: []string{filepath.Join(dir, "kairos.yaml"), filepath.Join(dir, "tree.yaml")},
 	}
 	return i
 }
 
-// isolations are the ways to isolate a driver that can be tried on this machine.
+// at is the confinement at one level.
+func (i installation) at(l driverhost.Level) driverhost.Confinement {
+	c := i.confinement
+	c.Level = l
+	return c
+}
+
+// isolations are the ways to isolate a driver.
 func isolations(t *testing.T, i installation) map[string]driverhost.ExecSetup {
 	t.Helper()
-	by := func(l driverhost.Level) driverhost.Confinement {
-		return driverhost.Confinement{Hidden: i.hidden, Level: l}
+	return map[string]driverhost.ExecSetup{
+		"namespace": {Confinement: i.at(driverhost.LevelNamespace)},
+		"Landlock":  {Confinement: i.at(driverhost.LevelLandlock)},
 	}
-	all := map[string]driverhost.ExecSetup{
-		"namespace of a launcher": {ByLauncher: true, Confinement: by(driverhost.LevelNamespace)},
-		"Landlock":                {Confinement: by(driverhost.LevelLandlock)},
-	}
-	if os.Geteuid() == 0 {
-		all["namespace of a thread"] = driverhost.ExecSetup{Confinement: by(driverhost.LevelNamespace)}
-	}
-	return all
 }
 
 func said(t *testing.T, e *driverhost.Exec, do string, more ...string) string {
@@ -97,11 +108,7 @@ func TestHostileDriverReachesNothingOfItsServer(t *testing.T) {
 	for name, setup := range isolations(t, i) {
 		t.Run(name, func(t *testing.T) {
 			e := newExec(t, "", setup, io.Discard)
-			for _, file := range []string{
-				filepath.Join(i.data, "kairos.db"), filepath.Join(i.data, "kairos.db-wal"), filepath.Join(i.data, "kairos.db-shm"),
-				filepath.Join(i.data, "state.key"), filepath.Join(i.data, "signing.key"), filepath.Join(i.admin, "1.token"),
-				filepath.Join(i.project, "t.db"), filepath.Join(i.project, "t.db-wal"), filepath.Join(i.drivers, "drivers.lock"),
-			} {
+			for _, file := range i.files() {
 				for _, do := range []string{"read", "change", "uncover", "parent root"} {
 					if got := said(t, e, do, "file", file); !strings.HasPrefix(got, "refused") {
 						t.Errorf("%s %s: %s", do, file, got)
@@ -137,16 +144,11 @@ printf '"config_schema":{"type":"object","x-found":[%s]}}' "$found"` + "\n")
 // what nobody trusts at all.
 func TestUnknownBinaryReachesNothingOfTheServerEither(t *testing.T) {
 	t.Setenv("KAIROS_TEST_SECRET", secret)
-	levels := []driverhost.Level{driverhost.LevelLandlock}
-	if os.Geteuid() == 0 {
-		levels = append(levels, driverhost.LevelNamespace)
-	}
-	for _, level := range levels {
+	for _, level := range []driverhost.Level{driverhost.LevelLandlock, driverhost.LevelNamespace} {
 		i := newInstallation(t)
 		path := filepath.Join(i.drivers, "kairos-driver-hostile")
 		var orders []string
-		for _, file := range []string{"data/kairos.db", "data/kairos.db-wal", "data/state.key", "data/signing.key", "admin/1.token", "project/t.db", "drivers/drivers.lock"} {
-			file = filepath.Join(filepath.Dir(i.data), file)
+		for _, file := range i.files() {
 			orders = append(orders, order("read", "file", file), order("change", "file", file), order("uncover", "file", file),
 				order("read", "file", "/proc/$PPID/root"+file))
 		}
@@ -155,7 +157,8 @@ func TestUnknownBinaryReachesNothingOfTheServerEither(t *testing.T) {
 			orders = append(orders, order("connect", "file", filepath.Join(i.admin, "1.sock")))
 		}
 		check(t, os.WriteFile(path, hostile(t, orders), 0o700))
-		isolated := driverhost.Confinement{Hidden: i.hidden, Level: level, Folders: []string{binaries}}
+		isolated := i.at(level)
+		isolated.Folders = []string{binaries}
 		for name, run := range map[string]func() (driver.Descriptor, error){
 			"locked": func() (driver.Descriptor, error) {
 				l, err := driverhost.DescribeAll(t.Context(), i.drivers, isolated)
@@ -205,7 +208,7 @@ func TestUnknownBinaryIsNotRunWhereTheDemandedIsolationIsMissing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kairos-driver-x")
 	ran := path + ".ran"
 	check(t, os.WriteFile(path, []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700))
-	demand := driverhost.Confinement{Hidden: sandbox.Hidden{Secret: []string{path + ".db"}}, Level: "a level that no machine has"}
+	demand := driverhost.Confinement{Level: "a level that no machine has"}
 	_, err := driverhost.DescribeFile(t.Context(), path, demand)
 	_, err2 := driverhost.RunOnce(t.Context(), path, nil, nil, driverhost.LaunchConfig{Confinement: demand})
 	for _, err := range []error{err, err2} {
@@ -286,7 +289,7 @@ func TestHostileDriverReachesNoSocketsOfOthers(t *testing.T) {
 		})
 	}
 	t.Run("grpc", func(t *testing.T) {
-		h := driverhost.New(quiet(), driverhost.Options{Confinement: driverhost.Confinement{Hidden: i.hidden, Level: driverhost.LevelNamespace}})
+		h := driverhost.New(quiet(), driverhost.Options{Confinement: i.at(driverhost.LevelNamespace)})
 		t.Cleanup(func() { check(t, h.Close()) })
 		set, err := h.Load(complete(t, driverhost.Config{}))
 		check(t, err)
@@ -316,7 +319,7 @@ func TestHostileDriverReachesNoSocketsOfOthers(t *testing.T) {
 func TestEveryProcessKeepsItsOwnSocketFolder(t *testing.T) {
 	i := newInstallation(t)
 	runtimeFolder(t)
-	h := driverhost.New(quiet(), driverhost.Options{Confinement: driverhost.Confinement{Hidden: i.hidden, Level: driverhost.LevelNamespace}})
+	h := driverhost.New(quiet(), driverhost.Options{Confinement: i.at(driverhost.LevelNamespace)})
 	t.Cleanup(func() { check(t, h.Close()) })
 	cfg := complete(t, driverhost.Config{})
 	set, err := h.Load(cfg)
@@ -339,26 +342,39 @@ func TestEveryProcessKeepsItsOwnSocketFolder(t *testing.T) {
 	}
 }
 
-// messy is a driver on the exec transport that leaves all it can, says the number
-// of the process that left it, and then does as the challenge says.
+// messy is a driver on the exec transport that leaves all it can and then does as the
+// challenge says.
 const messy = `#!/bin/sh
-setsid sleep 1000 </dev/null >/dev/null 2>&1 &
-setsid sh -c 'echo $$ >> FOLDER/left; sleep 1000 & sleep 1000' &
-until [ -s FOLDER/left ]; do sleep 0.01; done
+setsid sleep NAP </dev/null >/dev/null 2>&1 &
+setsid sh -c 'echo $$ >> FOLDER/left; sleep NAP & sleep NAP' &
 if [ "$1" = --describe ]; then
-  echo '{"name": "messy", "version": "1.0.0", "role": "challenge", "handles": ["messy"], "effect": "pure", "transport": "exec"}'
+  echo '{"name": "messy", "version": "1.0.0", "role": "challenge", "handles": ["messy"], "effect": "effects", "transport": "exec"}'
   exit 0
 fi
 if [ "$2" = CheckHealth ]; then
   echo '{"healthy": true}'
   exit 0
 fi
+until [ -s FOLDER/left ]; do sleep 0.01; done
 case $(cat) in
-  *hang*) sleep 1000;;
+  *hang*) sleep NAP;;
   *die*) kill -9 $$;;
   *) echo '{"accepted": {"proof": 1}}';;
 esac
 `
+
+// running lists the processes with an argument.
+func running(t *testing.T, argument string) (pids []string) {
+	t.Helper()
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	check(t, err)
+	for _, path := range processes {
+		if b, err := os.ReadFile(path); err == nil && strings.Contains(string(b), "\x00"+argument) {
+			pids = append(pids, path)
+		}
+	}
+	return pids
+}
 
 func TestTheExecTransportLeavesNoFilesAndNoProcesses(t *testing.T) {
 	i := newInstallation(t)
@@ -367,14 +383,16 @@ func TestTheExecTransportLeavesNoFilesAndNoProcesses(t *testing.T) {
 		t.Run(string(level), func(t *testing.T) {
 			runtime, temporary, dir, folder := runtimeFolder(t), t.TempDir(), t.TempDir(), t.TempDir()
 			t.Setenv("TMPDIR", temporary)
-			install(t, dir, "messy", []byte(strings.ReplaceAll(messy, "FOLDER", folder)))
+			nap := fmt.Sprintf("1000.%09d", time.Now().Nanosecond()) // by which its processes are known
+			install(t, dir, "messy", []byte(strings.NewReplacer("FOLDER", folder, "NAP", nap).Replace(messy)))
 			files := openFiles(t)
-			isolated := driverhost.Confinement{Hidden: i.hidden, Level: level, Folders: []string{folder}}
+			isolated := i.at(level)
+			isolated.Folders = []string{folder}
 			lock, err := driverhost.DescribeAll(t.Context(), dir, isolated)
 			check(t, err)
 			h := driverhost.New(quiet(), driverhost.Options{Confinement: isolated})
 			set, err := h.Load(complete(t, driverhost.Config{Dir: dir, Lock: lock,
-				Drivers: map[string]driverhost.DriverConfig{"messy": {Folders: []string{folder}}}}))
+				Drivers: map[string]driverhost.DriverConfig{"messy": {Folders: []string{folder}, AllowEffects: true}}}))
 			check(t, err)
 			c, _ := set.Challenge("messy")
 			for do, fails := range map[string]bool{"nothing": false, "hang": true, "die": true} {
@@ -391,16 +409,11 @@ func TestTheExecTransportLeavesNoFilesAndNoProcesses(t *testing.T) {
 			check(t, h.Close())
 			left, err := os.ReadFile(filepath.Join(folder, "left"))
 			check(t, err)
-			pids := strings.Fields(string(left))
-			if len(pids) == 0 {
+			if len(left) == 0 {
 				t.Error("no process was left, so that nothing is tested")
 			}
-			for _, field := range pids {
-				pid, err := strconv.Atoi(field)
-				check(t, err)
-				if !gone(pid) {
-					t.Errorf("process %d still lives", pid)
-				}
+			if pids := running(t, nap); len(pids) > 0 {
+				t.Errorf("processes %v still live", pids)
 			}
 			if left := append(filesIn(t, runtime), filesIn(t, temporary)...); len(left) > 0 {
 				t.Errorf("the host leaves %v", left)
@@ -412,18 +425,35 @@ func TestTheExecTransportLeavesNoFilesAndNoProcesses(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreReplacedAreHiddenFromTheNextProcess(t *testing.T) {
-	i := newInstallation(t)
-	for name, setup := range isolations(t, i) {
-		t.Run(name, func(t *testing.T) {
-			e := newExec(t, "", setup, io.Discard)
-			file := filepath.Join(i.project, "t.db-wal")
-			for range 2 {
-				if got := said(t, e, "read", "file", file); !strings.HasPrefix(got, "refused") {
-					t.Error(got)
+// What is made, rotated or restored while a driver runs is hidden from it like what was
+// there before.
+func TestFilesThatAreMadeLaterAreHiddenFromARunningDriver(t *testing.T) {
+	for _, level := range []driverhost.Level{driverhost.LevelNamespace, driverhost.LevelLandlock} {
+		t.Run(string(level), func(t *testing.T) {
+			i := newInstallation(t)
+			for _, path := range i.files() {
+				check(t, os.Remove(path))
+			}
+			h := driverhost.New(quiet(), driverhost.Options{Confinement: i.at(level)})
+			t.Cleanup(func() { check(t, h.Close()) })
+			set, err := h.Load(complete(t, driverhost.Config{}))
+			check(t, err)
+			mustObey(t, set, "alpha", "count")
+			refused := func(when string) {
+				for _, path := range append(i.files(), filepath.Join(i.data, "kairos.db.before-restore")) {
+					check(t, os.WriteFile(path+".new", []byte(secret), 0o600))
+					check(t, os.Rename(path+".new", path))
+					for _, do := range []string{"read", "change"} {
+						if got := mustObey(t, set, "alpha", do, "file", path); !strings.HasPrefix(got, `"refused`) {
+							t.Errorf("%s %s, %s: %s", do, path, when, got)
+						}
+					}
 				}
-				check(t, os.Remove(file))
-				check(t, os.WriteFile(file, []byte(secret), 0o600))
+			}
+			refused("made after the start")
+			refused("replaced")
+			if count := mustObey(t, set, "alpha", "count"); count != "2" {
+				t.Errorf("count = %s, want 2 of the same process", count)
 			}
 		})
 	}
@@ -436,7 +466,7 @@ func TestIsolatedDriverStillUsesWhatItMay(t *testing.T) {
 			folder := t.TempDir()
 			file := filepath.Join(folder, "report.txt")
 			check(t, os.WriteFile(file, []byte("report"), 0o600))
-			setup.Config = json.RawMessage(`{"roots": {"allow": ["` + folder + `"]}}`)
+			setup.Write = []string{folder}
 			e := newExec(t, "", setup, io.Discard)
 			if got := said(t, e, "change", "file", file); got != "opened: report" {
 				t.Errorf("a file that its settings name: %s", got)
@@ -445,8 +475,49 @@ func TestIsolatedDriverStillUsesWhatItMay(t *testing.T) {
 				t.Errorf("a file of the system: %s", got)
 			}
 			outside := said(t, e, "read", "file", filepath.Join(i.project, "main.go"))
-			if want := setup.Confinement.Level == driverhost.LevelNamespace; strings.HasPrefix(outside, "opened") != want {
-				t.Errorf("a file beside the database, not named in settings: %s, want readable: %v", outside, want)
+			if !strings.HasPrefix(outside, "refused") {
+				t.Errorf("a file that no settings name: %s", outside)
+			}
+		})
+	}
+}
+
+// With a signal of its own kind, so that nothing ends if it arrives.
+func TestDriverCannotSignalItsServer(t *testing.T) {
+	i := newInstallation(t)
+	for name, setup := range isolations(t, i) {
+		t.Run(name, func(t *testing.T) {
+			e := newExec(t, "", setup, io.Discard)
+			switch got := said(t, e, "signal parent"); {
+			case setup.Confinement.Level == driverhost.LevelNamespace && got != "sent to 0": // its own group
+				t.Error(got)
+			case setup.Confinement.Level == driverhost.LevelLandlock && !strings.HasPrefix(got, "refused"):
+				if version, err := sandbox.LandlockVersion(); err == nil && version >= 6 {
+					t.Error(got)
+				}
+			}
+		})
+	}
+}
+
+// A driver has what every program needs.
+func TestIsolatedDriverHasWhatProgramsNeed(t *testing.T) {
+	i := newInstallation(t)
+	for name, setup := range isolations(t, i) {
+		t.Run(name, func(t *testing.T) {
+			e := newExec(t, "", setup, io.Discard)
+			for _, run := range []string{
+				"cat /etc/resolv.conf /etc/hosts /etc/nsswitch.conf", "test -r /etc/ssl/certs", "echo x > $TMPDIR/x && cat $TMPDIR/x", "echo x > /dev/null",
+				"head -c 1 /dev/urandom > /dev/null", "ls /usr/bin > /dev/null", "cat /proc/self/status", "date > /dev/null",
+			} {
+				if got := said(t, e, "run", "text", run); !strings.HasSuffix(got, "<nil>") {
+					t.Errorf("%s: %s", run, got)
+				}
+			}
+			for _, run := range []string{"echo x > /usr/x", "echo x > /etc/x", "echo x > /x", "cat /etc/shadow", "ls /root", "ls /home", "ls /opt", "ls /sys"} {
+				if got := said(t, e, "run", "text", run); strings.HasSuffix(got, "<nil>") {
+					t.Errorf("%s succeeds: %s", run, got)
+				}
 			}
 		})
 	}
@@ -478,29 +549,24 @@ func TestDriversInheritNoOpenFiles(t *testing.T) {
 	}
 }
 
-// Inside Landlock the maps of a user namespace cannot be written, so that no
-// process can be born in one.
 func TestDriverWithoutNetworkStartsInsideLandlock(t *testing.T) {
 	i := newInstallation(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	defer func() { _ = l.Close() }()
-	e := newExec(t, "", driverhost.ExecSetup{
-		Offline: true, Isolation: "user namespace", Confinement: driverhost.Confinement{Hidden: i.hidden, Level: driverhost.LevelLandlock},
-	}, io.Discard)
-	if got := said(t, e, "dial", "text", l.Addr().String()); !strings.Contains(got, "permission denied") {
-		t.Errorf("dial: %s", got)
-	}
-	if words := strings.Join(e.Protection(), "\n"); !strings.Contains(words, "network: TCP denied by Landlock") {
-		t.Errorf("Protection:\n%s", words)
+	for by, want := range map[string]string{"": "network: denied by a network namespace", "Landlock": "network: TCP denied by Landlock"} {
+		e := newExec(t, "", driverhost.ExecSetup{Offline: true, Isolation: by, Confinement: i.at(driverhost.LevelLandlock)}, io.Discard)
+		if got := said(t, e, "dial", "text", listener(t)); got == "reached" {
+			t.Errorf("dial: %s", got)
+		}
+		if words := strings.Join(e.Protection(), "\n"); !strings.Contains(words, want) {
+			t.Errorf("Protection:\n%s", words)
+		}
 	}
 }
 
 func TestLandlockRefusesAFolderThatContainsTheDatabase(t *testing.T) {
 	i := newInstallation(t)
 	e := newExec(t, "", driverhost.ExecSetup{
-		Config:      json.RawMessage(`{"allow": ["` + i.project + `"]}`),
-		Confinement: driverhost.Confinement{Hidden: i.hidden, Level: driverhost.LevelLandlock},
+		Read:        []string{i.project},
+		Confinement: i.at(driverhost.LevelLandlock),
 	}, io.Discard)
 	_, err := e.Run(t.Context(), "Advance", order("state"))
 	if err == nil || !strings.Contains(err.Error(), "it may use "+i.project) || !strings.Contains(err.Error(), "t.db") {
@@ -512,7 +578,7 @@ func TestLandlockRefusesAFolderThatContainsTheDatabaseAtLoadAndReload(t *testing
 	i := newInstallation(t)
 	link := filepath.Join(t.TempDir(), "link")
 	check(t, os.Symlink(i.project, link))
-	h := driverhost.New(quiet(), driverhost.Options{Confinement: driverhost.Confinement{Hidden: i.hidden, Level: driverhost.LevelLandlock}})
+	h := driverhost.New(quiet(), driverhost.Options{Confinement: i.at(driverhost.LevelLandlock)})
 	t.Cleanup(func() { check(t, h.Close()) })
 	with := func(own driverhost.DriverConfig) driverhost.Config {
 		return complete(t, driverhost.Config{Drivers: map[string]driverhost.DriverConfig{"alpha": own}})
@@ -529,8 +595,8 @@ func TestLandlockRefusesAFolderThatContainsTheDatabaseAtLoadAndReload(t *testing
 		"a folder above":                    {driverhost.DriverConfig{Folders: []string{filepath.Dir(i.data)}}, "kairos.db"},
 		"everything":                        {driverhost.DriverConfig{Folders: []string{"/"}}, "kairos.db"},
 		"the file itself":                   {driverhost.DriverConfig{Folders: []string{filepath.Join(i.project, "t.db-wal")}}, "t.db"},
-		"a key, named in its configuration": {driverhost.DriverConfig{Config: json.RawMessage(`{"files": ["` + filepath.Join(i.data, "signing.key") + `"]}`)}, "key"},
-		"the folder of the lock":            {driverhost.DriverConfig{Folders: []string{i.drivers}}, "drivers.lock"},
+		"a key, named in its configuration": {driverhost.DriverConfig{Folders: driverhost.PathsIn(json.RawMessage(`{"files": ["` + filepath.Join(i.data, "signing.key") + `"]}`))}, "key"},
+		"the folder of the lock":            {driverhost.DriverConfig{Folders: []string{i.drivers}}, "drivers"},
 		"the folder of the admin socket":    {driverhost.DriverConfig{Folders: []string{i.admin}}, "admin"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -552,7 +618,7 @@ func TestLandlockRefusesAFolderThatContainsTheDatabaseAtLoadAndReload(t *testing
 func TestDriverThatIsolatesWhatItStartsGetsNoLandlock(t *testing.T) {
 	i := newInstallation(t)
 	e := newExec(t, "", driverhost.ExecSetup{
-		Launcher: true, Confinement: driverhost.Confinement{Hidden: i.hidden, Level: driverhost.LevelLandlock},
+		Launcher: true, Confinement: i.at(driverhost.LevelLandlock),
 	}, io.Discard)
 	stateOf(t, e)
 	if words := strings.Join(e.Protection(), "\n"); !strings.Contains(words, "files: NOT restricted: it isolates what it starts itself") {
@@ -564,7 +630,7 @@ func TestDriverThatIsolatesWhatItStartsGetsNoLandlock(t *testing.T) {
 func beUser(probe string) error {
 	dir := os.Getenv("KAIROS_TEST_USER_DIR")
 	e, err := driverhost.NewExec(probe, driverhost.ExecSetup{Confinement: driverhost.Confinement{
-		Hidden: sandbox.Hidden{Secret: []string{filepath.Join(dir, "kairos.db*")}}, Level: driverhost.LevelNamespace,
+		Private: []string{filepath.Join(dir, "kairos.db")}, Level: driverhost.LevelNamespace,
 	}}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err

@@ -343,7 +343,7 @@ func TestScriptsAreDrivers(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "kairos-driver-script")
 			check(t, os.WriteFile(path, []byte(script), 0o755))
-			lock, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{})
+			lock, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{Level: driverhost.LevelNone})
 			if err != nil {
 				t.Fatalf("DescribeAll: %v", err)
 			}
@@ -421,12 +421,12 @@ func scriptHost(t *testing.T, cfg driverhost.Config, log io.Writer) (*driverhost
 	t.Helper()
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, "kairos-driver-script"), []byte(execDriver), 0o755))
-	lock, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{})
+	lock, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{Level: driverhost.LevelNone})
 	if err != nil {
 		t.Fatalf("DescribeAll: %v", err)
 	}
 	cfg.Dir, cfg.Lock = dir, lock
-	h := driverhost.New(slog.New(slog.NewJSONHandler(log, nil)), driverhost.Options{})
+	h := driverhost.New(slog.New(slog.NewJSONHandler(log, nil)), driverhost.Options{Confinement: driverhost.Confinement{Level: driverhost.LevelNone}})
 	t.Cleanup(func() { check(t, h.Close()) })
 	set, err := h.Prepare(t.Context(), nil, cfg)
 	if err != nil {
@@ -482,9 +482,9 @@ func TestDriversThatOthersCanWriteDoNotStart(t *testing.T) {
 	dir, binary := soundDrivers(t)
 	check(t, os.WriteFile(binary, []byte(execDriver), 0o755))
 	check(t, os.Rename(binary, filepath.Join(dir, "kairos-driver-script")))
-	lock, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{})
+	lock, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{Level: driverhost.LevelNone})
 	check(t, err)
-	h := driverhost.New(slog.New(slog.DiscardHandler), driverhost.Options{})
+	h := driverhost.New(slog.New(slog.DiscardHandler), driverhost.Options{Confinement: driverhost.Confinement{Level: driverhost.LevelNone}})
 	t.Cleanup(func() { check(t, h.Close()) })
 	set, err := h.Load(driverhost.Config{Dir: dir, Lock: lock})
 	check(t, err)

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
-	"syscall"
+
+	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
 )
 
 // Limits of a driver process. RLIMIT_AS is not one of them: a Go program reserves far more
@@ -29,24 +33,23 @@ const driverPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 type isolation string
 
 const (
-	byNothing       isolation = ""
-	byNamespace     isolation = "namespace"
-	byUserNamespace isolation = "user and network namespace"
-	byLandlock      isolation = "Landlock"
+	byNothing   isolation = ""
+	byNamespace isolation = "a network namespace"
+	byLandlock  isolation = "Landlock"
 )
 
 // guardConfig lists the permissions of one driver.
 type guardConfig struct {
-	memoryMiB int      // 0: DefaultMemoryMiB
-	offline   bool     // it may not use the network
-	launcher  bool     // it isolates what it starts, for which it needs capabilities and no Landlock
-	use       []string // files and folders that its settings name
-	brief     bool     // it runs once and gets no cgroup
+	memoryMiB int  // 0: DefaultMemoryMiB
+	offline   bool // it may not use the network
+	launcher  bool // it isolates what it starts, for which it needs capabilities and no Landlock
+	brief     bool // it runs once and gets no cgroup
+	use            // besides the system's files
 }
 
 // guard isolates the processes of one driver: limits, no new privileges,
-// memory, network and the server's own files. It is safe for concurrent use.
-// Decision records 0018 and 0055 describe its limits.
+// memory, network and files. It is safe for concurrent use.
+// Decision records 0018 and 0104 describe its limits.
 type guard struct {
 	log         *slog.Logger
 	name        string
@@ -54,17 +57,15 @@ type guard struct {
 	starter     *starter
 	confinement *confinement
 
-	mu        sync.Mutex // guards the fields below
-	ready     bool       // the rest is set
-	closed    bool
-	network   isolation
-	confined  confined
-	threads   []*starter // restricted by Landlock for this driver alone; the last one is in use
-	grantedTo identity   // the binary that the last one may execute
-	group     *cgroup    // nil: there is none
-	noGroup   error      // why
-	owners    map[int]string
-	limits    error // why the limits were not set; nil: they were
+	mu       sync.Mutex // guards the fields below
+	ready    bool       // the rest is set
+	closed   bool
+	network  isolation
+	confined confined
+	temp     string  // its folder for temporary files; empty: there is none yet
+	group    *cgroup // nil: there is none
+	noGroup  error   // why
+	owners   map[int]string
 }
 
 func newGuard(name string, c guardConfig, s *starter, hide *confinement, log *slog.Logger) *guard {
@@ -74,30 +75,23 @@ func newGuard(name string, c guardConfig, s *starter, hide *confinement, log *sl
 	return &guard{log: log, name: name, config: c, starter: s, confinement: hide, owners: map[int]string{}}
 }
 
-// start starts an isolated process, which may use the folders of its own. The
+// start starts an isolated process, which may change the folders of its own. The
 // command's attributes are those of processAttributes; its environment is
-// complete but for PATH and the memory limit, which an entry of the same name
-// overrides.
+// complete but for PATH, the memory limit and the folder for temporary files.
 func (g *guard) start(cmd *exec.Cmd, own ...string) error {
-	thread, before, err := g.prepare(cmd, own)
+	launch, err := g.prepare(cmd, own)
 	if err != nil {
 		return err
 	}
 	owner := newOwner()
 	cmd.Env = append(cmd.Env, ownerEnv+"="+owner)
-	if err := thread.do(func() error {
-		if err := before(); err != nil {
-			return err
-		}
-		return cmd.Start()
-	}); err != nil {
+	if err := launch.Start(cmd, func() error { return g.starter.do(cmd.Start) }); err != nil {
 		endOrphans(owner)
 		return err
 	}
 	g.mu.Lock()
 	g.owners[cmd.Process.Pid] = owner
 	g.mu.Unlock()
-	g.started(cmd.Process.Pid)
 	return nil
 }
 
@@ -111,21 +105,78 @@ func (g *guard) ended(pid int) {
 	endOrphans(owner)
 }
 
-// prepare completes a command and returns the thread that must start it, and what that
-// thread does before.
-func (g *guard) prepare(cmd *exec.Cmd, own []string) (*starter, func() error, error) {
+// prepare completes a command and says how it is launched.
+func (g *guard) prepare(cmd *exec.Cmd, own []string) (sandbox.Launch, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
-		return nil, nil, errors.New("its guard is closed")
+	launch, err := g.launch(cmd.Env, own)
+	if err != nil {
+		return launch, err
 	}
-	g.findOut()
 	cmd.Env = append(g.environment(), cmd.Env...) // the last one of a name counts
-	g.network.apply(cmd.SysProcAttr)
+	if temp := launch.TempSeen(); temp != "" {
+		cmd.Env = append(cmd.Env, "TMPDIR="+temp)
+	}
 	if g.group != nil {
 		g.group.apply(cmd.SysProcAttr)
 	}
-	return g.confine(cmd, own)
+	return launch, nil
+}
+
+// launch says how a process is started with the environment and with folders of its
+// own. It needs the lock.
+func (g *guard) launch(env, own []string) (sandbox.Launch, error) {
+	if g.closed {
+		return sandbox.Launch{}, errors.New("its guard is closed")
+	}
+	g.findOut()
+	level := g.level()
+	launch := sandbox.Launch{
+		Namespaces: level == LevelNamespace, Landlock: g.confined.landlock && !g.config.launcher,
+		NoNetwork: g.network == byNamespace, NoTCP: g.network == byLandlock,
+		Capabilities: g.config.launcher, Limits: limits(g.config.launcher),
+	}
+	if g.confined.refused != nil || level == LevelNone {
+		return launch, g.confined.refused
+	}
+	var err error
+	if launch.View, err = g.confinement.view(g.config.use, level); err != nil {
+		return launch, err
+	}
+	launch.View.Write = slices.Concat(launch.View.Write, own)
+	if err := g.makeTemp(); err != nil {
+		return launch, err
+	}
+	launch.View.Temp = g.temp
+	for _, entry := range env {
+		if home, ok := strings.CutPrefix(entry, "HOME="); ok && filepath.IsAbs(home) && !sandbox.OfSystem(home) && !sandbox.In(home, os.TempDir()) {
+			launch.View.Home = filepath.Clean(home)
+		}
+	}
+	return launch, nil
+}
+
+// makeTemp makes the folder for temporary files, and in it what stands for the home
+// folder. Other accounts that a driver uses may write to it; only the driver sees it. It
+// needs the lock.
+func (g *guard) makeTemp() error {
+	if g.temp != "" {
+		return nil
+	}
+	base, err := g.confinement.temps.make()
+	if err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(base, "t")
+	if err != nil {
+		return fmt.Errorf("make a folder for temporary files: %w", err)
+	}
+	g.temp = temp
+	err = errors.Join(os.Chmod(temp, os.ModeSticky|0o777), os.Mkdir(filepath.Join(temp, "home"), 0o700)) //nolint:gosec // in a private folder
+	if err != nil {
+		return fmt.Errorf("make a folder for temporary files: %w", err)
+	}
+	return nil
 }
 
 // environment needs the lock.
@@ -169,11 +220,6 @@ func (g *guard) findOut() {
 // findIsolation needs the lock.
 func (g *guard) findIsolation() {
 	g.network = g.starter.network()
-	if g.network == byUserNamespace && g.level() == LevelLandlock {
-		// Landlock keeps the thread that starts the process from writing the maps
-		// of its user namespace.
-		g.network = g.starter.findLandlock()
-	}
 	if g.network == byNothing {
 		g.log.Warn("driver is to have no network, but "+noIsolation, "driver", g.name)
 	}
@@ -186,21 +232,17 @@ func (g *guard) tryGroup() error {
 	return g.starter.try(attr)
 }
 
-// started limits a process that was just started. The limits come a moment
-// after its first instruction, because limits belong to a whole process and the
-// host must not lower its own. They do not apply to files and processes of these
-// microseconds, nor to a driver that runs as root, which may raise them again.
-func (g *guard) started(pid int) {
-	err := limitProcess(pid, g.config.launcher)
-	if err == nil || errors.Is(err, syscall.ESRCH) { // it has ended already
-		return
+// findNetwork asks how this machine can keep a process from the network, best first.
+func (s *starter) findNetwork() isolation {
+	for _, offer := range []struct {
+		isolation
+		try sandbox.Launch
+	}{{byNamespace, sandbox.Launch{NoNetwork: true}}, {byLandlock, sandbox.Launch{NoTCP: true}}} {
+		if _, err := s.look(offer.try, nil); err == nil {
+			return offer.isolation
+		}
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.limits == nil {
-		g.log.Warn("driver runs without limits", "driver", g.name, "error", err)
-	}
-	g.limits = err
+	return byNothing
 }
 
 const noIsolation = "this machine offers neither network namespaces nor Landlock rules for it"
@@ -209,10 +251,14 @@ const noIsolation = "this machine offers neither network namespaces nor Landlock
 // start.
 func (g *guard) protection() []string {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.ready {
+	ready := g.ready && !g.closed
+	g.mu.Unlock()
+	if !ready {
 		return nil
 	}
+	files := g.fileWords()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	var words []string
 	if g.starter.setUp == nil {
 		words = append(words, "no new privileges")
@@ -220,15 +266,18 @@ func (g *guard) protection() []string {
 		words = append(words, fmt.Sprintf("privileges: NOT restricted: %v", g.starter.setUp))
 	}
 	switch {
-	case g.limits == nil && g.config.launcher:
+	case len(limits(g.config.launcher)) == 0:
+		words = append(words, "open files, core dumps, file size: NOT limited: only Linux can")
+	case g.config.launcher:
 		words = append(words, "no core dumps")
-	case g.limits == nil:
+	default:
 		words = append(words, fmt.Sprintf("%d open files", maxOpenFiles), "no core dumps",
 			fmt.Sprintf("files up to %d MiB", maxFileSize>>20))
-	default:
-		words = append(words, fmt.Sprintf("open files, core dumps, file size: NOT limited: %v", g.limits))
 	}
-	return append(words, g.memoryWords(), g.networkWords(), g.fileWords())
+	if g.level() == LevelNamespace {
+		words = append(words, "processes: it sees and signals its own only")
+	}
+	return append(words, g.memoryWords(), g.networkWords(), files)
 }
 
 // level is the isolation in force. It needs the lock, and findOut before.
@@ -236,15 +285,16 @@ func (g *guard) level() Level {
 	return g.confined.of(g.config.launcher)
 }
 
-// fileWords needs the lock.
+// fileWords says what a process finds that is started now as those of the driver are.
 func (g *guard) fileWords() string {
-	switch g.level() {
-	case LevelNamespace:
-		return "files: database, keys, drivers.lock and admin socket are hidden by a mount namespace"
-	case LevelLandlock:
-		return "files: Landlock grants system folders and " + cmp.Or(strings.Join(g.config.use, ", "), "nothing else")
-	}
-	if g.confined.level == LevelLandlock {
+	switch {
+	case g.level() != LevelNone:
+		words, err := g.look()
+		if err != nil {
+			return "files: NOT known: " + reason(err)
+		}
+		return "files: " + words
+	case g.confined.level == LevelLandlock:
 		return "files: NOT restricted: it isolates what it starts itself, which Landlock would prevent"
 	}
 	return "files: NOT restricted: " + cmp.Or(reason(g.confined.why), "drivers.isolation is none")
@@ -279,10 +329,9 @@ func (g *guard) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
-	for _, t := range g.threads {
-		t.close()
+	if g.temp != "" {
+		defer g.removeTemp()
 	}
-	g.threads = nil
 	if g.group == nil {
 		return
 	}
@@ -290,4 +339,12 @@ func (g *guard) close() {
 		g.log.Warn("cgroup of a driver not removed", "driver", g.name, "error", err)
 	}
 	g.group, g.noGroup = nil, errors.New("it is removed")
+}
+
+// removeTemp needs the lock.
+func (g *guard) removeTemp() {
+	if err := os.RemoveAll(g.temp); err != nil {
+		g.log.Warn("folder for temporary files of a driver not removed", "driver", g.name, "error", err)
+	}
+	g.temp = ""
 }

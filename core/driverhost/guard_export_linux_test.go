@@ -1,14 +1,6 @@
 package driverhost
 
-import (
-	"sync"
-
-	"golang.org/x/sys/unix"
-)
-
-func (s *starter) findLandlockOnce() func() isolation {
-	return sync.OnceValue(s.findLandlock)
-}
+import "golang.org/x/sys/unix"
 
 // GroupPlan says what cgroupTree.plan decides for a tree of files, with the
 // folders that systemd has marked; paths are relative to the tree.

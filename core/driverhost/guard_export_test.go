@@ -1,8 +1,10 @@
 package driverhost
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 )
 
@@ -11,6 +13,8 @@ type Exec struct {
 	calls   *execCalls
 	starter *starter
 	binary  *binary
+
+	confinement *confinement
 }
 
 // ExecSetup says how an Exec is run.
@@ -19,10 +23,10 @@ type ExecSetup struct {
 	Config       json.RawMessage
 	MemoryMiB    int
 	Offline      bool
-	Isolation    string // "Landlock", "user namespace" or "nothing": use this although there may be something better
+	Isolation    string // "Landlock" or "nothing": deny the network by this although there may be something better
 	Confinement  Confinement
-	Launcher     bool // the feature
-	ByLauncher   bool // the namespace is made as it is for users without privileges
+	Launcher     bool     // the feature
+	Read, Write  []string // what it may use
 }
 
 // NewExec opens a binary without verifying it.
@@ -32,21 +36,17 @@ func NewExec(path string, s ExecSetup, log *slog.Logger) (*Exec, error) {
 		return nil, err
 	}
 	st, secret := newStarter(), redactorOf(s.Secrets...)
+	s.Confinement.Level = cmp.Or(s.Confinement.Level, LevelNone)
 	switch s.Isolation {
 	case "Landlock":
-		st.network = st.findLandlockOnce()
-	case "user namespace":
-		st.network = func() isolation { return byUserNamespace }
+		st.network = func() isolation { return byLandlock }
 	case "nothing":
 		st.network = func() isolation { return byNothing }
 	}
 	hide := newConfinement(s.Confinement, st, log)
-	if s.ByLauncher {
-		hide.find = func() confined { return confined{level: LevelNamespace, launcher: true} }
-	}
-	return &Exec{starter: st, binary: b, calls: newExecCalls(execOptions{
+	return &Exec{starter: st, binary: b, confinement: hide, calls: newExecCalls(execOptions{
 		verified: b.again, env: s.Env, config: s.Config, says: newOutputLog(log, newJournal(), 1, secret), secret: secret,
-		guard: newGuard("probe", guardConfig{memoryMiB: s.MemoryMiB, offline: s.Offline, launcher: s.Launcher, use: foldersOf(s.Config)},
+		guard: newGuard("probe", guardConfig{memoryMiB: s.MemoryMiB, offline: s.Offline, launcher: s.Launcher, use: use{s.Read, s.Write}},
 			st, hide, log),
 	})}, nil
 }
@@ -67,7 +67,7 @@ func (e *Exec) CloseCalls() { e.calls.close() }
 func (e *Exec) Close() error {
 	e.calls.close()
 	e.starter.close()
-	return e.binary.close()
+	return errors.Join(e.binary.close(), e.confinement.temps.remove())
 }
 
 // Redact hides secrets in a text.

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
 )
 
 func onMainThread() bool { return unix.Gettid() == unix.Getpid() }
@@ -29,83 +28,25 @@ func closeOnExec() {
 	_ = unix.CloseRange(afterStreams, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 }
 
-// limitProcess sets the limits of a running process. The programs of a launcher may need
-// more files, and larger ones: it limits that itself.
-func limitProcess(pid int, launcher bool) error {
-	for _, l := range []struct {
-		name     string
-		resource int
-		max      uint64
-	}{
-		{"open files", unix.RLIMIT_NOFILE, maxOpenFiles},
-		{"core dumps", unix.RLIMIT_CORE, 0},
-		{"file size", unix.RLIMIT_FSIZE, maxFileSize},
-	} {
-		if launcher && l.max > 0 {
-			continue
-		}
-		var now unix.Rlimit
-		if err := unix.Prlimit(pid, l.resource, nil, &now); err != nil {
-			return fmt.Errorf("read the limit of %s: %w", l.name, err)
-		}
-		limit := &unix.Rlimit{Cur: min(l.max, now.Max), Max: min(l.max, now.Max)} // never raise it
-		if err := unix.Prlimit(pid, l.resource, limit, nil); err != nil {
-			return fmt.Errorf("limit %s: %w", l.name, err)
-		}
+// limits of a driver process. The programs of a launcher may need more files, and
+// larger ones: it limits that itself.
+func limits(launcher bool) map[int]uint64 {
+	if launcher {
+		return map[int]uint64{unix.RLIMIT_CORE: 0}
 	}
-	return nil
+	return map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_NOFILE: maxOpenFiles, unix.RLIMIT_FSIZE: maxFileSize}
 }
 
-// apply lets a process be born where there is no network. Landlock is not among
-// the attributes of a process: it comes with the thread that starts it.
-func (i isolation) apply(attr *syscall.SysProcAttr) {
-	switch i {
-	case byNamespace:
-		attr.Cloneflags |= unix.CLONE_NEWNET
-	case byUserNamespace:
-		// A user who may not make a network namespace may in a user namespace.
-		sandbox.InUserNamespace(attr, unix.CLONE_NEWNET)
+// ProtectMemory keeps other processes of this user from reading the memory and
+// the environment of this one, unless this user has to start drivers in user
+// namespaces: the kernel lets no process make one that is not dumpable.
+func (h *Host) ProtectMemory() {
+	if os.Geteuid() != 0 && (h.confinement.find().level == LevelNamespace || h.starter.network() == byNamespace) {
+		return // drivers are in another user namespace, from where they cannot read it
 	}
-}
-
-// findIsolation asks the kernel, best first, how it can keep a process from the network.
-func (s *starter) findIsolation() isolation {
-	for _, i := range []isolation{byNamespace, byUserNamespace} {
-		attr := processAttributes()
-		i.apply(attr)
-		if s.try(attr) == nil {
-			return i
-		}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		h.log.Warn("this process stays readable for others of its user", "error", err)
 	}
-	return s.findLandlock()
-}
-
-func (s *starter) findLandlock() isolation {
-	if _, err := s.thread(traits{noTCP: true}); err != nil {
-		return byNothing
-	}
-	return byLandlock
-}
-
-// setUp gives the calling thread its traits.
-func (t traits) setUp() error {
-	if err := forbidPrivileges(); err != nil {
-		return err
-	}
-	if t.hidden {
-		if err := sandbox.EnterNamespace(); err != nil {
-			return err
-		}
-	}
-	if t.bounded {
-		if err := sandbox.DropCapabilities(); err != nil {
-			return err
-		}
-	}
-	if t.noTCP {
-		return sandbox.DenyTCP()
-	}
-	return nil
 }
 
 // try reports whether a process can be started with the attributes. It executes

@@ -15,15 +15,10 @@ func forbidPrivileges() error { return errNotHere }
 
 func closeOnExec() {}
 
-func limitProcess(int, bool) error { return errNotHere }
+func limits(bool) map[int]uint64 { return nil }
 
-func (i isolation) apply(*syscall.SysProcAttr) {}
-
-func (s *starter) findIsolation() isolation { return byNothing }
-
-func (s *starter) findLandlock() isolation { return byNothing }
-
-func (t traits) setUp() error { return errNotHere }
+// ProtectMemory does nothing here.
+func (h *Host) ProtectMemory() {}
 
 func (s *starter) try(*syscall.SysProcAttr) error { return errNotHere }
 

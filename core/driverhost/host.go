@@ -2,6 +2,7 @@ package driverhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -12,7 +13,7 @@ type Host struct {
 	log      *slog.Logger
 	observer Observer
 	starter  *starter
-	sockets  socketBase
+	sockets  privateFolder
 
 	confinement *confinement
 	journals    journals
@@ -36,7 +37,7 @@ func New(log *slog.Logger, opt Options) *Host {
 		opt.Observer = noObserver{}
 	}
 	h := &Host{
-		log: log, observer: opt.Observer, starter: newStarter(),
+		log: log, observer: opt.Observer, starter: newStarter(), sockets: privateFolder{parent: socketParent},
 		sets: map[*Set]struct{}{}, kept: map[*Set]struct{}{},
 	}
 	h.confinement = newConfinement(opt.Confinement, h.starter, log)
@@ -130,7 +131,7 @@ func (h *Host) Close() error {
 		h.work.Wait()
 		h.forgetAll()
 		h.starter.close()
-		h.closed = h.sockets.remove()
+		h.closed = errors.Join(h.sockets.remove(), h.confinement.temps.remove())
 	})
 	return h.closed
 }

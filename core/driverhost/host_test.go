@@ -91,11 +91,11 @@ func buildDrivers() (string, error) {
 // beHost starts one driver, says its process number and where the sockets are,
 // and waits for a line on stdin, which it says as well.
 func beHost(dir string) (err error) {
-	lock, err := driverhost.DescribeAll(context.Background(), dir, driverhost.Confinement{})
+	lock, err := driverhost.DescribeAll(context.Background(), dir, driverhost.Confinement{Level: driverhost.LevelNone})
 	if err != nil {
 		return err
 	}
-	h := driverhost.New(slog.New(slog.DiscardHandler), driverhost.Options{})
+	h := driverhost.New(slog.New(slog.DiscardHandler), driverhost.Options{Confinement: driverhost.Confinement{Level: driverhost.LevelNone}})
 	defer func() { err = errors.Join(err, h.Close()) }()
 	own := driverhost.DriverConfig{Network: driverhost.Network(os.Getenv(hostNetwork))}
 	set, err := h.Load(driverhost.Config{Dir: dir, Lock: lock, Drivers: map[string]driverhost.DriverConfig{"alpha": own}})
@@ -115,7 +115,7 @@ func beHost(dir string) (err error) {
 
 // describedOnce is the lock of the test drivers, which never change.
 var describedOnce = sync.OnceValues(func() (driverhost.Lock, error) {
-	return driverhost.DescribeAll(context.Background(), binaries, driverhost.Confinement{})
+	return driverhost.DescribeAll(context.Background(), binaries, driverhost.Confinement{Level: driverhost.LevelNone})
 })
 
 func lockOf(t testing.TB) driverhost.Lock {
@@ -143,7 +143,7 @@ type challenges interface {
 func newHost(t testing.TB, cfg driverhost.Config, log io.Writer) hosted {
 	t.Helper()
 	cfg = complete(t, cfg)
-	h := driverhost.New(slog.New(slog.NewJSONHandler(log, nil)), driverhost.Options{})
+	h := driverhost.New(slog.New(slog.NewJSONHandler(log, nil)), driverhost.Options{Confinement: driverhost.Confinement{Level: driverhost.LevelNone}})
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
 			t.Errorf("Close: %v", err)

@@ -3,11 +3,9 @@ package driverhost_test
 import (
 	"io"
 	"log/slog"
-	"path/filepath"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
 )
 
 // A proof records the isolation that the process really runs with.
@@ -16,9 +14,6 @@ func TestIsolationInForceIsReported(t *testing.T) {
 	for name, level := range map[string]driverhost.Level{"chosen by the machine": "", "turned off": driverhost.LevelNone} {
 		t.Run(name, func(t *testing.T) {
 			c := driverhost.Confinement{Level: level}
-			if level == "" {
-				c.Hidden = sandbox.Hidden{Secret: []string{filepath.Join(t.TempDir(), "kairos.db")}}
-			}
 			h := driverhost.New(slog.New(slog.NewJSONHandler(io.Discard, nil)), driverhost.Options{Confinement: c})
 			defer func() { check(t, h.Close()) }()
 			set, err := h.Load(cfg)

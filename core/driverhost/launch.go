@@ -17,7 +17,7 @@ import (
 
 // LaunchConfig configures the run of a single binary. The zero value works.
 type LaunchConfig struct {
-	// Confinement lists the files that are hidden from the binary, as in Options.
+	// Confinement says how the binary is isolated, as in Options.
 	Confinement Confinement
 	// Start, Call and Stop: as in Config.
 	Start, Call, Stop time.Duration
@@ -46,7 +46,7 @@ type Launched struct {
 // they are isolated like drivers.
 func newTrial(c Confinement, log *slog.Logger) *Host {
 	h := New(log, Options{Confinement: c})
-	if !h.confinement.nothing() {
+	if c.Level != LevelNone {
 		h.ProtectMemory()
 	}
 	return h
@@ -54,7 +54,7 @@ func newTrial(c Confinement, log *slog.Logger) *Host {
 
 // once runs a binary to its end and returns what it printed.
 func (h *Host) once(ctx context.Context, c guardConfig, shot oneShot) ([]byte, error) {
-	c.brief, c.use = true, append(c.use, h.confinement.Folders...)
+	c.brief, c.use.read = true, append(c.use.read, h.confinement.Folders...)
 	shot.guard = newGuard(filepath.Base(shot.binary.path), c, h.starter, h.confinement, h.log)
 	defer shot.guard.close()
 	return shot.run(ctx)
@@ -88,7 +88,7 @@ func RunOnce(ctx context.Context, path string, args []string, input []byte, cfg 
 		env = append(env, driverrpc.ConfigEnv+"="+string(cfg.Config))
 	}
 	began := time.Now()
-	p.Stdout, err = h.once(ctx, guardConfig{use: foldersOf(cfg.Config)}, oneShot{
+	p.Stdout, err = h.once(ctx, guardConfig{use: use{read: PathsIn(cfg.Config)}}, oneShot{
 		binary: b, args: args, env: env, input: input, max: maxReply,
 		say: func(line []byte, _ bool) {
 			if len(p.Stderr) < maxReply {
@@ -135,7 +135,7 @@ func (l *Launched) start(ctx context.Context, e LockedEntry, cfg LaunchConfig, l
 	defer cancel()
 	began := time.Now()
 	sp := spec{
-		entry: e, config: DriverConfig{Config: cfg.Config, Folders: cfg.Confinement.Folders}, env: environment(cfg.EnvFrom),
+		entry: e, config: DriverConfig{Config: cfg.Config, Folders: append(PathsIn(cfg.Config), cfg.Confinement.Folders...)}, env: environment(cfg.EnvFrom),
 	}
 	if l.transport, err = sp.transport(l.host, l.pinned, log, newOutputLog(log, l.journal, 1, sp.secret()), within); err != nil {
 		return err

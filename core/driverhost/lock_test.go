@@ -89,7 +89,7 @@ func TestHintSkipsNoChangedBinary(t *testing.T) {
 			lock, binary := filepath.Join(dir, driverhost.LockName), filepath.Join(dir, "kairos-driver-alpha")
 			copyFile(t, filepath.Join(binaries, "kairos-driver-alpha"), binary)
 			eventually(t, "the binary has settled and is in the hint", func() bool {
-				l, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{})
+				l, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{Level: driverhost.LevelNone})
 				check(t, err)
 				check(t, driverhost.WriteLock(lock, l))
 				hint, err := os.ReadFile(lock + ".seen")
@@ -179,13 +179,13 @@ func TestDescribeAllNamesTheBinaryThatFails(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "kairos-driver-bad")
 			check(t, os.WriteFile(path, []byte(tc.script), 0o700))
-			_, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{})
+			_, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{Level: driverhost.LevelNone})
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path) {
 				t.Errorf("DescribeAll error = %v, want one with %q and %s", err, tc.want, path)
 			}
 		})
 	}
-	if _, err := driverhost.DescribeAll(t.Context(), t.TempDir(), driverhost.Confinement{}); err == nil || !strings.Contains(err.Error(), "make build") {
+	if _, err := driverhost.DescribeAll(t.Context(), t.TempDir(), driverhost.Confinement{Level: driverhost.LevelNone}); err == nil || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("DescribeAll of an empty folder: error = %v", err)
 	}
 }
@@ -214,8 +214,8 @@ func TestWhatIsNotARegularFileIsRefusedAtOnce(t *testing.T) {
 			path := filepath.Join(dir, "kairos-driver-alpha")
 			check(t, put(path))
 			entry := lockOf(t).Drivers[0]
-			_, all := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{})
-			_, one := driverhost.DescribeFile(t.Context(), path, driverhost.Confinement{})
+			_, all := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{Level: driverhost.LevelNone})
+			_, one := driverhost.DescribeFile(t.Context(), path, driverhost.Confinement{Level: driverhost.LevelNone})
 			_, sum := driverhost.SumFile(path)
 			_, lock := driverhost.ReadLock(path)
 			h := newHost(t, driverhost.Config{Dir: dir, Lock: driverhost.Lock{Version: 1, Drivers: []driverhost.LockedEntry{entry}}}, io.Discard)
@@ -253,11 +253,11 @@ func TestBinaryThatChangesWhileItIsDescribedIsRefused(t *testing.T) {
 			script := []byte("#!/bin/sh\nsleep 0.05\n" + change + "\n" + printed + "\n")
 			for way, describe := range map[string]func() error{
 				"DescribeAll": func() error {
-					_, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{})
+					_, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{Level: driverhost.LevelNone})
 					return err
 				},
 				"DescribeFile": func() error {
-					_, err := driverhost.DescribeFile(t.Context(), path, driverhost.Confinement{})
+					_, err := driverhost.DescribeFile(t.Context(), path, driverhost.Confinement{Level: driverhost.LevelNone})
 					return err
 				},
 			} {
@@ -273,7 +273,7 @@ func TestBinaryThatChangesWhileItIsDescribedIsRefused(t *testing.T) {
 
 func TestDescribeAllHasAnEmptyEnvironment(t *testing.T) {
 	t.Setenv("KAIROS_TEST_START", "exit") // would end the driver at once
-	l, err := driverhost.DescribeAll(t.Context(), binaries, driverhost.Confinement{})
+	l, err := driverhost.DescribeAll(t.Context(), binaries, driverhost.Confinement{Level: driverhost.LevelNone})
 	if err != nil {
 		t.Fatalf("DescribeAll: %v", err)
 	}

@@ -33,7 +33,7 @@ type Call struct {
 type Options struct {
 	// Observer is notified of lifecycle events; nil: none.
 	Observer Observer
-	// Confinement lists the files that are hidden from drivers.
+	// Confinement says how drivers are isolated.
 	Confinement Confinement
 }
 

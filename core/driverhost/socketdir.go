@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,42 +23,44 @@ const (
 	unlockedFor = time.Minute
 )
 
-// socketBase is the host's private folder for sockets, made when the first
-// driver starts. A folder has its name only while it is locked, and the lock
-// ends with the host's process: a later host removes it after a crash.
-type socketBase struct {
+// privateFolder is a folder of the host, for sockets or temporary files of drivers,
+// made when the first driver starts. A folder has its name only while it is locked, and
+// the lock ends with the host's process: a later host removes it after a crash.
+type privateFolder struct {
+	parent func() string
+
 	mu   sync.Mutex // guards the fields below
 	path string
 	lock *os.File
 }
 
 // make makes the folder if there is none yet and returns its path.
-func (b *socketBase) make() (string, error) {
+func (b *privateFolder) make() (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.path != "" {
 		return b.path, nil
 	}
-	parent := socketParent()
-	sweepSockets(parent)
+	parent := b.parent()
+	sweepFolders(parent)
 	fresh, err := os.MkdirTemp(parent, unlockedPrefix)
 	if err != nil {
-		return "", fmt.Errorf("make a folder for sockets: %w", err)
+		return "", fmt.Errorf("make a folder for drivers: %w", err)
 	}
 	lock, err := lockDir(fresh)
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("lock the folder for sockets: %w", err), os.Remove(fresh))
+		return "", errors.Join(fmt.Errorf("lock the folder for drivers: %w", err), os.Remove(fresh))
 	}
 	path := filepath.Join(parent, socketDirPrefix+strings.TrimPrefix(filepath.Base(fresh), unlockedPrefix))
 	if err := os.Rename(fresh, path); err != nil { // no other folder has the name: it would be locked, too
-		return "", errors.Join(fmt.Errorf("name the folder for sockets: %w", err), os.Remove(fresh), lock.Close())
+		return "", errors.Join(fmt.Errorf("name the folder for drivers: %w", err), os.Remove(fresh), lock.Close())
 	}
 	b.path, b.lock = path, lock
 	return path, nil
 }
 
 // remove removes the folder if there is one.
-func (b *socketBase) remove() error {
+func (b *privateFolder) remove() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.path == "" {
@@ -95,17 +96,21 @@ func lockDir(path string) (*os.File, error) {
 	return dir, nil
 }
 
-// sweepSockets removes the folders of hosts that were killed. A folder that it
+// sweepFolders removes the folders of hosts that were killed. A folder that it
 // cannot remove belongs to another user or a live host.
-func sweepSockets(parent string) {
-	named := socketFolders(parent)
-	unlocked, _ := filepath.Glob(filepath.Join(parent, unlockedPrefix+"[0-9]*"))
-	for _, path := range append(named, unlocked...) {
-		info, err := os.Lstat(path)
-		if err != nil || !ownFolder(info) {
+func sweepFolders(parent string) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return // making a folder there fails as well, and says so
+	}
+	for _, e := range entries {
+		fresh := strings.HasPrefix(e.Name(), unlockedPrefix)
+		info, err := e.Info()
+		if err != nil || !fresh && !strings.HasPrefix(e.Name(), socketDirPrefix) || !ownFolder(info) {
 			continue
 		}
-		if strings.HasPrefix(filepath.Base(path), unlockedPrefix) && time.Since(info.ModTime()) < unlockedFor {
+		path := filepath.Join(parent, e.Name())
+		if fresh && time.Since(info.ModTime()) < unlockedFor {
 			continue // its host is about to lock it
 		}
 		if lock, err := lockDir(path); err == nil {
@@ -113,15 +118,6 @@ func sweepSockets(parent string) {
 			_ = lock.Close()
 		}
 	}
-}
-
-// socketFolders lists the folders of all hosts of this user, of dead ones too.
-func socketFolders(parent string) []string {
-	found, _ := filepath.Glob(filepath.Join(parent, socketDirPrefix+"[0-9]*")) // the pattern is sound
-	return slices.DeleteFunc(found, func(path string) bool {
-		info, err := os.Lstat(path)
-		return err != nil || !ownFolder(info)
-	})
 }
 
 // ownFolder reports whether it is a private folder of this user.

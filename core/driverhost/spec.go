@@ -95,13 +95,9 @@ func (s spec) transport(h *Host, pinned *pinnedBinary, log *slog.Logger, says *o
 	}
 	guard := newGuard(s.entry.Name, guardConfig{
 		memoryMiB: s.config.MemoryMiB, offline: s.config.Network == NetworkDeny,
-		launcher: s.entry.Descriptor.Has(driver.FeatureLauncher), use: s.config.folders(),
+		launcher: s.entry.Descriptor.Has(driver.FeatureLauncher), use: s.use(),
 	}, h.starter, h.confinement, log)
 	if s.entry.Descriptor.Transport == driver.TransportExec {
-		// A folder that is made while the process runs would not be hidden from it.
-		if _, err := h.sockets.make(); err != nil {
-			return nil, err
-		}
 		return &execTransport{pinned: pinned, descriptor: s.entry.Descriptor, options: execOptions{
 			guard: guard, env: slices.Clone(s.env), config: s.config.Config, says: says, secret: s.secret(),
 		}}, nil

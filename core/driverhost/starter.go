@@ -1,8 +1,11 @@
 package driverhost
 
 import (
+	"os/exec"
 	"runtime"
 	"sync"
+
+	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
 )
 
 // starter starts processes from one thread that lives as long as the host:
@@ -18,47 +21,15 @@ type starter struct {
 	// driver needs them.
 	network func() isolation
 	groups  func() (string, error)
-
-	mu     sync.Mutex // guards the field below
-	others map[traits]*starter
-}
-
-// traits are what the processes of a thread inherit besides having no new privileges.
-type traits struct {
-	hidden  bool // a mount namespace, in which files can be hidden
-	bounded bool // no capabilities that would undo that
-	noTCP   bool // Landlock keeps them from TCP
 }
 
 func newStarter() *starter {
 	closeOnExec()
 	adoptOrphans()
 	s := startThread(forbidPrivileges)
-	s.network = sync.OnceValue(s.findIsolation)
+	s.network = sync.OnceValue(s.findNetwork)
 	s.groups = sync.OnceValues(openCgroup)
 	return s
-}
-
-// thread returns the thread with these traits, which ends with s.
-func (s *starter) thread(t traits) (*starter, error) {
-	if t == (traits{}) {
-		return s, nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if other := s.others[t]; other != nil {
-		return other, nil
-	}
-	other := startThread(t.setUp)
-	if other.setUp != nil {
-		other.close()
-		return nil, other.setUp
-	}
-	if s.others == nil {
-		s.others = map[traits]*starter{}
-	}
-	s.others[t] = other
-	return other, nil
 }
 
 // startThread starts a thread that is set up before it starts its first process.
@@ -81,12 +52,6 @@ func (s *starter) do(start func() error) error {
 func (s *starter) close() {
 	close(s.work)
 	<-s.done
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for t, other := range s.others {
-		other.close()
-		delete(s.others, t)
-	}
 }
 
 // loop keeps its thread to itself and never unlocks it, so that the thread
@@ -107,4 +72,9 @@ func (s *starter) loop(setUp func() error, ready chan<- error) {
 	for work := range s.work {
 		work()
 	}
+}
+
+// look starts a process that says what it sees at the paths.
+func (s *starter) look(l sandbox.Launch, paths []string) ([]sandbox.Seen, error) {
+	return l.Look(processAttributes(), paths, func(cmd *exec.Cmd) error { return s.do(cmd.Start) })
 }

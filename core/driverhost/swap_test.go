@@ -45,7 +45,7 @@ func install(t testing.TB, dir, name string, content []byte) {
 
 func described(t testing.TB, dir string) driverhost.Lock {
 	t.Helper()
-	l, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{})
+	l, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{Level: driverhost.LevelNone})
 	if err != nil {
 		t.Fatal(err)
 	}

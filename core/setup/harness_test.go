@@ -119,7 +119,7 @@ func newRig(t testing.TB) *rig {
 	r.lock()
 	r.write("tree.yaml", tree)
 	log := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	r.host = driverhost.New(log, driverhost.Options{})
+	r.host = driverhost.New(log, driverhost.Options{Confinement: driverhost.Confinement{Level: driverhost.LevelNone}})
 	t.Cleanup(func() {
 		if err := r.host.Close(); err != nil {
 			t.Error(err)
@@ -187,7 +187,7 @@ func (r *rig) install(name string, traits traits) {
 
 func (r *rig) lock() {
 	r.t.Helper()
-	l, err := driverhost.DescribeAll(context.Background(), r.dir, driverhost.Confinement{})
+	l, err := driverhost.DescribeAll(context.Background(), r.dir, driverhost.Confinement{Level: driverhost.LevelNone})
 	if err != nil {
 		r.t.Fatal(err)
 	}

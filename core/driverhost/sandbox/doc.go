@@ -1,4 +1,4 @@
-// Package sandbox hides files from processes that this program starts: in a
-// mount namespace, or with Landlock where the kernel grants none. It knows
-// nothing about drivers; the caller chooses the files and the way.
+// Package sandbox starts processes that see a list of files and folders and nothing
+// else: in namespaces with a root of their own, by rules of Landlock, or both. It
+// knows nothing about drivers; the caller chooses the files and the way.
 package sandbox

@@ -3,13 +3,17 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// landlockForTCP is the first version of Landlock that knows TCP.
-const landlockForTCP = 4
+// The versions of Landlock that first knew TCP, and signals and abstract sockets.
+const (
+	landlockForTCP    = 4
+	landlockForScopes = 6
+)
 
 // Rights of Landlock, by what is granted.
 const (
@@ -44,51 +48,70 @@ func handled(version int) uint64 {
 	return rights
 }
 
-// GrantOnly keeps the calling thread, and every process that it starts, from
-// all files but those granted and those of the system. The thread must be
-// locked and never used for anything else.
-func GrantOnly(g Grants) (err error) {
+// landlock applies the rules that the job demands.
+func (j job) landlock() error {
+	if !j.Landlock && !j.NoTCP {
+		return nil
+	}
 	version, err := LandlockVersion()
 	if err != nil {
 		return err
 	}
-	all := handled(version)
-	return restrict(landlockRules{files: all}, func(rules int) error {
-		var errs []error
-		for _, p := range readable {
-			errs = append(errs, grantPath(rules, p, canExecute|canRead))
+	var rules landlockRules
+	if j.NoTCP {
+		if version < landlockForTCP {
+			return fmt.Errorf("version %d of Landlock does not know TCP", version)
 		}
-		for _, p := range append(usable, g.Use...) {
-			errs = append(errs, grantPath(rules, p, all))
-		}
-		if g.Execute != nil {
-			errs = append(errs, grant(rules, int(g.Execute.Fd()), canExecute|unix.LANDLOCK_ACCESS_FS_READ_FILE))
-		}
-		return errors.Join(errs...)
-	})
+		rules.network = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	}
+	if !j.Landlock {
+		return restrict(rules, nil)
+	}
+	rules.files = handled(version)
+	if version >= landlockForScopes {
+		rules.scopes = unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
+	}
+	return restrict(rules, func(fd int) error { return j.grant(fd, rules.files) })
 }
 
-// DenyTCP keeps the calling thread, and every process that it starts, from
-// connecting to and listening on any TCP port.
-func DenyTCP() error {
-	version, err := LandlockVersion()
-	if err != nil {
-		return err
+// grant grants what the job lets its process see. In a root of its own that is
+// everything that exists.
+func (j job) grant(rules int, all uint64) error {
+	read, write, temp := append(slices.Clone(system), "/proc"), append(slices.Clone(j.View.Write), devices...), j.View.Temp
+	if j.Namespaces {
+		read, temp = []string{"/"}, tmp
 	}
-	if version < landlockForTCP {
-		return fmt.Errorf("version %d of Landlock does not know TCP", version)
+	if j.Namespaces && j.View.Home != "" {
+		write = append(write, j.View.Home)
 	}
-	return restrict(landlockRules{network: unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP}, nil)
+	if temp != "" {
+		write = append(write, temp)
+	}
+	var errs []error
+	for _, p := range append(read, j.View.Read...) {
+		errs = append(errs, grantPath(rules, p, canExecute|canRead))
+	}
+	for _, p := range write {
+		errs = append(errs, grantPath(rules, p, all))
+	}
+	if j.Program != "" {
+		errs = append(errs, grantPath(rules, j.Program, canExecute|unix.LANDLOCK_ACCESS_FS_READ_FILE))
+	}
+	return errors.Join(errs...)
 }
 
 // landlockRules is what the kernel calls landlock_ruleset_attr.
-type landlockRules struct{ files, network uint64 }
+type landlockRules struct{ files, network, scopes uint64 }
 
 // restrict applies rules to the calling thread; fill adds exceptions to them.
 func restrict(attr landlockRules, fill func(rules int) error) (err error) {
-	size := unsafe.Sizeof(attr)
-	if attr.network == 0 {
-		size = unsafe.Sizeof(attr.files) // kernels that know files only refuse more
+	size := unsafe.Sizeof(attr) // kernels that do not know all of it refuse more
+	switch {
+	case attr.scopes != 0:
+	case attr.network != 0:
+		size = unsafe.Offsetof(attr.scopes)
+	default:
+		size = unsafe.Offsetof(attr.network)
 	}
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
 	if errno != 0 {

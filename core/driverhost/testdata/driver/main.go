@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -133,7 +134,16 @@ func (p *puppet) obey(ctx context.Context, o order) (any, error) {
 		return "connected", conn.Close()
 	case "list":
 		entries, err := os.ReadDir(o.File)
-		return fmt.Sprint(entries), err
+		if err != nil {
+			return "refused: " + err.Error(), nil
+		}
+		return fmt.Sprint(entries), nil
+	case "read":
+		return look(o.File, os.O_RDONLY), nil
+	case "change":
+		return look(o.File, os.O_RDWR), nil
+	case "create":
+		return look(o.File, os.O_RDWR|os.O_CREATE|os.O_EXCL), nil
 	case "environment":
 		return os.Environ(), nil
 	case "config":
@@ -176,6 +186,20 @@ func (p *puppet) obey(ctx context.Context, o order) (any, error) {
 		return child.Process.Pid, err
 	}
 	return nil, fmt.Errorf("I cannot %q", o.Do)
+}
+
+// look opens a file and says what is in it, or why it cannot.
+func look(file string, how int) string {
+	f, err := os.OpenFile(file, how, 0o600)
+	if err != nil {
+		return "refused: " + err.Error()
+	}
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	if err != nil {
+		return "refused: " + err.Error()
+	}
+	return "opened: " + string(b)
 }
 
 // dieOnce dies under the call unless a process before it has done so.

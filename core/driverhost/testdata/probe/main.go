@@ -109,6 +109,14 @@ func obey(o order) error {
 		return look(fmt.Sprintf("/proc/%d/environ", os.Getppid()), os.O_RDONLY)
 	case "parent root":
 		return look(fmt.Sprintf("/proc/%d/root%s", os.Getppid(), o.File), os.O_RDONLY)
+	case "signal parent":
+		if err := syscall.Kill(os.Getppid(), syscall.SIGURG); err != nil {
+			return reply("refused: " + err.Error())
+		}
+		return reply(fmt.Sprintf("sent to %d", os.Getppid()))
+	case "run":
+		out, err := exec.Command("/bin/sh", "-c", o.Text).CombinedOutput()
+		return reply(fmt.Sprintf("%s%v", out, err))
 	case "uncover":
 		return uncover(o.File)
 	case "connect":
