@@ -71,7 +71,7 @@ var allowed = map[string][]string{
 	"core/handover":                   {"core/fault", "core/run", "core/runs", "sdk/driver"},
 	"core/embedding":                  {"core/access", "core/library", "sdk/plain"},
 	"core/embedding/static":           {"core/library"},
-	"core/driverhost":                 {"core/cache", "sdk/driver", "sdk/driverrpc", "sdk/plain"},
+	"core/driverhost":                 {"core/cache", "sdk/driver", "sdk/driverrpc", "sdk/filecheck", "sdk/plain"},
 	"core/setup":                      {"core/decision", "core/driverhost", "core/drivers", "sdk/driver"},
 	"core/server/web":                 {},
 	"core/server/web/webtest":         {},

@@ -22,6 +22,8 @@ type invocation struct {
 	memo any
 	// timeout of the call; 0: the driver's own.
 	timeout time.Duration
+	// roots that the driver has to see.
+	roots []string
 }
 
 // notCalledError is the reason why a driver was not reached, so that it cannot
@@ -65,7 +67,7 @@ func call[Res any](
 func attempt[Res any](
 	ctx context.Context, s *slot, in invocation, do func(context.Context, driverrpc.Calls) (Res, error),
 ) (res Res, lost bool, err error) {
-	g, err := s.enter(ctx)
+	g, err := s.enter(ctx, in.roots)
 	if err != nil {
 		return res, false, notCalledError{err}
 	}

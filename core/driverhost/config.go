@@ -75,6 +75,8 @@ type DriverConfig struct {
 	// Folders lists the files and folders that the driver may use, those that Config
 	// names included: see PathsIn. Only a driver with effects may change them.
 	Folders []string
+	// ReadOnly lists files and folders that the driver may only read.
+	ReadOnly []string
 	// Call and Idle override Config.Call and Config.Idle; 0: they do not. A change
 	// applies to the running process.
 	Call, Idle time.Duration

@@ -141,10 +141,11 @@ type use struct{ read, write []string }
 
 // use is what the settings of a driver name. Only one with effects changes it.
 func (s spec) use() use {
+	read := slices.Concat(s.config.ReadOnly, s.roots)
 	if s.entry.Descriptor.Effect == driver.EffectEffects {
-		return use{write: s.config.Folders}
+		return use{read, s.config.Folders}
 	}
-	return use{read: s.config.Folders}
+	return use{read: append(read, s.config.Folders...)}
 }
 
 // view is what a driver sees, or why that would show it files of the server.
@@ -204,10 +205,23 @@ func (c *confinement) grant(v *sandbox.View, path string, write bool, level Leve
 			v.Except = append(v.Except, own)
 		}
 	}
-	for _, base := range []string{socketParent(), os.TempDir()} { // where the sockets and temporary files of all drivers are
-		if sandbox.In(path, sandbox.Real(base)) {
+	return c.keepDriversApart(v, path, level)
+}
+
+// keepDriversApart leaves the sockets and temporary files of all drivers out of a path.
+func (c *confinement) keepDriversApart(v *sandbox.View, path string, level Level) error {
+	for _, parent := range []string{socketParent(), os.TempDir()} {
+		if parent = sandbox.Real(parent); !sandbox.In(path, parent) {
+			continue
+		}
+		if level == LevelLandlock {
 			return fmt.Errorf("it may use %s, where the sockets and temporary files of all drivers are: name a smaller folder", path)
 		}
+		folders, err := privateFolders(parent)
+		if err != nil {
+			return fmt.Errorf("keep drivers apart: %w", err)
+		}
+		v.Except = append(v.Except, folders...)
 	}
 	return nil
 }

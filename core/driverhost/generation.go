@@ -49,6 +49,7 @@ type generation struct {
 	log       *slog.Logger
 	number    int
 	transport transport
+	roots     []string        // that it was started to see
 	rpc       driverrpc.Calls // set by bringUp
 	memory    memory
 
@@ -219,6 +220,14 @@ func (g *generation) withdrawIdle(limit time.Duration) (withdrawn bool, wait tim
 	g.open = false
 	close(g.drained)
 	return true, 0
+}
+
+// retire lets the calls in flight end within one time, and the process within another.
+func (g *generation) retire(calls, process time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), calls)
+	defer cancel()
+	g.drain(ctx)
+	g.transport.stop(process)
 }
 
 // drain takes no more calls and waits for those in flight, or for ctx.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -139,15 +138,14 @@ func (g *guard) launch(env, own []string) (sandbox.Launch, error) {
 	if g.confined.refused != nil || level == LevelNone {
 		return launch, g.confined.refused
 	}
+	if err := g.makeTemp(); err != nil {
+		return launch, err
+	}
 	var err error
 	if launch.View, err = g.confinement.view(g.config.use, level); err != nil {
 		return launch, err
 	}
-	launch.View.Write = slices.Concat(launch.View.Write, own)
-	if err := g.makeTemp(); err != nil {
-		return launch, err
-	}
-	launch.View.Temp = g.temp
+	launch.View.Own, launch.View.Temp = own, g.temp
 	for _, entry := range env {
 		if home, ok := strings.CutPrefix(entry, "HOME="); ok && filepath.IsAbs(home) && !sandbox.OfSystem(home) && !sandbox.In(home, os.TempDir()) {
 			launch.View.Home = filepath.Clean(home)

@@ -241,7 +241,11 @@ type capabilityCalls struct {
 }
 
 func (c capabilityCalls) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	in := invocation{method: "Render", timeout: c.timeout}
+	roots, refused := c.s.rootsOf(req.Input, req.Client, nil)
+	if refused != nil {
+		return driver.CannotRender(refused.Error()), nil
+	}
+	in := invocation{method: "Render", timeout: c.timeout, roots: roots}
 	if len(req.Diagnostics) == 0 && req.Links == (driver.Links{}) {
 		in.memo = req
 	}
@@ -266,7 +270,11 @@ func (c capabilityCalls) Preview(ctx context.Context, req driver.PreviewRequest)
 }
 
 func (c capabilityCalls) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
-	return call(ctx, c.s, invocation{method: "Interpret", timeout: c.timeout}, soundInterpret, func(ctx context.Context, rpc driverrpc.Calls) (driver.InterpretResult, error) {
+	roots, refused := c.s.rootsOf(req.Input, req.Client, req.Raw)
+	if refused != nil {
+		return driver.CannotInterpret(refused.Error()), nil
+	}
+	return call(ctx, c.s, invocation{method: "Interpret", timeout: c.timeout, roots: roots}, soundInterpret, func(ctx context.Context, rpc driverrpc.Calls) (driver.InterpretResult, error) {
 		return rpc.Capability().Interpret(ctx, req)
 	})
 }

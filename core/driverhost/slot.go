@@ -36,6 +36,7 @@ type slot struct {
 	gen       *generation // that serves, or is brought up
 	startedAt time.Time
 	pending   *pending // a start under way
+	roots     []string // that clients have named, and the next generation sees
 	breaker   breaker
 	refused   error // why the latest start failed; nil after a crash or a success
 	closed    bool
@@ -81,8 +82,9 @@ func (s *slot) setTimeouts(t times) {
 	}
 }
 
-// enter counts a call into a ready generation, which it starts if need be.
-func (s *slot) enter(ctx context.Context) (*generation, error) {
+// enter counts a call into a ready generation that sees the roots, which it starts if
+// need be.
+func (s *slot) enter(ctx context.Context, roots []string) (*generation, error) {
 	if changesUnasked(s.entry.Descriptor) && !s.config.AllowEffects {
 		return nil, fmt.Errorf("driver %s: %w", s.entry.Name, errEffects)
 	}
@@ -92,6 +94,10 @@ func (s *slot) enter(ctx context.Context) (*generation, error) {
 			return nil, err
 		}
 		if g != nil {
+			if !g.sees(roots) {
+				s.widen(g, roots)
+				continue
+			}
 			if g.enter() {
 				return g, nil
 			}
@@ -191,10 +197,7 @@ func (s *slot) close() {
 		g := s.gen
 		s.mu.Unlock()
 		if g != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), s.timeouts().stop)
-			defer cancel()
-			g.drain(ctx)
-			g.transport.stop(s.timeouts().stop)
+			g.retire(s.timeouts().stop, s.timeouts().stop)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -99,18 +99,12 @@ func lockDir(path string) (*os.File, error) {
 // sweepFolders removes the folders of hosts that were killed. A folder that it
 // cannot remove belongs to another user or a live host.
 func sweepFolders(parent string) {
-	entries, err := os.ReadDir(parent)
+	folders, err := privateFolders(parent)
 	if err != nil {
 		return // making a folder there fails as well, and says so
 	}
-	for _, e := range entries {
-		fresh := strings.HasPrefix(e.Name(), unlockedPrefix)
-		info, err := e.Info()
-		if err != nil || !fresh && !strings.HasPrefix(e.Name(), socketDirPrefix) || !ownFolder(info) {
-			continue
-		}
-		path := filepath.Join(parent, e.Name())
-		if fresh && time.Since(info.ModTime()) < unlockedFor {
+	for _, path := range folders {
+		if info, err := os.Lstat(path); err != nil || strings.HasPrefix(filepath.Base(path), unlockedPrefix) && time.Since(info.ModTime()) < unlockedFor {
 			continue // its host is about to lock it
 		}
 		if lock, err := lockDir(path); err == nil {
@@ -118,6 +112,20 @@ func sweepFolders(parent string) {
 			_ = lock.Close()
 		}
 	}
+}
+
+// privateFolders lists the folders of all hosts of this user, of dead ones too.
+func privateFolders(parent string) (paths []string, err error) {
+	entries, err := os.ReadDir(parent)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), unlockedPrefix) && !strings.HasPrefix(e.Name(), socketDirPrefix) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && ownFolder(info) {
+			paths = append(paths, filepath.Join(parent, e.Name()))
+		}
+	}
+	return paths, err
 }
 
 // ownFolder reports whether it is a private folder of this user.

@@ -22,6 +22,7 @@ type spec struct {
 	dir    string
 	dev    bool
 	attach *driverrpc.Attachment
+	roots  []string // that clients have named, of a start; no part of what the driver is
 }
 
 func (s spec) equal(o spec) bool {
@@ -37,7 +38,7 @@ func (e LockedEntry) sameAs(o LockedEntry) bool {
 
 func (c DriverConfig) equal(o DriverConfig) bool {
 	return sameDocument(c.Config, o.Config) && slices.Equal(c.EnvFrom, o.EnvFrom) && c.AllowEffects == o.AllowEffects &&
-		c.Network == o.Network && c.MemoryMiB == o.MemoryMiB && slices.Equal(c.Folders, o.Folders)
+		c.Network == o.Network && c.MemoryMiB == o.MemoryMiB && slices.Equal(c.Folders, o.Folders) && slices.Equal(c.ReadOnly, o.ReadOnly)
 }
 
 func sameDocument(a, b json.RawMessage) bool {

@@ -49,11 +49,16 @@ func (s *slot) begin(p *pending, wait time.Duration) {
 func (s *slot) generate(ctx context.Context) (*generation, error) {
 	number := s.journal.nextGeneration()
 	log := s.log.With("generation", number)
-	l, err := s.transport(s.host, s.pinned, log, newOutputLog(log, s.journal, number, s.secret), s.timeouts().start)
+	s.mu.Lock()
+	sp := s.spec
+	sp.roots = s.roots
+	s.mu.Unlock()
+	l, err := sp.transport(s.host, s.pinned, log, newOutputLog(log, s.journal, number, s.secret), s.timeouts().start)
 	if err != nil {
 		return nil, err
 	}
 	g := newGeneration(log, number, l)
+	g.roots = sp.roots
 	s.mu.Lock()
 	s.gen = g
 	s.mu.Unlock()

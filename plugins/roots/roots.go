@@ -23,7 +23,7 @@ func definition() driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "roots", Version: "0.1.0", Role: driver.RoleCapability,
-			Handles: []string{driver.KindFiles}, Effect: driver.EffectReads, Features: []string{driver.FeaturePartial},
+			Handles: []string{driver.KindFiles}, Effect: driver.EffectReads, Features: []string{driver.FeaturePartial, driver.FeatureRoots},
 			Sends: []driver.ClientMethod{{Method: method}}, ConfigSchema: r.Schema(),
 		},
 		Capability: r,
@@ -70,7 +70,7 @@ func (r roots) Render(ctx context.Context, req driver.RenderRequest) (driver.Ren
 		return driver.CannotRender("roots does not obtain inputs of kind " + req.Input.Kind), nil
 	}
 	cfg := r.Now()
-	if req.Client.Roots && (local(req.Client) || len(cfg.Allow) > 0) {
+	if req.Client.Roots && (filecheck.Local(req.Client) || len(cfg.Allow) > 0) {
 		return driver.AskClient(method, json.RawMessage(`{}`)), nil
 	}
 	answer, why, err := r.answer(ctx, cfg, req.Input, where{client: req.Client})
@@ -124,7 +124,7 @@ func (r roots) answer(ctx context.Context, cfg config, in driver.Input, at where
 	if why != "" {
 		return nil, why, nil
 	}
-	result := l.result(checks, local(at.client))
+	result := l.result(checks, filecheck.Local(at.client))
 	if err := l.close(); err != nil {
 		return nil, "", err
 	}

@@ -15,10 +15,6 @@ import (
 // maxListed bounds the roots of a client.
 const maxListed = 64
 
-// local reports whether the client runs on this machine as the same user, so
-// that it can read nothing through us that it cannot read itself.
-func local(c driver.Client) bool { return c.Transport == "stdio" || c.Transport == "cli" }
-
 // where is what decides into which folders a look goes.
 type where struct {
 	client driver.Client
@@ -39,7 +35,7 @@ func (w where) folders(allow, begun []string) ([]folder, string) {
 	dirs := fixed(allow)
 	var chosen [][]string
 	switch {
-	case !local(w.client):
+	case !filecheck.Local(w.client):
 		if len(dirs) == 0 {
 			return nil, "the client is not on this machine, and the operator allows no folder to be looked into"
 		}

@@ -94,6 +94,9 @@ const (
 	// does. It keeps the capabilities of its server and gets no Landlock rules,
 	// inside which nothing can be mounted.
 	FeatureLauncher = "launcher"
+	// FeatureRoots: the driver looks into the folders that a client of this machine,
+	// or the run, names. The host lets it read them, for which it may start it anew.
+	FeatureRoots = "roots"
 	// FeaturePartial: there are requests that the driver cannot serve although
 	// the client has all that it needs, so that routes behind it are reached.
 	FeaturePartial = "partial"

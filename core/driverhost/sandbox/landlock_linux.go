@@ -77,7 +77,7 @@ func (j job) landlock() error {
 // grant grants what the job lets its process see. In a root of its own that is
 // everything that exists.
 func (j job) grant(rules int, all uint64) error {
-	read, write, temp := append(slices.Clone(system), "/proc"), append(slices.Clone(j.View.Write), devices...), j.View.Temp
+	read, write, temp := append(slices.Clone(system), "/proc"), slices.Concat(j.View.Write, j.View.Own, devices), j.View.Temp
 	if j.Namespaces {
 		read, temp = []string{"/"}, tmp
 	}

@@ -29,7 +29,7 @@ type root struct {
 // nothing but the view.
 func (v View) enter() error {
 	var r root
-	for _, step := range []func() error{r.begin, r.system, func() error { return r.fill(v) }, func() error { return r.leaveOut(v.Except) }, r.end} {
+	for _, step := range []func() error{r.begin, r.system, func() error { return r.fill(v) }, func() error { return r.leaveOut(v) }, r.end} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -105,13 +105,7 @@ func (r *root) fill(v View) error {
 		uses = append(uses, use{path, func() error { return r.read(path) }})
 	}
 	for _, path := range v.Write {
-		uses = append(uses, use{path, func() error {
-			at, err := r.follow(path)
-			if err != nil {
-				return err
-			}
-			return bind(at, at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
-		}})
+		uses = append(uses, use{path, func() error { return r.change(path) }})
 	}
 	slices.SortStableFunc(uses, func(a, b use) int { return strings.Compare(a.path, b.path) })
 	for _, u := range uses {
@@ -201,14 +195,16 @@ func mountPoint(path string, folder bool) error {
 
 // leaveOut covers what must not be seen, as OCI runtimes mask paths: an empty folder
 // over folders, /dev/null over everything else.
-func (*root) leaveOut(paths []string) error {
-	for _, path := range paths {
+func (r *root) leaveOut(v View) error {
+	var covers []string
+	for _, path := range v.Except {
 		info, err := os.Stat(path)
 		if err != nil {
 			continue // it does not exist here
 		}
 		if info.IsDir() {
-			err = unix.Mount("kairos", path, "tmpfs", bare|unix.MS_RDONLY, "size=4k,mode=0755")
+			covers = append(covers, path)
+			err = unix.Mount("kairos", path, "tmpfs", bare, "size=64k,mode=0755")
 		} else {
 			err = unix.Mount("/dev/null", path, "", unix.MS_BIND, "")
 		}
@@ -216,7 +212,26 @@ func (*root) leaveOut(paths []string) error {
 			return failure("hide "+path, err)
 		}
 	}
+	for _, path := range v.Own {
+		if err := r.change(path); err != nil {
+			return err
+		}
+	}
+	for _, path := range covers {
+		if err := unix.MountSetattr(unix.AT_FDCWD, path, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return failure("hide "+path, err)
+		}
+	}
 	return nil
+}
+
+// change binds a path for reading and writing.
+func (r *root) change(path string) error {
+	at, err := r.follow(path)
+	if err != nil {
+		return err
+	}
+	return bind(at, at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 }
 
 // end leaves the root of before, and lets nothing be changed in this one.

@@ -40,6 +40,8 @@ type View struct {
 	// Except lists files and folders inside of the others that do not exist for it.
 	// Only a root of its own can leave them out.
 	Except []string `json:",omitempty"`
+	// Own lists folders that it changes also where they are inside of Except.
+	Own []string `json:",omitempty"`
 }
 
 // In reports whether a path is a folder or lies in it, by their names.

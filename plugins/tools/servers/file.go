@@ -128,6 +128,31 @@ func (f File) EnvNames() []string {
 	return slices.Compact(names)
 }
 
+// Paths lists what the servers need of this machine: their programs and headers, which
+// are read, and the files and folders that their other fields name. What does not exist
+// is left out.
+func (f File) Paths() (read, named []string) {
+	for _, name := range f.Names() {
+		s := f.Servers[name]
+		if program, err := exec.LookPath(s.Command); err == nil && filepath.IsAbs(program) {
+			read = append(read, program)
+		}
+		read = slices.AppendSeq(read, maps.Values(s.HeaderFiles))
+		words := append([]string{s.Dir}, s.Args...)
+		words = slices.AppendSeq(words, maps.Values(s.Env))
+		for _, word := range words {
+			if _, value, ok := strings.Cut(word, "="); ok && !filepath.IsAbs(word) {
+				word = value
+			}
+			if _, err := os.Stat(word); filepath.IsAbs(word) && err == nil {
+				named = append(named, filepath.Clean(word))
+			}
+		}
+	}
+	slices.Sort(named)
+	return read, slices.Compact(named)
+}
+
 // Check says what is wrong with a server of that name.
 func (s Server) Check(name string) error {
 	var errs []error

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 )
 
@@ -20,7 +22,7 @@ const callOfCommand = time.Minute
 const memoryOfCommand = 4096
 
 // addCommand tells the driver that runs commands which files are the server's own, so
-// that no command sees them, wherever they are.
+// that no command sees them where the driver itself is not isolated.
 func addCommand(c config.Config, file string, to *driverhost.Config) error {
 	own := to.Drivers[commandDriver]
 	if len(own.Config) == 0 {
@@ -30,20 +32,23 @@ func addCommand(c config.Config, file string, to *driverhost.Config) error {
 	if err := json.Unmarshal(own.Config, &settings); err != nil {
 		return fmt.Errorf("drivers.settings.%s.config: %w", commandDriver, err)
 	}
-	c.Drivers.Isolation = config.IsolationAuto // commands are kept from them in any case
-	mask, _ := settings["mask"].([]any)
-	for _, cover := range Confinement(c, file).Hidden.Covers() {
-		if !cover.ReadOnly {
-			mask = append(mask, cover.Path)
-		}
+	mask, _ := settings["mask"].([]any) // the driver refuses what is no list
+	delete(settings, "mask")
+	rest, err := json.Marshal(settings)
+	if err != nil {
+		return err
 	}
-	for _, path := range c.Database.Files() {
-		for _, suffix := range []string{"", "-wal", "-shm", "-journal", ".lock"} {
+	own.Folders = append(own.Folders, driverhost.PathsIn(rest)...)
+	servers := Confinement(c, file)
+	for _, path := range slices.Concat(servers.Private, servers.Settings) {
+		mask = append(mask, path)
+	}
+	for _, path := range files.Absolute(c.Database.Files()...) {
+		for _, suffix := range []string{"-wal", "-shm", "-journal", ".lock"} {
 			mask = append(mask, path+suffix)
 		}
 	}
 	settings["mask"] = mask
-	var err error
 	if own.Config, err = json.Marshal(settings); err != nil {
 		return err
 	}

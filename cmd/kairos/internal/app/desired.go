@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -48,7 +49,7 @@ func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 			return out, fmt.Errorf("drivers.settings.%s.config: %w", name, err)
 		}
 		out.Drivers[name] = driverhost.DriverConfig{
-			Config: b, EnvFrom: own.EnvFrom, AllowEffects: own.AllowEffects, Network: driverhost.Network(own.Network), MemoryMiB: own.MemoryMiB, Folders: files.Absolute(own.Folders...),
+			Config: b, EnvFrom: own.EnvFrom, AllowEffects: own.AllowEffects, Network: driverhost.Network(own.Network), MemoryMiB: own.MemoryMiB, Folders: folders(name, own, b),
 			Call: time.Duration(own.CallTimeout), Idle: idleTime(own.IdleStop), Limits: own.Limits(),
 		}
 	}
@@ -67,6 +68,16 @@ func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 	defer cancel()
 	out.Lock, err = driverhost.DescribeAll(ctx, c.Drivers.Dir, Confinement(c, s.File))
 	return out, err
+}
+
+// folders are what the settings of a driver name. Those of the driver that runs commands
+// name also what must not be seen: see addCommand.
+func folders(name string, own config.DriverSettings, given json.RawMessage) []string {
+	named := files.Absolute(own.Folders...)
+	if name == commandDriver {
+		return named
+	}
+	return append(named, driverhost.PathsIn(given)...)
 }
 
 // idleTime is an idle_stop as the host takes it: 0 where it is not set, negative

@@ -44,6 +44,8 @@ func addTools(file string, to *driverhost.Config) error {
 			return fmt.Errorf("drivers.settings.%s.config: %w", servers.DriverName, err)
 		}
 	}
+	read, named := f.Paths()
+	own.ReadOnly, own.Folders = append(own.ReadOnly, read...), append(own.Folders, named...)
 	config["servers"] = string(b)
 	if own.Config, err = json.Marshal(config); err != nil {
 		return err

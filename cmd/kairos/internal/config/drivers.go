@@ -28,7 +28,7 @@ type DriversConfig struct {
 	IdleStop *Duration `yaml:"idle_stop"`
 	// CallTimeout bounds one call of a driver. Default 10s.
 	CallTimeout Duration `yaml:"call_timeout"`
-	// Isolation is how drivers are kept from the server's own files: auto,
+	// Isolation is how drivers are kept from the files of the machine: auto,
 	// namespace, landlock or none. Default auto.
 	Isolation string `yaml:"isolation"`
 	// Settings of single drivers, by name.
@@ -44,8 +44,8 @@ type DriverSettings struct {
 	AllowEffects bool `yaml:"allow_effects"`
 	// Network: allow or deny. Default allow.
 	Network string `yaml:"network"`
-	// Folders are files and folders that the driver needs besides those that
-	// its config names, where it is isolated by Landlock.
+	// Folders are files and folders that the driver needs besides the system's and
+	// those that its config names.
 	Folders []string `yaml:"folders"`
 	// MemoryMiB is how much memory the driver should do with, in MiB. Default 256.
 	MemoryMiB int `yaml:"memory_mib"`
