@@ -28,6 +28,7 @@ type Host struct {
 	sets    map[*Set]struct{} // live: not yet dissolved
 	kept    map[*Set]struct{} // not yet forgotten
 	inUse   *Set
+	reaches map[string]reach // by driver
 	closing bool
 }
 

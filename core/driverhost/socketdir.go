@@ -79,10 +79,13 @@ func socketParent() string {
 	return "/tmp"
 }
 
-func writable(dir string) bool {
-	const writeAndSearch = 3 // W_OK | X_OK
-	return syscall.Access(dir, writeAndSearch) == nil
-}
+// Ways to use a file, as access(2) numbers them.
+const (
+	searchAccess = 1
+	writeAccess  = 2
+)
+
+func writable(dir string) bool { return syscall.Access(dir, writeAccess|searchAccess) == nil }
 
 // lockDir opens and locks a folder; it fails when somebody else has the lock.
 func lockDir(path string) (*os.File, error) {

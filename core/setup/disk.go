@@ -2,8 +2,6 @@ package setup
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
 )
@@ -111,13 +110,25 @@ func binaries(cfg driverhost.Config) []string {
 // which are binaries, are compared by size and time.
 const readWhole = 1 << 20
 
-// fingerprint changes when one of the files changes.
-func fingerprint(files []string) string {
-	h := sha256.New()
+// states are the files as they are now, by path.
+func states(files []string) map[string]string {
+	out := make(map[string]string, len(files))
 	for _, path := range files {
-		fmt.Fprintf(h, "%q %s\n", path, state(path))
+		out[path] = state(path)
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return out
+}
+
+// differingFiles lists the paths whose states differ, in order.
+func differingFiles(a, b map[string]string) []string {
+	var out []string
+	for path := range b {
+		if before, ok := a[path]; !ok || before != b[path] {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func state(path string) string {

@@ -61,6 +61,7 @@ type traits struct {
 	Strict  bool   `json:"strict"`
 	Slow    bool   `json:"slow"`
 	Lazy    string `json:"lazy"`
+	Free    bool   `json:"free"`
 }
 
 const tree = `
@@ -111,7 +112,9 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func newRig(t testing.TB) *rig {
+func newRig(t testing.TB) *rig { return isolatedRig(t, driverhost.LevelNone) }
+
+func isolatedRig(t testing.TB, level driverhost.Level) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), log: &lockedBuffer{}, config: map[string]driverhost.DriverConfig{}, restart: map[string]string{}}
 	r.install("agent", traits{Version: "1.0.0", Agent: true})
@@ -119,7 +122,7 @@ func newRig(t testing.TB) *rig {
 	r.lock()
 	r.write("tree.yaml", tree)
 	log := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	r.host = driverhost.New(log, driverhost.Options{Confinement: driverhost.Confinement{Level: driverhost.LevelNone}})
+	r.host = driverhost.New(log, driverhost.Options{Confinement: driverhost.Confinement{Level: level}})
 	t.Cleanup(func() {
 		if err := r.host.Close(); err != nil {
 			t.Error(err)

@@ -57,9 +57,11 @@ type Current struct {
 	started map[string]any // Desired.Restart as it was at Open
 	closed  bool
 
-	mu      sync.Mutex // guards the fields below
-	files   []string   // that the latest read named
-	checked string     // fingerprint of the files when they were last read
+	mu      sync.Mutex        // guards the fields below
+	files   []string          // that the latest read named
+	checked map[string]string // states of the files when they were last read
+	refused map[string]string // states that were refused because a driver could have written them
+	taken   bool              // it was said that changes of drivers would be taken up
 }
 
 // Open creates the first setup from what read returns. It starts no process. The
@@ -93,7 +95,7 @@ const maxReads = 3
 func (c *Current) desired() (w Desired, err error) {
 	for range maxReads {
 		before := c.known()
-		print := fingerprint(before)
+		print := states(before)
 		w, err = c.read()
 		if c.remember(before, print, w) {
 			break
@@ -102,9 +104,9 @@ func (c *Current) desired() (w Desired, err error) {
 	return w, err
 }
 
-// remember records that the files had the fingerprint before the read, and reports
+// remember records that the files had these states before the read, and reports
 // whether the list of files is still the same.
-func (c *Current) remember(before []string, print string, w Desired) bool {
+func (c *Current) remember(before []string, print map[string]string, w Desired) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(w.Files) > 0 {
@@ -113,7 +115,7 @@ func (c *Current) remember(before []string, print string, w Desired) bool {
 	c.checked = print
 	same := slices.Equal(before, c.files)
 	if !same {
-		c.checked = "" // counts as a change
+		c.checked = nil // counts as a change
 	}
 	return same
 }
@@ -284,7 +286,7 @@ func (c *Current) Rollback(ctx context.Context) (Report, error) {
 	report.Warnings = c.writeBack(next, report)
 	// The watch ignores the operator's files until they change again.
 	c.mu.Lock()
-	c.checked = fingerprint(c.files)
+	c.checked = states(c.files)
 	c.mu.Unlock()
 	return c.finish(report, began), nil
 }

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
 )
 
 // settleTime is how long files must not change before they are read: editors and
@@ -110,14 +114,56 @@ func (c *Current) reloadChanged(ctx context.Context) {
 		return // stopping
 	}
 	defer c.unlock()
-	c.mu.Lock()
-	same := fingerprint(c.files) == c.checked
-	c.mu.Unlock()
-	if same {
+	if changed := c.changed(); len(changed) == 0 {
 		c.log.Debug("files have not changed")
+		return
+	} else if !c.trusted(changed) {
 		return
 	}
 	if _, err := c.reload(ctx, nil); err != nil && ctx.Err() == nil {
 		c.log.Error("the changed files are refused, the present setup stays", "error", err)
 	}
+}
+
+// changed lists the files that differ from the last read. Needs the lock of changes.
+func (c *Current) changed() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := states(c.files)
+	changed := differingFiles(c.checked, now)
+	if maps.Equal(now, c.refused) {
+		return nil // which the log says
+	}
+	return changed
+}
+
+// trusted reports whether changed files are taken up without being asked to. A driver that
+// could have written them might give itself more rights. Needs the lock of changes.
+func (c *Current) trusted(changed []string) bool {
+	if c.present.Load().desired.Drivers.Dev {
+		return true
+	}
+	var files, drivers []string
+	for _, path := range changed {
+		if by := c.host.Writers(path); len(by) > 0 {
+			files, drivers = append(files, path), append(drivers, by...)
+		}
+	}
+	if len(files) == 0 {
+		return true
+	}
+	slices.Sort(drivers)
+	drivers = slices.Compact(drivers)
+	if level, _, err := c.host.Isolation(); err == nil && level == driverhost.LevelNone {
+		if !c.taken {
+			c.log.Warn("changed files are taken up although a driver could have written them: drivers are not isolated", "files", files, "drivers", drivers)
+		}
+		c.taken = true
+		return true
+	}
+	c.log.Error("changed files are not taken up: a driver could have written them; look at them and run `kairos driver reload`", "files", files, "drivers", drivers)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = states(c.files)
+	return false
 }

@@ -9,6 +9,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
+	"github.com/kairos-mcp/kairos/core/setup"
 )
 
 // watch watches until the test ends.
@@ -153,4 +157,57 @@ func TestAWriteWhileOtherFilesAreReadIsTaken(t *testing.T) {
 	r.reload()
 	r.watch()
 	eventually(t, "the new tree", func() bool { return strings.Contains(r.log.String(), "tree=changed") })
+}
+
+// A driver that could write the files could give itself more rights.
+func TestWatchTakesNothingThatADriverCouldHaveWritten(t *testing.T) {
+	if _, err := sandbox.LandlockVersion(); err != nil {
+		t.Skipf("NOT TESTED: a driver without isolation among isolated ones: %v", err)
+	}
+	const refused, changed = "changed files are not taken up: a driver could have written them", "tree=changed"
+	later := strings.Replace(tree, "via: agent}", "via: agent, timeout: 9s}", 1)
+	for name, tc := range map[string]struct {
+		level          driverhost.Level
+		free           bool
+		taken, refused bool
+	}{
+		"drivers are isolated":    {driverhost.LevelLandlock, false, true, false},
+		"one of them is not":      {driverhost.LevelLandlock, true, false, true},
+		"there is no isolation":   {driverhost.LevelNone, true, true, false},
+		"namespaces isolate each": {driverhost.LevelNamespace, true, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := isolatedRig(t, tc.level)
+			r.install("staged", traits{Version: "1.0.1", Reads: []int{1}, Writes: 1, Free: tc.free})
+			r.lock()
+			r.reload()
+			r.said(r.begin(r.mint(document)[0])) // which starts it
+			r.watch()
+			for _, text := range []string{later, later + "# once more\n"} {
+				r.write("tree.yaml", text)
+				switch {
+				case tc.refused:
+					eventually(t, "the refusal", func() bool { return strings.Contains(r.log.String(), refused) })
+				default:
+					eventually(t, "the new tree", func() bool { return strings.Contains(r.log.String(), changed) })
+				}
+			}
+			if got := strings.Contains(r.log.String(), changed); got != tc.taken {
+				t.Errorf("taken up: %t, want %t:\n%s", got, tc.taken, r.log)
+			}
+			warned := strings.Count(r.log.String(), "changed files are taken up although a driver could have written them")
+			if want := map[bool]int{true: 1}[tc.level == driverhost.LevelNone]; warned != want {
+				t.Errorf("it warned %d times, want %d", warned, want)
+			}
+			if !tc.refused {
+				return
+			}
+			if said := r.log.String(); !strings.Contains(said, r.path("tree.yaml")) || !strings.Contains(said, "drivers=[staged]") {
+				t.Errorf("neither file nor driver is named:\n%s", said)
+			}
+			if report := r.reload(); report.Tree != setup.Changed {
+				t.Errorf("report = %+v, want that the operator's reload takes it", report)
+			}
+		})
+	}
 }

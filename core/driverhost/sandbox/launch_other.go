@@ -8,10 +8,15 @@ import (
 	"os/exec"
 )
 
+var errNotHere = errors.New("only Linux has it")
+
+// LandlockVersion is an error: only Linux has it.
+func LandlockVersion() (int, error) { return 0, errNotHere }
+
 // apply leaves the command as it is: there is no launcher here.
 func (l Launch) apply(_ *exec.Cmd, j job) error {
 	if j.Look != nil || l.Namespaces || l.Landlock || l.NoNetwork || l.NoTCP {
-		return errors.New("only Linux has it")
+		return errNotHere
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ type traits struct {
 	Sick    bool   `json:"sick"`
 	Strict  bool   `json:"strict"` // judges nothing
 	Slow    bool   `json:"slow"`   // takes 5 ms to judge
+	Free    bool   `json:"free"`   // isolates what it starts itself
 	Lazy    string `json:"lazy"`   // its probe takes a second and makes this file first
 }
 
@@ -43,6 +44,9 @@ func main() {
 		Name: "staged", Version: t.Version, Role: driver.RoleChallenge, Handles: []string{"staged"}, Effect: driver.EffectPure,
 		StateVersions: t.Reads, ConfigSchema: json.RawMessage(`{"type":"object"}`),
 	}, Challenge: staged{traits: t}}
+	if t.Free {
+		d.Descriptor.Features = []string{driver.FeatureLauncher}
+	}
 	if t.Agent {
 		d = driver.Driver{Descriptor: driver.Descriptor{
 			Name: "agent", Version: t.Version, Role: driver.RoleCapability, Effect: driver.EffectPure,
