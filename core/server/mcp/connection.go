@@ -83,11 +83,9 @@ func (c *connection) initialized(client driver.Client) {
 // maxName limits the kept part of a client's name and version, in bytes.
 const maxName = 256
 
+// shortened returns a copy: a part of the text would keep all of it in memory.
 func shortened(text string) string {
-	if len(text) <= maxName {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxName], "")
+	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), maxName)], ""))
 }
 
 func (c *connection) legacyClient() driver.Client {
@@ -195,11 +193,21 @@ func unreachable(c driver.Client) driver.Client {
 	return driver.Client{Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport}
 }
 
+// progressToken returns the token of a call; nil: none. Every progress note repeats it, so
+// one that is longer than an id may be, or is not a string or a number, does not count.
 func progressToken(req mcp.CallToolRequest) any {
 	if req.Params.Meta == nil {
 		return nil
 	}
-	return req.Params.Meta.ProgressToken
+	switch token := any(req.Params.Meta.ProgressToken).(type) {
+	case string:
+		if len(token) <= maxID {
+			return token
+		}
+	case float64, int, int64, json.Number:
+		return token
+	}
+	return nil
 }
 
 // note belongs to one request and returns what mcp-go cannot carry.

@@ -98,7 +98,7 @@ func TestRequestStateOpensOnlyForItsOwnCall(t *testing.T) {
 		"cut short":       {"kairos_next", nextArgs, with(open.RequestState[:40])},
 		"a byte":          {"kairos_next", nextArgs, with("AA")},
 		"not base64":      {"kairos_next", nextArgs, with("%%%")},
-		"long rubbish":    {"kairos_next", nextArgs, with(strings.Repeat("A", 1<<20))},
+		"long rubbish":    {"kairos_next", nextArgs, with(strings.Repeat("A", 32<<10))},
 		"other arguments": {"kairos_next", obj{"uri": stepURI, "run_id": "run-2"}, with(open.RequestState)},
 		"a number beside": {"kairos_next", solving(1 << 53), with(open.RequestState)},
 		"other tool":      {"kairos_begin", nextArgs, with(open.RequestState)},

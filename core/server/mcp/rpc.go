@@ -19,6 +19,7 @@ import (
 // Limits of every transport.
 const (
 	maxMessage  = 32 << 20 // bytes
+	maxEnvelope = 64 << 10 // bytes of a message without the parts that may be large
 	maxID       = 1 << 10  // bytes of a request id
 	maxInFlight = 1024     // requests of one connection that are being served
 )
@@ -58,6 +59,11 @@ func read(text []byte) (m rpcMessage, k messageKind, problem *replyError) {
 		}
 		return rpcMessage{}, k, &replyError{Code: mcp.PARSE_ERROR, Message: "not JSON"}
 	}
+	if m.Method != nil {
+		if problem := checkEnvelope(m, len(text)); problem != nil {
+			return m, k, problem
+		}
+	}
 	switch {
 	case m.Method == nil && (m.Result != nil || m.Error != nil):
 		return m, isAnswer, nil
@@ -72,6 +78,32 @@ func read(text []byte) (m rpcMessage, k messageKind, problem *replyError) {
 	default:
 		return m, isRequest, nil
 	}
+}
+
+// checkEnvelope limits what a client says about itself and about its request: names,
+// versions, capabilities, tokens, levels and everything else but the arguments of a tool
+// and the answers in a repeated call. It comes before anything of that is decoded, because
+// it is decoded several times, and parts of it are kept.
+func checkEnvelope(m rpcMessage, size int) *replyError {
+	if size <= maxEnvelope {
+		return nil
+	}
+	what := *m.Method
+	if what == string(mcp.MethodToolsCall) {
+		var large struct {
+			Arguments      json.RawMessage `json:"arguments"`
+			InputResponses json.RawMessage `json:"inputResponses"`
+		}
+		if json.Unmarshal(m.Params, &large) == nil {
+			size -= len(large.Arguments) + len(large.InputResponses)
+		}
+		what += " without arguments and inputResponses"
+	}
+	if size <= maxEnvelope {
+		return nil
+	}
+	return &replyError{Code: mcp.INVALID_REQUEST, Message: fmt.Sprintf(
+		"%.100s has %d bytes, and the limit is %d: shorten clientInfo, capabilities, _meta or the other parameters", what, size, maxEnvelope)}
 }
 
 // isError reports whether an answer is an error of the client.

@@ -116,11 +116,9 @@ func product(agent string) (name, version string) {
 	return clip(name, 100), clip(version, 100)
 }
 
+// clip returns a copy: a part of the header would keep all of it in memory with the run.
 func clip(s string, n int) string {
-	if len(s) > n {
-		return strings.ToValidUTF8(s[:n], "")
-	}
-	return s
+	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), n)], ""))
 }
 
 // errMediaType: the body is not what the route takes.
