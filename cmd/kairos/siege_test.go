@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,7 +38,13 @@ func (b *program) welcome() *guest {
 // open sends a request of the session and leaves its reply to be read.
 func (g *guest) open(method, body string) *http.Response {
 	g.t.Helper()
-	req, err := http.NewRequestWithContext(g.t.Context(), method, g.url+"/mcp", strings.NewReader(body))
+	return g.openFor(g.t.Context(), method, body)
+}
+
+// openFor is open for a client that hangs up when ctx ends.
+func (g *guest) openFor(ctx context.Context, method, body string) *http.Response {
+	g.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, g.url+"/mcp", strings.NewReader(body))
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -186,6 +193,37 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 	run.finish()
 	b.settles(goroutines)
+}
+
+// Clients that are asked and leave keep no session from others, and one address not from
+// another one.
+func TestClientsThatAreAskedAndLeavePinNoSessions(t *testing.T) {
+	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}, max_sessions: 6, max_sessions_per_client: 4, trusted_proxies: [127.0.0.0/8]}\n")
+	uri := b.mint(onePerson)[0]
+	for range 20 {
+		g := b.welcome()
+		ctx, leave := context.WithCancel(t.Context())
+		res := g.openFor(ctx, "POST", rpcCall(`"x"`, "kairos_next", fmt.Sprintf(`{"uri":%q,"run_id":%q}`, uri, b.begin(uri).run), ""))
+		if line, err := bufio.NewReader(res.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "event:") {
+			t.Fatalf("the reply begins with %q, %v, want a question", line, err)
+		}
+		leave()
+		res.Body.Close()
+	}
+	var streams []*http.Response
+	for range 4 {
+		streams = append(streams, b.welcome().open("GET", "")) //nolint:bodyclose // below
+	}
+	if a := b.do("POST", "/mcp", greeting, nil); a.status != 503 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "one client may have 4") {
+		t.Errorf("initialize beyond the share of an address = %d %s, want 503 that says so", a.status, a.body)
+	}
+	if a := b.do("POST", "/mcp", greeting, map[string]string{"X-Forwarded-For": "192.0.2.7"}); a.status != 200 {
+		t.Errorf("initialize of another address = %d %s", a.status, a.body)
+	}
+	for _, res := range streams {
+		res.Body.Close()
+	}
+	eventually(t, "the address to get a session again", func() bool { return b.do("POST", "/mcp", greeting, nil).status == 200 })
 }
 
 // Exactly one answer to a question counts, whichever client sends it.

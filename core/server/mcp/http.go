@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -34,7 +35,6 @@ type httpTransport struct {
 	stopWork context.CancelFunc
 	running  sync.WaitGroup // requests and background work
 	lastID   atomic.Int64   // of requests to clients; no two clients get the same
-	asking   atomic.Int64   // questions that wait for an answer
 
 	mu     sync.Mutex // guards the field below
 	closed bool
@@ -113,6 +113,23 @@ func (t *httpTransport) identify(r *http.Request) (access.Caller, error) {
 		return t.server.operator(), nil
 	}
 	return t.server.cfg.Identify(r)
+}
+
+// clientOf names who shares the limits of sessions: the principal, and without a login the
+// address. Of IPv6 it is the network of 64 bits, because one client has all of its addresses.
+func (t *httpTransport) clientOf(r *http.Request, who access.Caller) string {
+	if t.server.cfg.Identify != nil {
+		return who.Principal
+	}
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return "" // of a listener without addresses
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if network, err := ip.Prefix(64); err == nil && ip.Is6() {
+		return network.String()
+	}
+	return ip.String()
 }
 
 func (t *httpTransport) rejectCaller(rw http.ResponseWriter, r *http.Request, err error) {

@@ -11,7 +11,7 @@ import (
 
 // delete ends a session at the request of its client.
 func (t *httpTransport) delete(rw http.ResponseWriter, r *http.Request, who access.Caller) {
-	s, release, ok := t.sessions.use(r.Header.Get(mcp.HeaderSessionID), who.Principal)
+	s, release, ok := t.sessions.use(r.Context(), r.Header.Get(mcp.HeaderSessionID), who.Principal)
 	if !ok {
 		noSession(rw)
 		return
@@ -23,7 +23,7 @@ func (t *httpTransport) delete(rw http.ResponseWriter, r *http.Request, who acce
 
 // get serves a stream of messages that do not belong to a call.
 func (t *httpTransport) get(rw http.ResponseWriter, r *http.Request, who access.Caller) {
-	s, release, ok := t.sessions.use(r.Header.Get(mcp.HeaderSessionID), who.Principal)
+	s, release, ok := t.sessions.use(r.Context(), r.Header.Get(mcp.HeaderSessionID), who.Principal)
 	switch {
 	case !ok:
 		noSession(rw)

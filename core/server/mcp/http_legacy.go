@@ -24,7 +24,7 @@ func (p *post) legacy(version string) {
 		p.sessionless(version)
 		return
 	}
-	sess, release, ok := p.http.sessions.use(id, p.who.Principal)
+	sess, release, ok := p.http.sessions.use(p.r.Context(), id, p.who.Principal)
 	if !ok {
 		noSession(p.w)
 		return
@@ -93,15 +93,15 @@ func (p *post) initialize() {
 	sess := p.http.newSession(p.who.Principal)
 	ctx := p.http.server.mcp.WithContext(withOrigin(p.r.Context(), p.origin(sess)), &session{id: sess.id, conn: &sess.connection})
 	r := p.http.server.respond(ctx, p.msg, p.body)
-	switch {
-	case r == nil:
+	if r == nil {
 		p.w.WriteHeader(http.StatusAccepted)
 		return
-	case r.Error != nil:
-	case !p.http.sessions.add(sess):
-		unavailable(p.w, "too many sessions are in use")
-		return
-	default:
+	}
+	if r.Error == nil {
+		if err := p.http.sessions.add(sess, p.http.clientOf(p.r, p.who)); err != nil {
+			unavailable(p.w, err.Error())
+			return
+		}
 		p.w.Header().Set(mcp.HeaderSessionID, sess.id)
 	}
 	writeJSON(p.w, http.StatusOK, r)

@@ -24,11 +24,11 @@ func (p *sessionPeer) notify(method string, params any) error {
 func (p *sessionPeer) call(
 	ctx context.Context, q *question, r clientRequest,
 ) (json.RawMessage, *driver.ClientError, error) {
-	w := p.http
-	defer w.asking.Add(-1)
-	if w.asking.Add(1) > maxAsking {
-		return nil, nil, errTooManyOpen
+	size := questionBytes + int64(len(r.Params))
+	if err := p.http.sessions.hold(p.sess, size); err != nil {
+		return nil, nil, err
 	}
+	defer p.http.sessions.drop(p.sess, size)
 	q.posed = pose(r)
 	defer p.sess.requests.close(q.posed)
 	if !p.deliver(q.posed) && !p.own.able {

@@ -9,8 +9,7 @@ import (
 
 // Bounds of sessions.
 const (
-	maxListeners = 4      // GET streams of one session; a further one ends the oldest
-	maxAsking    = 16_384 // questions of all sessions that wait for an answer
+	maxListeners = 4 // GET streams of one session; a further one ends the oldest
 	pingEvery    = 15 * time.Second
 )
 
@@ -25,9 +24,13 @@ type httpSession struct {
 	inflight  inflights
 
 	// guarded by in.mu
-	users int // calls and streams
-	used  time.Time
-	place *list.Element // in in.byUse; nil: ended
+	client     *sessionClient // nil: not kept yet, or ended
+	clientName string
+	held       int64 // bytes in memory
+	users      int   // calls and streams
+	used       time.Time
+	rests      usage
+	place      *list.Element // in client.unused[rests]; nil: in use
 
 	streams   sync.Mutex // guards the field below, and via of each question
 	listeners []*listener
@@ -42,25 +45,46 @@ func (t *httpTransport) newSession(principal string) *httpSession {
 	return s
 }
 
-func (s *httpSession) release() {
+// heldByClient is how many bytes the session keeps of what its client said about itself.
+func (s *httpSession) heldByClient() int64 {
+	c := s.legacyClient()
+	return int64(len(c.Name) + len(c.Version) + len(c.Capabilities))
+}
+
+// release ends a use; hungUp: the client did not wait for the end of the request.
+func (s *httpSession) release(hungUp bool) {
 	s.in.mu.Lock()
 	defer s.in.mu.Unlock()
 	s.users--
-	s.touchLocked(time.Now())
-	if s.users == 0 {
-		s.questions.forget()
+	s.used = time.Now()
+	if s.users > 0 {
+		return
+	}
+	s.questions.forget()
+	if s.client == nil {
+		return
+	}
+	switch {
+	case hungUp:
+		s.restLocked(left)
+	case s.questions.openCount() > 0:
+		s.restLocked(asking)
+	default:
+		s.restLocked(idle)
 	}
 }
 
-func (s *httpSession) touchLocked(now time.Time) {
-	s.used = now
+// restLocked puts the session among those that nothing uses.
+func (s *httpSession) restLocked(u usage) {
+	s.rests, s.place = u, s.client.unused[u].PushBack(s)
+}
+
+func (s *httpSession) wakeLocked() {
 	if s.place != nil {
-		s.in.byUse.MoveToBack(s.place)
+		s.client.unused[s.rests].Remove(s.place)
+		s.place = nil
 	}
 }
-
-// inUseLocked reports whether the session has a call, a stream or an open question.
-func (s *httpSession) inUseLocked() bool { return s.users > 0 || s.questions.openCount() > 0 }
 
 func (s *httpSession) listen(l *listener) {
 	s.streams.Lock()

@@ -47,7 +47,7 @@ func TestDeletedSessionIsOver(t *testing.T) {
 
 func TestWhoOpensManySessionsEndsTheirOwn(t *testing.T) {
 	cfg := config()
-	cfg.MaxSessions, cfg.Identify = 4, asked
+	cfg.MaxSessions, cfg.MaxSessionsPerClient, cfg.Identify = 4, 4, asked
 	s := newSite(t, cfg, newDirector())
 	visitAs := func(who string) *visitor {
 		v := &visitor{site: s, who: who}
@@ -88,13 +88,13 @@ func TestConcurrentInitializesGetSessionsOfTheirOwn(t *testing.T) {
 
 func TestFullServerEvictsTheLongestIdleSession(t *testing.T) {
 	cfg := config()
-	cfg.MaxSessions = 3
+	cfg.MaxSessions, cfg.MaxSessionsPerClient, cfg.PlainWait = 3, 3, time.Millisecond
 	s := newSite(t, cfg, newDirector(elicit("sure?")))
 	asking, streaming, idle := s.visit(everything), s.visit(everything), s.visit(everything)
 	streaming.do(http.MethodGet, nil, nil)
-	_, r := asking.call("kairos_begin", beginArgs)
+	id, r := asking.call("kairos_begin", beginArgs)
 	question := r.question("elicitation/create")
-	r.hangUp() // the question alone keeps the session
+	r.reply(id) // the person may take longer than the call
 
 	next := s.visit(everything)
 	alive := func(v *visitor) int { return v.post(rpc("alive", "ping", obj{}), nil).status }
@@ -106,19 +106,27 @@ func TestFullServerEvictsTheLongestIdleSession(t *testing.T) {
 			t.Errorf("session %s = %d, want %d", what, got, check.want)
 		}
 	}
-	next.do(http.MethodGet, nil, nil)
+	asking.answer(question.ID, accepted)
+	for _, v := range []*visitor{asking, next} {
+		v.do(http.MethodGet, nil, nil)
+	}
 	full := &visitor{site: s}
 	r = full.post(rpc(0, "initialize", obj{"protocolVersion": "2025-11-25", "capabilities": obj{}, "clientInfo": obj{}}), nil)
 	if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" || r.header.Get("Mcp-Session-Id") != "" {
 		t.Errorf("initialize with all sessions in use = %d %v, want 503 with Retry-After", r.status, r.header)
 	}
-	asking.answer(question.ID, accepted)
 }
 
 // direct speaks to a handler without a network, so that time can be a bubble's.
 type direct struct {
-	t *testing.T
-	h http.Handler
+	t  *testing.T
+	h  http.Handler
+	at string // the address it calls from; empty: that of all tests
+}
+
+func (d direct) from(address string) direct {
+	d.at = address
+	return d
 }
 
 func (d direct) do(ctx context.Context, method, session, body string) *httptest.ResponseRecorder {
@@ -128,6 +136,9 @@ func (d direct) do(ctx context.Context, method, session, body string) *httptest.
 	r.Header.Set("Content-Type", "application/json")
 	if session != "" {
 		r.Header.Set("Mcp-Session-Id", session)
+	}
+	if d.at != "" {
+		r.RemoteAddr = d.at
 	}
 	w := httptest.NewRecorder()
 	d.h.ServeHTTP(w, r)
@@ -154,7 +165,7 @@ func bubble(t *testing.T, cfg mcpserver.Config, e mcpserver.Engine, f func(t *te
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(t, direct{t, s.HTTP()})
+		f(t, direct{t: t, h: s.HTTP()})
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v", err)
 		}
@@ -203,31 +214,108 @@ func TestIdleSessionsEndAndUsedOnesStay(t *testing.T) {
 }
 
 // The question is kept by its run, so the session of a client that asked and
-// vanished is worth nothing: as many as there may be must not keep others out.
+// vanished is worth nothing: it is the first to make room.
 func TestClientsThatAskAndVanishMakeRoom(t *testing.T) {
 	cfg := config()
-	cfg.MaxSessions, cfg.SessionIdle, cfg.PlainWait = 8, time.Hour, time.Minute
-	d := newDirector(elicit("sure?"))
-	bubble(t, cfg, d, func(t *testing.T, here direct) {
+	cfg.MaxSessions, cfg.MaxSessionsPerClient, cfg.PlainWait = 8, 8, time.Minute
+	bubble(t, cfg, newDirector(elicit("sure?")), func(t *testing.T, here direct) {
+		idle, asking := here.initialize(), here.initialize()
+		call := rpc(1, "tools/call", obj{"name": "kairos_begin", "arguments": beginArgs})
+		here.do(t.Context(), http.MethodPost, asking, call) // until the call may wait no longer
 		var calls sync.WaitGroup
-		for range cfg.MaxSessions {
+		var vanished []string
+		for range cfg.MaxSessions - 2 {
 			id := here.initialize()
 			ctx, hangUp := context.WithCancel(t.Context())
-			calls.Go(func() {
-				here.do(ctx, http.MethodPost, id, rpc(1, "tools/call", obj{"name": "kairos_begin", "arguments": beginArgs}))
-			})
+			calls.Go(func() { here.do(ctx, http.MethodPost, id, call) })
 			synctest.Wait() // the question is out
 			hangUp()
+			vanished = append(vanished, id)
 		}
 		calls.Wait()
-		if id := here.initialize(); id != "" {
-			t.Error("a session with an open question made room before session_idle was over")
+		for i := range vanished {
+			if id := here.initialize(); id == "" {
+				t.Fatalf("initialize %d is refused: sessions of clients that have gone are kept", i)
+			}
+			if here.alive(vanished[i]) {
+				t.Errorf("a client that asked and vanished is not the first to make room")
+			}
 		}
-		time.Sleep(cfg.SessionIdle + cfg.SessionIdle/10)
-		if id := here.initialize(); id == "" || !here.alive(id) {
-			t.Error("initialize is refused: sessions of clients that have gone are kept")
+		for range cfg.MaxSessions - 1 { // as many as there are idle ones
+			if id := here.initialize(); id == "" {
+				t.Fatal("initialize is refused")
+			}
+		}
+		if here.alive(idle) {
+			t.Error("an idle session is left")
+		}
+		if !here.alive(asking) {
+			t.Error("a session whose client may still answer has made room for others before idle ones")
 		}
 	})
+}
+
+// Who leaves questions unanswered, in sessions that nothing uses, must not keep others out.
+func TestQuestionsPinNoSessions(t *testing.T) {
+	cfg := config()
+	cfg.MaxSessions, cfg.MaxSessionsPerClient, cfg.PlainWait = 4, 4, time.Second
+	bubble(t, cfg, newDirector(elicit("sure?")), func(t *testing.T, here direct) {
+		for range 3 * cfg.MaxSessions {
+			id := here.initialize()
+			if id == "" {
+				t.Fatal("initialize is refused: open questions keep sessions that nothing uses")
+			}
+			here.do(t.Context(), http.MethodPost, id, rpc(1, "tools/call", obj{"name": "kairos_begin", "arguments": beginArgs}))
+		}
+	})
+}
+
+func TestQuestionsAreLimitedInBytes(t *testing.T) {
+	cfg := config()
+	cfg.PlainWait = time.Second
+	bubble(t, cfg, newDirector(elicit(strings.Repeat("?", 1<<20))), func(t *testing.T, here direct) {
+		var asking []string
+		for range 40 { // one client may have 32 MiB
+			asking = append(asking, here.initialize())
+			here.do(t.Context(), http.MethodPost, asking[len(asking)-1], rpc(1, "tools/call", obj{"name": "kairos_begin", "arguments": beginArgs}))
+		}
+		idle := here.initialize()
+		if here.alive(asking[0]) || !here.alive(asking[39]) || !here.alive(idle) {
+			t.Errorf("the first session with a question lives: %t, the last one: %t, an idle one: %t; want the first one ended",
+				here.alive(asking[0]), here.alive(asking[39]), here.alive(idle))
+		}
+	})
+}
+
+func TestOneAddressDoesNotTakeAllSessions(t *testing.T) {
+	cfg := config()
+	cfg.MaxSessions = 4
+	for name, tc := range map[string]struct{ greedy, alike, other string }{
+		"IPv4": {"192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:1"},
+		"IPv6": {"[2001:db8::1]:1", "[2001:db8::dead:beef]:1", "[2001:db8:0:1::1]:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, cfg, newDirector(), func(t *testing.T, here direct) {
+				ctx, hangUp := context.WithCancel(t.Context())
+				var streams sync.WaitGroup
+				for range cfg.MaxSessions / 2 {
+					session := here.from(tc.greedy).initialize()
+					streams.Go(func() { here.do(ctx, http.MethodGet, session, "") })
+				}
+				synctest.Wait() // all of them are in use
+				if id := here.from(tc.alike).initialize(); id != "" {
+					t.Error("an address got more than its share of the sessions")
+				}
+				for range cfg.MaxSessions {
+					if id := here.from(tc.other).initialize(); id == "" {
+						t.Error("an address keeps others out")
+					}
+				}
+				hangUp()
+				streams.Wait()
+			})
+		})
+	}
 }
 
 func TestCloseLetsHTTPCallsFinish(t *testing.T) {

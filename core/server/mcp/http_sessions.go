@@ -2,73 +2,163 @@ package mcp
 
 import (
 	"container/list"
+	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
 
-// sessions are the HTTP sessions of the legacy eras. They are limited in number, in
-// idle time and in age.
+// sessions are the HTTP sessions of the legacy eras. They are limited in number and in
+// bytes, first those of one client and then all, in idle time and in age.
 type sessions struct {
-	max       int
-	idle, age time.Duration
+	max, perClient int
+	idle, age      time.Duration
 
-	mu          sync.Mutex // guards the fields below, and users, used and place of each session
-	closed      bool
-	byID        map[string]*httpSession
-	byPrincipal map[string]int // number of sessions
-	byUse       list.List      // of sessions, the one used longest ago first
-	sweeper     *time.Timer    // runs while there are sessions
+	mu      sync.Mutex // guards the fields below, and those of each client and session that say so
+	closed  bool
+	byID    map[string]*httpSession
+	clients map[string]*sessionClient // with sessions
+	held    int64
+	sweeper *time.Timer // runs while there are sessions
 }
+
+// sessionClient shares a part of the limits: a principal, or without a login an address.
+type sessionClient struct {
+	// guarded by sessions.mu
+	sessions int
+	held     int64
+	unused   [usages]list.List // sessions that nothing uses, the one used longest ago first
+}
+
+// usage is why nothing uses a session.
+type usage int
+
+const (
+	// left: the client hung up on the last request, so it may be gone.
+	left usage = iota
+	// idle: the last request has ended.
+	idle
+	// asking: the same, and there is a question that the client may still answer.
+	asking
+	usages
+)
+
+// Limits of what sessions keep in memory, in bytes.
+const (
+	maxHeld       = 64 << 20 // by all sessions; one client has half of it
+	sessionBytes  = 1 << 10  // by a session beside what its client says about itself
+	questionBytes = 4 << 10  // by a question beside its text
+)
+
+var (
+	errSessionsClosed = errors.New("the server is shutting down")
+	errSessionsFull   = errors.New("too many sessions are in use")
+)
 
 func newSessions(c Config) sessions {
-	return sessions{max: c.MaxSessions, idle: c.SessionIdle, age: c.SessionAge, byID: map[string]*httpSession{}, byPrincipal: map[string]int{}}
+	return sessions{
+		max: c.MaxSessions, perClient: c.MaxSessionsPerClient, idle: c.SessionIdle, age: c.SessionAge,
+		byID: map[string]*httpSession{}, clients: map[string]*sessionClient{},
+	}
 }
 
-// add keeps a session and evicts another one if there are too many. It returns false
-// if all of them are in use.
-func (ss *sessions) add(s *httpSession) bool {
+// add keeps a session of the client, and evicts others if there are too many.
+func (ss *sessions) add(s *httpSession, client string) error {
+	size := sessionBytes + s.heldByClient()
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if ss.closed || (len(ss.byID) >= ss.max && !ss.evictLocked()) {
-		return false
+	if ss.closed {
+		return errSessionsClosed
 	}
-	ss.byID[s.id] = s
-	ss.byPrincipal[s.principal]++
-	s.place = ss.byUse.PushBack(s)
+	c := ss.clients[client]
+	if c == nil {
+		c = &sessionClient{}
+	}
+	if err := ss.roomLocked(c, 1, size, left, idle, asking); err != nil {
+		return err
+	}
+	ss.clients[client], ss.byID[s.id] = c, s
+	s.client, s.clientName = c, client
+	c.sessions++
+	ss.holdLocked(s, size)
+	s.restLocked(idle)
 	if ss.sweeper == nil {
 		ss.sweeper = time.AfterFunc(ss.sweepEvery(), ss.sweep)
 	}
-	return true
+	return nil
 }
 
-// evictLocked evicts the longest-idle session of the principal that holds the most,
-// so that a principal with many sessions evicts its own. It returns false if all
-// sessions are in use.
-func (ss *sessions) evictLocked() bool {
-	most := 0
-	for _, n := range ss.byPrincipal {
-		most = max(most, n)
-	}
-	var last *httpSession
-	for e := ss.byUse.Front(); e != nil; e = e.Next() {
-		s := e.Value.(*httpSession)
-		if s.inUseLocked() || last != nil && ss.byPrincipal[s.principal] <= ss.byPrincipal[last.principal] {
-			continue
-		}
-		if last = s; ss.byPrincipal[s.principal] == most {
-			break // the usual case: one principal
+// roomLocked evicts sessions until there is room for more of the client: its own as long
+// as it has more than its share, then those of the client that has the most. Those of an
+// earlier usage go first. A session with a call or a stream is not evicted.
+func (ss *sessions) roomLocked(c *sessionClient, sessions int, bytes int64, order ...usage) error {
+	for c.sessions+sessions > ss.perClient || c.held+bytes > maxHeld/2 {
+		if !ss.evictLocked(c, order) {
+			return fmt.Errorf("this client has %d sessions in use, and one client may have %d: end some, then try again", c.sessions, ss.perClient)
 		}
 	}
-	if last == nil {
-		return false
+	for len(ss.byID)+sessions > ss.max || ss.held+bytes > maxHeld {
+		if !ss.evictLocked(nil, order) {
+			return errSessionsFull
+		}
 	}
-	ss.endLocked(last)
-	return true
+	return nil
 }
 
-// use returns the principal's session, which does not count as idle until release. A
-// session of another principal is not found.
-func (ss *sessions) use(id, principal string) (s *httpSession, release func(), ok bool) {
+// evictLocked evicts a session of the client, or without one of the client that has the
+// most. It returns false if all of them are in use.
+func (ss *sessions) evictLocked(of *sessionClient, order []usage) bool {
+	for _, u := range order {
+		var most *sessionClient
+		for _, c := range ss.clients {
+			if c.unused[u].Len() > 0 && (of == nil || of == c) && (most == nil || c.sessions > most.sessions) {
+				most = c
+			}
+		}
+		if most != nil {
+			ss.endLocked(most.unused[u].Front().Value.(*httpSession))
+			return true
+		}
+	}
+	return false
+}
+
+// hold counts bytes that a session keeps until drop, and evicts sessions whose questions
+// nobody waits for if there are too many.
+func (ss *sessions) hold(s *httpSession, bytes int64) error {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if s.client == nil {
+		return errGone
+	}
+	if err := ss.roomLocked(s.client, 0, bytes, left, asking, idle); err != nil {
+		return errTooManyOpen
+	}
+	if s.client == nil {
+		return errGone // its own call has just ended
+	}
+	ss.holdLocked(s, bytes)
+	return nil
+}
+
+func (ss *sessions) drop(s *httpSession, bytes int64) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if s.client != nil {
+		ss.holdLocked(s, -bytes)
+	}
+}
+
+func (ss *sessions) holdLocked(s *httpSession, bytes int64) {
+	s.held += bytes
+	s.client.held += bytes
+	ss.held += bytes
+}
+
+// use returns the principal's session for a request, whose end release tells. A session of
+// another principal is not found.
+func (ss *sessions) use(ctx context.Context, id, principal string) (s *httpSession, release func(), ok bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	s, ok = ss.byID[id]
@@ -80,9 +170,10 @@ func (ss *sessions) use(id, principal string) (s *httpSession, release func(), o
 		ss.endLocked(s)
 		return nil, nil, false
 	}
+	s.wakeLocked()
 	s.users++
-	s.touchLocked(now)
-	return s, s.release, true
+	s.used = now
+	return s, func() { s.release(ctx.Err() != nil) }, true
 }
 
 // HasSession reports whether there is an HTTP session with the id.
@@ -123,15 +214,16 @@ func (ss *sessions) expiredLocked(s *httpSession, now time.Time) bool {
 // endLocked ends a session: its streams close and its questions are cancelled. Calls
 // without a question continue.
 func (ss *sessions) endLocked(s *httpSession) {
-	if s.place == nil {
+	if s.client == nil {
 		return
 	}
-	delete(ss.byID, s.id)
-	if ss.byPrincipal[s.principal]--; ss.byPrincipal[s.principal] == 0 {
-		delete(ss.byPrincipal, s.principal)
+	s.wakeLocked()
+	ss.holdLocked(s, -s.held)
+	if s.client.sessions--; s.client.sessions == 0 {
+		delete(ss.clients, s.clientName)
 	}
-	ss.byUse.Remove(s.place)
-	s.place = nil
+	s.client = nil
+	delete(ss.byID, s.id)
 	close(s.gone)
 	s.questions.abandon()
 	if len(ss.byID) == 0 && ss.sweeper != nil {

@@ -23,7 +23,7 @@ var (
 	errUnreachable = errors.New("the client has no stream open on which it could be asked")
 	errLost        = errors.New("taking the client's answer failed")
 	errTooManyOpen = fault.New(fault.Conflict,
-		"Too many questions on this connection are unanswered: answer or cancel some, then call again.")
+		"Too many questions of this client, or of all clients, are unanswered: answer or cancel some, then call again.")
 )
 
 type questionKey struct {

@@ -97,9 +97,13 @@ type Config struct {
 	// SessionID returns the id of a new HTTP session, which no client can guess and no
 	// other session has; nil: a random one.
 	SessionID func() string
-	// MaxSessions limits the HTTP sessions of the legacy eras; zero: 10000. A further
-	// one evicts the longest-idle session of the principal that holds the most.
+	// MaxSessions limits the HTTP sessions of the legacy eras; zero: 10000. A further one
+	// evicts one that nothing uses: first those whose clients hung up, of the client that
+	// holds the most.
 	MaxSessions int
+	// MaxSessionsPerClient limits those of one client, which is a principal, and without
+	// Identify an address; zero: half of MaxSessions. A further one evicts one of its own.
+	MaxSessionsPerClient int
 	// SessionIdle is how long a session may be unused; zero: 1 h. One with a
 	// call, a stream or an open question is in use.
 	SessionIdle time.Duration
@@ -130,7 +134,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s is negative", name))
 		}
 	}
-	if c.MaxSessions < 0 {
+	if c.MaxSessions < 0 || c.MaxSessionsPerClient < 0 {
 		errs = append(errs, errors.New("max sessions is negative"))
 	}
 	return errors.Join(errs...)
@@ -148,6 +152,7 @@ func (c Config) withDefaults() Config {
 	if c.MaxSessions == 0 {
 		c.MaxSessions = 10_000
 	}
+	c.MaxSessionsPerClient = cmp.Or(c.MaxSessionsPerClient, (c.MaxSessions+1)/2)
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}

@@ -137,7 +137,8 @@ func mcpConfig(a *App, by Transports, name string) mcpserver.Config {
 		StateKeys: a.stateKeys, Clock: a.clock,
 		PlainWait: time.Duration(c.MCP.PlainWait), ProgressWait: time.Duration(c.MCP.ProgressWait), AskAgain: time.Duration(c.MCP.AskAgain),
 		DrainTimeout: by.drain(c), Observer: a.toolObserver(),
-		MaxSessions: c.HTTP.MaxSessions, SessionIdle: time.Duration(c.HTTP.SessionIdle), SessionAge: time.Duration(c.HTTP.SessionAge),
+		MaxSessions: c.HTTP.MaxSessions, MaxSessionsPerClient: c.HTTP.MaxSessionsPerClient,
+		SessionIdle: time.Duration(c.HTTP.SessionIdle), SessionAge: time.Duration(c.HTTP.SessionAge),
 	}
 }
 

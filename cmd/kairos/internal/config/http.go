@@ -78,6 +78,9 @@ type httpConfig struct {
 	Rate       rateConfig `yaml:"rate"`
 	// MaxSessions is how many sessions of the older era there may be. Default 10000.
 	MaxSessions int `yaml:"max_sessions"`
+	// MaxSessionsPerClient is how many of them one client may have: a principal, and
+	// without login an address. Default: half of MaxSessions.
+	MaxSessionsPerClient int `yaml:"max_sessions_per_client"`
 	// SessionIdle ends sessions that nobody uses. Default 1h.
 	SessionIdle Duration `yaml:"session_idle"`
 	// SessionAge ends any session. Default 24h.
@@ -171,7 +174,7 @@ func (c httpConfig) problems() []error {
 	var errs []error
 	for key, n := range map[string]int64{
 		"http.max_body": c.MaxBody, "http.max_concurrent": int64(c.MaxConcurrent), "http.max_waiting": int64(c.MaxWaiting),
-		"http.max_sessions": int64(c.MaxSessions), "http.rate.burst": int64(c.Rate.Burst),
+		"http.max_sessions": int64(c.MaxSessions), "http.max_sessions_per_client": int64(c.MaxSessionsPerClient), "http.rate.burst": int64(c.Rate.Burst),
 	} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("%s is %d: must not be negative", key, n))
