@@ -255,7 +255,7 @@ func TestClientsThatAskAndVanishMakeRoom(t *testing.T) {
 	})
 }
 
-// Who leaves questions unanswered, in sessions that nothing uses, must not keep others out.
+// Unanswered questions in sessions that nothing uses must not keep others out.
 func TestQuestionsPinNoSessions(t *testing.T) {
 	cfg := config()
 	cfg.MaxSessions, cfg.MaxSessionsPerClient, cfg.PlainWait = 4, 4, time.Second
