@@ -98,7 +98,7 @@ var restURL = regexp.MustCompile(`REST at (http://\S+)/api`)
 // serveHTTP starts a server for a script and returns the URL that it says.
 func serveHTTP(env *testscript.Env) (string, error) {
 	config := filepath.Join(env.WorkDir, ".server.yaml")
-	if err := os.WriteFile(config, []byte("metrics: {listen: off}\nadmin: {socket: off}\ndrivers: {watch: false}\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("metrics: {listen: off}\ndrivers: {watch: false}\n"), 0o600); err != nil {
 		return "", err
 	}
 	cmd := exec.Command(os.Args[0])

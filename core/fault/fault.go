@@ -58,6 +58,7 @@ const (
 	HostNotAllowed     Code = "HOST_NOT_ALLOWED"
 	OriginNotAllowed   Code = "ORIGIN_NOT_ALLOWED"
 	MethodNotAllowed   Code = "METHOD_NOT_ALLOWED"
+	Unauthorized       Code = "UNAUTHORIZED"
 	BodyTimeout        Code = "BODY_TIMEOUT"
 	BodyTooLarge       Code = "BODY_TOO_LARGE"
 	RateLimited        Code = "RATE_LIMITED"

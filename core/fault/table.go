@@ -289,6 +289,11 @@ var inRequest = []Row{
 		Meaning: "pages of this origin may not call", Advice: allowAdvice, Hint: "add the origin to http.allowed_origins",
 	},
 	{
+		Code: Unauthorized, Status: 401, Name: "Unauthorized",
+		Meaning: "a call of operators without the token of the server", Advice: "leave this call to the operator of the server",
+		Hint: "run the command on the machine and as the user of the server, or set KAIROS_BEARER_TOKEN to the content of the file",
+	},
+	{
 		Code: MethodNotAllowed, Status: 405,
 		Meaning: "the path does not take this method", Advice: correctAdvice, Hint: "check the URL of the server",
 	},

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/server/admin"
 )
 
 // Server is the real program over HTTP at one address, in a folder of its own. It can
@@ -28,6 +29,7 @@ type Server struct {
 	dir     string
 	Address string // at which it listens
 	Front   string // where players call it; empty: Address
+	Socket  string // of its administration, or that of one of the replicas at Address
 
 	mu  sync.Mutex // guards cmd
 	cmd *exec.Cmd
@@ -40,8 +42,13 @@ func NewServer(t *testing.T, bin string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // it is closed to be free for the server
-	s := &Server{t: t, bin: bin, dir: t.TempDir(), Address: l.Addr().String()}
+	defer l.Close()                        //nolint:errcheck // it is closed to be free for the server
+	run, err := os.MkdirTemp("", "kairos") // short, as the path of a socket has to be
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(run) })
+	s := &Server{t: t, bin: bin, dir: t.TempDir(), Address: l.Addr().String(), Socket: filepath.Join(run, "admin.sock")}
 	s.Configure("data/kairos.db", "")
 	return s
 }
@@ -57,8 +64,8 @@ func NewServerOn(t *testing.T, bin, database string) *Server {
 // Configure names the server's database, and adds to its configuration.
 func (s *Server) Configure(database, more string) {
 	s.t.Helper()
-	s.Write("kairos.yaml", fmt.Sprintf("database: %q\nadmin: {socket: off}\ndrivers: {dir: %q}\nhttp: {rate: {per_minute: -1}}\n%s",
-		database, filepath.Join(s.bin, "drivers"), more))
+	s.Write("kairos.yaml", fmt.Sprintf("database: %q\nadmin: {socket: %q}\ndrivers: {dir: %q}\nhttp: {rate: {per_minute: -1}}\n%s",
+		database, s.Socket, filepath.Join(s.bin, "drivers"), more))
 }
 
 func (s *Server) front() string { return cmp.Or(s.Front, s.Address) }
@@ -182,6 +189,11 @@ func (s *Server) shown(run string) (line archive.Timeline, err error) {
 	if err != nil {
 		return line, err
 	}
+	token, err := admin.Token(s.Socket)
+	if err != nil {
+		return line, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -234,7 +234,7 @@ func (c *Client) refusal(tool api.Declaration, res answer) error {
 func hint(res answer) string {
 	switch res.status {
 	case http.StatusUnauthorized:
-		return "set KAIROS_BEARER_TOKEN to a valid token of this server"
+		return "run the command as the user of the server on its machine, or set KAIROS_BEARER_TOKEN to the token of this server"
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		if s, err := strconv.Atoi(res.header.Get("Retry-After")); err == nil && s > 0 {
 			return fmt.Sprintf("repeat the call in %d s", s)

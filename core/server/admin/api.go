@@ -20,6 +20,8 @@ type Info struct {
 	Config     string `json:"config,omitempty"`
 	// Watch: the server takes up changed files by itself.
 	Watch bool `json:"watch"`
+	// HTTP is the address of the main port; empty: it is not listened on.
+	HTTP string `json:"http,omitempty"`
 	// Degraded says what the server does less well than it should; empty: nothing.
 	Degraded string `json:"degraded,omitempty"`
 }
@@ -54,8 +56,11 @@ type Subject struct {
 	Setup   Setup
 	// Log is what the server logged lately; nil: nothing is kept.
 	Log *Log
-	// Degraded returns Info.Degraded; nil: it is always empty.
-	Degraded func() string
+	// HTTP and Degraded return those of Info; nil: they are always empty.
+	HTTP, Degraded func() string
+	// Tokens returns the tokens that authorize, at least one, of which the first is written
+	// into the file; nil: a random one.
+	Tokens func() ([]string, error)
 }
 
 // reloadRequest is the body of POST /v1/reload; it may be empty.

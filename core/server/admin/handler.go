@@ -53,6 +53,9 @@ func (h *handler) server(w http.ResponseWriter, _ *http.Request) {
 	if h.Degraded != nil {
 		info.Degraded = h.Degraded()
 	}
+	if h.HTTP != nil {
+		info.HTTP = h.HTTP()
+	}
 	reply(w, info)
 }
 

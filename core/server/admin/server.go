@@ -27,21 +27,26 @@ type Server struct {
 	ctx    context.Context // ends when Close begins: ends logs that are followed
 	cancel context.CancelFunc
 
+	newTokens func() ([]string, error)
 	dropToken sync.Once
 
 	mu     sync.Mutex // guards the fields below
 	closed bool
 	opened bool
+	tokens []string      // that authorize; the first one is in the file
 	failed error         // of the one attempt to listen
 	done   chan struct{} // closed when serving ended; nil before
 }
 
 // NewServer prepares a server; Listen makes its socket. Call Close when done.
 func NewServer(socket string, of Subject, log *slog.Logger) *Server {
-	s := &Server{socket: socket, log: log}
+	s := &Server{socket: socket, log: log, newTokens: of.Tokens}
+	if s.newTokens == nil {
+		s.newTokens = randomToken
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.http = &http.Server{
-		Handler: NewHandler(of),
+		Handler: s.requireToken(NewHandler(of)),
 		// No ReadTimeout: it would cancel a request that is served for longer.
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return s.ctx },
@@ -66,12 +71,17 @@ func (s *Server) Listen() error {
 		return s.failed
 	}
 	s.opened = true
-	l, token, err := listen(s.socket)
+	tokens, err := s.newTokens()
+	if err != nil {
+		s.failed = fmt.Errorf("make the admin token: %w", err)
+		return s.failed
+	}
+	l, err := listen(s.socket, tokens[0])
 	if err != nil {
 		s.failed = fmt.Errorf("open the admin socket: %w", err)
 		return s.failed
 	}
-	s.http.Handler = requireToken(token, TokenFile(s.socket), s.http.Handler)
+	s.tokens = tokens
 	s.done = make(chan struct{})
 	go func() {
 		defer close(s.done)
@@ -110,40 +120,40 @@ func (s *Server) Close() error {
 
 // listen makes the socket and its token, both of mode 0600 in a private folder,
 // and removes what servers that are dead have left in there.
-func listen(socket string) (l *net.UnixListener, token string, err error) {
+func listen(socket, token string) (l *net.UnixListener, err error) {
 	if !filepath.IsAbs(socket) {
-		return nil, "", fmt.Errorf("%s is not an absolute path", socket)
+		return nil, fmt.Errorf("%s is not an absolute path", socket)
 	}
 	if len(socket) > maxSocketPath {
-		return nil, "", fmt.Errorf("the path %s is longer than the %d bytes a socket may have: set admin.socket to a shorter one", socket, maxSocketPath)
+		return nil, fmt.Errorf("the path %s is longer than the %d bytes a socket may have: set admin.socket to a shorter one", socket, maxSocketPath)
 	}
 	dir := filepath.Dir(socket)
 	if err := makePrivate(dir); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	unlock, err := lockFolder(dir)
 	if err != nil {
-		return nil, "", fmt.Errorf("lock the folder %s: %w", dir, err)
+		return nil, fmt.Errorf("lock the folder %s: %w", dir, err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	if err := sweep(dir, socket); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if _, err := os.Lstat(socket); err == nil {
-		return nil, "", fmt.Errorf("%s exists already and is not the socket of a server that has ended: "+
+		return nil, fmt.Errorf("%s exists already and is not the socket of a server that has ended: "+
 			"another server listens there; end admin.socket in a slash to give each server its own socket in that folder", socket)
 	}
-	if token, err = makeToken(socket); err != nil {
-		return nil, "", err
+	if err := writeToken(socket, token); err != nil {
+		return nil, err
 	}
 	l, err = net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if err := os.Chmod(socket, 0o600); err != nil {
-		return nil, "", errors.Join(err, l.Close())
+		return nil, errors.Join(err, l.Close())
 	}
-	return l, token, nil
+	return l, nil
 }
 
 // sweep removes sockets that nobody listens on: the one that is wanted, and

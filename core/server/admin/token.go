@@ -13,44 +13,74 @@ import (
 
 const tokenSuffix = ".token"
 
-// TokenFile is the file beside a socket that holds the token every request
-// needs. Drivers cannot read it where they are isolated.
+// TokenFile is the file beside a socket that holds the token of the server: every request
+// to the socket needs it, and every call of operators over HTTP. Drivers cannot read it
+// where they are isolated.
 func TokenFile(socket string) string { return strings.TrimSuffix(socket, socketSuffix) + tokenSuffix }
 
-// makeToken writes a new token for a socket, mode 0600. The folder is locked.
-func makeToken(socket string) (token string, err error) {
+// Token returns the token of the server with the socket.
+func Token(socket string) (string, error) {
+	b, err := os.ReadFile(TokenFile(socket))
+	if err != nil {
+		return "", fmt.Errorf("read the token of the server at %s: %w", socket, err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// writeToken writes the token of a socket, mode 0600. The folder is locked.
+func writeToken(socket, token string) error {
 	path := TokenFile(socket)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("replace the admin token: %w", err)
+		return fmt.Errorf("replace the admin token: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("write the admin token: %w", err)
+		return fmt.Errorf("write the admin token: %w", err)
 	}
-	token = rand.Text()
 	_, err = f.WriteString(token + "\n")
 	if err = errors.Join(err, f.Close()); err != nil {
-		return "", fmt.Errorf("write the admin token: %w", err)
+		return fmt.Errorf("write the admin token: %w", err)
 	}
-	return token, nil
-}
-
-// authorize adds the token of a socket to a request.
-func authorize(req *http.Request, socket string) error {
-	b, err := os.ReadFile(TokenFile(socket))
-	if err != nil {
-		return fmt.Errorf("read the token of the server at %s: %w", socket, err)
-	}
-	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(b)))
 	return nil
 }
 
+// randomToken is the token of one start of a server.
+func randomToken() ([]string, error) { return []string{rand.Text()}, nil }
+
+// authorize adds the token of a socket to a request.
+func authorize(req *http.Request, socket string) error {
+	token, err := Token(socket)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", bearer+token)
+	return nil
+}
+
+const bearer = "Bearer "
+
+// Authorize returns nil if a request carries the token of this server, and else where the
+// token is. Without a token, before Listen or after it failed, nobody is authorized.
+func (s *Server) Authorize(r *http.Request) error {
+	s.mu.Lock()
+	tokens, failed := s.tokens, s.failed
+	s.mu.Unlock()
+	for _, token := range tokens {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(bearer+token)) == 1 {
+			return nil
+		}
+	}
+	if len(tokens) == 0 {
+		return errors.Join(fmt.Errorf("the file %s with the token is not there yet", TokenFile(s.socket)), failed)
+	}
+	return fmt.Errorf("the token of the server is missing or wrong: send the content of %s, on the machine of the server, as Authorization: Bearer", TokenFile(s.socket))
+}
+
 // requireToken serves only requests that carry the token.
-func requireToken(token, file string, next http.Handler) http.Handler {
-	want := []byte("Bearer " + token)
+func (s *Server) requireToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
-			refuse(w, http.StatusUnauthorized, fmt.Errorf("the admin token is missing or wrong: send the content of %s as bearer token", file))
+		if err := s.Authorize(r); err != nil {
+			refuse(w, http.StatusUnauthorized, err)
 			return
 		}
 		next.ServeHTTP(w, r)

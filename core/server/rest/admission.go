@@ -109,7 +109,7 @@ func (a *admission) clientOf(c *call) string {
 // address share a bound of their own.
 func (a *admission) rated(next handler) handler {
 	return func(c *call) {
-		if c.route.open {
+		if c.route.by == anybody {
 			next(c)
 			return
 		}
@@ -132,7 +132,7 @@ func (a *admission) rated(next handler) handler {
 // taken, clients get the next free one in turn.
 func (a *admission) slotted(next handler) handler {
 	return func(c *call) {
-		if c.route.open {
+		if c.route.by == anybody {
 			next(c)
 			return
 		}

@@ -6,6 +6,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -36,6 +37,9 @@ func New(cfg Config, log *slog.Logger) (*API, error) {
 		return nil, fmt.Errorf("http api: %w", err)
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
+	if cfg.Operator == nil {
+		cfg.Operator = func(*http.Request) error { return errors.New("this server knows no operator") }
+	}
 	a := &API{cfg: cfg, log: log, network: newNetwork(cfg.Access)}
 	a.ending, a.endNow = context.WithCancel(context.Background())
 	a.admission = newAdmission(cfg, a.network)

@@ -20,7 +20,7 @@ import (
 // comes slowly holds a connection and its share of memory, and nothing more.
 func (a *admission) bodied(next handler) handler {
 	return func(c *call) {
-		if c.r.ContentLength == 0 || c.route.open {
+		if c.r.ContentLength == 0 || c.route.by == anybody {
 			next(c)
 			return
 		}

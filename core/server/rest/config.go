@@ -76,6 +76,9 @@ type Config struct {
 	Engine Engine
 	// Operations is behind the calls of operators; nil: they are not served.
 	Operations operations.Engine
+	// Operator returns nil if a request is that of an operator, and else what it lacks.
+	// Without Identify, which names callers, the calls of operators need it.
+	Operator func(*http.Request) error
 	// RunSpaces are further spaces of every caller without Identify, for calls
 	// about runs.
 	RunSpaces []string
@@ -117,6 +120,9 @@ func (c Config) Validate() error {
 	}
 	if c.Engine == nil && c.Approvals == nil {
 		errs = append(errs, errors.New("engine is missing"))
+	}
+	if c.Operations != nil && c.Identify == nil && c.Operator == nil {
+		errs = append(errs, errors.New("operations are served, but nothing says who is an operator"))
 	}
 	if c.Principal == "" || c.Space == "" {
 		errs = append(errs, errors.New("principal and space are required"))

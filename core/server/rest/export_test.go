@@ -1,5 +1,19 @@
 package rest
 
+import "slices"
+
+// Open lists the routes that need no operator.
+func (a *API) Open() []string {
+	var open []string
+	for pattern, r := range a.routes {
+		if r.by != operators {
+			open = append(open, pattern)
+		}
+	}
+	slices.Sort(open)
+	return open
+}
+
 // Waiting is how many callers are in line for room or a place.
 func (a *API) Waiting() int {
 	return a.admission.bodies.waiting() + a.admission.slots.working.waiting()

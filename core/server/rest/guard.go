@@ -31,6 +31,7 @@ func (a *API) guarded(h handler) handler {
 		a.network.crossOrigin, // the Origin may call; preflight
 		a.routed,              // 404, 405
 		a.identified,          // who calls
+		a.authorized,          // 401: calls of operators
 		a.admission.rated,     // 429
 		a.admission.bodied,    // 413, 408, 400: size, time, shape
 		a.admission.slotted,   // 503: how many at a time
@@ -172,7 +173,7 @@ func (a *API) routed(next handler) handler {
 func (a *API) identified(next handler) handler {
 	return func(c *call) {
 		c.caller.Principal, c.caller.Space = a.cfg.Principal, a.cfg.Space
-		if a.cfg.Identify == nil || c.route.open {
+		if a.cfg.Identify == nil || c.route.by == anybody {
 			next(c)
 			return
 		}
@@ -189,6 +190,23 @@ func (a *API) identified(next handler) handler {
 			a.log.ErrorContext(c.r.Context(), "a caller could not be identified", "error", err)
 			c.refuse(fault.Internal, "Who calls could not be found out; the server's log has the cause.")
 		}
+	}
+}
+
+// authorized lets only operators through to their calls. Where callers are identified, each
+// of them is the operator of what is theirs.
+func (a *API) authorized(next handler) handler {
+	return func(c *call) {
+		if c.route.by != operators || a.cfg.Identify != nil {
+			next(c)
+			return
+		}
+		if err := a.cfg.Operator(c.r); err != nil {
+			c.w.Header().Set("WWW-Authenticate", `Bearer realm="KAIROS operators"`)
+			c.refuse(fault.Unauthorized, "%s is a call of operators: %v.", c.route.pattern, err)
+			return
+		}
+		next(c)
 	}
 }
 

@@ -278,7 +278,7 @@ func newWorld(t testing.TB, change func(*rest.Config)) *world {
 		}
 	})
 	cfg := rest.Config{
-		Version: "v1", Engine: w.engine, Operations: operator{w.engine, statement.NewKey()}, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
+		Version: "v1", Engine: w.engine, Operations: operator{w.engine, statement.NewKey()}, Operator: func(*http.Request) error { return nil }, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
 		Tools: func() []rest.Tool { return toolsOf(mcp) }, Access: rest.Access{Local: true},
 	}
 	if change != nil {

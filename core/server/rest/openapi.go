@@ -18,6 +18,9 @@ const apiVersion = "3.0.0"
 
 type object = map[string]any
 
+// operatorScheme is the name of the security scheme of the calls of operators.
+const operatorScheme = "operator"
+
 // openAPI describes what REST serves as it is now: the types of challenges that
 // a solution may have are those of the present drivers.
 func (t *tools) openAPI(described func() []Tool) handler {
@@ -77,9 +80,11 @@ func (t *tools) describe(all []Tool) ([]byte, error) {
 				"Beside them are the calls of operators, which the commands of kairos make with --url. Wherever a kairos://mem/ URI is expected, the UUID in it will do. What a caller got wrong in a run is a reply " +
 				"with error_code and status 200; what could not be served is an error with its own status.",
 		},
-		"servers":    []any{object{"url": "/"}},
-		"paths":      paths,
-		"components": object{"schemas": schemas},
+		"servers": []any{object{"url": "/"}},
+		"paths":   paths,
+		"components": object{"schemas": schemas, "securitySchemes": object{operatorScheme: object{
+			"type": "http", "scheme": "bearer", "description": "The token of the server, in a file beside its admin socket. Only the calls of operators need it.",
+		}}},
 	}, "", "  ")
 }
 
@@ -103,9 +108,11 @@ func addOperations(paths, schemas object) error {
 		if err != nil {
 			return err
 		}
+		responses := toolResponses(row.Declaration)
+		responses["401"] = object{"description": "Not an operator; the message says where the token is", "content": jsonContent(ref("error"))}
 		paths[row.Path()] = object{"post": object{
 			"operationId": row.Name, "summary": row.Title, "description": row.Description,
-			"requestBody": body, "responses": toolResponses(row.Declaration),
+			"requestBody": body, "responses": responses, "security": []any{object{operatorScheme: []string{}}},
 		}}
 	}
 	return nil

@@ -1,8 +1,11 @@
 package rest_test
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/rest"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 // named is what a request of an operation may name.
@@ -184,6 +188,59 @@ func TestOperationsAreGuardedAsTheToolsAre(t *testing.T) {
 		if a := w.get(o.Path()); a.status != 405 {
 			t.Errorf("GET %s = %d, want 405", o.Path(), a.status)
 		}
+	}
+}
+
+// withToken lets only those through as operators that send the token.
+func withToken(c *rest.Config) {
+	c.Operator = func(r *http.Request) error {
+		if r.Header.Get("Authorization") == "Bearer secret" {
+			return nil
+		}
+		return errors.New("send the content of FILE")
+	}
+}
+
+func TestOperationsNeedAnOperator(t *testing.T) {
+	w := newWorld(t, withToken)
+	id := w.begun(access.Caller{Principal: "local", Space: "user:local:operator"}, twoSteps)
+	for _, o := range operations.Table {
+		body := requests[o.Name](named{run: string(id), title: "Two Steps"})
+		for _, headers := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "secret"}, {"Authorization", "Basic secret"}} {
+			a := w.post(o.Name, body, headers...).want(401, "Unauthorized")
+			if !strings.Contains(a.str("message"), "FILE") || !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer") {
+				t.Errorf("%s with %v: %s, want it to say where the token is", o.Name, headers, a.body)
+			}
+			if strings.Contains(string(a.body), string(id)) || strings.Contains(string(a.body), "Two Steps") {
+				t.Errorf("%s with %v shows a run: %s", o.Name, headers, a.body)
+			}
+		}
+	}
+	w.post("runs_list", `{}`, "Authorization", "Bearer secret").want(200, "")
+}
+
+// Everything that a server answers without the token of the operator; what is not listed
+// here needs it, and shows nobody's runs.
+func TestOnlyThisIsOpen(t *testing.T) {
+	open := []string{
+		"/", "/api", "/api/openapi.json", "/api/snapshot", "/health", "/healthz", "/readyz", "/auth/callback", "/mcp", "/approve/{run}/{secret}",
+		"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp",
+	}
+	for _, tool := range toolset.Table {
+		open = append(open, tool.Path())
+	}
+	slices.Sort(open)
+	if diff := cmp.Diff(open, newWorld(t, withToken).api.Open()); diff != "" {
+		t.Errorf("routes without the token (-expected +served):\n%s", diff)
+	}
+}
+
+func TestOperationsAreNotServedWithoutWhoIsAnOperator(t *testing.T) {
+	var c rest.Config
+	newWorld(t, func(given *rest.Config) { c = *given })
+	c.Operator = nil
+	if _, err := rest.New(c, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "operator") {
+		t.Errorf("New = %v, want an error: everybody would be an operator", err)
 	}
 }
 

@@ -18,13 +18,25 @@ type route struct {
 	pattern string
 	methods []string // empty: the handler's own business
 	handle  handler
-	// open: for everybody, whoever calls and however many do. It must cost little.
-	open bool
+	// by is who may call it; a route that does not say so is for operators.
+	by audience
 	// probe: asked every few seconds, so it is logged at debug level.
 	probe bool
 	// json: the body is one JSON text.
 	json bool
 }
+
+// audience is who may call a route.
+type audience int
+
+const (
+	// operators have the token of the server, or are callers that Identify names.
+	operators audience = iota
+	// clients are all callers: with Identify those that it names, else everybody.
+	clients
+	// anybody calls without limits of rate and number, so it must cost little.
+	anybody
+)
 
 // allow is the value of the Allow header.
 func (r *route) allow() string {
@@ -37,7 +49,7 @@ func (a *API) table() map[string]*route {
 	post := []string{http.MethodPost}
 	var list []*route
 	if a.cfg.Approvals != nil {
-		list = append(list, &route{pattern: approvePattern, methods: append(get[:2:2], post...), handle: a.page.serve})
+		list = append(list, &route{pattern: approvePattern, methods: append(get[:2:2], post...), handle: a.page.serve, by: clients})
 	}
 	if a.cfg.Engine != nil {
 		list = append(list, a.engineRoutes(get, post)...)
@@ -52,29 +64,29 @@ func (a *API) table() map[string]*route {
 // engineRoutes are all routes but the approval page's.
 func (a *API) engineRoutes(get, post []string) []*route {
 	list := []*route{
-		{pattern: "/", methods: get, handle: a.status.card, open: true},
-		{pattern: "/api", methods: get, handle: a.status.apiCard, open: true},
-		{pattern: "/health", methods: get, handle: a.status.healthy, open: true, probe: true},
-		{pattern: "/healthz", methods: get, handle: a.status.alive, open: true, probe: true},
-		{pattern: "/readyz", methods: get, handle: a.status.isReady, open: true, probe: true},
-		{pattern: resourcePath, methods: get, handle: a.status.protectedResource, open: true},
-		{pattern: resourcePath + mcpPath, methods: get, handle: a.status.protectedResource, open: true},
-		{pattern: "/auth/callback", methods: get, handle: a.status.authCallback, open: true},
-		{pattern: "/api/snapshot", methods: post, handle: a.snapshots.serve},
+		{pattern: "/", methods: get, handle: a.status.card, by: anybody},
+		{pattern: "/api", methods: get, handle: a.status.apiCard, by: anybody},
+		{pattern: "/health", methods: get, handle: a.status.healthy, by: anybody, probe: true},
+		{pattern: "/healthz", methods: get, handle: a.status.alive, by: anybody, probe: true},
+		{pattern: "/readyz", methods: get, handle: a.status.isReady, by: anybody, probe: true},
+		{pattern: resourcePath, methods: get, handle: a.status.protectedResource, by: anybody},
+		{pattern: resourcePath + mcpPath, methods: get, handle: a.status.protectedResource, by: anybody},
+		{pattern: "/auth/callback", methods: get, handle: a.status.authCallback, by: anybody},
+		{pattern: "/api/snapshot", methods: post, handle: a.snapshots.serve, by: clients},
 	}
 	for _, t := range toolset.Table {
-		list = append(list, &route{pattern: t.Path(), methods: post, handle: a.tools.tool(t), json: t.Route.Document == nil})
+		list = append(list, &route{pattern: t.Path(), methods: post, handle: a.tools.tool(t), json: t.Route.Document == nil, by: clients})
 	}
 	if a.cfg.Operations != nil {
 		for _, o := range operations.Table {
-			list = append(list, &route{pattern: o.Path(), methods: post, handle: a.tools.operation(o, a.runSpaces()), json: true})
+			list = append(list, &route{pattern: o.Path(), methods: post, handle: a.tools.operation(o, a.runSpaces()), json: true, by: operators})
 		}
 	}
 	if a.cfg.Tools != nil {
-		list = append(list, &route{pattern: "/api/openapi.json", methods: get, handle: a.tools.openAPI(a.cfg.Tools), open: true})
+		list = append(list, &route{pattern: "/api/openapi.json", methods: get, handle: a.tools.openAPI(a.cfg.Tools), by: anybody})
 	}
 	if a.cfg.MCP != nil {
-		list = append(list, &route{pattern: mcpPath, handle: a.mcp, json: true})
+		list = append(list, &route{pattern: mcpPath, handle: a.mcp, json: true, by: clients})
 	}
 	return list
 }

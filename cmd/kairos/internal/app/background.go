@@ -34,7 +34,14 @@ func newBackground(ctx context.Context, a *App, shared *replica, config string) 
 			PID: os.Getpid(), Version: a.Version, StartedAt: time.Now(), DriversDir: files.Absolute(a.Config.Drivers.Dir)[0],
 			Database: databaseOf(a.Config), Config: config, Watch: *a.Config.Drivers.Watch,
 		}
-		o.admin = admin.NewServer(socket, admin.Subject{Info: info, Drivers: a.host, Setup: a.setup, Log: a.logged, Degraded: func() string { return degraded(a) }}, a.log)
+		subject := admin.Subject{
+			Info: info, Drivers: a.host, Setup: a.setup, Log: a.logged,
+			HTTP: a.listening, Degraded: func() string { return degraded(a) },
+		}
+		if shared != nil && shared.relay != nil {
+			subject.Tokens = a.sharedTokens
+		}
+		o.admin = admin.NewServer(socket, subject, a.log)
 	}
 	o.ctx, o.cancel = context.WithCancel(ctx)
 	signal.Notify(o.hangup, syscall.SIGHUP)

@@ -17,8 +17,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/admin"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
-	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
@@ -30,29 +30,29 @@ type httpService struct {
 	config  config.Config
 	log     *slog.Logger
 	page    *approvalPage
-	started func()    // called once the main port is listened on
-	endMCP  func()    // ends what the MCP endpoint keeps open, and waits
-	say     io.Writer // for people
+	started func(at string) // called with the address of the main port once it is listened on
+	endMCP  func()          // ends what the MCP endpoint keeps open, and waits
+	say     io.Writer       // for people
 }
 
 // httpService puts together what is served over HTTP.
-func (a *App) httpService(s *mcpserver.Server, r *replica, name string) (*httpService, error) {
+func (a *App) httpService(s *mcpserver.Server, r *replica, operators *admin.Server, name string) (*httpService, error) {
 	c := a.Config
 	access, err := c.HTTP.Access()
 	if err != nil {
 		return nil, err
 	}
 	health := a.health()
-	var operator operations.Engine
-	if c.HTTP.ServesOperations() {
-		operator = a.operations(health)
-	}
-	api, err := rest.New(rest.Config{
-		Version: name, Engine: a.Engine, Operations: operator, RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
+	served := rest.Config{
+		Version: name, Engine: a.Engine, RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: func() []rest.Tool { return restTools(s.Tools()) }, Check: s.Check,
 		Health: health, Ready: a.ready,
 		Access: access, Limits: c.HTTP.Limits(), Observer: a.httpObserver(),
-	}, a.log)
+	}
+	if operators != nil && c.ServesOperations() {
+		served.Operations, served.Operator = a.operations(health), operators.Authorize
+	}
+	api, err := rest.New(served, a.log)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +69,14 @@ func restTools(tools []mcpserver.ToolSchema) []rest.Tool {
 		out[i] = rest.Tool{Name: t.Name, Title: t.Title, Description: t.Description, Input: t.Input, Output: t.Output}
 	}
 	return out
+}
+
+// listening is the address of the main port; empty: it is not listened on.
+func (a *App) listening() string {
+	if at := a.mainPort.Load(); at != nil {
+		return *at
+	}
+	return ""
 }
 
 // serve listens on the main port until ctx ends.
@@ -90,7 +98,7 @@ func (h *httpService) serve(ctx context.Context) error {
 				scheme = "https"
 			}
 			h.page.is(cmp.Or(c.PublicURL, reachedAt(scheme, at)))
-			h.started()
+			h.started(at.String())
 			fmt.Fprintf(h.say, "kairos: MCP at %[1]s://%[2]s/mcp, REST at %[1]s://%[2]s/api, health at %[1]s://%[2]s/health\n", scheme, at)
 		},
 		Draining: func() {

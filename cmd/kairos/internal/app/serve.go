@@ -110,11 +110,18 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 		all = append(all, func(ctx context.Context) error { return a.serveApprovals(ctx, name) })
 	}
 	if by.HTTP {
-		h, err := a.httpService(s, shared, name)
+		h, err := a.httpService(s, shared, ops.admin, name)
 		if err != nil {
 			return err
 		}
-		h.started, h.say = first, say
+		h.say = say
+		h.started = func(at string) {
+			a.mainPort.Store(&at)
+			first()
+			if ops.admin != nil {
+				_ = ops.admin.Listen() // the token is there before the address is announced; first logs the error
+			}
+		}
 		h.endMCP = func() {
 			if err := s.Close(); err != nil {
 				a.log.Warn("MCP calls did not end in time", "error", err)

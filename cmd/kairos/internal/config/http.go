@@ -95,13 +95,16 @@ type httpConfig struct {
 	Operations *bool `yaml:"operations"`
 }
 
-// ServesOperations reports whether the calls of operators are served: whoever
-// reaches them reads every run with its evidence.
-func (c httpConfig) ServesOperations() bool {
-	if c.Operations != nil {
-		return *c.Operations
+// ServesOperations reports whether the calls of operators are served over HTTP: their token
+// lies beside the admin socket, and beyond this machine it goes through the network.
+func (c Config) ServesOperations() bool {
+	if c.Admin.Socket == AdminOff {
+		return false
 	}
-	return IsLocal(c.Listen)
+	if c.HTTP.Operations != nil {
+		return *c.HTTP.Operations
+	}
+	return IsLocal(c.HTTP.Listen)
 }
 
 type tlsConfig struct {

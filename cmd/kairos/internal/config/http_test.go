@@ -39,16 +39,19 @@ func TestOperationsAreServedToThisMachineUnlessConfigured(t *testing.T) {
 	for name, tc := range map[string]struct {
 		listen     string
 		configured *bool
+		socket     string
 		want       bool
 	}{
-		"this machine":               {"127.0.0.1:3300", nil, true},
-		"other machines":             {"0.0.0.0:3300", nil, false},
-		"this machine, turned off":   {"127.0.0.1:3300", &no, false},
-		"other machines, turned on":  {"0.0.0.0:3300", &yes, true},
-		"a name that others resolve": {"kairos.example.org:3300", nil, false},
+		"this machine":               {"127.0.0.1:3300", nil, "", true},
+		"other machines":             {"0.0.0.0:3300", nil, "", false},
+		"this machine, turned off":   {"127.0.0.1:3300", &no, "", false},
+		"other machines, turned on":  {"0.0.0.0:3300", &yes, "", true},
+		"a name that others resolve": {"kairos.example.org:3300", nil, "", false},
+		"no token":                   {"127.0.0.1:3300", nil, AdminOff, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (httpConfig{Listen: tc.listen, Operations: tc.configured}).ServesOperations(); got != tc.want {
+			c := Config{HTTP: httpConfig{Listen: tc.listen, Operations: tc.configured}, Admin: adminConfig{Socket: tc.socket}}
+			if got := c.ServesOperations(); got != tc.want {
 				t.Errorf("ServesOperations = %t, want %t", got, tc.want)
 			}
 		})

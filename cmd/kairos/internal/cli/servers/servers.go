@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
@@ -121,7 +122,7 @@ func closeAll(servers []admin.Found) {
 func (s *Choice) find(ctx context.Context, c Target) (fit []admin.Found, refused, err error) {
 	places := []string{s.socket}
 	if s.socket == "" {
-		places = append(admin.DefaultFolders(), adminPlaces(c.Config)...)
+		places = app.AdminPlaces(c.Config)
 	}
 	all, refused := admin.Find(ctx, places...)
 	for _, f := range all {
@@ -150,21 +151,13 @@ func (s *Choice) find(ctx context.Context, c Target) (fit []admin.Found, refused
 
 // adminRefused is why servers of this configuration have no admin socket.
 func adminRefused(c config.Config) error {
-	if len(adminPlaces(c)) == 0 {
+	if c.Admin.Socket == "" || c.Admin.Socket == config.AdminOff {
 		return nil
 	}
 	if err := admin.CheckSocket(c.Admin.Socket); err != nil {
 		return fmt.Errorf("no server can listen at admin.socket: %w", err)
 	}
 	return nil
-}
-
-// adminPlaces is where servers of this configuration listen besides the usual places.
-func adminPlaces(c config.Config) []string {
-	if c.Admin.Socket == "" || c.Admin.Socket == config.AdminOff {
-		return nil
-	}
-	return []string{filepath.Clean(c.Admin.Socket)}
 }
 
 // sameFolder compares two folders as they are, links followed.

@@ -20,7 +20,7 @@ func (s Session) WithTools(ctx context.Context, do func(context.Context, api.Tra
 		if err != nil {
 			return err
 		}
-		return do(ctx, server{client, address})
+		return do(ctx, server{client, address, s})
 	}
 	return s.With(ctx, func(ctx context.Context, a *app.App) error { return do(ctx, Local(a)) })
 }
@@ -32,6 +32,22 @@ func Local(a *app.App) api.Transport { return local{app: a} }
 type server struct {
 	*client.Client
 	address string
+	session Session
+}
+
+// Call implements api.Transport. The call of an operator gets the token of a server of this
+// machine, unless the environment has one.
+func (s server) Call(ctx context.Context, tool api.Declaration, arguments json.RawMessage) (json.RawMessage, error) {
+	if _, ok := operations.Named(tool.Name); ok && os.Getenv(TokenEnv) == "" {
+		own, err := s.session.operator(ctx, s.address)
+		if err != nil {
+			return nil, err
+		}
+		if own != nil {
+			return own.Call(ctx, tool, arguments)
+		}
+	}
+	return s.Client.Call(ctx, tool, arguments)
 }
 
 // local replies to calls in this process.
