@@ -12,8 +12,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/operations"
 )
 
-// Whoever reaches the main port, a driver with a network among them, sees and changes
-// nobody's runs without the token that lies beside the admin socket.
+// A program that reaches the main port, such as a driver with a network, sees and changes
+// no runs without the token that lies beside the admin socket.
 func TestCallsOfOperatorsNeedTheTokenOfTheServer(t *testing.T) {
 	b := withShippedDrivers(t, "")
 	run := b.begin(b.mint(oneCommand)[0]).run

@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/server/admin"
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
 	"github.com/kairos-mcp/kairos/e2e/replicas"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -53,7 +55,27 @@ func TestThreeReplicasAreOneServer(t *testing.T) {
 	r := startReplicas(t, 3, "")
 	t.Run("clients of both eras play", r.playsWithClients)
 	t.Run("one is killed with open questions", r.losesNoQuestion)
+	t.Run("an operator has one token", r.hasOneToken)
 	t.Run("keys are rotated", r.rotatesKeys)
+}
+
+// hasOneToken: the token beside the admin socket of any replica is good at all of them,
+// because the proxy takes turns.
+func (r *replicated) hasOneToken(t *testing.T) {
+	for _, one := range r.Servers {
+		token, err := admin.Token(filepath.Join(one.Dir, "admin.sock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range r.Servers {
+			if a := r.do("POST", "/api/runs_list", `{}`, map[string]string{"Authorization": "Bearer " + token}); a.status != http.StatusOK {
+				t.Errorf("runs_list with the token of %s = %d %s", one.Address, a.status, a.body)
+			}
+		}
+	}
+	if a := r.do("POST", "/api/runs_list", `{}`, nil); a.status != http.StatusUnauthorized {
+		t.Errorf("runs_list without a token = %d %s", a.status, a.body)
+	}
 }
 
 // playsWithClients plays through a proxy that takes turns, so that every call and every

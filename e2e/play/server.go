@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/archive"
-	"github.com/kairos-mcp/kairos/core/server/admin"
 )
 
 // Server is the real program over HTTP at one address, in a folder of its own. It can
@@ -29,7 +28,7 @@ type Server struct {
 	dir     string
 	Address string // at which it listens
 	Front   string // where players call it; empty: Address
-	Socket  string // of its administration, or that of one of the replicas at Address
+	Token   string // the file with the token of its operator
 
 	mu  sync.Mutex // guards cmd
 	cmd *exec.Cmd
@@ -48,7 +47,7 @@ func NewServer(t *testing.T, bin string) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(run) })
-	s := &Server{t: t, bin: bin, dir: t.TempDir(), Address: l.Addr().String(), Socket: filepath.Join(run, "admin.sock")}
+	s := &Server{t: t, bin: bin, dir: t.TempDir(), Address: l.Addr().String(), Token: filepath.Join(run, "admin.token")}
 	s.Configure("data/kairos.db", "")
 	return s
 }
@@ -65,7 +64,7 @@ func NewServerOn(t *testing.T, bin, database string) *Server {
 func (s *Server) Configure(database, more string) {
 	s.t.Helper()
 	s.Write("kairos.yaml", fmt.Sprintf("database: %q\nadmin: {socket: %q}\ndrivers: {dir: %q}\nhttp: {rate: {per_minute: -1}}\n%s",
-		database, s.Socket, filepath.Join(s.bin, "drivers"), more))
+		database, strings.TrimSuffix(s.Token, "token")+"sock", filepath.Join(s.bin, "drivers"), more))
 }
 
 func (s *Server) front() string { return cmp.Or(s.Front, s.Address) }
@@ -189,11 +188,11 @@ func (s *Server) shown(run string) (line archive.Timeline, err error) {
 	if err != nil {
 		return line, err
 	}
-	token, err := admin.Token(s.Socket)
+	token, err := os.ReadFile(s.Token)
 	if err != nil {
 		return line, err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

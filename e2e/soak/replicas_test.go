@@ -32,7 +32,7 @@ func TestNothingAcknowledgedIsLostWhenReplicasAreKilled(t *testing.T) {
 		Drivers: filepath.Join(bin, "drivers"), Database: database,
 	})
 	operator.Address = set.Listener.Addr().String()
-	operator.Socket = filepath.Join(set.Servers[0].Dir, "admin.sock") // all of them have one token
+	operator.Token = filepath.Join(set.Servers[0].Dir, "admin.token") // all of them have one token
 	s := &scene{t: t, server: operator, points: play.NewPoints(), ledger: play.NewLedger(), uri: uri}
 	stop, ended := s.play(clients)
 	kills, began := 0, time.Now()

@@ -38,8 +38,8 @@ const operatorLabel = "kairos operator token 1"
 // sharedTokens are the tokens of operators of servers that share a database behind one
 // proxy: a call reaches any of them, so a token of its own for each would be wrong at the
 // others. They have the same state keys, from which the tokens are derived.
-func (a *App) sharedTokens() ([]string, error) {
-	keys, err := a.stateKeys()
+func sharedTokens(stateKeys func() ([][32]byte, error)) ([]string, error) {
+	keys, err := stateKeys()
 	if err != nil {
 		return nil, err
 	}

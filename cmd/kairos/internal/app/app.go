@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
@@ -54,7 +53,7 @@ type App struct {
 	// handover tells outside where runs stand; nil: nobody wants it.
 	handover *handover.Writer
 	page     approvalPage
-	mainPort atomic.Pointer[string] // its address, once it is listened on
+	mainPort mainPort
 	// stateKeys are read until that succeeds, and then never again: what a server seals with them it must be able to open.
 	stateKeys func() ([][32]byte, error)
 	changes   *changes // of protocols

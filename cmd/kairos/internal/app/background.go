@@ -36,10 +36,10 @@ func newBackground(ctx context.Context, a *App, shared *replica, config string) 
 		}
 		subject := admin.Subject{
 			Info: info, Drivers: a.host, Setup: a.setup, Log: a.logged,
-			HTTP: a.listening, Degraded: func() string { return degraded(a) },
+			HTTP: a.mainPort.address, Degraded: func() string { return degraded(a) },
 		}
 		if shared != nil && shared.relay != nil {
-			subject.Tokens = a.sharedTokens
+			subject.Tokens = func() ([]string, error) { return sharedTokens(a.stateKeys) }
 		}
 		o.admin = admin.NewServer(socket, subject, a.log)
 	}

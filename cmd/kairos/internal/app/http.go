@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -71,9 +72,13 @@ func restTools(tools []mcpserver.ToolSchema) []rest.Tool {
 	return out
 }
 
-// listening is the address of the main port; empty: it is not listened on.
-func (a *App) listening() string {
-	if at := a.mainPort.Load(); at != nil {
+// mainPort knows where the main port is listened on. Its zero value is a server without
+// one. It is safe for concurrent use.
+type mainPort struct{ at atomic.Pointer[string] }
+
+// address is empty if the port is not listened on.
+func (p *mainPort) address() string {
+	if at := p.at.Load(); at != nil {
 		return *at
 	}
 	return ""

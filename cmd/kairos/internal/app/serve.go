@@ -116,7 +116,7 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 		}
 		h.say = say
 		h.started = func(at string) {
-			a.mainPort.Store(&at)
+			a.mainPort.at.Store(&at)
 			first()
 			if ops.admin != nil {
 				_ = ops.admin.Listen() // the token is there before the address is announced; first logs the error

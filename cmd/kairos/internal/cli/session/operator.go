@@ -1,17 +1,14 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/core/api/client"
-	"github.com/kairos-mcp/kairos/core/server/admin"
 )
 
 // operatorTime bounds a call of an operator, and dialTime its connection.
@@ -31,49 +28,11 @@ func (s Session) operator(ctx context.Context, address string) (*client.Client, 
 	if err != nil {
 		c = s.Salvage() // the server has its own configuration
 	}
-	// A place that was refused is one whose servers are not this user's.
-	found, _ := admin.Find(ctx, app.AdminPlaces(c)...)
-	defer func() {
-		for _, f := range found {
-			f.Client.Close()
-		}
-	}()
-	for _, f := range found {
-		to, ok := reaches(at, f.HTTP)
-		if !ok {
-			continue
-		}
-		token, err := admin.Token(f.Socket)
-		if err != nil {
-			return nil, err
-		}
-		return client.New(address, client.Token(token), onlyTo(to))
+	token, connect, err := app.OperatorToken(ctx, c, at)
+	if err != nil || token == "" {
+		return nil, err
 	}
-	return nil, nil
-}
-
-// reaches reports whether a URL is that of the server that listens at an address, and
-// returns where to connect to.
-func reaches(at *url.URL, listens string) (to string, ok bool) {
-	listener, err := netip.ParseAddrPort(listens)
-	if err != nil {
-		return "", false
-	}
-	usual := map[string]string{"http": "80", "https": "443"}[at.Scheme]
-	own := netip.AddrPortFrom(listener.Addr().Unmap(), listener.Port())
-	name, port := at.Hostname(), cmp.Or(at.Port(), usual)
-	if _, number, _ := net.SplitHostPort(own.String()); number != port {
-		return "", false
-	}
-	ip, err := netip.ParseAddr(name)
-	local := name == "localhost" || err == nil && ip.Unmap().IsLoopback()
-	switch {
-	case own.Addr().IsUnspecified() && local:
-		return net.JoinHostPort("127.0.0.1", port), true
-	case own.Addr().IsLoopback() && name == "localhost", err == nil && ip.Unmap() == own.Addr():
-		return own.String(), true
-	}
-	return "", false
+	return client.New(address, client.Token(token), onlyTo(connect))
 }
 
 // onlyTo connects to one address, whatever a name resolves to and whichever proxy is
