@@ -217,8 +217,8 @@ bench-before: build ## compare kairos_next over stdio and whole runs over HTTP w
 	KAIROS_BIN_BEFORE="$$old/src/$(BIN)" $(BENCH) -bench '^Benchmark(NextBefore|WireRuns)$$' ./e2e/bench
 
 .PHONY: bench-stored
-bench-stored: build ## run the part of bench about what is stored: 1,000,000 runs, many protocols, PostgreSQL, memory after 100,000 runs
-	$(BENCH) -bench '^BenchmarkWire(Stored|Postgres|Memory|Disk|Steps)$$' ./e2e/bench | tee $(BIN)/bench-stored.txt
+bench-stored: build ## run the part of bench about what is stored: 1,000,000 runs, many protocols, 50,000 open runs, PostgreSQL, memory after 100,000 runs
+	$(BENCH) -bench '^BenchmarkWire(Stored|Open|Postgres|Memory|Disk|Steps)$$' ./e2e/bench | tee $(BIN)/bench-stored.txt
 
 .PHONY: bench-profile
 bench-profile: build ## print where the processor time of a kairos_next and of a whole run goes

@@ -29,25 +29,25 @@ func (a *Archive) Dependents(ctx context.Context, c access.Caller, driverName st
 	if err := a.library.Ready(ctx); err != nil {
 		return nil, err
 	}
-	live, err := h.runs.Live(ctx, c)
-	if err != nil {
-		return nil, err
-	}
 	out := []Dependent{}
-	for _, s := range live {
+	err := h.eachLive(ctx, c, func(s run.Summary) error {
 		if s.StepIndex < 1 || s.StepIndex > s.StepCount {
-			continue
+			return nil
 		}
 		d, needed, err := h.dependent(ctx, c, s, driverName)
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		if code := fault.CodeOf(err); code == fault.StoreUnavailable {
-			return nil, err
+			return err
 		}
 		if err == nil && needed {
 			out = append(out, d)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }

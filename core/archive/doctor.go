@@ -139,31 +139,28 @@ func (a withSetup) storedSteps(ctx context.Context, c access.Caller) ([]*patient
 // openSteps lists the runs that wait at a step with a challenge, and that step
 // as the run is pinned to it.
 func (a withSetup) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []*patient, error) {
-	live, err := a.runs.Live(ctx, c)
-	if err != nil {
-		return nil, nil, err
-	}
 	var ids []run.ID
 	var out []*patient
-	for _, s := range live {
+	err := a.eachLive(ctx, c, func(s run.Summary) error {
 		if s.StepIndex > s.StepCount {
-			continue
+			return nil
 		}
 		p, err := a.openStep(ctx, s)
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil, ctx.Err()
+			return ctx.Err()
 		case err != nil:
 			// One damaged run must not hide the problems of the others.
 			p = &patient{found: UnservedStep{
 				Protocol: s.Title, Step: s.StepIndex, Trouble: TroubleUnreadable, Problem: plain.Clip(err.Error(), 600),
 			}}
 		case p == nil:
-			continue
+			return nil
 		}
 		ids, out = append(ids, s.ID), append(out, p)
-	}
-	return ids, out, nil
+		return nil
+	})
+	return ids, out, err
 }
 
 // openStep returns the step that a run waits at, or nil if it has no challenge.

@@ -46,6 +46,31 @@ func (a *Archive) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (R
 	return reply, nil
 }
 
+// eachLive calls do for each of the caller's runs that can continue, last changed
+// first, and holds a page of them at a time.
+func (a *Archive) eachLive(ctx context.Context, c access.Caller, do func(run.Summary) error) error {
+	const page = 1000
+	for cursor := ""; ; {
+		live, next, err := a.store.Archive.AllRuns(ctx, Query{
+			Principal: c.Principal, Spaces: c.Spaces(), Live: true, Cursor: cursor, Limit: page,
+		})
+		if err != nil {
+			return fmt.Errorf("list open runs: %w", err)
+		}
+		for _, s := range live {
+			if a.runs.Expired(s) {
+				continue
+			}
+			if err := do(s); err != nil {
+				return err
+			}
+		}
+		if cursor = next; cursor == "" {
+			return nil
+		}
+	}
+}
+
 // Abandon ends one of the caller's runs for good, whatever it waits for. Its open
 // question can no longer be answered.
 func (a *Archive) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {

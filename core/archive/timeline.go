@@ -80,8 +80,3 @@ func (a *Archive) Timeline(ctx context.Context, c access.Caller, id run.ID) (Tim
 	}
 	return line, nil
 }
-
-// Runs lists the caller's live runs, last changed first.
-func (a *Archive) Runs(ctx context.Context, c access.Caller) ([]run.Summary, error) {
-	return a.runs.Live(ctx, c)
-}

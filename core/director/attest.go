@@ -9,10 +9,8 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -166,7 +164,7 @@ func (e *Engine) attestedRun(ctx context.Context, c access.Caller, in api.Attest
 	if err != nil {
 		return "", api.AttestReply{}, err
 	}
-	id, err := e.runToAttest(ctx, c, chain)
+	id, err := choice{e, c, chain}.toAttest(ctx)
 	switch code := fault.CodeOf(err); code {
 	case "":
 		return id, api.AttestReply{}, nil
@@ -181,7 +179,7 @@ func (e *Engine) attestedRun(ctx context.Context, c access.Caller, in api.Attest
 		candidates, _ := f.Details["candidates"].([]string)
 		return "", api.AttestReply{
 			ErrorCode: string(code), Candidates: candidates,
-			Message:    "Several runs of this protocol are open and none was closed: repeat the call with the run_id you mean.",
+			Message:    "None was closed, because it is not clear which run is meant: " + f.Message + ". Repeat the call with the run_id you mean.",
 			Tried:      fmt.Sprintf("%s with %s", api.ToolAttest, in.URI),
 			NextAction: fmt.Sprintf("call kairos_attest with %s and the run_id of the run that you mean, one of candidates", in.URI),
 			NextCall: api.NewCall(api.ToolAttest, map[string]any{
@@ -190,33 +188,4 @@ func (e *Engine) attestedRun(ctx context.Context, c access.Caller, in api.Attest
 		}, nil
 	}
 	return "", api.AttestReply{}, err
-}
-
-// runToAttest is the run that is meant without naming one: of several the one
-// that this caller's last kairos_next completed, else as for any other call.
-func (e *Engine) runToAttest(ctx context.Context, c access.Caller, chain protocol.Chain) (run.ID, error) {
-	runs, own, err := e.openRuns(ctx, c, chain)
-	if err != nil {
-		return "", err
-	}
-	var last run.Run
-	for _, s := range runs { // last changed first
-		if len(runs) == 1 || !s.UpdatedAt.After(last.MovedAt) || e.runs.SetBack(s.UpdatedAt) {
-			break
-		}
-		r, err := e.store.Runs.Run(ctx, s.ID)
-		if err != nil {
-			return "", fmt.Errorf("find the run to attest: %w", err)
-		}
-		if r.ChangedAt().Add(clock.Tolerance).Before(r.UpdatedAt) {
-			return oneOf(runs, false, chain) // the clock was set back, and its times say nothing of the order of runs
-		}
-		if r.MovedAt.After(last.MovedAt) {
-			last = r
-		}
-	}
-	if last.State == run.Complete {
-		return last.ID, nil
-	}
-	return oneOf(runs, own, chain)
 }

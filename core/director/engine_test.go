@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -561,7 +562,7 @@ func TestResultsFeedLaterSteps(t *testing.T) {
 	if fault.CodeOf(err) != fault.MissingInput || !strings.Contains(err.Error(), "who") {
 		t.Errorf("Begin without input: %v, want MISSING_INPUT that names who", err)
 	}
-	if runs, err := w.Runs(t.Context(), w.caller); err != nil || len(runs) != 0 {
+	if runs, err := w.AllRuns(t.Context(), w.caller, archive.RunsInput{}); err != nil || len(runs.Runs) != 0 {
 		t.Errorf("a begin that lacks input left runs %v, %v", runs, err)
 	}
 	_, err = w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], Input: json.RawMessage(`{"who":7}`)})

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/clock/clocktest"
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -564,7 +565,7 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 // knowsItsRuns checks after every test that the engine's runs are what the store
 // tells of them: it keeps them between calls.
 func (w *world) knowsItsRuns() {
-	live, err := w.store.LiveRuns(context.Background(), w.caller.Principal, w.caller.Spaces())
+	live, _, err := w.store.AllRuns(context.Background(), archive.Query{Principal: w.caller.Principal, Spaces: w.caller.Spaces(), Live: true, Limit: 1000})
 	if err != nil {
 		return // the test has closed or broken the store
 	}

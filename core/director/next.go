@@ -10,7 +10,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -124,7 +123,7 @@ func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest
 	if err != nil {
 		return nil, err
 	}
-	id, err := e.onlyRun(ctx, c, chain)
+	id, err := choice{e.Engine, c, chain}.toContinue(ctx)
 	if fault.CodeOf(err) == fault.NoOpenRun && absent != nil {
 		return nil, absent
 	}
@@ -132,54 +131,6 @@ func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest
 		return nil, err
 	}
 	return e.resume(ctx, c, id)
-}
-
-// openRuns lists the caller's live runs of the protocol, last changed first: those
-// of this connection, if it has any.
-func (e *Engine) openRuns(ctx context.Context, c access.Caller, chain protocol.Chain) (runs []run.Summary, own bool, err error) {
-	live, err := e.runs.Live(ctx, c)
-	if err != nil {
-		return nil, false, err
-	}
-	runs = slices.DeleteFunc(live, func(s run.Summary) bool { return s.ChainID != chain.ID })
-	ours := slices.DeleteFunc(slices.Clone(runs), func(s run.Summary) bool { return c.Connection == "" || s.Connection != c.Connection })
-	if len(ours) > 0 {
-		runs = ours
-	}
-	// Neither ids nor times say which came last if the clock was set back between them.
-	own = len(ours) > 0 && (len(ours) == 1 || !e.runs.SetBack(ours[0].UpdatedAt))
-	return runs, own, nil
-}
-
-// onlyRun is the run of the protocol that can be meant without naming one: the
-// newest of the connection, else the only one.
-func (e *Engine) onlyRun(ctx context.Context, c access.Caller, chain protocol.Chain) (run.ID, error) {
-	runs, own, err := e.openRuns(ctx, c, chain)
-	if err != nil {
-		return "", err
-	}
-	return oneOf(runs, own, chain)
-}
-
-func oneOf(runs []run.Summary, own bool, chain protocol.Chain) (run.ID, error) {
-	ids := make([]string, len(runs))
-	for i, s := range runs {
-		ids[i] = string(s.ID)
-	}
-	if own {
-		return run.ID(slices.Max(ids)), nil // a UUIDv7 grows with time
-	}
-	switch len(ids) {
-	case 1:
-		return run.ID(ids[0]), nil
-	case 0:
-		return "", fault.New(fault.NoOpenRun, "no open run of %q", chain.Title).
-			WithNext("call kairos_begin with %s", protocol.URI(chain.Steps[0].UUID)).
-			WithCall(api.ToolBegin, map[string]any{"uri": protocol.URI(chain.Steps[0].UUID)})
-	}
-	return "", fault.New(fault.AmbiguousRun, "%d runs of %q are open: %s", len(ids), chain.Title, strings.Join(ids, ", ")).
-		With("candidates", ids).WithNext("repeat the call with the run_id you mean, or with the nonce of its open challenge").
-		WithCall(api.ToolBegin, present.Resume(protocol.URI(chain.Steps[0].UUID), present.RunForm))
 }
 
 func replay(rec runs.Recorded) (Round, error) {

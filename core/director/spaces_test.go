@@ -208,7 +208,6 @@ var reaches = map[string]map[string]ask{
 	"Abandon": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Abandon(w.t.Context(), c, run.ID(p.Run), "because")
 	}},
-	"Runs": {"list": func(w *world, c access.Caller, _ probe) (any, error) { return w.Runs(w.t.Context(), c) }},
 	"Account": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Account(w.t.Context(), c, run.ID(p.Run))
 	}},
@@ -408,11 +407,11 @@ func ownerSees(w *world, owner access.Caller, p probe) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	runs, err := w.Runs(w.t.Context(), owner)
+	runs, err := w.AllRuns(w.t.Context(), owner, archive.RunsInput{Live: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return fmt.Sprintf("%s\n%v", d.Document, len(runs))
+	return fmt.Sprintf("%s\n%v", d.Document, len(runs.Runs))
 }
 
 // learned is everything that a caller learns from a call.

@@ -201,17 +201,42 @@ func (k *Keeper) Expire(ctx context.Context, r run.Run, chain protocol.Chain) (r
 	return next, nil
 }
 
-// Live lists the caller's runs that can continue, last changed first.
-func (k *Keeper) Live(ctx context.Context, c access.Caller) ([]run.Summary, error) {
-	all, err := k.store.Index.LiveRuns(ctx, c.Principal, c.Spaces())
+// reach is how many open runs of a protocol a call looks at that names none.
+const reach = 32
+
+// Open are runs of a protocol that can continue.
+type Open struct {
+	Runs []run.Summary
+	More bool // there may be others, which come later in the order
+}
+
+// OpenRuns are the caller's open runs of a protocol, last changed first.
+func (k *Keeper) OpenRuns(ctx context.Context, c access.Caller, chain string) (Open, error) {
+	found, err := k.store.Index.OpenRuns(ctx, openQuery(c, chain))
 	if err != nil {
-		return nil, fmt.Errorf("list open runs: %w", err)
+		return Open{}, fmt.Errorf("list open runs: %w", err)
 	}
-	live := all[:0]
-	for _, s := range all {
-		if !k.Expired(s) {
-			live = append(live, s)
-		}
+	return k.stillOpen(found), nil
+}
+
+// OpenOnConnection are those of them that were begun or resumed last on the caller's
+// connection, last begun first.
+func (k *Keeper) OpenOnConnection(ctx context.Context, c access.Caller, chain string) (Open, error) {
+	if c.Connection == "" {
+		return Open{}, nil
 	}
-	return live, nil
+	found, err := k.store.Index.OpenOnConnection(ctx, openQuery(c, chain), c.Connection)
+	if err != nil {
+		return Open{}, fmt.Errorf("list the open runs of a connection: %w", err)
+	}
+	return k.stillOpen(found), nil
+}
+
+func (k *Keeper) stillOpen(found []run.Summary) Open {
+	more := len(found) == reach
+	return Open{slices.DeleteFunc(found, k.Expired), more}
+}
+
+func openQuery(c access.Caller, chain string) OpenQuery {
+	return OpenQuery{Principal: c.Principal, Spaces: c.Spaces(), Chain: chain, Limit: reach}
 }

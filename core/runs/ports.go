@@ -48,11 +48,22 @@ type Index interface {
 	// RunOfNonce returns the id of the run that has or had a nonce from before
 	// nonces named their run (run.Nonce).
 	RunOfNonce(ctx context.Context, nonce string) (run.ID, error)
-	// LiveRuns lists the principal's live runs of protocols in these spaces, last
-	// changed first.
-	LiveRuns(ctx context.Context, principal string, spaces []string) ([]run.Summary, error)
+	// OpenRuns lists the live runs that the query selects, last changed first.
+	OpenRuns(ctx context.Context, q OpenQuery) ([]run.Summary, error)
+	// OpenOnConnection lists those that were begun or resumed last on the connection,
+	// last begun first; none for "".
+	OpenOnConnection(ctx context.Context, q OpenQuery, connection string) ([]run.Summary, error)
 	// Pinned returns the chain a run was pinned to, by Run.Pin.
 	Pinned(ctx context.Context, digest string) (protocol.Chain, error)
+}
+
+// OpenQuery selects live runs of one protocol, to choose the one that a call means. The
+// cost of a query depends on Limit and not on how many runs are open.
+type OpenQuery struct {
+	Principal string
+	Spaces    []string // of the protocols
+	Chain     string   // id of the protocol
+	Limit     int      // at least 1
 }
 
 // History reads what happened in a run.

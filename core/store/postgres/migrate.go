@@ -19,7 +19,7 @@ var schema embed.FS
 // schemaVersion is the version this program makes: the number of the last file in
 // schema. A file is never changed once released. It only adds, and a new column has a
 // default: programs of earlier versions run beside this one while servers are replaced.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // compatibleSince is the oldest schema version whose programs can use the database of
 // this one. A file that does more than add raises it to its own number; all servers

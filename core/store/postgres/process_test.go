@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -195,9 +196,9 @@ func TestServersStartTogether(t *testing.T) {
 		all.Go(func() { newRun(t, stores[i]) })
 	}
 	all.Wait()
-	live, err := stores[0].LiveRuns(t.Context(), "somebody", []string{"user:test"})
+	live, _, err := stores[0].AllRuns(t.Context(), archive.Query{Principal: "somebody", Spaces: []string{"user:test"}, Live: true, Limit: 10})
 	if err != nil || len(live) != len(stores) {
-		t.Errorf("LiveRuns = %d runs, %v, want %d", len(live), err, len(stores))
+		t.Errorf("AllRuns = %d runs, %v, want %d", len(live), err, len(stores))
 	}
 	closeAll(t, stores...)
 }

@@ -143,9 +143,16 @@ func (s *Runs) RunUnless(ctx context.Context, known run.Run) (look runs.Look, er
 	return look, nil
 }
 
-// LiveRuns implements runs.Index.
-func (s *Runs) LiveRuns(ctx context.Context, principal string, spaces []string) ([]run.Summary, error) {
-	return s.db.summaries(ctx, `WHERE principal = $1 AND ended IS NULL AND space = ANY($2) ORDER BY updated DESC, id DESC`, principal, spaces)
+// OpenRuns implements runs.Index.
+func (s *Runs) OpenRuns(ctx context.Context, q runs.OpenQuery) ([]run.Summary, error) {
+	return s.db.summaries(ctx, `WHERE ended IS NULL AND principal = $1 AND chain_id = $2 AND space = ANY($3)
+		ORDER BY updated DESC, id DESC LIMIT $4`, q.Principal, q.Chain, q.Spaces, q.Limit)
+}
+
+// OpenOnConnection implements runs.Index.
+func (s *Runs) OpenOnConnection(ctx context.Context, q runs.OpenQuery, connection string) ([]run.Summary, error) {
+	return s.db.summaries(ctx, `WHERE ended IS NULL AND connection = $5 AND connection <> '' AND chain_id = $2
+		AND principal = $1 AND space = ANY($3) ORDER BY id DESC LIMIT $4`, q.Principal, q.Chain, q.Spaces, q.Limit, connection)
 }
 
 // summaries reads the runs that the rest of the query names.

@@ -45,7 +45,7 @@ func (a *Archive) AllRuns(ctx context.Context, q archive.Query) ([]run.Summary, 
 // Overdue implements archive.RunArchive.
 func (a *Archive) Overdue(ctx context.Context, began, untouched time.Time, limit int) ([]run.ID, error) {
 	var ids []run.ID
-	err := a.db.rows(ctx, `SELECT id FROM runs INDEXED BY runs_live WHERE live = 1 AND
+	err := a.db.rows(ctx, `SELECT id FROM runs INDEXED BY runs_open WHERE live = 1 AND
 		(created < ? OR updated < ? AND state = ? AND step_index = 1) LIMIT ?`,
 		[]any{nanos(began), nanos(untouched), string(run.Open), limit}, func(scan func(...any) error) error {
 			var id string

@@ -31,7 +31,7 @@ var schema embed.FS
 
 // schemaVersion is the version this program reads and writes: the number of
 // the last file in schema. A file is never changed once released.
-const schemaVersion = 17
+const schemaVersion = 18
 
 // openFile creates missing files and updates the schema, all under the write lock,
 // so that processes which start together do it once.

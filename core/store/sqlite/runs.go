@@ -86,12 +86,13 @@ func (s *Runs) SaveRun(ctx context.Context, save runs.Save) error {
 }
 
 // updateRun changes the run's row if it still has the revision. Whether the run
-// is live hardly ever changes, and not mentioning it saves writing its index.
+// is live and its connection hardly ever change, and not mentioning them saves writing
+// their indexes.
 func updateRun(tx *transaction, r run.Run, document string) error {
-	saved, err := tx.changed(`UPDATE runs SET revision = revision + 1, connection = ?, title = ?, state = ?,
-		step_index = ?, updated = ?, document = ? WHERE id = ? AND revision = ? AND live = ?`,
-		r.Connection, r.Title, string(r.State), r.Step.Index, nanos(r.UpdatedAt), document,
-		string(r.ID), r.Revision, r.State.Live())
+	saved, err := tx.changed(`UPDATE runs SET revision = revision + 1, title = ?, state = ?,
+		step_index = ?, updated = ?, document = ? WHERE id = ? AND revision = ? AND live = ? AND connection = ?`,
+		r.Title, string(r.State), r.Step.Index, nanos(r.UpdatedAt), document,
+		string(r.ID), r.Revision, r.State.Live(), r.Connection)
 	if err != nil || saved > 0 {
 		return err
 	}
@@ -153,11 +154,19 @@ func (s *Runs) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
 	return run.ID(id), nil
 }
 
-// LiveRuns implements runs.Index.
-func (s *Runs) LiveRuns(ctx context.Context, principal string, spaces []string) ([]run.Summary, error) {
-	return s.db.summaries(ctx, `WHERE principal = ?1 AND live = 1
-		AND (SELECT space FROM pins WHERE digest = pin) IN (SELECT value FROM json_each(?2))
-		ORDER BY updated DESC, id DESC`, principal, list(spaces))
+// OpenRuns implements runs.Index.
+func (s *Runs) OpenRuns(ctx context.Context, q runs.OpenQuery) ([]run.Summary, error) {
+	return s.db.summaries(ctx, `INDEXED BY runs_open WHERE live = 1 AND principal = ?1 AND chain_id = ?2
+		AND (SELECT space FROM pins WHERE digest = pin) IN (SELECT value FROM json_each(?3))
+		ORDER BY updated DESC, id DESC LIMIT ?4`, q.Principal, q.Chain, list(q.Spaces), q.Limit)
+}
+
+// OpenOnConnection implements runs.Index.
+func (s *Runs) OpenOnConnection(ctx context.Context, q runs.OpenQuery, connection string) ([]run.Summary, error) {
+	return s.db.summaries(ctx, `INDEXED BY runs_of_connection WHERE live = 1 AND connection = ?5 AND connection <> ''
+		AND chain_id = ?2 AND principal = ?1
+		AND (SELECT space FROM pins WHERE digest = pin) IN (SELECT value FROM json_each(?3))
+		ORDER BY id DESC LIMIT ?4`, q.Principal, q.Chain, list(q.Spaces), q.Limit, connection)
 }
 
 // summaries reads the runs that the rest of the query names.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -32,7 +33,8 @@ var runCases = map[string]func(*testing.T, Runs){
 	"events between two revisions":                         eventsBetween,
 	"events are read in order":                             eventsInOrder,
 	"a reply is recorded for each run and key":             recordedReplies,
-	"live runs are listed last changed first":              liveRuns,
+	"open runs of a protocol, last changed first":          openByChange,
+	"open runs of a connection, last begun first":          openByConnection,
 	"a cancelled write changes nothing":                    cancelledWrites,
 	"a cancellation under way is all or nothing":           cancelledUnderWay,
 	"a write is visible to the next read of every process": writesAreVisible,
@@ -122,9 +124,14 @@ func runNotThere(t *testing.T, s Runs) {
 	if ok || err != nil {
 		t.Errorf("Recorded = %t, %v, want false, nil", ok, err)
 	}
-	live, err := s.LiveRuns(t.Context(), "nobody", []string{mine})
-	if err != nil || len(live) != 0 {
-		t.Errorf("LiveRuns = %v, %v, want none, nil", live, err)
+	q := runs.OpenQuery{Principal: "nobody", Spaces: []string{mine}, Chain: "nothing", Limit: 5}
+	if open, err := s.OpenRuns(t.Context(), q); err != nil || len(open) != 0 {
+		t.Errorf("OpenRuns = %v, %v, want none, nil", open, err)
+	}
+	for _, connection := range []string{"nothing", ""} {
+		if open, err := s.OpenOnConnection(t.Context(), q, connection); err != nil || len(open) != 0 {
+			t.Errorf("OpenOnConnection(%q) = %v, %v, want none, nil", connection, open, err)
+		}
 	}
 }
 
@@ -257,31 +264,84 @@ func recordedReplies(t *testing.T, s Runs) {
 	}
 }
 
-func liveRuns(t *testing.T, s Runs) {
-	c := NewChain(mine, "Live", "One", "Two")
-	var want []run.Summary
-	for i, state := range []run.State{run.Open, run.Asking, run.Complete, run.Closed, run.Ended} {
+// openRuns stores runs of one protocol in every state, last changed in the order of
+// their begin, among runs that no query for them may find.
+func openRuns(t *testing.T, s Runs) (q runs.OpenQuery, live []run.Summary) {
+	t.Helper()
+	c := NewChain(mine, "Open", "One", "Two")
+	for i, state := range []run.State{run.Open, run.Asking, run.Complete, run.Closed, run.Ended, run.Open} {
 		r := mustCreate(t, s, "somebody", c)
 		r.State = state
 		r.Step.Index = 1 + i%3
-		r.Connection = fmt.Sprint("connection ", i)
 		r.UpdatedAt = epoch.Add(time.Duration(i) * time.Minute)
 		if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
 			t.Fatalf("SaveRun = %v, want nil", err)
 		}
 		if state.Live() {
-			want = slices.Insert(want, 0, r.Summary())
+			live = append(live, r.Summary())
 		}
 	}
 	mustCreate(t, s, "other", c)
-	mustCreate(t, s, "somebody", NewChain("group:left", "Live", "One", "Two"))
-	got, err := s.LiveRuns(t.Context(), "somebody", []string{"user:elsewhere", mine})
+	mustCreate(t, s, "somebody", NewChain(mine, "Another protocol", "One"))
+	left := c
+	left.Space = "group:left"
+	mustCreate(t, s, "somebody", left)
+	return runs.OpenQuery{Principal: "somebody", Spaces: []string{"user:elsewhere", mine}, Chain: c.ID, Limit: 10}, live
+}
+
+func wantOpen(t *testing.T, call string, got []run.Summary, err error, want ...run.Summary) {
+	t.Helper()
 	if err != nil {
-		t.Fatalf("LiveRuns = %v, want nil", err)
+		t.Fatalf("%s = %v, want nil", call, err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("LiveRuns (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", call, diff)
 	}
+}
+
+func openByChange(t *testing.T, s Runs) {
+	q, live := openRuns(t, s)
+	first, second, third, last := live[0], live[1], live[2], live[3]
+	got, err := s.OpenRuns(t.Context(), q)
+	wantOpen(t, "OpenRuns", got, err, last, third, second, first)
+	q.Limit = 2
+	got, err = s.OpenRuns(t.Context(), q)
+	wantOpen(t, "OpenRuns(2)", got, err, last, third)
+	r := mustRun(t, s, first.ID)
+	r.UpdatedAt = epoch.Add(time.Hour)
+	if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
+		t.Fatalf("SaveRun = %v, want nil", err)
+	}
+	got, err = s.OpenRuns(t.Context(), q)
+	wantOpen(t, "OpenRuns(2) after a change", got, err, r.Summary(), last)
+}
+
+func openByConnection(t *testing.T, s Runs) {
+	q, live := openRuns(t, s)
+	first, second, third, last := live[0], live[1], live[2], live[3]
+	find := func(connection string, want ...run.Summary) {
+		t.Helper()
+		got, err := s.OpenOnConnection(t.Context(), q, connection)
+		wantOpen(t, fmt.Sprintf("OpenOnConnection(%q)", connection), got, err, want...)
+	}
+	find("connection-1", last, third, second, first)
+	find("connection-2")
+	find("")
+	for _, connection := range []string{"connection-2", ""} { // resumed there
+		r := mustRun(t, s, second.ID)
+		r.Connection = connection
+		if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
+			t.Fatalf("SaveRun = %v, want nil", err)
+		}
+		second = r.Summary()
+		find("connection-1", last, third, first)
+		find("")
+		if connection != "" {
+			find(connection, second)
+		}
+	}
+	q.Limit = 1
+	find("connection-1", last)
 }
 
 func chainIsCopied(t *testing.T, s Runs) {

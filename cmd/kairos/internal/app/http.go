@@ -18,6 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/server/admin"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
@@ -156,7 +157,7 @@ func driversWork(host *driverhost.Host) error {
 func (a *App) databaseAnswers(ctx context.Context) error {
 	err := a.Store.CheckWrite(ctx)
 	if err == nil {
-		_, err = a.Store.LiveRuns(ctx, "", nil) // nobody's
+		_, err = a.Store.OpenRuns(ctx, runs.OpenQuery{Limit: 1}) // nobody's
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fault.Wrap(err, fault.StoreUnavailable, "database %s: it did not answer in time; another process may be writing", a.Config.Database)
