@@ -1,6 +1,7 @@
 package director_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,8 @@ import (
 // seer is a capability driver that looks at the world itself, which its fields
 // describe.
 type seer struct {
-	sees     string // the value; empty: it cannot look
+	effect   driver.Effect // "": reads
+	sees     string        // the value; empty: it cannot look
 	fails    error
 	claims   driver.Provenance
 	boundary driver.Boundary
@@ -53,7 +55,9 @@ type seeing struct {
 
 func (d seeing) Describe(name string) (driver.Descriptor, string, bool) {
 	if name == "seer" {
-		return seerDescriptor, "sha-of-seer", true
+		desc := seerDescriptor
+		desc.Effect = cmp.Or(d.seer.effect, desc.Effect)
+		return desc, "sha-of-seer", true
 	}
 	return d.fakeDrivers.Describe(name)
 }
@@ -85,6 +89,19 @@ func withSeer(t *testing.T) (*world, *seer) {
 // fromWhom is a step that says who must vouch for its evidence.
 func fromWhom(who string) string {
 	return strings.Replace(gatedStep, `"approval_mode":"user"`, `"evidence_from":"`+who+`"`, 1)
+}
+
+// A driver of class pure answers the same request in the same way, so it has looked at
+// nothing, whatever it says.
+func TestADriverThatLooksAtNothingObservedNothing(t *testing.T) {
+	w, s := withSeer(t)
+	s.effect = driver.EffectPure
+	uri := w.mint(fromWhom("anyone"))[0]
+	open := w.begin(uri)
+	r := w.next(uri, placeholder(open))
+	if s.looked == 0 || len(r.Solved) > 0 || r.CurrentStep.URI != uri {
+		t.Errorf("after the seer was asked %d times the step is solved by %+v, want it open", s.looked, r.Solved)
+	}
 }
 
 func TestWhatTheServerMustObserveTheAgentCannotClaim(t *testing.T) {

@@ -95,7 +95,7 @@ func (tr *trust) doubt(in driver.Input, a driver.Answer, via string) string {
 		return "the answer is too large"
 	case drivers.MayClaim(desc, a.Provenance):
 	case a.Provenance == driver.ServerObserved:
-		return "claims an observation of the server for what somebody else said"
+		return "claims an observation of the server for what somebody else said, or for what it did not look at"
 	case a.Provenance == driver.ClientAttested, a.Provenance == driver.LinkHolder:
 		return "claims a person's word without the feature " + driver.FeatureHuman
 	}

@@ -10,24 +10,29 @@ import (
 func MayClaim(d driver.Descriptor, p driver.Provenance) bool {
 	switch {
 	case d.Role == driver.RoleChallenge:
-		return p == driver.ServerObserved && (d.Effect == driver.EffectReads || d.Effect == driver.EffectEffects)
+		return p == driver.ServerObserved && looks(d)
 	case d.Has(driver.FeatureAgent):
 		return p == driver.AgentReported
 	case p == driver.ClientAttested, p == driver.LinkHolder:
 		return d.Has(driver.FeatureHuman)
 	case p == driver.ServerObserved:
-		return !d.Has(driver.FeatureClientReview) && !d.Has(driver.FeatureModel)
+		return looks(d) && !d.Has(driver.FeatureClientReview) && !d.Has(driver.FeatureModel)
 	}
 	return true
+}
+
+// looks reports whether the driver looks at the world: the answer of one that does not
+// follows from its request alone, so it observed nothing.
+func looks(d driver.Descriptor) bool {
+	return d.Effect == driver.EffectReads || d.Effect == driver.EffectEffects
 }
 
 // Supplies reports whether a capability driver with this descriptor can supply
 // evidence of this provenance: a person has to be asked, and the world looked at.
 func Supplies(d driver.Descriptor, p driver.Provenance) bool {
-	looks := d.Effect == driver.EffectReads || d.Effect == driver.EffectEffects
 	switch p {
 	case driver.ServerObserved:
-		return looks && !d.Has(driver.FeatureHuman) && MayClaim(d, p)
+		return !d.Has(driver.FeatureHuman) && MayClaim(d, p)
 	case driver.ModelGenerated:
 		return d.Has(driver.FeatureModel)
 	case driver.AgentReported:

@@ -404,6 +404,8 @@ func (d *desk) Interpret(_ context.Context, req driver.InterpretRequest) (driver
 		return driver.PersonDeclined("the person declined"), nil
 	case reply.Content == nil:
 		return driver.NotAnAnswer(driver.Problem("/content", "is missing")), nil
+	case d.fault == "capability/provenance, pure":
+		return driver.Answered(reply.Content, driver.ServerObserved), nil
 	case reply.Action == "accept" || d.fault == "capability/no-is-final":
 		return driver.Answered(reply.Content, driver.ClientAttested), nil
 	}

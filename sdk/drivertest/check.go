@@ -172,7 +172,7 @@ func capabilityChecks() []Check {
 		{"capability/secrets", Must, renderSample, "no form asks for a secret", capabilitySecrets},
 		{"capability/review", Must, renderSample, "only a driver of clients that review leaves an approval to the client, and nothing else", capabilityReview},
 		{"capability/elsewhere", Must, renderSample, "only a driver of people leaves an approval to its page, and only where there is one", capabilityElsewhere},
-		{"capability/provenance", Must, "capability drivers; every sample", "it claims no more for an answer than its features allow", capabilityProvenance},
+		{"capability/provenance", Must, "capability drivers; every sample", "it claims no more for an answer than its features and its effect class allow", capabilityProvenance},
 		{"capability/client-error", Must, interpSample, "a client's error is never an answer", clientError},
 		{"capability/any-reply", Must, interpSample, "Interpret expects anything and fails at nothing", anyReply},
 		{"capability/declined", Must, "capability drivers; Interpret samples that are declined", "a person's decline counts with every client", capabilityDeclined},

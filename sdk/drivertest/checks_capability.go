@@ -262,6 +262,9 @@ func overclaimed(d driver.Descriptor, p driver.Provenance) string {
 		}
 		return ""
 	case driver.ServerObserved:
+		if d.Effect != driver.EffectReads && d.Effect != driver.EffectEffects {
+			return fmt.Sprintf("its effect class is %q: it looks at nothing", d.Effect)
+		}
 		if d.Has(driver.FeatureAgent) || d.Has(driver.FeatureClientReview) || d.Has(driver.FeatureModel) {
 			return "the driver has it from the " + strings.Join(d.Features, ", ")
 		}
