@@ -16,7 +16,7 @@ func TestAReplyNamesFiveOfManyOpenRuns(t *testing.T) {
 	for _, tc := range []struct {
 		open int
 		want string
-	}{{3, "3 runs of"}, {12, "12 runs of"}, {300, "32 or more runs of"}} {
+	}{{3, "3 runs of"}, {12, "12 runs of"}, {300, "16 or more runs of"}} {
 		t.Run(fmt.Sprint(tc.open), func(t *testing.T) {
 			w := newWorld(t, nil)
 			w.caller.Connection = ""

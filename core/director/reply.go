@@ -52,10 +52,10 @@ func (rp *replies) presentDriven(ctx context.Context, k input.Task, in driver.In
 }
 
 func (rp *replies) show(ctx context.Context, r api.StepReply, how string) (Round, error) {
-	uri := r.CurrentStep.URI
-	r.NextAction = fmt.Sprintf("call kairos_next with %s %s", uri, how)
+	where := present.Where(r.CurrentStep.URI, rp.t.Run.ID)
+	r.NextAction = fmt.Sprintf("call kairos_next with %s, %s", where, how)
 	if rp.t.Run.Step.Index == len(rp.t.Chain.Steps) {
-		r.NextAction += fmt.Sprintf("; this is the last step: finally call kairos_attest with %s", uri)
+		r.NextAction += "; this is the last step: finally call kairos_attest with " + where
 	}
 	return rp.t.reply(ctx, r)
 }
@@ -90,7 +90,8 @@ func (rp *replies) completed(ctx context.Context) (Round, error) {
 	r := rp.view().Reply(last, driver.AgentChallenge{Type: rp.t.e.TypeOf(last), Description: "No challenge is open: every step of this run is solved."})
 	r.ProofHash = rp.t.Run.ProofHash()
 	r.Message = plain.Sentences(r.Message, "All steps are complete.")
-	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run", r.CurrentStep.URI)
+	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run",
+		present.Where(r.CurrentStep.URI, rp.t.Run.ID))
 	r.NextCall = present.Attest(r.CurrentStep.URI, rp.t.Run.ID)
 	return rp.t.reply(ctx, r)
 }

@@ -202,7 +202,7 @@ func (k *Keeper) Expire(ctx context.Context, r run.Run, chain protocol.Chain) (r
 }
 
 // reach is how many open runs of a protocol a call looks at that names none.
-const reach = 32
+const reach = 16
 
 // Open are runs of a protocol that can continue.
 type Open struct {

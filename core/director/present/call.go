@@ -36,14 +36,18 @@ const (
 // RunForm is the placeholder of the run that is meant, where several could be.
 const RunForm = "<one of candidates>"
 
+// Where names the step and the run in the words of a call: without the run, a call means
+// one of several that are open. The URI is followed by a blank, as clients expect.
+func Where(uri string, id run.ID) string { return fmt.Sprintf("%s and run_id %s", uri, id) }
+
 // Resume is the arguments of the kairos_begin that shows a run's open step.
 func Resume(uri, id string) map[string]any { return map[string]any{"uri": uri, "session_id": id} }
 
 // WaysOut leaves an agent that failed often enough its own judgement.
 func WaysOut(r api.StepReply) api.StepReply {
-	uri := r.CurrentStep.URI
+	uri, where := r.CurrentStep.URI, Where(r.CurrentStep.URI, run.ID(r.RunID))
 	r.MustObey, r.NextCall = false, nil
 	r.NextAction = fmt.Sprintf("choose: call kairos_update with %s if the step itself is wrong, and begin again, because this run keeps the step as it was; "+
-		"call kairos_attest with %s and outcome failure to give up; or ask the user what to do and retry kairos_next with %s", uri, uri, uri)
+		"call kairos_attest with %s and outcome failure to give up; or ask the user what to do and retry kairos_next with %s", uri, where, where)
 	return r
 }

@@ -16,10 +16,13 @@ func Commands(text string) string {
 		if m[3] != "" {
 			command += " " + m[3]
 		}
+		if m[4] != "" {
+			command += " --run-id " + m[4]
+		}
 		return strings.NewReplacer("calling", "running", "call", "run").Replace(m[1]) + command + "`"
 	})
 }
 
-// toolCall finds a tool, the verb before it and the URI behind it. Each tool has
+// toolCall finds a tool, the verb before it, and URI and run behind it. Each tool has
 // the command of its name.
-var toolCall = regexp.MustCompile(`\b(call(?:ing)? )?(` + strings.Join(toolset.Names(), "|") + `)\b(?: with (kairos://mem/[0-9a-f-]{36}))?`)
+var toolCall = regexp.MustCompile(`\b(call(?:ing)? )?(` + strings.Join(toolset.Names(), "|") + `)\b(?: with (kairos://mem/[0-9a-f-]{36})(?: and run_id ([0-9a-f-]{36}))?)?`)
