@@ -256,6 +256,13 @@ func TestASweepEndsWhatIsOverdueAndRemovesWhatEndedLongAgo(t *testing.T) {
 	w.machine.Pass(25 * time.Hour)
 	sweep(archive.Swept{Expired: 1})
 	states(run.Open, run.Asking, run.Ended)
+	if ended := w.listed(archive.RunsInput{State: run.Ended}); len(ended) != 1 || ended[0].EndedBy != run.Expired {
+		t.Errorf("ended are %+v, want the expired run", ended)
+	}
+	line, err := w.Timeline(t.Context(), w.caller, runOf(untouched))
+	if err != nil || !strings.Contains(line.Moments[len(line.Moments)-1].Verdict, "never advanced beyond its first step, and nobody continued it for 24 hours") {
+		t.Errorf("the timeline ends with %+v, %v, want why the run ended", line.Moments, err)
+	}
 	if got := heard.of(runOf(untouched)).Run.State; got != run.Ended {
 		t.Errorf("the ended run is handed over as %s", got)
 	}

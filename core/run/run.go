@@ -56,6 +56,8 @@ type Run struct {
 	// it works in. They entitle nobody to look there.
 	Roots []string `json:"roots,omitempty"`
 	State State    `json:"state"`
+	// EndedBy says why an ended run has ended: Expired or Abandoned.
+	EndedBy Kind `json:"ended_by,omitempty"`
 	// Step is the current step; its Index equals StepCount+1 when complete.
 	Step    Step   `json:"step"`
 	Seq     int64  `json:"seq"`               // last question number given out
@@ -114,6 +116,7 @@ type Summary struct {
 	ChainID    string    `json:"chain_id"`
 	Title      string    `json:"title"`
 	State      State     `json:"state"`
+	EndedBy    Kind      `json:"ended_by,omitempty"` // expired or abandoned
 	StepIndex  int       `json:"step_index"`
 	StepCount  int       `json:"step_count"`
 	Principal  string    `json:"principal"`
@@ -125,7 +128,7 @@ type Summary struct {
 // Summary of the run.
 func (r Run) Summary() Summary {
 	return Summary{
-		ID: r.ID, ChainID: r.ChainID, Title: r.Title, State: r.State, StepIndex: r.Step.Index,
+		ID: r.ID, ChainID: r.ChainID, Title: r.Title, State: r.State, EndedBy: r.EndedBy, StepIndex: r.Step.Index,
 		StepCount: r.StepCount, Principal: r.Principal, Connection: r.Connection,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}

@@ -146,9 +146,9 @@ func attested(r *Run, e Event) error {
 	return nil
 }
 
-func ended(r *Run, _ Event) error {
+func ended(r *Run, ev Event) error {
 	r.unask()
-	r.State = Ended
+	r.State, r.EndedBy = Ended, ev.Kind
 	return nil
 }
 

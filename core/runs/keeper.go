@@ -167,6 +167,21 @@ func (k *Keeper) SetBack(before time.Time) bool {
 	return k.opt.Clock.Now().Add(clock.Tolerance).Before(before)
 }
 
+// whyExpired is which time of a run has passed, for people.
+func (k *Keeper) whyExpired(r run.Run) string {
+	if k.opt.Clock.Settled().Sub(r.CreatedAt) > k.opt.RunTTL {
+		return fmt.Sprintf("it was not attested within %s", hours(k.opt.RunTTL))
+	}
+	return fmt.Sprintf("it never advanced beyond its first step, and nobody continued it for %s", hours(k.opt.UntouchedTTL))
+}
+
+func hours(d time.Duration) string {
+	if d < time.Hour {
+		return d.String()
+	}
+	return fmt.Sprintf("%g hours", d.Hours())
+}
+
 // Deadlines are the times before which runs whose time has passed began, or were
 // last touched at their first step.
 func (k *Keeper) Deadlines() (began, untouched time.Time) {
@@ -186,7 +201,7 @@ func (k *Keeper) Expired(s run.Summary) bool {
 // Expire ends a run whose time has passed. fault.Conflict: somebody changed it
 // just now.
 func (k *Keeper) Expire(ctx context.Context, r run.Run, chain protocol.Chain) (run.Run, error) {
-	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, Reason: "time to live has passed"}
+	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, Reason: k.whyExpired(r)}
 	ev.At, ev.Clock = r.Stamp(k.opt.Clock.Now())
 	next, err := run.Apply(r, ev)
 	if err != nil {

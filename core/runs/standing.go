@@ -69,7 +69,7 @@ func (k *Keeper) Standing(ctx context.Context, id run.ID) (Standing, error) {
 // AsOfNow is the run as its next caller will find it.
 func (k *Keeper) AsOfNow(s run.Summary) run.Summary {
 	if s.State.Live() && k.Expired(s) {
-		s.State = run.Ended
+		s.State, s.EndedBy = run.Ended, run.Expired
 	}
 	return s
 }

@@ -159,14 +159,14 @@ func (s *Runs) OpenOnConnection(ctx context.Context, q runs.OpenQuery, connectio
 func (d *database) summaries(ctx context.Context, rest string, args ...any) ([]run.Summary, error) {
 	var summaries []run.Summary
 	err := d.rows(ctx, `SELECT id, chain_id, title, state, step_index, step_count, principal, connection,
-		created, updated FROM runs `+rest,
+		created, updated, CASE WHEN state = 'ended' THEN coalesce(convert_from(document, 'UTF8')::json ->> 'ended_by', '') ELSE '' END FROM runs `+rest,
 		args, func(scan func(...any) error) error {
 			var m run.Summary
-			var id, state string
+			var id, state, endedBy string
 			var created, updated int64
 			err := scan(&id, &m.ChainID, &m.Title, &state, &m.StepIndex, &m.StepCount, &m.Principal, &m.Connection,
-				&created, &updated)
-			m.ID, m.State = run.ID(id), run.State(state)
+				&created, &updated, &endedBy)
+			m.ID, m.State, m.EndedBy = run.ID(id), run.State(state), run.Kind(endedBy)
 			m.CreatedAt, m.UpdatedAt = record.TimeOf(created), record.TimeOf(updated)
 			summaries = append(summaries, m)
 			return err

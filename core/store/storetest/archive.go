@@ -34,6 +34,9 @@ func inState(t *testing.T, s Runs, principal string, state run.State, updated ti
 	t.Helper()
 	r := mustCreate(t, s, principal, NewChain(mine, "Archived", "One", "Two"))
 	r.State, r.UpdatedAt = state, updated
+	if state == run.Ended {
+		r.EndedBy = run.Expired
+	}
 	if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
 		t.Fatalf("SaveRun = %v, want nil", err)
 	}

@@ -69,7 +69,7 @@ func completeStates(cmd *cobra.Command) {
 func listRuns(ctx context.Context, t api.Transport, out *output.Format, w io.Writer, in operations.ListRunsRequest) error {
 	id := (&output.Printer{W: w}).ID
 	list := output.NewPages(out, w, []string{"RUN", "PROTOCOL", "STATE", "STEP", "CHANGED"}, func(r run.Summary) []string {
-		return []string{id(string(r.ID)), r.Title, string(r.State), stepOf(r), output.Moment(r.UpdatedAt)}
+		return []string{id(string(r.ID)), r.Title, stateOf(r), stepOf(r), output.Moment(r.UpdatedAt)}
 	})
 	if err := session.EachRuns(ctx, t, in, list.Print); err != nil {
 		return err
@@ -100,6 +100,17 @@ func runsAbandon(at *session.Session, out *output.Format) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever looks at the run later")
 	return cmd
+}
+
+// stateOf is where a run stands, and why it has ended.
+func stateOf(r run.Summary) string {
+	switch {
+	case r.EndedBy == run.Expired && r.StepIndex <= 1:
+		return "ended (expired, never advanced)"
+	case r.EndedBy != "":
+		return fmt.Sprintf("%s (%s)", r.State, r.EndedBy)
+	}
+	return string(r.State)
 }
 
 // stepOf is how far a run came.
