@@ -34,14 +34,16 @@ type database struct {
 	log    *slog.Logger
 	room   room
 	silent time.Duration // readTimeout
+
+	keepSchema bool // see Options
 }
 
-func newDatabase(address string, log *slog.Logger) (*database, error) {
+func newDatabase(address string, opt Options, log *slog.Logger) (*database, error) {
 	config, err := parseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	d := &database{config: config, name: Redacted(address), log: log, silent: readTimeout}
+	d := &database{config: config, name: Redacted(address), log: log, silent: readTimeout, keepSchema: opt.KeepSchema}
 	d.pool = lazy.New(d.open, func(ctx context.Context) { resumeScrub(ctx, &Runs{db: d}) })
 	return d, nil
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/kairos-mcp/kairos/core/store/record"
 )
 
 //go:embed schema/*.sql
@@ -57,11 +59,16 @@ func refusedWith(err error, code string) bool {
 }
 
 // migrate brings the schema up to schemaVersion, in one transaction. Servers that
-// start together wait for the lock of its row and do it once. A newer schema stays.
+// start together wait for the lock of its row and do it once. A newer schema stays, and
+// so does an older one in a program that only reads.
 func (d *database) migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	have, err := storedSchema(ctx, pool)
 	if err != nil || have.newest >= schemaVersion {
 		return err
+	}
+	if d.keepSchema && have.newest > 0 {
+		return record.OlderSchema(d.name, have.newest, schemaVersion).
+			WithHint("start a server of this version, which updates the database; servers of the earlier version can run beside it meanwhile")
 	}
 	conn, err := pool.Acquire(ctx)
 	if err != nil {

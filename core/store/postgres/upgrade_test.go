@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
@@ -25,6 +26,7 @@ func TestVersionsOfTheSchema(t *testing.T) {
 	server := postgrestest.Start(t)
 	t.Run("one that a later program extended", func(t *testing.T) { usesExtended(t, databaseWithSchema(t, server)) })
 	t.Run("one that needs a later program", func(t *testing.T) { refusesIncompatible(t, databaseWithSchema(t, server)) })
+	t.Run("an earlier one, for a program that only reads", func(t *testing.T) { keepsOlder(t, databaseWithSchema(t, server)) })
 	t.Run("the first one", func(t *testing.T) { extendsFirst(t, server.Database(t)) })
 }
 
@@ -53,6 +55,29 @@ func usesExtended(t *testing.T, address string) {
 		empty(t, address)
 		return open(t, address)
 	})
+}
+
+func keepsOlder(t *testing.T, address string) {
+	older := `DROP INDEX runs_open; DROP INDEX runs_of_connection; CREATE INDEX runs_live ON runs (principal) WHERE ended IS NULL;
+		UPDATE kairos_schema SET newest = 3`
+	if err := postgrestest.Execute(t.Context(), address, older); err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.OpenWith(address, postgres.Options{KeepSchema: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the refusal changed nothing
+		if _, err := s.Count(t.Context(), "any"); err == nil || !strings.Contains(err.Error(), "its schema is version 3, this program needs version 4") {
+			t.Errorf("Count = %v, want that the schema is older", err)
+		}
+	}
+	closeAll(t, s)
+	s = open(t, address)
+	if _, err := s.Count(t.Context(), "any"); err != nil {
+		t.Errorf("Count of a program that stores = %v, want nil", err)
+	}
+	closeAll(t, s)
 }
 
 func refusesIncompatible(t *testing.T, address string) {

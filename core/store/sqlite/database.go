@@ -15,6 +15,8 @@ type database struct {
 	path string // absolute, fixed at creation
 	log  *slog.Logger
 	room room
+
+	keepSchema bool // see Options
 }
 
 // file is the opened database.
@@ -23,8 +25,8 @@ type file struct {
 	writer  *writer
 }
 
-func newDatabase(path string, limits Limits, log *slog.Logger) *database {
-	d := &database{path: path, log: log, room: room{Limits: limits}}
+func newDatabase(path string, opt Options, log *slog.Logger) *database {
+	d := &database{path: path, log: log, room: room{Limits: opt.Limits}, keepSchema: opt.KeepSchema}
 	d.file = lazy.New(d.openFile, func(ctx context.Context) { resumeScrub(ctx, &Runs{db: d}) })
 	return d
 }

@@ -139,7 +139,8 @@ func connectWriter(ctx context.Context, path string, lock *writeLock) (*writer, 
 }
 
 // migrate brings the schema from the version in the file to schemaVersion, in
-// one transaction. The caller holds the write lock.
+// one transaction, once there is a backup. A program that only reads refuses to. The
+// caller holds the write lock.
 func (d *database) migrate(ctx context.Context, conn *sql.Conn) error {
 	have, err := storedVersion(ctx, conn)
 	switch {
@@ -149,9 +150,17 @@ func (d *database) migrate(ctx context.Context, conn *sql.Conn) error {
 		return fmt.Errorf("its schema is version %d, this program knows versions up to %d: %w",
 			have, schemaVersion, errNewer)
 	}
+	if err := d.mayUpgrade(have); err != nil {
+		return err
+	}
 	// Only now, so that the file of another program stays unchanged.
 	if err := useLog(ctx, conn); err != nil || have == schemaVersion {
 		return err
+	}
+	if have > 0 {
+		if err := d.saveOlder(ctx, have); err != nil {
+			return err
+		}
 	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
