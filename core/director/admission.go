@@ -137,29 +137,57 @@ func (ad *admission) sameRoots(texts []string) error {
 		WithCall(api.ToolBegin, present.Resume(ad.t.replies.view().OpenURI(), string(ad.t.Run.ID)))
 }
 
-// sameProtocol checks that the URI of a call that resumes a run names the run's
-// protocol, as it was when the run began or as it is now.
-func (ad *admission) sameProtocol(ctx context.Context, uri string) error {
+// otherProtocol names what the URI means, if that is not the run's protocol, as it was
+// when the run began or as it is now; empty: it is.
+func (ad *admission) otherProtocol(ctx context.Context, uri string) (other string, err error) {
+	id, err := protocol.ParseURI(uri)
+	if err != nil {
+		return "", fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", library.SearchFirst)
+	}
+	if slices.ContainsFunc(ad.t.Chain.Steps, func(s protocol.Step) bool { return s.UUID == id }) {
+		return "", nil
+	}
+	switch chain, _, err := ad.t.e.ChainOf(ctx, ad.t.caller, uri); {
+	case err == nil && chain.ID == ad.t.Chain.ID && chain.Space == ad.t.Chain.Space:
+		return "", nil
+	case err == nil:
+		return fmt.Sprintf("the protocol %q", chain.Title), nil
+	case fault.CodeOf(err) != fault.NotFound:
+		return "", err
+	}
+	return "something else", nil
+}
+
+// resumes checks that the URI of a call that resumes a run names the run's protocol.
+func (ad *admission) resumes(ctx context.Context, uri string) error {
 	if uri == "" {
 		return nil
 	}
-	id, err := protocol.ParseURI(uri)
-	if err != nil {
-		return fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", library.SearchFirst)
-	}
-	if slices.ContainsFunc(ad.t.Chain.Steps, func(s protocol.Step) bool { return s.UUID == id }) {
-		return nil
-	}
-	other := "something else"
-	switch chain, _, err := ad.t.e.ChainOf(ctx, ad.t.caller, uri); {
-	case err == nil && chain.ID == ad.t.Chain.ID && chain.Space == ad.t.Chain.Space:
-		return nil
-	case err == nil:
-		other = fmt.Sprintf("the protocol %q", chain.Title)
-	case fault.CodeOf(err) != fault.NotFound:
+	other, err := ad.otherProtocol(ctx, uri)
+	if other == "" || err != nil {
 		return err
 	}
-	return fault.New(fault.InvalidArgument, "session_id %s is a run of %q, but uri %s names %s; nothing was changed", ad.t.Run.ID, ad.t.Chain.Title, uri, other).
-		WithNext("call kairos_begin with %s and session_id to resume the run, or leave out session_id to begin another one", ad.t.replies.view().OpenURI()).
-		WithCall(api.ToolBegin, present.Resume(ad.t.replies.view().OpenURI(), string(ad.t.Run.ID)))
+	return ad.notOfRun("session_id", uri, other).
+		WithNext("call kairos_begin with %s and session_id to resume the run, or leave out session_id to begin another one", ad.t.replies.view().OpenURI())
+}
+
+// attests checks that the URI of an attestation names the protocol of the run that it
+// closes: what is said of one protocol is not verified by a run of another.
+func (ad *admission) attests(ctx context.Context, uri string) error {
+	other, err := ad.otherProtocol(ctx, uri)
+	if other == "" || err != nil {
+		return err
+	}
+	return ad.notOfRun("run_id", uri, other).
+		WithNext("call kairos_attest with %s and run_id to attest the run, or leave out run_id to attest a run of the protocol that uri names", ad.t.replies.view().OpenURI())
+}
+
+// notOfRun is the error of a call whose URI names another protocol than its run is of.
+func (ad *admission) notOfRun(field, uri, other string) *fault.Error {
+	f := fault.New(fault.InvalidArgument, "%s %s is a run of %q, but uri %s names %s; nothing was changed", field, ad.t.Run.ID, ad.t.Chain.Title, uri, other).
+		With("run_id", ad.t.Run.ID)
+	if ad.t.Run.State.Live() {
+		f = f.WithCall(api.ToolBegin, present.Resume(ad.t.replies.view().OpenURI(), string(ad.t.Run.ID)))
+	}
+	return f
 }

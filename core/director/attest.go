@@ -59,6 +59,9 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	if err != nil {
 		return api.AttestReply{}, err
 	}
+	if err := t.admission.attests(ctx, in.URI); err != nil {
+		return api.AttestReply{}, err
+	}
 	t.Verdict(&reply)
 	t.worth(&reply)
 	switch t.Run.State {

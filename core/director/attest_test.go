@@ -219,3 +219,58 @@ func TestAttestMeansTheRunThatTheLastCallCompleted(t *testing.T) {
 		})
 	}
 }
+
+// A run of one protocol says nothing of another, whatever became of either meanwhile.
+func TestARunDoesNotAttestAnotherProtocol(t *testing.T) {
+	const gone = "# Old\n\n## Only\n\nx\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"ls\"}}}\n```\n"
+	for name, tc := range map[string]struct {
+		before func(w *world, claimed, of []string)
+		uri    func(claimed, of []string) string
+		want   fault.Code
+	}{
+		"another protocol":            {nil, func(claimed, _ []string) string { return claimed[0] }, fault.InvalidArgument},
+		"another one that is deleted": {func(w *world, claimed, _ []string) { w.remove(claimed) }, func(claimed, _ []string) string { return claimed[0] }, fault.InvalidArgument},
+		"one that nobody knows":       {nil, func([]string, []string) string { return "kairos://mem/11111111-1111-1111-1111-111111111111" }, fault.InvalidArgument},
+		"not a URI":                   {nil, func([]string, []string) string { return "Old" }, fault.InvalidArgument},
+		"nothing":                     {nil, func([]string, []string) string { return "" }, fault.InvalidArgument},
+		"its own":                     {nil, func(_, of []string) string { return of[0] }, ""},
+		"its own, updated": {func(w *world, _, of []string) {
+			if u, err := w.Update(w.t.Context(), w.caller, api.UpdateRequest{URIs: of, Updates: []byte(`{"label":"Other","text":"y"}`)}); err != nil || u.TotalFailed > 0 {
+				w.t.Fatalf("Update = %+v, %v", u, err)
+			}
+		}, func(_, of []string) string { return of[0] }, ""},
+		"its own, minted anew": {func(w *world, claimed, of []string) { w.remove(of); claimed[0] = w.mint(gone)[0] }, func(claimed, _ []string) string { return claimed[0] }, ""},
+		"its own, deleted":     {func(w *world, _, of []string) { w.remove(of) }, func(_, of []string) string { return of[0] }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			claimed, of := w.mint(longProtocol(3)), w.mint(gone)
+			r := w.next(of[0], solve(w.begin(of[0]), `{"ok":true}`))
+			if tc.before != nil {
+				tc.before(w, claimed, of)
+			}
+			in := api.AttestRequest{URI: tc.uri(claimed, of), Outcome: "success", Message: "m", RunID: r.RunID}
+			a, err := w.Attest(t.Context(), w.caller, in)
+			if fault.CodeOf(err) != tc.want || a.Verified != (tc.want == "") {
+				t.Fatalf("Attest = %+v, %v, want %q", a, err, tc.want)
+			}
+			if open, err := w.stored(runOf(r)); err != nil || (open.State == run.Complete) != (tc.want != "") {
+				t.Errorf("the run is %s (%v)", open.State, err)
+			}
+			if tc.want == "" {
+				return
+			}
+			w.attest(api.AttestRequest{URI: of[0], Outcome: "success", RunID: r.RunID})
+			if again, err := w.Attest(t.Context(), w.caller, in); fault.CodeOf(err) != tc.want {
+				t.Errorf("Attest of the closed run = %+v, %v, want %s", again, err, tc.want)
+			}
+		})
+	}
+}
+
+func (w *world) remove(uris []string) {
+	w.t.Helper()
+	if d, err := w.Delete(w.t.Context(), w.caller, api.DeleteRequest{URIs: uris}); err != nil || d.TotalFailed > 0 {
+		w.t.Fatalf("Delete = %+v, %v", d, err)
+	}
+}

@@ -108,7 +108,7 @@ func (e useCase) reopen(ctx context.Context, c access.Caller, in api.BeginReques
 	if !t.Run.State.Live() {
 		return Round{}, t.Over(ctx)
 	}
-	if err := t.admission.sameProtocol(ctx, in.URI); err != nil {
+	if err := t.admission.resumes(ctx, in.URI); err != nil {
 		return Round{}, err
 	}
 	if err := t.admission.sameRoots(in.Roots); err != nil {
