@@ -15,7 +15,12 @@ import (
 )
 
 // approvals deals with the approval of the open step.
-type approvals struct{ t *turn }
+type approvals struct {
+	t *turn
+	// reported: the submission is the agent's report of a person's decision, in the form
+	// in which a route of the tree asks for it, and not work.
+	reported bool
+}
 
 // approvalGiven: a person approved the open step on its page, and it still holds.
 func (ap *approvals) approvalGiven() bool {
@@ -80,6 +85,9 @@ func (ap *approvals) leaveToReview(ctx context.Context, r decision.Route) error 
 	if !desc.Has(driver.FeatureClientReview) {
 		return ap.t.obtaining.closeRoute(ctx, input.ApprovalKind.Name, r, decision.Errored, "claims a client review without the feature "+driver.FeatureClientReview, 0)
 	}
+	// The review and the request that is reviewed are one question. If it waited for the next call, that
+	// would ask all over again what failed in this one, and no later route would be reached.
+	ap.t.questions.asked = subject{}
 	return ap.t.apply(run.Event{
 		Kind: run.Supplied, Input: input.ApprovalKind.Name, Via: r.Via,
 		// Nobody vouches for anything yet: the client has still to see the request.
@@ -117,7 +125,7 @@ func (ap *approvals) approved(ctx context.Context) (Round, error) {
 // The same submission again is not recorded again.
 func (ap *approvals) tooEarly() error {
 	s := ap.t.solution
-	if !s.supplied() || ap.t.Run.Step.Early != nil && ap.t.Run.Step.Early.Digest == s.payload {
+	if !s.supplied() || ap.reported || ap.t.Run.Step.Early != nil && ap.t.Run.Step.Early.Digest == s.payload {
 		return nil
 	}
 	ev := run.Event{Kind: run.Premature, Input: input.EvidenceKind.Name, Digest: s.payload}
@@ -130,6 +138,29 @@ func (ap *approvals) tooEarly() error {
 	err := ap.t.apply(ev)
 	ap.t.decided = walk
 	return err
+}
+
+// noteReport finds out whether the submission reports a person's decision: whether the
+// tree has a route on which an agent is asked for one in a solution of this type.
+func (ap *approvals) noteReport(ctx context.Context, k input.Task, in driver.Input) error {
+	ap.reported = false
+	s := ap.t.solution
+	if !s.supplied() || s.Type == "" || !input.Of(in.Kind).Approves || ap.takesNoReport(k, in) {
+		return nil
+	}
+	facts := ap.t.facts(k, in.ID)
+	facts.Previous = nil
+	for d := ap.t.e.Tree.Decide(in.Kind, facts); d.Route != nil; d = ap.t.e.Tree.Decide(in.Kind, facts) {
+		r := *d.Route
+		desc, _, _ := ap.t.e.Drivers.Describe(r.Via)
+		if drv, ok := ap.t.e.Drivers.Capability(r.Via, r.CallTimeout); ok && desc.Has(driver.FeatureAgent) {
+			shown, err := ap.t.obtaining.shownToAgent(ctx, drv, r.Via, k, in)
+			ap.reported = err == nil && shown.Type == s.Type
+			return err
+		}
+		facts.Previous = append(facts.Previous, decision.PreviousFacts{Via: r.Via, Outcome: decision.Unavailable, Route: r.Index})
+	}
+	return nil
 }
 
 // gatedInput is the input that the approval stands in front of.

@@ -88,6 +88,9 @@ func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) 
 	if ob.t.vouching.isClaim(k, in) {
 		return ob.t.vouching.refuse(ctx, k)
 	}
+	if err := ob.t.approvals.noteReport(ctx, k, in); err != nil {
+		return Round{}, err
+	}
 	d := ob.decide(k, in)
 	switch {
 	case d.Route != nil:

@@ -92,8 +92,9 @@ func (qs *questions) viaClient(ctx context.Context, k input.Task, in driver.Inpu
 		times, dismissed = q.Asked+1, q.Dismissed
 		earlier = append(slices.Clone(q.Earlier), q.Seq)
 	}
-	// The input of a run has no type.
-	if s := qs.t.solution; s != nil && s.Type != "" && s.Type != k.Common.Type && !input.Of(in.Kind).OfRun {
+	// The input of a run has no type, and what an agent reports of an approval has its own.
+	reported := input.Of(in.Kind).Approves && qs.t.approvals.reported
+	if s := qs.t.solution; s != nil && s.Type != "" && s.Type != k.Common.Type && !input.Of(in.Kind).OfRun && !reported {
 		return qs.t.replies.refuse(ctx, fault.TypeMismatch,
 			fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.Common.Type, s.Type))
 	}

@@ -106,20 +106,28 @@ func (tr *tries) inThisCall(a run.Attempt) bool { return !a.At.Before(tr.t.start
 
 // previous lists the routes that are finished for the input. What was merely
 // out of reach counts in this call only: the next client may be able to, and a
-// person can always be asked again for an approval. An agent that reports files
-// was asked to, because nobody could look at them: its report is not put off by
-// another attempt. A route at which a call stopped is not left for another by the next.
+// person can always be asked again for an approval. A route at which a call stopped is not
+// left for another by the next.
 func (tr *tries) previous(inputID string) []decision.PreviousFacts {
-	takes := input.ByID(inputID).TakesReport
-	reported := takes != nil && takes(tr.t.task) && tr.t.solution != nil && says(tr.t.solution.Evidence)
 	var out []decision.PreviousFacts
 	for _, a := range tr.t.Run.Step.Tried {
-		if a.Input != inputID || tr.reaction(a) == decision.Retry || (tr.passes(a) && !reported && !tr.inThisCall(a)) {
+		if a.Input != inputID || tr.reaction(a) == decision.Retry || (tr.passes(a) && !tr.inThisCall(a) && !tr.reportedInstead(a)) {
 			continue
 		}
 		out = append(out, decision.PreviousFacts{Via: a.Via, Outcome: decision.Outcome(a.Outcome), Route: a.Route})
 	}
 	return out
+}
+
+// reportedInstead reports whether the submission is what an agent was asked for because
+// this attempt had failed. It is not put off by another attempt.
+func (tr *tries) reportedInstead(a run.Attempt) bool {
+	kind := input.ByID(a.Input)
+	if kind.Approves {
+		desc, _, _ := tr.t.e.Drivers.Describe(a.Via)
+		return tr.t.approvals.reported && !a.Untried && !desc.Has(driver.FeatureAgent)
+	}
+	return kind.TakesReport != nil && kind.TakesReport(tr.t.task) && tr.t.solution != nil && says(tr.t.solution.Evidence)
 }
 
 // passes reports whether an attempt closes its route in its own call alone.
