@@ -149,6 +149,10 @@ func (e *Engine) AnswerApproval(ctx context.Context, c access.Caller, id run.ID,
 }
 
 func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
+	// Nobody without a link waits for the run, so that they cannot tell whether there is one.
+	if _, err := e.linked(ctx, c, id, secret); err != nil {
+		return ApprovalView{}, err
+	}
 	if err := e.claim.Take(ctx, id); err != nil {
 		return ApprovalView{}, err
 	}
@@ -197,11 +201,19 @@ type linked struct {
 	step     int
 	open     bool
 	decided  *run.Event // nil: not through the link
+	readOnly bool       // the link shows what is asked, and nobody answers with it
 }
 
-// linked finds the question by the secret of its link. Who does not have it
-// learns nothing of the run.
+// linked finds the question by the secret of its link. Whoever does not have it
+// learns nothing of the run, not even whether there is one.
 func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret string) (*linked, error) {
+	number, u, known, err := e.linkOf(id, secret)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		return nil, noApproval()
+	}
 	r, err := e.runs.Read(ctx, id)
 	if fault.CodeOf(err) == fault.NotFound {
 		return nil, noApproval()
@@ -209,10 +221,10 @@ func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret 
 	if err != nil {
 		return nil, err
 	}
-	l := &linked{}
-	if q := r.Step.Question; opens(q, secret) {
+	l := &linked{readOnly: u == toRead}
+	if q := r.Step.Question; opens(q, number) {
 		l.question, l.step, l.open = *q, r.Step.Index, r.State.Live()
-	} else if err := e.lookBack(ctx, l, id, secret); err != nil {
+	} else if err := e.lookBack(ctx, l, id, number); err != nil {
 		return nil, err
 	}
 	if !e.mayApprove(c, r) {
@@ -245,7 +257,7 @@ func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret 
 }
 
 // lookBack finds a question that is over, and what was decided about it.
-func (e useCase) lookBack(ctx context.Context, l *linked, id run.ID, secret string) error {
+func (e useCase) lookBack(ctx context.Context, l *linked, id run.ID, number int64) error {
 	events, err := e.store.History.Events(ctx, id)
 	if err != nil {
 		return fmt.Errorf("read what happened in run %s: %w", id, err)
@@ -253,7 +265,7 @@ func (e useCase) lookBack(ctx context.Context, l *linked, id run.ID, secret stri
 	numbers := make(map[int64]bool) // of the question, which may have been asked again
 	for i, ev := range events {
 		switch {
-		case opens(ev.Question, secret):
+		case opens(ev.Question, number):
 			l.question, l.step = *ev.Question, ev.Step
 			numbers[ev.Question.Seq] = true
 		case (ev.Kind == run.Answered || ev.Kind == run.Declined) && numbers[ev.Seq]:
@@ -266,9 +278,9 @@ func (e useCase) lookBack(ctx context.Context, l *linked, id run.ID, secret stri
 	return nil
 }
 
-// opens reports whether the secret is that of the question's link.
-func opens(q *run.Question, secret string) bool {
-	return q != nil && q.Link != nil && q.Link.Secret != "" && subtle.ConstantTimeCompare([]byte(q.Link.Secret), []byte(secret)) == 1
+// opens reports whether the link with that number is the question's.
+func opens(q *run.Question, number int64) bool {
+	return q != nil && q.Link != nil && q.Link.Number == number
 }
 
 func noApproval() *fault.Error {

@@ -29,15 +29,19 @@ import (
 const keyLabel = "kairos idempotency key 1"
 
 // callKey returns the key that idempotency keys are made with.
-func callKey(secret func() ([32]byte, error)) func() ([]byte, error) {
+func callKey(secrets func() ([][32]byte, error)) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		var key [32]byte
 		_, _ = rand.Read(key[:]) // never fails
-		if secret != nil {
-			var err error
-			if key, err = secret(); err != nil {
+		if secrets != nil {
+			all, err := secrets()
+			if err == nil && len(all) == 0 {
+				err = errors.New("there is no state key")
+			}
+			if err != nil {
 				return nil, err
 			}
+			key = all[0]
 		}
 		return hkdf.Key(sha256.New, key[:], nil, keyLabel, 32)
 	}

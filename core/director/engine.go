@@ -77,9 +77,10 @@ type Options struct {
 	// ApprovalURL is the address of an approval page by run and secret, empty
 	// while there is none; nil: approvals have no page. Called concurrently.
 	ApprovalURL func(id run.ID, secret string) string
-	// Key returns the server's key, from which idempotency keys of drivers' calls
-	// are made; nil: a random one. Called concurrently, at most once.
-	Key func() ([32]byte, error)
+	// Keys returns the server's keys: the first one makes idempotency keys of drivers' calls
+	// and secrets of approval links, and links of the others still work; nil: a
+	// random one. Called concurrently, at most twice.
+	Keys func() ([][32]byte, error)
 	// Approvers may answer approvals of runs that are not theirs, by principal.
 	Approvers []string
 	// Clock is the time by which runs are recorded and end; nil: this machine's.
@@ -99,7 +100,8 @@ type Engine struct {
 
 	declines *declines.Declines
 
-	callKey func() ([]byte, error) // makes idempotency keys
+	callKey  func() ([]byte, error)   // makes idempotency keys
+	linkKeys func() ([][]byte, error) // make secrets of approval links
 
 	hourly   hourly
 	answers  answers
@@ -144,7 +146,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 	}
 	return &Engine{
 		Library: l, Archive: a, Grants: grants.New(store.Grants, opt.Clock), declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL),
-		runs: k, callKey: cache.Once(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log,
+		runs: k, callKey: cache.Once(callKey(opt.Keys)), linkKeys: cache.Once(linkKeys(opt.Keys)), store: store, setups: setups, opt: opt, log: log,
 		contents: cache.New[string, string](maxContents),
 	}
 }

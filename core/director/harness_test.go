@@ -540,7 +540,9 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, store: store, drivers: &fakeDrivers{failing: map[string]bool{}}, machine: newMachine()}
-	opt := choices{Options: director.Options{SolutionFields: []string{"shell", "mcp", "user_input", "comment"}}}
+	opt := choices{Options: director.Options{
+		SolutionFields: []string{"shell", "mcp", "user_input", "comment"}, Keys: func() ([][32]byte, error) { return [][32]byte{{1}}, nil },
+	}}
 	opt.Settings.Approval.DelegateToClient = true
 	if change != nil {
 		change(&opt)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -88,12 +89,21 @@ func (la *late) repeat(ctx context.Context, rec runs.Recorded) (Round, error) {
 	case err == nil && next.Begun > 0:
 		return la.resumeBegun(ctx, rec, next.Begun)
 	case err != nil || next.Asks == 0:
-		return replay(rec)
+		return la.replay(rec)
 	}
 	if q := la.t.Run.Step.Question; q != nil && q.Seq == next.Asks {
 		return la.t.questions.ask(ctx, *q, decision.Route{})
 	}
 	return la.t.replies.presentOpen(ctx)
+}
+
+// replay is the reply as it was recorded, with the link that is still open in it.
+func (la *late) replay(rec runs.Recorded) (Round, error) {
+	var r api.StepReply
+	if err := json.Unmarshal(rec.Reply, &r); err != nil {
+		return Round{}, fmt.Errorf("decode the reply recorded under %s: %w", rec.Key, err)
+	}
+	return Round{Reply: &r}, la.t.links.revealReply(&r)
 }
 
 // resumeBegun continues a call that ended without a reply after a driver began to act

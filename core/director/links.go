@@ -44,15 +44,15 @@ func (li *links) valuesIn(step protocol.Step) []ApprovalValue {
 // linkFor is the link of an approval that is about to be asked: that of the
 // same question, if it is out already, else a new one; nil: there is no page.
 func (li *links) linkFor(in driver.Input) *run.ApprovalLink {
-	if !input.Of(in.Kind).Approves || li.t.e.opt.ApprovalURL == nil {
+	if !input.Of(in.Kind).Approves || !li.served() {
 		return nil
 	}
 	if q := li.t.Run.Step.Question; li.linkHolds(q) && q.Input.ID == in.ID {
 		return q.Link
 	}
-	secret := make([]byte, 16)
-	_, _ = rand.Read(secret) // never fails
-	return &run.ApprovalLink{Secret: hex.EncodeToString(secret), ExpiresAt: li.t.e.opt.Clock.Now().Add(li.t.e.opt.ApprovalTTL)}
+	mark := make([]byte, 16)
+	_, _ = rand.Read(mark) // never fails
+	return &run.ApprovalLink{Number: li.t.Run.Seq + 1, Mark: hex.EncodeToString(mark), ExpiresAt: li.t.e.opt.Clock.Now().Add(li.t.e.opt.ApprovalTTL)}
 }
 
 // linkHolds: the question is about what the step needs now, and its link not too old.
@@ -60,19 +60,60 @@ func (li *links) linkHolds(q *run.Question) bool {
 	return q != nil && q.Link != nil && li.t.trust.barred(q.Input, q.Via) == "" && q.Digest == li.t.Run.Step.Digest && li.t.e.opt.Clock.Now().Before(q.Link.ExpiresAt)
 }
 
-// linkTo is the address of a link; empty: there is none.
-func (li *links) linkTo(l *run.ApprovalLink) string {
+// served reports whether there is a page that links lead to.
+func (li *links) served() bool { return li.marked(&run.ApprovalLink{Mark: "mark"}) != "" }
+
+// marked is the address of a link with its mark instead of the secret; empty: there is none.
+func (li *links) marked(l *run.ApprovalLink) string {
 	if l == nil || li.t.e.opt.ApprovalURL == nil {
 		return ""
 	}
-	return li.t.e.opt.ApprovalURL(li.t.Run.ID, l.Secret)
+	return li.t.e.opt.ApprovalURL(li.t.Run.ID, l.Mark)
 }
 
-// kept is the link as the question keeps it: one that nobody was given dies.
-func (li *links) kept(l *run.ApprovalLink, rendered json.RawMessage) *run.ApprovalLink {
+// linkTo is the address of a link; empty: there is none.
+func (li *links) linkTo(l *run.ApprovalLink) (string, error) {
+	return li.reveal(l, li.marked(l))
+}
+
+// reveal puts the secret of the link where its mark stands.
+func (li *links) reveal(l *run.ApprovalLink, text string) (string, error) {
+	if l == nil || !strings.Contains(text, l.Mark) {
+		return text, nil
+	}
+	secret, err := li.t.e.secretOf(li.t.Run.ID, l.Number, toAnswer)
+	return strings.ReplaceAll(text, l.Mark, secret), err
+}
+
+// conceal puts the mark of the link where its secret stands.
+func (li *links) conceal(l *run.ApprovalLink, text string) (string, error) {
+	if l == nil {
+		return text, nil
+	}
+	secret, err := li.t.e.secretOf(li.t.Run.ID, l.Number, toAnswer)
+	return strings.ReplaceAll(text, secret, l.Mark), err
+}
+
+// revealReply puts the secret of the open question's link into a reply.
+func (li *links) revealReply(r *api.StepReply) (err error) {
+	q := li.t.Run.Step.Question
+	if q == nil {
+		return nil
+	}
+	for _, text := range []*string{&r.ApprovalURL, &r.Message, &r.NextAction} {
+		if *text, err = li.reveal(q.Link, *text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kept is the link as the question keeps it: one that nobody was given dies. The request
+// has its mark.
+func (li *links) kept(l *run.ApprovalLink, concealed json.RawMessage) *run.ApprovalLink {
 	old := li.t.Run.Step.Question
-	known := li.linkHolds(old) && l != nil && old.Link.Secret == l.Secret
-	if l == nil || !known && !strings.Contains(string(rendered), l.Secret) {
+	known := li.linkHolds(old) && l != nil && old.Link.Number == l.Number
+	if l == nil || !known && !strings.Contains(string(concealed), l.Mark) {
 		return nil
 	}
 	return l

@@ -3,7 +3,6 @@ package director
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -131,12 +130,4 @@ func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest
 		return nil, err
 	}
 	return e.resume(ctx, c, id)
-}
-
-func replay(rec runs.Recorded) (Round, error) {
-	var r api.StepReply
-	if err := json.Unmarshal(rec.Reply, &r); err != nil {
-		return Round{}, fmt.Errorf("decode the reply recorded under %s: %w", rec.Key, err)
-	}
-	return Round{Reply: &r}, nil
 }

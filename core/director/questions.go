@@ -28,16 +28,20 @@ type questions struct {
 // a person at its link, so that nobody is asked anew.
 func (qs *questions) answeredElsewhere(in driver.Input, r decision.Route) bool {
 	q := qs.t.Run.Step.Question
-	return qs.t.links.linkHolds(q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && qs.t.links.linkTo(q.Link) != ""
+	return qs.t.links.linkHolds(q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && qs.t.links.served()
 }
 
 // leaveToPage records that a person answers at the link, and gives the link to the agent.
 func (qs *questions) leaveToPage(ctx context.Context, k input.Task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (Round, error) {
 	desc, _, _ := qs.t.e.Drivers.Describe(r.Via)
-	if !desc.Has(driver.FeatureHuman) || qs.t.links.linkTo(link) == "" {
+	if !desc.Has(driver.FeatureHuman) || link == nil || !qs.t.links.served() {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0)
 	}
-	q.Link, q.Elsewhere = link, cmp.Or(plain.Clip(e.Message, 1000), "A person has to approve this. Show them the link.")
+	said, err := qs.t.links.conceal(link, e.Message)
+	if err != nil {
+		return Round{}, err
+	}
+	q.Link, q.Elsewhere = link, cmp.Or(plain.Clip(said, 1000), "A person has to approve this. Show them the link.")
 	if err := qs.put(&q, run.Event{Kind: run.Asked}); err != nil {
 		return Round{}, err
 	}
@@ -145,6 +149,10 @@ func (qs *questions) render(ctx context.Context, k input.Task, q run.Question, r
 		return Round{}, qs.t.obtaining.closeRoute(ctx, in.ID, r, decision.Exhausted, why, q.Seq)
 	}
 	link := qs.t.links.linkFor(in)
+	address, err := qs.t.links.linkTo(link)
+	if err != nil {
+		return Round{}, err
+	}
 	c, recovering, err := qs.t.calls.ready(ctx, run.Call{Input: in.ID, Driver: r.Via, Route: r.Index, Path: r.Path})
 	if err != nil {
 		return Round{}, err
@@ -154,7 +162,7 @@ func (qs *questions) render(ctx context.Context, k input.Task, q run.Question, r
 		diagnostics = qs.t.Run.Step.Refused[in.ID]
 	}
 	res, err := drv.Render(ctx, driver.RenderRequest{
-		Input: in, Step: k.Where, Client: qs.t.caller.Client, Links: driver.Links{Approval: qs.t.links.linkTo(link)}, Diagnostics: diagnostics,
+		Input: in, Step: k.Where, Client: qs.t.caller.Client, Links: driver.Links{Approval: address}, Diagnostics: diagnostics,
 		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled, Plan: qs.t.granting.planOf(r.Via),
 	})
 	l := later{res.Pending, res.Unknown, res.NotDone}
@@ -239,6 +247,11 @@ func (qs *questions) send(ctx context.Context, k input.Task, q run.Question, r d
 	if err != nil {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "its request is not sound JSON: "+err.Error(), 0)
 	}
+	concealed, err := qs.t.links.conceal(made.link, string(request.Params))
+	if err != nil {
+		return Round{}, err
+	}
+	request.Params = json.RawMessage(concealed)
 	q.Needs, q.Link = needs, qs.t.links.kept(made.link, request.Params)
 	return qs.question(ctx, q, r, request, made.diagnostics)
 }
@@ -289,8 +302,12 @@ func (qs *questions) ask(ctx context.Context, q run.Question, r decision.Route) 
 	if r.Timeout > 0 && r.Timeout < wait {
 		wait = r.Timeout
 	}
+	params, err := qs.t.links.reveal(q.Link, string(q.Ask.Params))
+	if err != nil {
+		return Round{}, err
+	}
 	return Round{Ask: &Ask{
-		Run: qs.t.Run.ID, Seq: q.Seq, Method: q.Ask.Method, Params: q.Ask.Params, Needs: q.Needs, Wait: wait, Human: q.Human,
+		Run: qs.t.Run.ID, Seq: q.Seq, Method: q.Ask.Method, Params: json.RawMessage(params), Needs: q.Needs, Wait: wait, Human: q.Human,
 		Linked: q.Link != nil,
 	}}, nil
 }
@@ -312,7 +329,7 @@ func (qs *questions) waiting(ctx context.Context, k input.Task, q run.Question) 
 	}
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again, %s", r.CurrentStep.URI, with)
 	if qs.t.links.linkHolds(&q) {
-		r.ApprovalURL = qs.t.links.linkTo(q.Link)
+		r.ApprovalURL = qs.t.links.marked(q.Link)
 		where = append(where, "on the approval page "+r.ApprovalURL)
 	}
 	said := "The person was asked and has not answered yet."

@@ -180,13 +180,23 @@ func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
 	if r.ErrorCode != "" {
 		r.Tried = t.replies.tried
 	}
+	recorded := len(t.pending) > 0
+	if recorded {
+		stored, err := api.Encode(r, "")
+		if err != nil {
+			return Round{}, fmt.Errorf("encode reply: %w", err)
+		}
+		t.record(stored)
+	}
+	if err := t.links.revealReply(&r); err != nil {
+		return Round{}, err
+	}
 	round := Round{Reply: &r}
-	if len(t.pending) > 0 {
+	if recorded {
 		var err error
 		if round.Encoded, err = api.Encode(r, ""); err != nil {
 			return Round{}, fmt.Errorf("encode reply: %w", err)
 		}
-		t.record(round.Encoded)
 	}
 	if err := t.save(ctx); err != nil {
 		return Round{}, err
@@ -324,7 +334,7 @@ func (t *turn) facts(k input.Task, inputID string) decision.Facts {
 		Previous: t.tries.previous(inputID),
 		Config:   t.e.Settings,
 	}
-	f.Config.Approval.Page = t.links.linkTo(&run.ApprovalLink{}) != ""
+	f.Config.Approval.Page = t.links.served()
 	if s := t.solution; s != nil {
 		f.Solution = decision.SolutionFacts{Supplied: s.supplied(), Type: s.Type, Params: s.object}
 	}

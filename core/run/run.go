@@ -253,8 +253,11 @@ const (
 // ApprovalLink lets a person answer an approval on a page of the server, apart from the
 // client. It is the question's and ends with it.
 type ApprovalLink struct {
-	// Secret is the last part of the link; who has it may answer.
-	Secret    string    `json:"secret"`
+	// Number is unique among the links of the run. The last part of the link, with which
+	// anybody may answer, is derived from it and the server's key, and not stored.
+	Number int64 `json:"number"`
+	// Mark is random, and stands in what is stored where the secret stood.
+	Mark      string    `json:"mark"`
 	ExpiresAt time.Time `json:"expires_at"`
 	// Opened is when the page behind the link was opened; at most MaxVisits.
 	Opened []Visit `json:"opened,omitempty"`

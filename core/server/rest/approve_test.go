@@ -3,9 +3,11 @@ package rest_test
 import (
 	"fmt"
 	"html"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -159,6 +161,26 @@ func TestAnotherFormDecidesNothing(t *testing.T) {
 	}
 	if r := again(); r.str("error_code") != "WAITING_FOR_USER" {
 		t.Errorf("it is decided: %s", r.body)
+	}
+}
+
+// A guess gets the same reply whether the run exists or not.
+func TestUnknownAndKnownRunsLookAlike(t *testing.T) {
+	w := newWorld(t, nil)
+	path, _ := w.gate("")
+	guess := path[strings.LastIndexByte(path, '/'):len(path)-1] + "x"
+	known, unknown := path[:strings.LastIndexByte(path, '/')]+guess, "/approve/01900000-0000-7000-8000-000000000000"+guess
+	for _, method := range []string{"GET", "HEAD", "POST"} {
+		form := strings.NewReader
+		a := w.do(method, known, form("decision=approved&digest=0"), "Content-Type", "application/x-www-form-urlencoded")
+		b := w.do(method, unknown, form("decision=approved&digest=0"), "Content-Type", "application/x-www-form-urlencoded")
+		for _, r := range []answer{a, b} {
+			r.header.Del("Date")
+			r.header.Del("X-Request-Id")
+		}
+		if a.status != b.status || string(a.body) != string(b.body) || !maps.EqualFunc(a.header, b.header, slices.Equal) || method != "HEAD" && a.status != 404 {
+			t.Errorf("%s: %d %v %s\nfor a run that exists, %d %v %s\nfor another", method, a.status, a.header, a.body, b.status, b.header, b.body)
+		}
 	}
 }
 

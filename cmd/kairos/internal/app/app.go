@@ -134,7 +134,7 @@ func (a *App) engineOptions() director.Options {
 	o := director.Options{
 		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(*c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), DeclineTTL: time.Duration(*c.Approval.RememberDeclines), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
-		Key:         a.stateKey,
+		Keys:        a.stateKeys,
 		Changed:     a.changed,
 		Clock:       a.clock,
 		EmbedBudget: time.Duration(c.Embedding.Budget), Budgets: c.Sampling.Budgets(),
@@ -143,15 +143,6 @@ func (a *App) engineOptions() director.Options {
 		o.Observer = a.measures
 	}
 	return o
-}
-
-// stateKey is the first one, from which other keys are derived.
-func (a *App) stateKey() ([32]byte, error) {
-	keys, err := a.stateKeys()
-	if err != nil {
-		return [32]byte{}, err
-	}
-	return keys[0], nil
 }
 
 // changed is called after protocols of a space were stored or deleted.
