@@ -39,8 +39,11 @@ func (qs *questions) answer(ctx context.Context, q run.Question, in Continuation
 	}
 	r := qs.t.e.routeOf(q)
 	res, err := qs.read(ctx, k, q, in)
-	if err == nil && res.Missing != nil && q.Link != nil {
+	if err == nil && res.Missing != nil && q.Link != nil && !q.Link.ReadOnly {
 		return qs.openedPage(ctx, k, q)
+	}
+	if in.Error != nil && outcomeOf(in) == decision.Errored && qs.shortens(q) {
+		return qs.shorter(ctx, k, q, r)
 	}
 	optional := input.Of(q.Input.Kind).Optional
 	if err == nil && res.Dismissed != nil && q.Human && !optional {

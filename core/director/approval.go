@@ -182,10 +182,21 @@ func (ap *approvals) earlyTimes() int {
 
 // question is the approval of an input as it is asked for now.
 func (ap *approvals) question(k input.Task, evidence driver.Input) driver.Input {
-	return input.Approval(k, input.ApprovalQuestion{
+	return input.Approval(k, ap.asked(k, evidence))
+}
+
+// shortQuestion is question for a client that fails at the whole.
+func (ap *approvals) shortQuestion(k input.Task, evidence driver.Input) driver.Input {
+	q := ap.asked(k, evidence)
+	q.Short = true
+	return input.Approval(k, q)
+}
+
+func (ap *approvals) asked(k input.Task, evidence driver.Input) input.ApprovalQuestion {
+	return input.ApprovalQuestion{
 		Evidence: evidence, Digest: ap.t.Run.Step.Digest, Phrase: ap.phraseOf(k), Early: ap.t.Run.Step.Early, Done: ap.t.Run.Step.Done, Plan: ap.t.Run.Step.Plan, Own: ap.t.trust.ownAnswer(k, evidence),
 		Declined: ap.t.remembered.said(),
-	})
+	}
 }
 
 // takesNoReport is ownAnswer for the step's evidence and for the approval in

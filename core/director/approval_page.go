@@ -36,6 +36,8 @@ const (
 // it is open.
 type ApprovalView struct {
 	State ApprovalState
+	// ReadOnly: the link shows what is asked in a form of the client, and takes no answer.
+	ReadOnly bool
 	// Late: the answer that was given just now came too late and changed nothing.
 	Late     bool
 	Run      run.ID
@@ -105,7 +107,7 @@ func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secre
 	if err != nil {
 		return ApprovalView{}, err
 	}
-	if v.State == ApprovalOpen && len(v.Opened) < run.MaxVisits {
+	if v.State == ApprovalOpen && !v.ReadOnly && len(v.Opened) < run.MaxVisits {
 		if err := h.opened(ctx, c, id, secret); err != nil {
 			// A failure to record it must not keep the person from reading.
 			h.log.WarnContext(ctx, "the opening of an approval page was not recorded", "run", id, "error", err)
@@ -165,6 +167,8 @@ func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 		return ApprovalView{}, err
 	}
 	switch {
+	case l.readOnly:
+		return v, fault.New(fault.InvalidArgument, "This page only shows what is asked. Answer in the form of the client that asked you.")
 	case in.Decision == DecisionCancel && v.Running != "":
 		return l.cancel(ctx)
 	case v.State != ApprovalOpen:
@@ -229,6 +233,9 @@ func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret 
 	}
 	if !e.mayApprove(c, r) {
 		return nil, fault.New(fault.Forbidden, "Only the owner of this run, or one of the approvers that the server names, may see and answer this.")
+	}
+	if l.question.Link.ReadOnly && !l.readOnly {
+		return nil, noApproval() // nobody was given this one
 	}
 	chain, err := e.runs.Pinned(ctx, r)
 	if err != nil {
@@ -297,7 +304,7 @@ func (l *linked) view(ctx context.Context) (ApprovalView, error) {
 	t, q := l.turn, l.question
 	step := t.Chain.Steps[l.step-1]
 	v := ApprovalView{
-		State: l.state(), Run: t.Run.ID, Protocol: t.Chain.Title, Step: l.step, Count: len(t.Chain.Steps), Label: step.Label,
+		State: l.state(), ReadOnly: l.readOnly, Run: t.Run.ID, Protocol: t.Chain.Title, Step: l.step, Count: len(t.Chain.Steps), Label: step.Label,
 		Digest: q.Digest, AskedAt: q.AskedAt, ExpiresAt: q.Link.ExpiresAt,
 	}
 	if v.State == ApprovalOpen {

@@ -3,7 +3,8 @@ package director
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/api"
@@ -47,7 +48,7 @@ func (li *links) linkFor(in driver.Input) *run.ApprovalLink {
 	if !input.Of(in.Kind).Approves || !li.served() {
 		return nil
 	}
-	if q := li.t.Run.Step.Question; li.linkHolds(q) && q.Input.ID == in.ID {
+	if q := li.t.Run.Step.Question; li.current(q) && q.Input.ID == in.ID {
 		return q.Link
 	}
 	mark := make([]byte, 16)
@@ -55,10 +56,13 @@ func (li *links) linkFor(in driver.Input) *run.ApprovalLink {
 	return &run.ApprovalLink{Number: li.t.Run.Seq + 1, Mark: hex.EncodeToString(mark), ExpiresAt: li.t.e.opt.Clock.Now().Add(li.t.e.opt.ApprovalTTL)}
 }
 
-// linkHolds: the question is about what the step needs now, and its link not too old.
-func (li *links) linkHolds(q *run.Question) bool {
+// current: the question is about what the step needs now, and its link not too old.
+func (li *links) current(q *run.Question) bool {
 	return q != nil && q.Link != nil && li.t.trust.barred(q.Input, q.Via) == "" && q.Digest == li.t.Run.Step.Digest && li.t.e.opt.Clock.Now().Before(q.Link.ExpiresAt)
 }
+
+// linkHolds: whoever has the link of the question may answer it.
+func (li *links) linkHolds(q *run.Question) bool { return li.current(q) && !q.Link.ReadOnly }
 
 // served reports whether there is a page that links lead to.
 func (li *links) served() bool { return li.marked(&run.ApprovalLink{Mark: "mark"}) != "" }
@@ -76,22 +80,45 @@ func (li *links) linkTo(l *run.ApprovalLink) (string, error) {
 	return li.reveal(l, li.marked(l))
 }
 
-// reveal puts the secret of the link where its mark stands.
+// readMark is the mark of the link that takes no answer.
+func readMark(l *run.ApprovalLink) string { return l.Mark + "-read" }
+
+// whereToRead says where a person reads the whole of what a form shows in part.
+func (li *links) whereToRead(l *run.ApprovalLink) string {
+	if l == nil {
+		return fmt.Sprintf("`kairos runs show %s`, on the server's machine", li.t.Run.ID)
+	}
+	return li.t.e.opt.ApprovalURL(li.t.Run.ID, readMark(l)) + " (that page takes no answer)"
+}
+
+// secrets are the marks of a link and what stands for them, each behind its mark; the mark
+// that begins with another comes first.
+func (li *links) secrets(l *run.ApprovalLink) (marksAndSecrets []string, err error) {
+	read, err := li.t.e.secretOf(li.t.Run.ID, l.Number, toRead)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := li.t.e.secretOf(li.t.Run.ID, l.Number, toAnswer)
+	return []string{readMark(l), read, l.Mark, answer}, err
+}
+
+// reveal puts the secrets of the link where its marks stand.
 func (li *links) reveal(l *run.ApprovalLink, text string) (string, error) {
 	if l == nil || !strings.Contains(text, l.Mark) {
 		return text, nil
 	}
-	secret, err := li.t.e.secretOf(li.t.Run.ID, l.Number, toAnswer)
-	return strings.ReplaceAll(text, l.Mark, secret), err
+	pairs, err := li.secrets(l)
+	return strings.NewReplacer(pairs...).Replace(text), err
 }
 
-// conceal puts the mark of the link where its secret stands.
+// conceal puts the marks of the link where its secrets stand.
 func (li *links) conceal(l *run.ApprovalLink, text string) (string, error) {
 	if l == nil {
 		return text, nil
 	}
-	secret, err := li.t.e.secretOf(li.t.Run.ID, l.Number, toAnswer)
-	return strings.ReplaceAll(text, secret, l.Mark), err
+	pairs, err := li.secrets(l)
+	slices.Reverse(pairs)
+	return strings.NewReplacer(pairs...).Replace(text), err
 }
 
 // revealReply puts the secret of the open question's link into a reply.
@@ -109,12 +136,18 @@ func (li *links) revealReply(r *api.StepReply) (err error) {
 }
 
 // kept is the link as the question keeps it: one that nobody was given dies. The request
-// has its mark.
-func (li *links) kept(l *run.ApprovalLink, concealed json.RawMessage) *run.ApprovalLink {
+// has its marks.
+func (li *links) kept(l *run.ApprovalLink, concealed string) *run.ApprovalLink {
 	old := li.t.Run.Step.Question
-	known := li.linkHolds(old) && l != nil && old.Link.Number == l.Number
-	if l == nil || !known && !strings.Contains(string(concealed), l.Mark) {
+	switch {
+	case l == nil:
+		return nil
+	case li.linkHolds(old) && old.Link.Number == l.Number:
+		return old.Link
+	case !strings.Contains(concealed, l.Mark):
 		return nil
 	}
-	return l
+	given := *l
+	given.ReadOnly = !strings.Contains(strings.ReplaceAll(concealed, readMark(l), ""), l.Mark)
+	return &given
 }

@@ -153,6 +153,11 @@ func (qs *questions) render(ctx context.Context, k input.Task, q run.Question, r
 	if err != nil {
 		return Round{}, err
 	}
+	where, err := qs.t.links.reveal(link, qs.t.links.whereToRead(link))
+	if err != nil {
+		return Round{}, err
+	}
+	in.Description = strings.ReplaceAll(in.Description, input.ReadMark, where)
 	c, recovering, err := qs.t.calls.ready(ctx, run.Call{Input: in.ID, Driver: r.Via, Route: r.Index, Path: r.Path})
 	if err != nil {
 		return Round{}, err
@@ -188,6 +193,9 @@ type rendering struct {
 
 // rendered sends the question that a driver made, or takes what it answered without one.
 func (qs *questions) rendered(ctx context.Context, k input.Task, q run.Question, r decision.Route, made rendering) (Round, error) {
+	if (made.err != nil || made.res.Unavailable != nil) && qs.shortens(q) {
+		return qs.shorter(ctx, k, q, r)
+	}
 	if made.err != nil {
 		return Round{}, qs.failed(ctx, q, r, made)
 	}
@@ -217,6 +225,20 @@ func (qs *questions) rendered(ctx context.Context, k input.Task, q run.Question,
 	return Round{}, qs.t.obtaining.closeRoute(ctx, in.ID, r, decision.Errored, "driver gave no outcome the host can use", 0)
 }
 
+// shortens reports whether a person who could not be asked may be asked with a short form. What is to be
+// approved must not lead away from the person by its length.
+func (qs *questions) shortens(q run.Question) bool {
+	return input.Of(q.Input.Kind).Approves && q.Human && !q.Short && qs.t.caller.Client.ElicitationForm &&
+		!sentToAddress(q.Ask) && input.MayBeTooLong(q.Input) && qs.t.Run.Step.Call == nil
+}
+
+// shorter asks with the short form.
+func (qs *questions) shorter(ctx context.Context, k input.Task, q run.Question, r decision.Route) (Round, error) {
+	q.Short = true
+	q.Input = qs.t.approvals.shortQuestion(k, qs.t.approvals.gatedInput())
+	return qs.render(ctx, k, q, r, nil)
+}
+
 // failed leaves the route of a driver that failed to render.
 func (qs *questions) failed(ctx context.Context, q run.Question, r decision.Route, made rendering) error {
 	if qs.t.Run.Step.Call != nil {
@@ -244,6 +266,9 @@ func (qs *questions) send(ctx context.Context, k input.Task, q run.Question, r d
 	}
 	made.cost.spend()
 	request, err := readable(*made.res.ClientRequest)
+	if err != nil && qs.shortens(q) {
+		return qs.shorter(ctx, k, q, r)
+	}
 	if err != nil {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "its request is not sound JSON: "+err.Error(), 0)
 	}
@@ -252,7 +277,7 @@ func (qs *questions) send(ctx context.Context, k input.Task, q run.Question, r d
 		return Round{}, err
 	}
 	request.Params = json.RawMessage(concealed)
-	q.Needs, q.Link = needs, qs.t.links.kept(made.link, request.Params)
+	q.Needs, q.Link = needs, qs.t.links.kept(made.link, concealed)
 	return qs.question(ctx, q, r, request, made.diagnostics)
 }
 
@@ -308,7 +333,7 @@ func (qs *questions) ask(ctx context.Context, q run.Question, r decision.Route) 
 	}
 	return Round{Ask: &Ask{
 		Run: qs.t.Run.ID, Seq: q.Seq, Method: q.Ask.Method, Params: json.RawMessage(params), Needs: q.Needs, Wait: wait, Human: q.Human,
-		Linked: q.Link != nil,
+		Linked: q.Link != nil && !q.Link.ReadOnly,
 	}}, nil
 }
 

@@ -36,6 +36,15 @@ func (tr *tries) exhausted(inputID string) bool {
 	})
 }
 
+// answeredUnusably reports whether a person answered in this call, but not in the way that
+// was asked for.
+func (tr *tries) answeredUnusably(inputID string) bool {
+	return slices.ContainsFunc(tr.t.Run.Step.Tried, func(a run.Attempt) bool {
+		desc, _, _ := tr.t.e.Drivers.Describe(a.Via)
+		return a.Input == inputID && tr.inThisCall(a) && a.Outcome == string(decision.Invalid) && desc.Has(driver.FeatureHuman)
+	})
+}
+
 // failedRoute names the capability that failed in this call, rather than merely
 // being out of reach.
 func (tr *tries) failedRoute(inputID string) string {

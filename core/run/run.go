@@ -257,7 +257,10 @@ type ApprovalLink struct {
 	// anybody may answer, is derived from it and the server's key, and not stored.
 	Number int64 `json:"number"`
 	// Mark is random, and stands in what is stored where the secret stood.
-	Mark      string    `json:"mark"`
+	Mark string `json:"mark"`
+	// ReadOnly: nobody was given the link itself, but one to the same page that shows what is
+	// asked and takes no answer.
+	ReadOnly  bool      `json:"read_only,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
 	// Opened is when the page behind the link was opened; at most MaxVisits.
 	Opened []Visit `json:"opened,omitempty"`
@@ -325,6 +328,9 @@ type Question struct {
 	Elsewhere string `json:"elsewhere,omitempty"`
 	// Phrase has to be typed to approve; empty: none.
 	Phrase string `json:"phrase,omitempty"`
+	// Short: it shows only how what is approved begins and ends, because the client
+	// failed at the whole.
+	Short bool `json:"short,omitempty"`
 	// Asked counts how often this input went out through this route.
 	Asked int `json:"asked"`
 	// Unanswered counts how often the client came back to this question without

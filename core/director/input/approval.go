@@ -30,6 +30,9 @@ type ApprovalQuestion struct {
 	Plan     *run.Plan    // of the driver that will do it; nil: the agent or a model does
 	// Declined tells of an earlier decline of the same; empty: there is none.
 	Declined string
+	// Short asks with a form that shows only how what is approved begins and ends, as for
+	// what is too long for any form.
+	Short bool
 	// own: the approval is the person's own answer, and nothing is done with it.
 	Own bool
 }
@@ -100,7 +103,11 @@ func Approval(k Task, q ApprovalQuestion) driver.Input {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", q.Phrase)
 	}
 	fmt.Fprintf(&b, "%s Digest of what you approve: %s", DoneBefore(q.Early, q.Done), q.Digest[:16])
-	return approvalOf(q, b.String(), system)
+	whole := b.String()
+	if q.short(len(whole), system) {
+		return approvalOf(q, shortened(k, q, system), system)
+	}
+	return approvalOf(q, whole, system)
 }
 
 // answerInput is approvalInput where the approval is a person's own answer: the
@@ -112,7 +119,69 @@ func answerInput(k Task, q ApprovalQuestion) driver.Input {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", q.Phrase)
 	}
 	fmt.Fprintf(&b, "Only your own answer counts. Digest of what you approve: %s", q.Digest[:16])
-	return approvalOf(q, b.String(), "")
+	whole := b.String()
+	if q.short(len(whole), "") {
+		return approvalOf(q, shortened(k, q, ""), "")
+	}
+	return approvalOf(q, whole, "")
+}
+
+// short reports whether no form holds the whole question.
+func (q ApprovalQuestion) short(words int, system string) bool {
+	long := max(words, len(q.Evidence.Display), len(q.Evidence.User), len(q.Evidence.Description), len(system))
+	if q.Plan != nil {
+		long = max(long, len(q.Plan.Text))
+	}
+	return q.Short || long > maxShown
+}
+
+// ReadMark stands in a question for the address of the page that shows the whole of it
+// and takes no answer. The director puts the address there.
+const ReadMark = "<where to read the whole>"
+
+// shortened is the question with the beginning and the end of what is approved, its length and
+// whole digest, and where to read the rest. A person is asked in the same way, however long it is.
+func shortened(k Task, q ApprovalQuestion, system string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Approve step %d of %d, %q, of the protocol %q?\n", k.Where.Index, k.Where.Count, plain.Clip(k.Where.Label, 200), plain.Clip(k.Where.Protocol, 200))
+	fmt.Fprintf(&b, "This form does not show all that you approve. Read the whole before you answer: %s\n", ReadMark)
+	part := func(title, text string) {
+		text = strings.TrimSpace(text)
+		if text != "" {
+			fmt.Fprintf(&b, "%s (%d bytes):\n%s\n", title, len(text), Quote(ends(text)))
+		}
+	}
+	switch {
+	case q.Own:
+		part("What the step asks you", q.Evidence.Description)
+	case q.Plan != nil:
+		part("KAIROS will do this itself (driver "+q.Plan.Driver+")", q.Plan.Text)
+	default:
+		part("It will be done with "+q.Evidence.Type, api.Readable(q.Evidence.Display))
+		part("What is asked for", q.Evidence.User)
+		part("What a model is told besides", system)
+	}
+	if q.Declined != "" {
+		fmt.Fprintf(&b, "%s\n", plain.Text(plain.Clip(q.Declined, 500)))
+	}
+	if q.Phrase != "" {
+		fmt.Fprintf(&b, "To approve, type exactly: %s\n", q.Phrase)
+	}
+	if !q.Own {
+		fmt.Fprintf(&b, "%s ", DoneBefore(q.Early, q.Done))
+	}
+	fmt.Fprintf(&b, "Digest of what you approve: %s", q.Digest)
+	return b.String()
+}
+
+// ends is a long text with its middle left out, which the text says.
+func ends(text string) string {
+	const each = 400
+	runes := []rune(text)
+	if len(runes) <= 3*each {
+		return text
+	}
+	return fmt.Sprintf("%s\n[ %d characters are left out here ]\n%s", string(runes[:each]), len(runes)-2*each, string(runes[len(runes)-each:]))
 }
 
 // DoneBefore tells a person whether anything may have been done before they
@@ -134,23 +203,22 @@ func DoneBefore(early *run.Early, done *run.Done) string {
 }
 
 func approvalOf(q ApprovalQuestion, description, system string) driver.Input {
-	evidence, form, planned := q.Evidence, approvalSchemaWith(q.Phrase), 0
-	if q.Plan != nil {
-		planned = len(q.Plan.Text)
-	}
-	if max(len(evidence.Display), len(evidence.User), len(evidence.Description), len(system), planned) > maxShown {
-		// No form holds it whole, and nobody approves what they are not shown.
-		// The page shows all of it.
-		form = nil
-	}
+	evidence := q.Evidence
 	return driver.Input{
-		ID: driver.KindApproval, Kind: driver.KindApproval, Description: description, Schema: form, System: system, User: evidence.User,
+		ID: driver.KindApproval, Kind: driver.KindApproval, Description: description, Schema: approvalSchemaWith(q.Phrase), System: system, User: evidence.User,
 		Type: evidence.Type, Display: evidence.Display, Approval: driver.ApprovalUser, Person: true,
 	}
 }
 
-// maxShown is how many bytes of what will be done a form shows.
-const maxShown = 32 << 10
+// maxShown is how many bytes of what will be done a form shows. A client that fails at a form
+// of more than maxPlain may have failed at its length.
+const (
+	maxShown = 32 << 10
+	maxPlain = 4 << 10
+)
+
+// MayBeTooLong reports whether a client that fails at the question may take a shorter one.
+func MayBeTooLong(in driver.Input) bool { return len(in.Description) > maxPlain }
 
 func compact(raw json.RawMessage) string {
 	var b bytes.Buffer
