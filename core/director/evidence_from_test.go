@@ -267,3 +267,59 @@ func TestTheBoundaryIsTheWeakestOfWhatIsKnown(t *testing.T) {
 		t.Errorf("the agent's report has the boundary %q", b)
 	}
 }
+
+// Nobody is asked for an answer that would not count: the route is passed over before, and the reply says
+// what would.
+func TestARouteThatDoesNotCountAsksNobody(t *testing.T) {
+	const doc = "# Ask\n\n## Sure\n\nAre you?\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"name\":\"sure\",\"approval_mode\":\"user\",%s\"user_input\":{\"prompt\":\"sure?\"}}}\n```\n"
+	byPolicy := "\npolicy:\n  - {evidence_from: [client-attested]}\n"
+	for name, tc := range map[string]struct {
+		says, policy string
+		client       driver.Client
+		code         string
+	}{
+		"anybody's answer":              {"", "", driver.Client{}, "WAITING_FOR_USER"},
+		"a person's, by link":           {`"evidence_from":"person",`, "", driver.Client{}, "APPROVAL_UNAVAILABLE"},
+		"a person's, by policy":         {"", byPolicy, driver.Client{}, "APPROVAL_UNAVAILABLE"},
+		"a person's, by an address":     {`"evidence_from":"person",`, "", driver.Client{ElicitationURL: true}, "APPROVAL_UNAVAILABLE"},
+		"by policy, by an address":      {"", byPolicy, driver.Client{ElicitationURL: true}, "APPROVAL_UNAVAILABLE"},
+		"a person's, in a form":         {`"evidence_from":"person",`, "", driver.Client{ElicitationForm: true}, ""},
+		"by policy, in a form":          {"", byPolicy, driver.Client{ElicitationForm: true, ElicitationURL: true}, ""},
+		"in a form that nobody trusts":  {`"evidence_from":"person",`, "", driver.Client{ElicitationForm: true, Name: "limited"}, "APPROVAL_UNAVAILABLE"},
+		"by policy, a form and a model": {"", byPolicy, driver.Client{Sampling: true}, "APPROVAL_UNAVAILABLE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := withPage(t, nil)
+			w.drivers.set("asks yes or no user_input", true)
+			if tc.client.Name == "limited" {
+				w.drivers.limits.Store("elicitation", limit{strongest: driver.AgentReported})
+			}
+			var all []driver.Descriptor
+			for _, d := range descriptors {
+				all = append(all, d)
+			}
+			tree, err := decision.Compile(decision.Source{Name: "tree.yaml", YAML: []byte(string(decision.Default().YAML) + tc.policy)}, all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.setups.replace(drivers.Setup{Drivers: w.drivers, Tree: tree})
+			w.caller.Client = tc.client
+			uri := w.mint(strings.Replace(doc, "%s", tc.says, 1))[0]
+			r := w.begin(uri)
+			for range 3 {
+				round := w.nextRound(uri, placeholder(r))
+				if tc.code == "" {
+					ask := w.ask(round, "elicitation/create")
+					w.code(w.reply(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved"}}`)), "")
+					return
+				}
+				r = w.reply(round)
+				w.code(r, tc.code)
+				counted := r.RetryCount != nil && *r.RetryCount > 0
+				if tc.code == "APPROVAL_UNAVAILABLE" && (r.ApprovalURL != "" || counted || !strings.Contains(r.Message, "counts only if a person answers it") || !strings.Contains(r.Message, "client that shows forms")) {
+					t.Errorf("reply = %+v, want what would count, and no link", r)
+				}
+			}
+		})
+	}
+}

@@ -67,6 +67,12 @@ func (li *links) linkHolds(q *run.Question) bool { return li.current(q) && !q.Li
 // served reports whether there is a page that links lead to.
 func (li *links) served() bool { return li.marked(&run.ApprovalLink{Mark: "mark"}) != "" }
 
+// answerable reports whether a link may be given to somebody who answers with it. Where the answer is the
+// step's evidence and the step does not count what a link's holder says, none is.
+func (li *links) answerable(k input.Task) bool {
+	return li.served() && li.t.vouching.countsAsAnswer(k, li.t.approvals.gatedInput(), driver.LinkHolder)
+}
+
 // marked is the address of a link with its mark instead of the secret; empty: there is none.
 func (li *links) marked(l *run.ApprovalLink) string {
 	if l == nil || li.t.e.opt.ApprovalURL == nil {

@@ -106,7 +106,7 @@ func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) 
 // not meant for the input as it is now.
 func (ob *obtaining) through(ctx context.Context, k input.Task, in driver.Input, r decision.Route) (Round, error) {
 	desc, _, known := ob.t.e.Drivers.Describe(r.Via)
-	if why := cmp.Or(ob.t.trust.barred(in, r.Via), ob.t.vouching.cannot(k, in, r.Via)); why != "" {
+	if why := cmp.Or(ob.t.trust.barred(in, r.Via), ob.t.vouching.cannot(k, in, r.Via), ob.t.vouching.cannotDecide(k, in, r.Via)); why != "" {
 		return Round{}, ob.passOver(ctx, in.ID, r, why)
 	}
 	if round, done, err := ob.t.granting.prepare(ctx, k, in, r, desc); done || err != nil {
@@ -193,7 +193,8 @@ func (ob *obtaining) noRoute(ctx context.Context, k input.Task, in driver.Input)
 		return fault.New(fault.UserDeclined, "A person declined this step through %s, and this client cannot ask them again.", by)
 	}
 	if ob.t.approvals.takesNoReport(k, in) {
-		return fault.New(fault.ApprovalUnavailable, "%s. Nobody can be asked through this client%s", notByReport, ob.t.tries.troubles(in.ID))
+		return fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(notByReport,
+			fmt.Sprintf("Nobody can be asked through this client%s", ob.t.tries.troubles(in.ID)), ob.t.vouching.noLink(k)))
 	}
 	if (k.Demand.Provenances != nil || k.Demand.Boundary != "") && input.Of(in.Kind).Evidence {
 		return ob.t.vouching.nobody(ctx, in)

@@ -34,7 +34,7 @@ func (qs *questions) answeredElsewhere(in driver.Input, r decision.Route) bool {
 // leaveToPage records that a person answers at the link, and gives the link to the agent.
 func (qs *questions) leaveToPage(ctx context.Context, k input.Task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (Round, error) {
 	desc, _, _ := qs.t.e.Drivers.Describe(r.Via)
-	if !desc.Has(driver.FeatureHuman) || link == nil || !qs.t.links.served() {
+	if !desc.Has(driver.FeatureHuman) || link == nil || !qs.t.links.answerable(k) {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0)
 	}
 	said, err := qs.t.links.conceal(link, e.Message)
@@ -148,10 +148,13 @@ func (qs *questions) render(ctx context.Context, k input.Task, q run.Question, r
 	case why != "":
 		return Round{}, qs.t.obtaining.closeRoute(ctx, in.ID, r, decision.Exhausted, why, q.Seq)
 	}
+	var err error
 	link := qs.t.links.linkFor(in)
-	address, err := qs.t.links.linkTo(link)
-	if err != nil {
-		return Round{}, err
+	address := ""
+	if qs.t.links.answerable(k) {
+		if address, err = qs.t.links.linkTo(link); err != nil {
+			return Round{}, err
+		}
 	}
 	where, err := qs.t.links.reveal(link, qs.t.links.whereToRead(link))
 	if err != nil {
@@ -257,6 +260,9 @@ func (qs *questions) send(ctx context.Context, k input.Task, q run.Question, r d
 	needs, unsendable := demands(desc, qs.t.caller.Client, *made.res.ClientRequest)
 	if unsendable != nil {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, unsendable.outcome, unsendable.why, 0)
+	}
+	if sentToAddress(*made.res.ClientRequest) && input.Of(q.Input.Kind).Approves && !qs.t.links.answerable(k) {
+		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Unavailable, "the client shows no forms, and there is no link for an answer that counts", 0)
 	}
 	if q.Seq == 0 && !qs.mayAsk(k, q.Input, desc) {
 		if err := qs.t.calls.settle("a question to the client, which this call may not ask"); err != nil {

@@ -334,7 +334,7 @@ func (t *turn) facts(k input.Task, inputID string) decision.Facts {
 		Previous: t.tries.previous(inputID),
 		Config:   t.e.Settings,
 	}
-	f.Config.Approval.Page = t.links.served()
+	f.Config.Approval.Page = t.links.answerable(k)
 	if s := t.solution; s != nil {
 		f.Solution = decision.SolutionFacts{Supplied: s.supplied(), Type: s.Type, Params: s.object}
 	}

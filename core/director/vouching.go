@@ -70,6 +70,40 @@ func (vo *vouching) cannot(k input.Task, in driver.Input, via string) string {
 	return notCounted
 }
 
+// countsAsAnswer reports whether a decision with the provenance would count where the approval of the
+// input is the answer to it; true where it is not.
+func (vo *vouching) countsAsAnswer(k input.Task, in driver.Input, p driver.Provenance) bool {
+	return !vo.t.trust.ownAnswer(k, in) || !input.YesOrNo(in) || k.Demand.Counts(p, "")
+}
+
+// noLink says why nobody gets a link with which to answer, and what would be taken instead;
+// empty: somebody may get one, or the server has none.
+func (vo *vouching) noLink(k input.Task) string {
+	if !vo.t.links.served() || vo.t.links.answerable(k) {
+		return ""
+	}
+	return vo.only() + ". Nobody knows who has the link of an approval page, so none is given out: continue the run with a client that shows forms"
+}
+
+// cannotDecide says why a person's decision that comes through a driver does not count
+// as their answer; empty: it may count.
+func (vo *vouching) cannotDecide(k input.Task, in driver.Input, via string) string {
+	desc, _, known := vo.t.e.Drivers.Describe(via)
+	if !known || !input.Of(in.Kind).Approves || !desc.Has(driver.FeatureHuman) {
+		return ""
+	}
+	for _, p := range []driver.Provenance{driver.ClientAttested, driver.LinkHolder} {
+		onlyByLink := slices.Contains(desc.Needs, driver.NeedApprovalPage)
+		if onlyByLink && p != driver.LinkHolder {
+			continue
+		}
+		if vo.countsAsAnswer(k, vo.t.approvals.gatedInput(), vo.t.trust.limited(via, p)) {
+			return ""
+		}
+	}
+	return notCounted
+}
+
 // notCounted is why a route is passed over whose evidence cannot count.
 const notCounted = "what it supplies does not count for this step"
 
