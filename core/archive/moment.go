@@ -84,6 +84,7 @@ var tellers = map[run.Kind]func(*Moment, run.Event){
 	run.Planned:     tellPlanned,
 	run.Declined:    tellReason,
 	run.Dismissed:   tellReason,
+	run.Undeclined:  func(m *Moment, ev run.Event) { m.Verdict = because("taken back by "+ev.By, ev.Reason) },
 	run.Lapsed:      tellReason,
 	run.Expired:     tellReason,
 	run.Abandoned:   tellReason,

@@ -97,6 +97,23 @@ func (d *Declines) Forget(ctx context.Context, principal, space string, approved
 	return nil
 }
 
+// Counting lists the declines that count of a run, and those of an action, by the principal or in
+// the space, the latest first. A nil action: only those of the run.
+func (d *Declines) Counting(ctx context.Context, principal, space string, id run.ID, a Action) ([]Decline, error) {
+	all, err := d.counting(ctx, principal, space)
+	return slices.DeleteFunc(all, func(decline Decline) bool { return decline.Run != id && (a == nil || !decline.Action.Same(a)) }), err
+}
+
+// TakeBack removes declines.
+func (d *Declines) TakeBack(ctx context.Context, taken []Decline) error {
+	for _, decline := range taken {
+		if err := d.store.RemoveDecline(ctx, decline); err != nil {
+			return fmt.Errorf("take a decline back: %w", err)
+		}
+	}
+	return nil
+}
+
 func (d *Declines) counting(ctx context.Context, principal, space string) ([]Decline, error) {
 	if d.off() {
 		return nil, nil

@@ -52,8 +52,9 @@ type ApprovalView struct {
 	// Plan is what KAIROS will do itself, instead of Display; nil: somebody else does it.
 	Plan *run.Plan
 	// Done says what was done for the step already, and Declined that a person declined
-	// the same before; empty: nobody did.
+	// the same before; empty: nobody did. DeclineStands: it was not taken back.
 	Done, Declined string
+	DeclineStands  bool
 	// System and Prompt are what will be asked for; values of earlier steps may
 	// stand in them.
 	System, Prompt string
@@ -74,6 +75,11 @@ type ApprovalView struct {
 	Ending  bool
 	By      string
 	Reason  string
+	// TakenBack is when a rejection was taken back, and TakenBackBy who did so; zero: it was not.
+	TakenBack   time.Time
+	TakenBackBy string
+	// Over: the run has ended.
+	Over bool
 }
 
 // ApprovalValue is a value that stands in what is approved. It was not written
@@ -205,7 +211,9 @@ type linked struct {
 	step     int
 	open     bool
 	decided  *run.Event // nil: not through the link
-	readOnly bool       // the link shows what is asked, and nobody answers with it
+	// takenBack is when decided was taken back; nil: it was not.
+	takenBack *run.Event
+	readOnly  bool // the link shows what is asked, and nobody answers with it
 }
 
 // linked finds the question by the secret of its link. Whoever does not have it
@@ -277,6 +285,8 @@ func (e useCase) lookBack(ctx context.Context, l *linked, id run.ID, number int6
 			numbers[ev.Question.Seq] = true
 		case (ev.Kind == run.Answered || ev.Kind == run.Declined) && numbers[ev.Seq]:
 			l.decided = &events[i]
+		case ev.Kind == run.Undeclined && l.decided != nil && l.takenBack == nil && ev.Step == l.decided.Step:
+			l.takenBack = &events[i]
 		}
 	}
 	if len(numbers) == 0 {
@@ -291,7 +301,7 @@ func opens(q *run.Question, number int64) bool {
 }
 
 func noApproval() *fault.Error {
-	return fault.New(fault.NotFound, "There is no such approval. Ask for a new link: the agent gets one when it calls kairos_next.")
+	return fault.New(fault.NotFound, "There is no such approval. If the agent still needs one, it gets a new link when it continues.")
 }
 
 // mayApprove: the run's own principal, and whoever the configuration names.
@@ -304,7 +314,7 @@ func (l *linked) view(ctx context.Context) (ApprovalView, error) {
 	t, q := l.turn, l.question
 	step := t.Chain.Steps[l.step-1]
 	v := ApprovalView{
-		State: l.state(), ReadOnly: l.readOnly, Run: t.Run.ID, Protocol: t.Chain.Title, Step: l.step, Count: len(t.Chain.Steps), Label: step.Label,
+		State: l.state(), ReadOnly: l.readOnly, Over: !t.Run.State.Live(), Run: t.Run.ID, Protocol: t.Chain.Title, Step: l.step, Count: len(t.Chain.Steps), Label: step.Label,
 		Digest: q.Digest, AskedAt: q.AskedAt, ExpiresAt: q.Link.ExpiresAt,
 	}
 	if v.State == ApprovalOpen {
@@ -315,7 +325,7 @@ func (l *linked) view(ctx context.Context) (ApprovalView, error) {
 		if err := t.remembered.load(ctx); err != nil {
 			return ApprovalView{}, err
 		}
-		v.Declined = t.remembered.said()
+		v.Declined, v.DeclineStands = t.remembered.said(), !t.remembered.byLink()
 		if v.Plan = t.Run.Step.Plan; v.Plan != nil {
 			v.Display, v.System, v.Prompt = nil, "", ""
 		}
@@ -328,6 +338,9 @@ func (l *linked) view(ctx context.Context) (ApprovalView, error) {
 		if ev.Approval != nil {
 			v.By = ev.Approval.By
 		}
+	}
+	if ev := l.takenBack; ev != nil {
+		v.TakenBack, v.TakenBackBy = ev.At, ev.By
 	}
 	return v, nil
 }
@@ -363,8 +376,8 @@ func (l *linked) approve(ctx context.Context, by string) error {
 	if err := t.remembered.load(ctx); err != nil {
 		return err
 	}
-	if by == "" && t.remembered.decline != nil {
-		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(t.remembered.said(), "Who has this link cannot undo a decline: approve it in a form of the client, or on this page once you are logged in."))
+	if by == "" && !t.remembered.byLink() {
+		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(t.remembered.said(), "Nobody knows who has this link, so it cannot take a decline back", t.remembered.way()))
 	}
 	a := t.approvals.approval(decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
 	a.Visits = append(slices.Clone(q.Link.Opened), t.links.visit())
@@ -388,7 +401,7 @@ func (l *linked) reject(ctx context.Context) error {
 	if err := t.remembered.remember(ctx, q.Input, q.Via); err != nil {
 		return err
 	}
-	no := run.Event{Kind: run.Declined, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Reason: "the person answered on the approval page: rejected", Apart: true}
+	no := run.Event{Kind: run.Declined, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Reason: "rejected on the approval page", Apart: true}
 	if err := t.apply(no); err != nil {
 		return err
 	}
@@ -397,5 +410,5 @@ func (l *linked) reject(ctx context.Context) error {
 }
 
 func declinedText(why string) string {
-	return "The person declined (" + why + "). Nothing is recorded as proof. Their decision stands until they change it in the way they were asked."
+	return "The person declined (" + why + "). Nothing is recorded as proof. Their decision stands until they change it in the way they were asked, or the operator takes it back."
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -300,20 +302,146 @@ func TestANoOnThePageIsToldToTheAgentOnce(t *testing.T) {
 	if no.RetryCount == nil || *no.RetryCount != 1 || no.ApprovalURL != "" {
 		t.Errorf("reply = %+v, want one counted failure and no link", no)
 	}
+	for range 3 { // the decline stands, and no call of the agent changes that
+		stands := w.next(uri, placeholder(no))
+		w.code(stands, "USER_DECLINED")
+		if stands.ApprovalURL != "" || stands.MustObey || stands.NextCall != nil || *stands.RetryCount != 1 || !strings.Contains(stands.Message, "undecline "+no.RunID) {
+			t.Errorf("reply = %+v, want that the decline stands, uncounted, and how it is taken back", stands)
+		}
+	}
+	if v := w.view(waits); v.State != director.ApprovalRejected || !v.TakenBack.IsZero() {
+		t.Errorf("the old link shows %s, want what was decided", v.State)
+	}
+	if took := w.undecline(no); len(took.Declines) != 1 || took.Declines[0].Step != 2 || !took.Open {
+		t.Errorf("taken back = %+v, want the decline of step 2", took)
+	}
+	if v := w.view(waits); v.State != director.ApprovalRejected || v.TakenBack.IsZero() || v.TakenBackBy != "olga" {
+		t.Errorf("the old link shows %+v, want that it was taken back", v)
+	}
 	again := w.next(uri, placeholder(no))
 	w.code(again, "WAITING_FOR_USER")
 	if again.ApprovalURL == waits.ApprovalURL {
 		t.Error("the link that was answered is used again")
 	}
-	if v := w.view(waits); v.State != director.ApprovalRejected {
-		t.Errorf("the old link shows %s, want what was decided", v.State)
+	if v := w.view(again); v.DeclineStands || !strings.Contains(v.Declined, "was declined at ") || !strings.Contains(v.Declined, "by olga") {
+		t.Errorf("the new page says %q, want when it was declined and taken back", v.Declined)
 	}
 	w.decide(again, "approved", "")
 	w.code(w.next(uri, placeholder(again)), "")
 }
 
+func (w *world) undecline(r *api.StepReply) director.UndeclineReply {
+	w.t.Helper()
+	took, err := w.Undecline(w.t.Context(), w.caller, director.UndeclineInput{Run: runOf(r), By: "olga", Reason: "it was the wrong button"})
+	if err != nil {
+		w.t.Fatalf("Undecline: %v", err)
+	}
+	return took
+}
+
+// The operator takes back what stands in the way of a run, wherever it was declined, and nothing else.
+func TestADeclineIsTakenBack(t *testing.T) {
+	for name, ttl := range map[string]time.Duration{"remembered": time.Hour, "in its run only": 0} {
+		t.Run(name, func(t *testing.T) {
+			w := withPage(t, func(o *choices) { o.DeclineTTL = ttl })
+			uri, waits := w.gate(gatedCall("Gated", "go"))
+			undecline := func(id run.ID, by string) error {
+				_, err := w.Undecline(t.Context(), w.caller, director.UndeclineInput{Run: id, By: by})
+				return err
+			}
+			if err := undecline(runOf(waits), "olga"); fault.CodeOf(err) != fault.InvalidArgument {
+				t.Errorf("Undecline of what nobody declined = %v", err)
+			}
+			w.decide(waits, "rejected", "") // and no call has told of it
+			if err := undecline(runOf(waits), ""); fault.CodeOf(err) != fault.InvalidArgument {
+				t.Errorf("Undecline by nobody = %v", err)
+			}
+			if err := undecline("01900000-0000-7000-8000-000000000000", "olga"); fault.CodeOf(err) != fault.NotFound {
+				t.Errorf("Undecline of a run that nobody knows = %v", err)
+			}
+			other := w.next(uri, placeholder(w.begin(uri)))
+			if ttl > 0 { // the other run is kept from it, too, and takes it back for both
+				w.code(other, "APPROVAL_UNAVAILABLE")
+				w.undecline(other)
+			}
+			if took := w.undecline(waits); len(took.Declines) != 1 {
+				t.Errorf("taken back = %+v", took)
+			}
+			if err := undecline(runOf(waits), "olga"); fault.CodeOf(err) != fault.InvalidArgument {
+				t.Errorf("Undecline of what was taken back = %v", err)
+			}
+			for _, r := range []*api.StepReply{waits, other} {
+				asked := w.next(uri, placeholder(r))
+				w.code(asked, "WAITING_FOR_USER")
+				w.decide(asked, "approved", "")
+				w.code(w.next(uri, placeholder(asked)), "")
+			}
+			line, err := w.Timeline(t.Context(), w.caller, runOf(waits))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(line.Moments, func(m archive.Moment) bool {
+				return m.What == string(run.Undeclined) && strings.Contains(m.Verdict, "taken back by olga: it was the wrong button")
+			}) {
+				t.Errorf("moments = %+v, want who took it back, and why", line.Moments)
+			}
+		})
+	}
+}
+
+// A decline that is remembered is taken back by its run, also when that has ended.
+func TestADeclineOfARunThatHasEndedIsTakenBack(t *testing.T) {
+	w := withPage(t, func(o *choices) { o.DeclineTTL = time.Hour })
+	uri, waits := w.gate(gatedCall("Gated", "go"))
+	w.decide(waits, "rejected", "")
+	w.attest(api.AttestRequest{URI: uri, Outcome: "failure", RunID: waits.RunID})
+	if took := w.undecline(waits); len(took.Declines) != 1 || took.Open {
+		t.Errorf("taken back = %+v, want the decline of a run that is over", took)
+	}
+	if v := w.view(waits); !v.Over || v.State != director.ApprovalRejected {
+		t.Errorf("view = %+v", v)
+	}
+	w.code(w.next(uri, placeholder(w.begin(uri))), "WAITING_FOR_USER")
+}
+
+// Whoever waits for the page is told of a decline at once, also by another server.
+func TestADeclineEndsTheWaitForIt(t *testing.T) {
+	for name, elsewhere := range map[string]bool{"the same server": false, "another server": true} {
+		t.Run(name, func(t *testing.T) {
+			w := withPage(t, nil)
+			uri, waits := w.gate(gatedDoc)
+			round := w.nextRound(uri, placeholder(waits))
+			if round.Pending == nil {
+				t.Fatalf("the round %+v waits for nobody", round)
+			}
+			settled := make(chan error, 1)
+			go func() { settled <- w.Settled(t.Context(), round.Pending.Run, round.Pending.Seq) }()
+			server := w.Engine
+			if elsewhere {
+				server = w.another()
+			}
+			digest := w.view(waits).Digest
+			began := time.Now()
+			if _, err := server.AnswerApproval(t.Context(), w.caller, runOf(waits), secretOf(waits), director.ApprovalAnswer{Decision: "rejected", Digest: digest}); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-settled; err != nil || time.Since(began) > 10*time.Second {
+				t.Fatalf("Settled = %v after %s", err, time.Since(began))
+			}
+			r, err := w.Resumed(t.Context(), w.caller, *round.Pending)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.code(&r, "USER_DECLINED")
+			if r.NextCall != nil || !strings.Contains(r.NextAction, "tell the person") || !strings.Contains(r.Message, "rejected on the approval page") {
+				t.Errorf("reply = %+v, want that it was declined and what can be done", r)
+			}
+		})
+	}
+}
+
 // TestWorkAfterANoToItsApprovalIsRefused: only the placeholder asks the person
-// again, and no more often than three times.
+// again, and no more often than three times. Whoever declined by a link is not asked again.
 func TestWorkAfterANoToItsApprovalIsRefused(t *testing.T) {
 	for name, client := range map[string]driver.Client{"on the page": {}, "in a form": {ElicitationForm: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -333,8 +461,10 @@ func TestWorkAfterANoToItsApprovalIsRefused(t *testing.T) {
 			w.code(r, "USER_DECLINED")
 			r = w.next(uris[1], solve(r, `{"ok":true}`))
 			w.code(r, "USER_DECLINED")
-			if *r.RetryCount != 2 || r.ApprovalURL != "" || r.NextCall == nil {
-				t.Errorf("reply = %+v, want a counted failure, nobody asked, and the call that asks them again", r)
+			if byLink := !client.ElicitationForm; *r.RetryCount != 2 || r.ApprovalURL != "" || (r.NextCall == nil) != byLink {
+				t.Errorf("reply = %+v, want a counted failure, nobody asked, and the call that asks them again in their form", r)
+			} else if byLink {
+				return
 			}
 			for range 2 {
 				r = no(r)

@@ -68,9 +68,10 @@ func (li *links) linkHolds(q *run.Question) bool { return li.current(q) && !q.Li
 func (li *links) served() bool { return li.marked(&run.ApprovalLink{Mark: "mark"}) != "" }
 
 // answerable reports whether a link may be given to somebody who answers with it. Where the answer is the
-// step's evidence and the step does not count what a link's holder says, none is.
+// step's evidence and the step does not count what a link's holder says, or where a person declined
+// the same, none is.
 func (li *links) answerable(k input.Task) bool {
-	return li.served() && li.t.vouching.countsAsAnswer(k, li.t.approvals.gatedInput(), driver.LinkHolder)
+	return li.served() && li.t.remembered.byLink() && li.t.vouching.countsAsAnswer(k, li.t.approvals.gatedInput(), driver.LinkHolder)
 }
 
 // marked is the address of a link with its mark instead of the secret; empty: there is none.

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -79,7 +81,7 @@ func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) 
 		return Round{}, ob.answerSimilarity(ctx, in)
 	}
 	if kind.Approves {
-		if err := ob.t.approvals.lapse(); err != nil {
+		if err := errors.Join(ob.t.approvals.lapse(), ob.t.remembered.load(ctx)); err != nil {
 			return Round{}, err
 		}
 	}
@@ -98,6 +100,9 @@ func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) 
 		return ob.through(ctx, k, in, *d.Route)
 	case kind.Judges:
 		return Round{}, ob.t.verdicts.unjudged(k)
+	}
+	if by, no := ob.t.Run.Step.Declines[in.ID]; no && ob.t.solution.supplied() {
+		return ob.t.replies.refuse(ctx, fault.UserDeclined, ob.declinedFor(by).Message)
 	}
 	return Round{}, ob.noRoute(ctx, k, in)
 }
@@ -190,7 +195,12 @@ func (ob *obtaining) decide(k input.Task, in driver.Input) decision.Decision {
 // noRoute: the tree has nothing left for the input.
 func (ob *obtaining) noRoute(ctx context.Context, k input.Task, in driver.Input) error {
 	if by, no := ob.t.Run.Step.Declines[in.ID]; no {
-		return fault.New(fault.UserDeclined, "A person declined this step through %s, and this client cannot ask them again.", by)
+		return ob.declinedFor(by)
+	}
+	if d := ob.t.remembered.decline; input.Of(in.Kind).Approves && d != nil && ob.t.links.served() {
+		return fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(ob.t.remembered.said(),
+			"Only a person can approve what a person declined"+ob.t.tries.troubles(in.ID),
+			"Nobody knows who has the link of an approval page, so none is given out: continue the run with a client that shows forms", ob.t.remembered.way()))
 	}
 	if ob.t.approvals.takesNoReport(k, in) {
 		return fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(notByReport,
@@ -206,6 +216,16 @@ func (ob *obtaining) noRoute(ctx context.Context, k input.Task, in driver.Input)
 		return fault.New(fault.SamplingBudgetExceeded, "No route is left to obtain %q of step %d%s", in.ID, ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))
 	}
 	return unavailable("no route is left to obtain %q of step %d%s", in.ID, ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))
+}
+
+// declinedFor is the error where a person declined the input and nobody asks them again.
+func (ob *obtaining) declinedFor(by string) *fault.Error {
+	at := ""
+	if d := ob.t.Run.Step.LastDecline; d != nil {
+		at = d.At.UTC().Format(" at " + time.DateTime + " UTC")
+	}
+	return fault.New(fault.UserDeclined, "%s", plain.Sentences(
+		fmt.Sprintf("A person declined this step%s (%s), and this client cannot ask them again", at, by), ob.t.remembered.way()))
 }
 
 // closeRoute is done with a route that gave no answer. Its error is the stop

@@ -72,6 +72,7 @@ func TestAPersonAnswersYesOrNoOnThePage(t *testing.T) {
 	w.decide(waits, "rejected", "")
 	no := w.next(uri, placeholder(waits))
 	w.code(no, "USER_DECLINED")
+	w.undecline(no)
 	again := w.next(uri, placeholder(no))
 	w.decide(again, "approved", "")
 	done := w.next(uri, placeholder(again))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/declines"
@@ -93,10 +94,34 @@ func (re *remembered) bars(in driver.Input, desc driver.Descriptor) string {
 	return plain.Sentences("only a person can approve what a person declined.", re.said())
 }
 
-// said tells of the decline; empty: there is none, or it was in this run, whose
+// byLink reports whether whoever has a link may approve: nobody knows who that is, so not
+// what a person declined.
+func (re *remembered) byLink() bool {
+	_, no := re.t.Run.Step.Declines[input.ApprovalKind.Name]
+	return re.decline == nil && !no
+}
+
+// way is how a person's decline is taken back where nobody is asked again.
+func (re *remembered) way() string {
+	return fmt.Sprintf("The operator of this server can take the decline back with `kairos runs undecline %s`", re.t.Run.ID)
+}
+
+// askedAgain reports whether the client can have the person asked again who declined the input: not
+// by a link, for which byLink is the rule.
+func (re *remembered) askedAgain(inputID string) bool {
+	desc, _, _ := re.t.e.Drivers.Describe(re.t.Run.Step.Declines[inputID])
+	forms := re.t.caller.Client.ElicitationForm || !slices.Contains(desc.Needs, driver.NeedElicitation)
+	return forms && !slices.Contains(desc.Needs, driver.NeedApprovalPage)
+}
+
+// said tells of the decline; empty: there is none, or it stands in this run, whose
 // replies tell of it.
 func (re *remembered) said() string {
 	d := re.decline
+	if last := re.t.Run.Step.LastDecline; d == nil && last != nil && !last.TakenBack.IsZero() {
+		return plain.Sentences(fmt.Sprintf("This was declined at %s (%s), and the decline was taken back at %s by %s",
+			last.At.UTC().Format(time.DateTime+" UTC"), last.Reason, last.TakenBack.UTC().Format(time.DateTime+" UTC"), last.By), last.Why)
+	}
 	if d == nil || d.Run == re.t.Run.ID {
 		return ""
 	}

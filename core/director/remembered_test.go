@@ -128,13 +128,21 @@ func TestAPersonIsToldOfAnEarlierDeclineAndMayChangeTheirMind(t *testing.T) {
 func TestTheHolderOfALinkDoesNotUndoADecline(t *testing.T) {
 	w := withPage(t, func(o *choices) { o.DeclineTTL = time.Hour })
 	uri, waits := w.gate(gatedCall("Gated", "go"))
-	w.decide(waits, "rejected", "")
 	again := w.next(uri, placeholder(w.begin(uri)))
 	w.code(again, "WAITING_FOR_USER")
+	w.decide(waits, "rejected", "")
+	if v := w.view(again); !v.DeclineStands || !strings.Contains(v.Declined, "A person declined this") {
+		t.Errorf("the page offers what it refuses: %+v", v)
+	}
 	answer := director.ApprovalAnswer{Decision: "approved", Digest: w.view(again).Digest}
 	_, err := w.AnswerApproval(t.Context(), w.caller, runOf(again), secretOf(again), answer)
-	if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "cannot undo a decline") {
+	if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "cannot take a decline back") {
 		t.Fatalf("AnswerApproval = %v, want that a link does not undo a decline", err)
+	}
+	later := w.next(uri, placeholder(w.begin(uri)))
+	w.code(later, "APPROVAL_UNAVAILABLE")
+	if later.ApprovalURL != "" || !strings.Contains(later.Message, "undecline "+later.RunID) {
+		t.Errorf("reply = %+v, want how the decline is taken back, and no link", later)
 	}
 	answer.By = "me"
 	if _, err := w.AnswerApproval(t.Context(), w.caller, runOf(again), secretOf(again), answer); err != nil {

@@ -181,6 +181,8 @@ func (rp *replies) failed(r api.StepReply, f failure) api.StepReply {
 	r.Message = plain.Sentences(f.why, r.Message)
 	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s; take nonce and proof_hash from this reply's challenge", uri, r.Challenge.Type)
 	switch {
+	case f.code == fault.UserDeclined && rp.declineStands():
+		r = rp.outOfDecline(r)
 	case f.code == fault.UserDeclined && !rp.declinedByAgent():
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person again; `+
 			"do that only if they want to be asked, else call kairos_attest with %s and outcome failure", uri, r.Challenge.Type, r.Challenge.Nonce, uri)
@@ -204,6 +206,25 @@ func (rp *replies) failed(r api.StepReply, f failure) api.StepReply {
 func (rp *replies) waitsForApproval() bool {
 	desc, _, _ := rp.t.e.Drivers.Describe(rp.t.observation.trying)
 	return input.Of(rp.t.observation.due).Approves && !desc.Has(driver.FeatureAgent)
+}
+
+// declineStands: a person declined, and no call of this client has them asked again.
+func (rp *replies) declineStands() bool {
+	for inputID := range rp.t.Run.Step.Declines {
+		if !rp.declinedByAgent() && !rp.t.remembered.askedAgain(inputID) {
+			return true
+		}
+	}
+	return false
+}
+
+// outOfDecline says what is left to do. None of it is to be done without the person.
+func (rp *replies) outOfDecline(r api.StepReply) api.StepReply {
+	uri := r.CurrentStep.URI
+	r.MustObey, r.NextCall = false, nil
+	r.NextAction = fmt.Sprintf("tell the person, and do what they choose: call kairos_attest with %s and outcome failure to end the run; "+
+		`or, after the decline was taken back, call kairos_next with %s and solution {"type":%q,"nonce":%q}, and the person is asked again`, uri, uri, r.Challenge.Type, r.Challenge.Nonce)
+	return r
 }
 
 // declinedByAgent: the no came from the agent's own report, which it can correct.
@@ -240,7 +261,10 @@ func (rp *replies) halt(ctx context.Context, f *fault.Error) (Round, error) {
 	if r.NextCall = api.CallOf(f); r.NextCall == nil {
 		r.NextCall = rp.view().LeaveToServer(r.Challenge.Type)
 	}
-	if rp.t.Run.Step.Failures >= maxFailures {
+	switch {
+	case f.Code == fault.UserDeclined && rp.declineStands():
+		r = rp.outOfDecline(r)
+	case rp.t.Run.Step.Failures >= maxFailures:
 		r = present.WaysOut(r)
 	}
 	rp.t.e.log.WarnContext(ctx, "step waits", "run", rp.t.Run.ID, "step", rp.t.Run.Step.Index, "code", f.Code, "error", f)
@@ -276,7 +300,7 @@ func (rp *replies) notifyDecline(ctx context.Context) (Round, error) {
 	if err := rp.t.apply(run.Event{Kind: run.Told}); err != nil {
 		return Round{}, err
 	}
-	return rp.fail(ctx, fault.UserDeclined, declinedText(why))
+	return rp.fail(ctx, fault.UserDeclined, "The person declined ("+why+"). Nothing is recorded as proof")
 }
 
 // callFilled is the call with a solution that the agent has to fill in.

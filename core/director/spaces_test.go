@@ -103,6 +103,9 @@ var reaches = map[string]map[string]ask{
 	"Waiting": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Waiting(w.t.Context(), c, run.ID(p.Run), 1)
 	}},
+	"Undecline": {"run": func(w *world, c access.Caller, p probe) (any, error) {
+		return w.Undecline(w.t.Context(), c, director.UndeclineInput{Run: run.ID(p.Run), By: "me"})
+	}},
 	"Resumed": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Resumed(w.t.Context(), c, director.Pending{Run: run.ID(p.Run), Seq: 1})
 	}},

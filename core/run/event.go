@@ -38,6 +38,8 @@ const (
 	RouteClosed Kind = "route_closed"
 	// Declined: a person declined an input.
 	Declined Kind = "declined"
+	// Undeclined: the operator took back what people had declined. In any state.
+	Undeclined Kind = "undeclined"
 	// Accepted: the challenge driver accepted the evidence.
 	Accepted Kind = "accepted"
 	// Withheld: the challenge driver accepted the evidence, and a judge is to speak first.
@@ -108,6 +110,7 @@ type Event struct {
 	Nonce    string         `json:"nonce,omitempty"` // next nonce: Accepted, Reissued
 	// Connection that continues the run; empty: the same as before. Reissued
 	Connection string `json:"connection,omitempty"`
+	By         string `json:"by,omitempty"`      // who did it, as they say: Undeclined
 	Code       string `json:"code,omitempty"`    // Rejected, Refused
 	Reason     string `json:"reason,omitempty"`  // for people
 	Outcome    string `json:"outcome,omitempty"` // Attested

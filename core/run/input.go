@@ -179,6 +179,7 @@ func declined(r *Run, e Event) error {
 	r.release()
 	r.Step.Declines[e.Input] = e.Via
 	r.Step.DeclineCount++
+	r.Step.LastDecline = &Decline{At: e.At, Via: e.Via, Reason: e.Reason}
 	if e.Input == approvalInput {
 		r.Step.Approval = nil
 	}
@@ -186,6 +187,25 @@ func declined(r *Run, e Event) error {
 	r.unask()
 	if e.Apart {
 		r.Step.PendingDecline = cmp.Or(e.Reason, "no reason given")
+	}
+	return nil
+}
+
+// undeclined lets a person be asked again what people declined at the open step. In a run that
+// has ended it changes nothing.
+func undeclined(r *Run, e Event) error {
+	if e.By == "" {
+		return lacks("who takes the decline back")
+	}
+	if !r.State.Live() {
+		return nil
+	}
+	r.Step.Declines = map[string]string{}
+	r.Step.DeclineCount, r.Step.PendingDecline = 0, ""
+	if d := r.Step.LastDecline; d != nil && d.TakenBack.IsZero() {
+		back := *d // the run before the event has it, too
+		back.TakenBack, back.By, back.Why = e.At, e.By, e.Reason
+		r.Step.LastDecline = &back
 	}
 	return nil
 }

@@ -164,6 +164,8 @@ type Step struct {
 	Refused map[string][]driver.Diagnostic `json:"refused,omitempty"`
 	// Declines: input id to the capability driver through which a person declined.
 	Declines map[string]string `json:"declines,omitempty"`
+	// LastDecline is the latest decline at this step, also when it was taken back; nil: there was none.
+	LastDecline *Decline `json:"last_decline,omitempty"`
 	// DeclineCount counts how often a person declined this step.
 	DeclineCount int `json:"noes,omitempty"`
 	// Tried routes, by input id.
@@ -291,6 +293,17 @@ const (
 	// BehindProxy: a proxy that is not trusted forwarded the request.
 	BehindProxy Place = "behind a proxy"
 )
+
+// Decline is a person's decision against an input of the step.
+type Decline struct {
+	At     time.Time `json:"at"`
+	Via    string    `json:"via"`
+	Reason string    `json:"reason,omitempty"`
+	// TakenBack is when the operator took it back, By who did so and Why; zero: it stands.
+	TakenBack time.Time `json:"taken_back,omitzero"`
+	By        string    `json:"by,omitempty"`
+	Why       string    `json:"why,omitempty"`
+}
 
 // Early is work that was submitted before the approval of its step.
 type Early struct {

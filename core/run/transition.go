@@ -31,23 +31,23 @@ var transitions = map[State]map[Kind]change{
 		Needed: needed, Asked: asked, Premature: premature, Claimed: claimed, Planned: planned, Supplied: supplied, RouteClosed: routeClosed, Declined: declined,
 		Accepted: accepted, Withheld: withheld, Rejected: rejected, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
 		Called: called, Deferred: deferred,
-		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
+		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted, Undeclined: undeclined,
 	},
 	Waiting: {
 		Needed: needed, Asked: asked, Supplied: supplied, RouteClosed: routeClosed, Declined: declined,
 		Accepted: accepted, Withheld: withheld, Rejected: rejected, Refused: refused, Reissued: reissued, Restarted: restarted, Told: told,
 		Deferred: deferred, Lapsed: lapsed, Cancelled: cancelled, Unsettled: unsettled, Settled: settled, Decided: decided,
-		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
+		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted, Undeclined: undeclined,
 	},
 	Asking: {
 		Asked: asked, Answered: answered, Repaired: repaired, Unanswered: unanswered, Dismissed: repaired, Opened: opened, Premature: premature, Claimed: claimed, Planned: planned, Supplied: supplied, RouteClosed: routeClosed,
 		Declined: declined, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
 		Called: called, Deferred: deferred,
-		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
+		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted, Undeclined: undeclined,
 	},
-	Complete: {Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted},
-	Closed:   {Redacted: redacted},
-	Ended:    {Redacted: redacted},
+	Complete: {Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted, Undeclined: undeclined},
+	Closed:   {Redacted: redacted, Undeclined: undeclined},
+	Ended:    {Redacted: redacted, Undeclined: undeclined},
 }
 
 // Apply returns the run after the event, or the unchanged run and an error.

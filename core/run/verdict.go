@@ -83,7 +83,7 @@ func rejected(r *Run, e Event) error {
 // and the next one may use any route.
 func (s Step) again(at time.Time) Step {
 	return Step{
-		Index: s.Index, Nonce: s.Nonce, Failures: s.Failures, Declines: s.Declines, DeclineCount: s.DeclineCount,
+		Index: s.Index, Nonce: s.Nonce, Failures: s.Failures, Declines: s.Declines, DeclineCount: s.DeclineCount, LastDecline: s.LastDecline,
 		Early: s.Early, Done: s.done(at), Claim: s.Claim, Attempts: s.Attempts, Refused: s.Refused,
 	}
 }
