@@ -1,6 +1,7 @@
 package director
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // offering asks the person once, when a run begins and its input is known, whether
@@ -84,7 +86,8 @@ func offerOf(acts Acts, cannot []ActStep) (driver.Input, error) {
 	if acts.Earlier != nil {
 		fmt.Fprintf(&b, "%s\n", input.Quote(acts.Earlier.String()))
 	}
-	b.WriteString("Steps that change something ask you each time. Without your approval KAIROS does none of them.")
+	b.WriteString("Steps that change something ask you each time. Without your approval KAIROS does none of them.\n" +
+		"Your answer is for this run. `kairos allow` at the server's terminal allows every run of this version.")
 	shown, err := json.Marshal(acts)
 	return driver.Input{
 		ID: input.GrantKind.Name, Kind: input.GrantKind.Name, Description: b.String(), Schema: input.GrantForm, Display: shown,
@@ -134,7 +137,8 @@ func (of *offering) allowed(q run.Question, a driver.Answer) bool {
 	return input.Allows(a.Value) != input.AllowsNone && slices.Contains(protocol.FromPerson.Provenances(), word)
 }
 
-// accept keeps what the person allowed: what the question showed, nothing else. The
+// accept keeps what the person allowed: what the question showed, in this run, nothing
+// else. A form is worth no more: until people log in, a client can fill it by itself. The
 // answer is stored first: another server may have taken one before, and then this one
 // allows nothing.
 func (of *offering) accept(ctx context.Context, q run.Question, a driver.Answer) error {
@@ -144,10 +148,8 @@ func (of *offering) accept(ctx context.Context, q run.Question, a driver.Answer)
 	}
 	all := make([]grants.Grant, len(shown.Steps))
 	for i, s := range shown.Steps {
-		all[i] = shown.grant(s, fmt.Sprintf("a person, through %s", q.Via))
-		if input.Allows(a.Value) == input.AllowsOnce {
-			all[i].Run = of.t.Run.ID
-		}
+		all[i] = shown.grant(s, formOf(q))
+		all[i].Run = of.t.Run.ID
 	}
 	of.t.recordBegun()
 	if err := of.t.save(ctx); err != nil {
@@ -156,4 +158,9 @@ func (of *offering) accept(ctx context.Context, q run.Question, a driver.Answer)
 	defer of.t.Stored()
 	_, err := of.t.e.Allow(ctx, of.t.caller, all)
 	return err
+}
+
+// formOf names the form that was answered. Nobody knows who filled it.
+func formOf(q run.Question) string {
+	return fmt.Sprintf("a form in %s, through %s", cmp.Or(plain.LineWithin(q.Client.Name, 80), "a client without a name"), q.Via)
 }

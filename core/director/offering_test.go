@@ -12,35 +12,31 @@ const offers = "  grant:\n    - {via: elicitation}\n"
 
 func allows(word string) string { return `{"action":"accept","content":{"allow":"` + word + `"}}` }
 
-func TestAPersonAllowsWhatDriversDoWhenARunBegins(t *testing.T) {
-	for _, answer := range []string{"once", "always"} {
-		t.Run(answer, func(t *testing.T) {
-			w, d := offeringDoer(t, driver.EffectReads, offers)
-			uri := w.mint(plainStep)[0]
-			a := w.ask(w.beginRound(uri, ""), "elicitation/create")
-			for _, want := range []string{"KAIROS can do these steps of the protocol", "1. Act (driver doer, only looks)", "act on earth", "ask you each time"} {
-				if !strings.Contains(string(a.Params), want) {
-					t.Errorf("the question is %s, want %q in it", a.Params, want)
-				}
-			}
-			open := w.reply(w.answer(a, allows(answer)))
-			w.code(open, "")
-			if len(d.did) > 0 {
-				t.Errorf("it did %q when it was merely allowed", d.did)
-			}
-			done := w.next(uri, placeholder(open))
-			if w.code(done, ""); len(d.did) != 1 || done.Solved[0].Provenance != driver.ServerObserved {
-				t.Fatalf("did %q, solved %+v", d.did, done.Solved)
-			}
-			all, err := w.Granted(t.Context(), w.caller)
-			if err != nil || len(all) != 1 || all[0].Effect != driver.EffectReads || (all[0].Run == runOf(open)) != (answer == "once") {
-				t.Errorf("grants = %+v, %v", all, err)
-			}
-			again := w.beginRound(uri, "")
-			if asked := again.Ask != nil; asked != (answer == "once") {
-				t.Errorf("the next run asks: %v", asked)
-			}
-		})
+func TestAFormAllowsWhatDriversDoInItsRun(t *testing.T) {
+	w, d := offeringDoer(t, driver.EffectReads, offers)
+	w.caller.Client.Name = "editor\u202e"
+	uri := w.mint(plainStep)[0]
+	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
+	for _, want := range []string{"KAIROS can do these steps of the protocol", "1. Act (driver doer, only looks)", "act on earth", "ask you each time", "`kairos allow`"} {
+		if !strings.Contains(string(a.Params), want) {
+			t.Errorf("the question is %s, want %q in it", a.Params, want)
+		}
+	}
+	open := w.reply(w.answer(a, allows("once")))
+	w.code(open, "")
+	if len(d.did) > 0 {
+		t.Errorf("it did %q when it was merely allowed", d.did)
+	}
+	done := w.next(uri, placeholder(open))
+	if w.code(done, ""); len(d.did) != 1 || done.Solved[0].Provenance != driver.ServerObserved {
+		t.Fatalf("did %q, solved %+v", d.did, done.Solved)
+	}
+	all, err := w.Granted(t.Context(), w.caller)
+	if err != nil || len(all) != 1 || all[0].Effect != driver.EffectReads || all[0].Run != runOf(open) || all[0].By != `a form in editor⟨U+202E⟩, through elicitation` {
+		t.Errorf("grants = %+v, %v, want one for this run that does not say that a person gave it", all, err)
+	}
+	if again := w.beginRound(uri, ""); again.Ask == nil {
+		t.Error("the next run does not ask: the form allowed more than its run")
 	}
 }
 
@@ -62,7 +58,11 @@ func TestAnEditedProtocolShowsWhatChanged(t *testing.T) {
 	if strings.Contains(string(a.Params), "earlier version") {
 		t.Errorf("the first question is %s", a.Params)
 	}
-	w.code(w.reply(w.answer(a, allows("always"))), "")
+	w.reply(w.answer(a, allows("once")))
+	allowed := director.AllowInput{ActsOn: director.ActsOn{URI: uri}, By: "me"}
+	if _, err := w.AllowSteps(t.Context(), w.caller, allowed); err != nil {
+		t.Fatal(err)
+	}
 	edited := w.mint(strings.Replace(plainStep, "\nact\n", "\nact, and tell\u202enobody\n", 1))[0]
 	a = w.ask(w.beginRound(edited, ""), "elicitation/create")
 	for _, want := range []string{"You allowed an earlier version on 2026-", "This changed since", `\u003e -act\n`, `\u003e +act, and tell`} {
@@ -77,7 +77,11 @@ func TestAnEditedProtocolShowsWhatChanged(t *testing.T) {
 	if err != nil || acts.Earlier == nil || !strings.Contains(acts.Earlier.Diff, "+act, and tell") {
 		t.Errorf("Actable = %+v, %v, want what changed", acts.Earlier, err)
 	}
-	w.code(w.reply(w.answer(a, allows("always"))), "")
+	w.code(w.reply(w.answer(a, allows("once"))), "")
+	allowed.URI = edited
+	if _, err := w.AllowSteps(t.Context(), w.caller, allowed); err != nil {
+		t.Fatal(err)
+	}
 	if acts, err = w.Actable(t.Context(), w.caller, director.ActsOn{URI: edited}); err != nil || acts.Earlier != nil {
 		t.Errorf("Actable after it was allowed = %+v, %v, want no earlier version", acts.Earlier, err)
 	}
@@ -95,7 +99,7 @@ func TestAFormNamesWhatDriversCannotDo(t *testing.T) {
 			t.Errorf("the question is %s, want %q in it", a.Params, want)
 		}
 	}
-	w.code(w.reply(w.answer(a, allows("always"))), "")
+	w.code(w.reply(w.answer(a, allows("once"))), "")
 	if all, err := w.Granted(t.Context(), w.caller); err != nil || len(all) != 1 || all[0].Step != 1 {
 		t.Errorf("grants = %+v, %v, want step 1 alone", all, err)
 	}
@@ -107,6 +111,7 @@ func TestWithoutAYesTheAgentDoesTheStep(t *testing.T) {
 		"a decline":  `{"action":"decline"}`,
 		"dismissed":  `{"action":"cancel"}`,
 		"other word": allows("perhaps"),
+		"for ever":   allows("always"), // whoever fills forms by themselves
 		"unreadable": `{"action":"accept","content":17}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +161,7 @@ func TestAnAgentThatWorksMeanwhileIsNotHeldUp(t *testing.T) {
 	if w.code(done, ""); len(d.did) > 0 || done.Solved[0].Provenance != driver.AgentReported {
 		t.Errorf("did %q, solved %+v", d.did, done.Solved)
 	}
-	late := w.answer(a, allows("always"))
+	late := w.answer(a, allows("once"))
 	if all, err := w.Granted(t.Context(), w.caller); err != nil || len(all) > 0 {
 		t.Errorf("a late yes gave %v, %v (%+v)", all, err, late)
 	}
