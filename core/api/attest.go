@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -43,6 +45,10 @@ type AttestReply struct {
 	// StepsByProvenance counts the solved steps.
 	StepsByProvenance map[driver.Provenance]int `json:"steps_by_provenance,omitempty" jsonschema:"Number of solved steps by provenance"`
 	Approvals         []AttestedApproval        `json:"approvals,omitempty" jsonschema:"Who approved which step, and how"`
+	// Protocol is the version that the run followed.
+	Protocol *ProtocolRevision `json:"protocol,omitempty" jsonschema:"The version of the protocol that the run followed"`
+	// Tries are the steps, solved or open, whose first attempt did not succeed.
+	Tries []AttestedTries `json:"tries,omitempty" jsonschema:"Steps whose first attempt did not succeed, and what did not count"`
 	Redactions        []AttestedRedaction       `json:"redactions,omitempty" jsonschema:"Steps whose evidence was erased"`
 	// ErrorCode and what follows are set when it is not clear which run is meant.
 	ErrorCode  string    `json:"error_code,omitempty" jsonschema:"Set when something is wrong; the code to act on"`
@@ -74,6 +80,46 @@ type AttestedStep struct {
 	// Verdict is "accepted", or says that the evidence failed, which the challenge does not forbid.
 	Verdict string       `json:"verdict" jsonschema:"accepted, or that it failed where the step does not require a good result"`
 	Files   *SolvedFiles `json:"files,omitempty" jsonschema:"Who vouches for the files that the step demanded"`
+}
+
+// ProtocolRevision is the version of a protocol that a run follows from its beginning.
+type ProtocolRevision struct {
+	Revision int64 `json:"revision" jsonschema:"The revision that the run began with"`
+	Current  bool  `json:"current" jsonschema:"Whether the stored protocol says the same"`
+	// Stored is the revision that is stored now; 0: the protocol was deleted.
+	Stored int64 `json:"stored_revision" jsonschema:"The revision that is stored now; 0 if the protocol was deleted"`
+}
+
+// String words it for people and agents.
+func (p ProtocolRevision) String() string {
+	switch {
+	case p.Stored == 0:
+		return fmt.Sprintf("revision %d of the protocol, which has been deleted since", p.Revision)
+	case p.Revision == p.Stored:
+		return fmt.Sprintf("revision %d of the protocol, which is the stored one", p.Revision)
+	case p.Current:
+		return fmt.Sprintf("revision %d of the protocol, which says the same as the stored revision %d", p.Revision, p.Stored)
+	}
+	return fmt.Sprintf("revision %d of the protocol, which is not what is stored now (revision %d)", p.Revision, p.Stored)
+}
+
+// AttestedTries is what was tried at a step without success.
+type AttestedTries struct {
+	StepIndex int    `json:"step_index"`
+	URI       string `json:"uri"`
+	Solved    bool   `json:"solved" jsonschema:"Whether the step was solved in the end"`
+	Attempts  int    `json:"attempts" jsonschema:"How often the evidence was tried to be obtained"`
+	Failures  int    `json:"failures" jsonschema:"Submissions and results that were refused"`
+	// Discarded counts what the server observed itself and what did not count.
+	Discarded    int               `json:"discarded_observations" jsonschema:"What the server observed itself and did not count"`
+	Observations []AttestedFailure `json:"observations,omitempty" jsonschema:"The first and last few of the discarded observations"`
+}
+
+// AttestedFailure is one observation that did not count.
+type AttestedFailure struct {
+	At     string `json:"at" jsonschema:"RFC 3339"` // RFC 3339
+	Driver string `json:"driver,omitempty"`
+	Code   string `json:"code" jsonschema:"Why it did not count"`
 }
 
 // AttestedApproval is an approval of a step.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -18,6 +19,8 @@ type Account struct {
 	// Challenges that were proved, with their templates filled; null: the step had
 	// none, empty: the values that filled it are gone.
 	Challenges []json.RawMessage
+	// Protocol is how Chain stands to what is stored now.
+	Protocol api.ProtocolRevision
 }
 
 // Account returns one of the caller's runs, whatever its state.
@@ -26,7 +29,11 @@ func (a *Archive) Account(ctx context.Context, c access.Caller, id run.ID) (Acco
 	if err != nil {
 		return Account{}, err
 	}
-	account := Account{Run: t.Run, Chain: t.Chain, Challenges: make([]json.RawMessage, len(t.Run.Proofs))}
+	revision, err := a.library.RevisionOf(ctx, t.Chain)
+	if err != nil {
+		return Account{}, err
+	}
+	account := Account{Run: t.Run, Chain: t.Chain, Challenges: make([]json.RawMessage, len(t.Run.Proofs)), Protocol: *revision}
 	for i := range t.Run.Proofs {
 		account.Challenges[i] = proved(t, i)
 	}

@@ -19,7 +19,11 @@ type Timeline struct {
 	Problem  string      `json:"problem,omitempty"` // why it is not verified
 	// Worth says who vouches for the solved steps; empty: none is solved.
 	Worth   string   `json:"worth,omitempty"`
-	Moments []Moment `json:"moments"`
+	// Protocol is the version that the run follows.
+	Protocol *api.ProtocolRevision `json:"protocol"`
+	// Tries are the steps, solved or open, whose first attempt did not succeed.
+	Tries   []run.StepTries `json:"tries,omitempty"`
+	Moments []Moment        `json:"moments"`
 	// Unscrubbed reports that values were erased from the run, but copies may still
 	// be in the files of the database.
 	Unscrubbed bool `json:"unscrubbed,omitempty"`
@@ -34,6 +38,15 @@ func (l Timeline) Erased(step int) (Moment, bool) {
 		}
 	}
 	return Moment{}, false
+}
+
+// TriesOf says what was tried at the step without success; false: nothing.
+func (l Timeline) TriesOf(step int) (run.StepTries, bool) {
+	i := slices.IndexFunc(l.Tries, func(t run.StepTries) bool { return t.Step == step })
+	if i < 0 {
+		return run.StepTries{}, false
+	}
+	return l.Tries[i], true
 }
 
 // Timeline returns one of the caller's runs with its events.
@@ -52,6 +65,10 @@ func (a *Archive) Timeline(ctx context.Context, c access.Caller, id run.ID) (Tim
 	if !reply.Verified {
 		line.Problem = reply.Message
 	}
+	if line.Protocol, err = a.library.RevisionOf(ctx, t.Chain); err != nil {
+		return Timeline{}, err
+	}
+	line.Tries = t.Run.Unsuccessful()
 	if a.store.Eraser != nil {
 		left, err := a.store.Eraser.Unscrubbed(ctx)
 		if err != nil {

@@ -64,6 +64,12 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	}
 	t.Verdict(&reply)
 	t.worth(&reply)
+	if reply.Protocol, err = e.RevisionOf(ctx, t.Chain); err != nil {
+		return api.AttestReply{}, err
+	}
+	if !reply.Protocol.Current {
+		reply.Message = plain.Sentences(reply.Message, fmt.Sprintf("The run followed %s.", reply.Protocol))
+	}
 	switch t.Run.State {
 	case run.Closed:
 		return t.attestedBefore(ctx, reply)
@@ -143,8 +149,28 @@ func (t *turn) worth(reply *api.AttestReply) {
 		}
 	}
 	reply.WeakestProvenance = run.Weakest(all)
+	t.tried(reply)
 	if len(t.Run.Proofs) > 0 && len(reply.MissingSteps) > 0 {
 		reply.Message = plain.Sentences(reply.Message, "The others: "+run.Worth(t.Run.Vouchers(), "")+".")
+	}
+}
+
+// tried fills in what did not succeed at once: one success is not told as the only attempt.
+func (t *turn) tried(reply *api.AttestReply) {
+	discarded := 0
+	for _, s := range t.Run.Unsuccessful() {
+		tries := api.AttestedTries{
+			StepIndex: s.Step, URI: protocol.URI(t.Chain.Steps[s.Step-1].UUID), Solved: s.Solved,
+			Attempts: s.Times, Failures: s.Failures, Discarded: s.Discarded,
+		}
+		for _, o := range s.Observed.All() {
+			tries.Observations = append(tries.Observations, api.AttestedFailure{At: o.At.UTC().Format(time.RFC3339Nano), Driver: o.Via, Code: o.Code})
+		}
+		reply.Tries = append(reply.Tries, tries)
+		discarded += s.Discarded
+	}
+	if discarded > 0 {
+		reply.Message = plain.Sentences(reply.Message, fmt.Sprintf("%d of what KAIROS observed itself did not count before (tries).", discarded))
 	}
 }
 

@@ -231,7 +231,7 @@ func (ve *verdicts) tooLarge(ctx context.Context, k input.Task, evidence driver.
 // accept proves the step and opens the next one.
 func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, evidence driver.Answer) error {
 	ev.Answers = ve.t.Run.Step.Answers
-	ev.Approval = ve.t.Run.Step.Approval
+	ev.Approval, ev.Tries = ve.t.Run.Step.Approval, ve.t.Run.Step.Unsuccessful()
 	ev.Salt = newSalt()
 	ev.Failed = ve.failedAnyway(k, ev)
 	permission, err := ve.t.granting.permission(evidence)
@@ -259,7 +259,7 @@ func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, e
 	if err != nil {
 		return err
 	}
-	accepted := run.Event{Kind: run.Accepted, Proof: &proof, Evidence: &ev, Nonce: newNonce(ve.t.Run.ID)}
+	accepted := run.Event{Kind: run.Accepted, Proof: &proof, Evidence: &ev, Nonce: newNonce(ve.t.Run.ID), Solves: ve.t.Run.Step.Nonce}
 	if err := ve.t.apply(accepted); err != nil {
 		return err
 	}

@@ -91,6 +91,8 @@ type Event struct {
 	// Clock is what the server's clock showed, where it was set back and showed
 	// less than At; zero: At.
 	Clock time.Time `json:"clock,omitzero"`
+	// Unrecorded: the record holds enough events of the step, and only counts this one.
+	Unrecorded bool `json:"-"`
 
 	Inputs   []driver.Input `json:"inputs,omitempty"` // Needed
 	Gated    bool           `json:"gated,omitempty"`  // Needed
@@ -108,6 +110,8 @@ type Event struct {
 	Proof    *Proof         `json:"proof,omitempty"`
 	Evidence *Evidence      `json:"evidence,omitempty"`
 	Nonce    string         `json:"nonce,omitempty"` // next nonce: Accepted, Reissued
+	// Solves is the nonce that the proof uses up: Accepted.
+	Solves string `json:"solves,omitempty"`
 	// Connection that continues the run; empty: the same as before. Reissued
 	Connection string `json:"connection,omitempty"`
 	By         string `json:"by,omitempty"`      // who did it, as they say: Undeclined

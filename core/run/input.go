@@ -79,7 +79,7 @@ func take(r *Run, input driver.Input, e Event) error {
 		}
 		r.Input = e.Answer.Value
 	default:
-		r.Step.forget(input.ID)
+		r.Step.discard(r.Step.forget(input.ID), e)
 		r.Step.Answers = append(r.Step.Answers, *e.Answer)
 	}
 	r.Step.Inputs = slices.DeleteFunc(r.Step.Inputs, func(in driver.Input) bool { return in.ID == input.ID })
@@ -146,6 +146,7 @@ func routeClosed(r *Run, e Event) error {
 		r.release()
 	}
 	r.Step.refuse(e.Attempt.Input, e.Diagnostics)
+	r.Step.lookFailed(e)
 	if p := r.Step.Plan; p != nil && p.Driver == e.Attempt.Via && !e.Attempt.Untried && len(p.Proposed) == 0 {
 		// It could not do what it planned, so it plans anew. The approval stays for
 		// the same plan, and is dropped for any other.
@@ -155,7 +156,7 @@ func routeClosed(r *Run, e Event) error {
 		// The review cannot happen any more, so it approves nothing.
 		r.Step.Approval = nil
 	}
-	r.Step.Tried = append(r.Step.Tried, *e.Attempt)
+	r.Step.close(*e.Attempt)
 	return nil
 }
 
@@ -183,7 +184,7 @@ func declined(r *Run, e Event) error {
 	if e.Input == approvalInput {
 		r.Step.Approval = nil
 	}
-	r.Step.forget(e.Input)
+	r.Step.discard(r.Step.forget(e.Input), e)
 	r.unask()
 	if e.Apart {
 		r.Step.PendingDecline = cmp.Or(e.Reason, "no reason given")
@@ -242,9 +243,15 @@ func lapsed(r *Run, e Event) error {
 	return nil
 }
 
-// forget drops the answer to an input.
-func (s *Step) forget(inputID string) {
-	s.Answers = slices.DeleteFunc(s.Answers, func(a driver.Answer) bool { return a.InputID == inputID })
+// forget drops the answer to an input, and returns what it dropped.
+func (s *Step) forget(inputID string) (dropped []driver.Answer) {
+	s.Answers = slices.DeleteFunc(s.Answers, func(a driver.Answer) bool {
+		if a.InputID == inputID {
+			dropped = append(dropped, a)
+		}
+		return a.InputID == inputID
+	})
+	return dropped
 }
 
 // refuse keeps why the answer to an input was refused, for the next attempt.

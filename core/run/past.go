@@ -1,13 +1,16 @@
 package run
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Past is what a run has been through. Its lists are only appended to, so runs may
 // share them, and nobody changes what they hold.
 type Past struct {
 	Proofs   []*Proof
 	Evidence []*Evidence // one for each proof
-	Nonces   []string    // used up, by a proof or by a fresh one
+	Nonces   []string    // used up, by a proof or by a fresh one; of a step only as many as its record holds
 	SolvedBy []string    // the nonce of each proof
 }
 
@@ -24,7 +27,7 @@ func (r Run) Recall(known Run, events []Event) Run {
 	for _, e := range events {
 		switch {
 		case e.Kind == Accepted && e.Proof != nil && e.Evidence != nil:
-			r.proved(nonce, e.Proof, e.Evidence)
+			r.proved(cmp.Or(e.Solves, nonce), e.Proof, e.Evidence)
 			nonce = e.Nonce
 		case e.Kind == Reissued:
 			r.usedUp(nonce)

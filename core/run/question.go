@@ -19,6 +19,11 @@ func asked(r *Run, e Event) error {
 	r.release()
 	r.Step.tried(q.Input.ID)
 	r.Seq = q.Seq
+	if len(q.Earlier) > maxEarlier {
+		fewer := *q // the event has it, too
+		fewer.Earlier = lastOf(q.Earlier, maxEarlier)
+		q = &fewer
+	}
 	r.Step.Question = q
 	r.State = Asking
 	return nil

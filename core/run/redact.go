@@ -69,7 +69,7 @@ func redacted(r *Run, e Event) error {
 	if e.Redaction.Whole {
 		r.Input, r.Roots = nil, nil
 		s := r.Step
-		r.Step = Step{Index: s.Index, Nonce: s.Nonce, Failures: s.Failures, DeclineCount: s.DeclineCount, Digest: s.Digest}
+		r.Step = Step{Index: s.Index, Nonce: s.Nonce, Tries: s.Tries.redacted(), DeclineCount: s.DeclineCount, Digest: s.Digest}
 	}
 	return nil
 }
@@ -80,6 +80,10 @@ func (v Evidence) redacted(at time.Time) Evidence {
 		return v
 	}
 	left := Evidence{Approval: v.Approval, Failed: v.Failed, Permission: v.Permission, RedactedAt: at.UTC()}
+	if v.Tries != nil {
+		tries := v.Tries.redacted()
+		left.Tries = &tries
+	}
 	for _, a := range v.Answers {
 		left.Answers = append(left.Answers, redactedAnswer(a))
 	}
@@ -109,7 +113,7 @@ func (d Redaction) Redacted(e Event, at time.Time) Event {
 func (e Event) redacted(at time.Time) Event {
 	left := Event{
 		Kind: e.Kind, Run: e.Run, Step: e.Step, At: e.At, Clock: e.Clock, Gated: e.Gated, Digest: e.Digest, Seq: e.Seq, Input: e.Input, Via: e.Via,
-		Approval: e.Approval, Proof: e.Proof, Nonce: e.Nonce, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome, Bonus: e.Bonus,
+		Approval: e.Approval, Proof: e.Proof, Nonce: e.Nonce, Solves: e.Solves, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome, Bonus: e.Bonus,
 		Decision: e.Decision, Spent: e.Spent, Took: e.Took, Visit: e.Visit,
 	}
 	if e.Call != nil {

@@ -99,7 +99,8 @@ func TestARedactedEventSaysOnlyWhatIsNamed(t *testing.T) {
 		of("answer.", slices.Clone(answer)...), of("evidence.answers.", slices.Clone(answer)...), of("attempt.", "input", "outcome", "via"), of("evidence.permission.", "by", "driver", "effect", "grant", "plan"), of("plan.", "by", "driver", "effect", "grant"), of("call.", "driver", "input", "key"),
 		of("inputs.", "id", "kind", "type"), of("question.", "input.id", "input.kind", "input.type", "digest", "via"),
 		speaking(t, map[string]any{"question": map[string]any{"client": e.Question.Client, "driver": e.Question.Driver}}),
-		[]string{"kind", "run", "digest", "input", "via", "visit.from", "nonce", "connection", "decision.by", "code", "outcome"},
+		[]string{"kind", "run", "digest", "input", "via", "visit.from", "nonce", "connection", "decision.by", "code", "outcome", "solves"},
+		of("evidence.tries.", "failed.first.code", "failed.first.via", "failed.last.code", "failed.last.via", "observed.first.code", "observed.first.via", "observed.last.code", "observed.last.via"),
 	)
 	slices.Sort(want)
 	for name, d := range map[string]run.Redaction{"its step": {Steps: []int{1}}, "the run": {Whole: true}} {

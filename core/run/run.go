@@ -139,8 +139,10 @@ type Step struct {
 	Index int `json:"index"` // 1-based
 	// Nonce identifies (run, step); empty when the run is complete.
 	Nonce string `json:"nonce,omitempty"`
-	// Failures counts refused submissions for this step.
-	Failures int `json:"failures,omitempty"`
+	Tries
+	// Events and EventBytes are what the record holds of the step.
+	Events     int `json:"events,omitempty"`
+	EventBytes int `json:"event_bytes,omitempty"`
 	// Inputs the challenge driver asked for and that have no answer yet.
 	Inputs  []driver.Input  `json:"inputs,omitempty"`
 	Answers []driver.Answer `json:"answers,omitempty"`
@@ -389,6 +391,10 @@ type Attempt struct {
 	Untried bool `json:"untried,omitempty"`
 }
 
+// CoreDriver stands as driver where the core itself is one: steps without a
+// challenge, similarity.
+const CoreDriver = "core"
+
 // DriverRef says which driver, exactly.
 type DriverRef struct {
 	Name    string `json:"name"`
@@ -413,6 +419,8 @@ type Evidence struct {
 	// Failed: the evidence does not satisfy the challenge, which did not require
 	// it. Evidence of earlier versions does not say so.
 	Failed bool `json:"failed,omitempty"`
+	// Tries is what was tried before without success; nil: nothing.
+	Tries *Tries `json:"tries,omitempty"`
 	// Permission of the driver that did the step itself; nil: none did.
 	Permission *Permission `json:"permission,omitempty"`
 	// RedactedAt is when the evidence was erased; zero: it is there. What is left

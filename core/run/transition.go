@@ -68,6 +68,7 @@ func Apply(r Run, e Event) (Run, error) {
 	if err := do(&next, e); err != nil {
 		return r, fmt.Errorf("%s of run %s: %w", e.Kind, r.ID, err)
 	}
+	next.Step.weigh(e)
 	next.UpdatedAt, next.Clock = e.At, e.Clock
 	next.Spent = next.Spent.Plus(e.Spent)
 	return next, nil

@@ -74,17 +74,19 @@ func rejected(r *Run, e Event) error {
 	for _, a := range r.Step.Answers {
 		r.Step.refuse(a.InputID, e.Diagnostics)
 	}
-	r.Step = r.Step.again(e.At)
-	r.Step.Failures++
+	r.Step = r.Step.again(e)
+	r.Step.fail(e)
 	return nil
 }
 
 // again is the step before another attempt at it. An approval is for one attempt,
 // and the next one may use any route.
-func (s Step) again(at time.Time) Step {
+func (s Step) again(e Event) Step {
+	s.discard(s.Answers, e)
 	return Step{
-		Index: s.Index, Nonce: s.Nonce, Failures: s.Failures, Declines: s.Declines, DeclineCount: s.DeclineCount, LastDecline: s.LastDecline,
-		Early: s.Early, Done: s.done(at), Claim: s.Claim, Attempts: s.Attempts, Refused: s.Refused,
+		Index: s.Index, Nonce: s.Nonce, Tries: s.Tries, Declines: s.Declines, DeclineCount: s.DeclineCount, LastDecline: s.LastDecline,
+		Early: s.Early, Done: s.done(e.At), Claim: s.Claim, Attempts: s.Attempts, Refused: s.Refused,
+		Events: s.Events, EventBytes: s.EventBytes,
 	}
 }
 
@@ -105,7 +107,7 @@ func refused(r *Run, e Event) error {
 	if e.Code == "" {
 		return lacks("the error code")
 	}
-	r.Step.Failures++
+	r.Step.fail(e)
 	return nil
 }
 
@@ -113,7 +115,9 @@ func reissued(r *Run, e Event) error {
 	if err := r.fresh(e.Nonce); err != nil {
 		return err
 	}
-	r.usedUp(r.Step.Nonce)
+	if !r.Step.full() { // what is used up is told by the events
+		r.usedUp(r.Step.Nonce)
+	}
 	r.Step.Nonce = e.Nonce
 	if e.Connection != "" {
 		r.Connection = e.Connection
@@ -127,10 +131,10 @@ func restarted(r *Run, e Event) error {
 	}
 	r.Step.tried("")
 	before := r.Step
-	r.Step = before.again(e.At)
+	r.Step = before.again(e)
 	r.Step.Superseded, r.Step.PendingDecline = before.Superseded, before.PendingDecline
 	if q := before.Question; q != nil && q.Human {
-		r.Step.Superseded = append(slices.Clone(q.Earlier), q.Seq)
+		r.Step.Superseded = lastOf(append(slices.Clone(q.Earlier), q.Seq), maxEarlier)
 	}
 	r.State = Open
 	return nil

@@ -87,6 +87,7 @@ func (c *Change) Apply(ev run.Event) error {
 	if err != nil {
 		return err
 	}
+	ev.Unrecorded = !run.Records(c.Run, next)
 	c.Run = next
 	c.Events = append(c.Events, ev)
 	return nil
@@ -101,10 +102,15 @@ func (c *Change) Append(ev run.Event) error {
 // Record keeps a reply for network retries, with the next save.
 func (c *Change) Record(r Recorded) { c.records = append(c.records, r) }
 
-// Save stores what happened, at once or not at all, and returns the events that
-// it stored. A call saves once, right before it answers or asks.
+// Save stores what happened, at once or not at all, and returns the events. A call
+// saves once, right before it answers or asks. A step keeps its first events: what its
+// caller repeats afterwards is counted in the run, and neither stored nor kept as a
+// reply to repeat.
 func (c *Change) Save(ctx context.Context) ([]run.Event, error) {
-	change := Save{Run: c.Run, Events: c.Events, Recorded: c.records}
+	change := Save{Run: c.Run, Events: slices.DeleteFunc(slices.Clone(c.Events), func(e run.Event) bool { return e.Unrecorded }), Recorded: c.records}
+	if len(c.Events) > 0 && len(change.Events) == 0 {
+		change.Recorded = nil
+	}
 	switch {
 	case c.created:
 		if err := c.keeper.store.Runs.CreateRun(ctx, change, c.Chain); err != nil {

@@ -13,9 +13,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// CoreDriver stands as driver where the core itself is one: steps without a
-// challenge, similarity.
-const CoreDriver = "core"
+// CoreDriver is run.CoreDriver.
+const CoreDriver = run.CoreDriver
 
 // NotJudged begins the reason of a judgement that nobody gave.
 const NotJudged = "not judged: "

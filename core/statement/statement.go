@@ -31,6 +31,10 @@ type Record struct {
 	Labels []string
 	// Challenges, filled in, one for each proof; empty: not known any more.
 	Challenges []json.RawMessage
+	// Revision of the protocol that the run began with, whether what is stored now says
+	// the same, and the revision of that.
+	Revision, Stored int64
+	Current          bool
 	// Version of the program that makes the statement.
 	Version string
 	At      time.Time
@@ -60,6 +64,8 @@ type Predicate struct {
 	Run      RunFacts `json:"run"`
 	Protocol Protocol `json:"protocol"`
 	Steps    []Step   `json:"steps"` // those with a proof, from the first one on
+	// Open is what was tried without success at the step that is not solved; nil: nothing.
+	Open *run.Tries `json:"open_tries,omitempty"`
 	// Verified: every step has a proof, and the chain was whole when this was made.
 	Verified bool      `json:"verified"`
 	MadeAt   time.Time `json:"made_at"`
@@ -84,6 +90,11 @@ type Protocol struct {
 	ID     string `json:"id"`
 	Title  string `json:"title"`
 	Digest Digest `json:"digest"` // of the protocol as it was when the run began
+	// Revision is the one that the run began with. Current: what was stored when the
+	// statement was made said the same; StoredRevision 0: the protocol had been deleted.
+	Revision       int64 `json:"revision"`
+	Current        bool  `json:"current"`
+	StoredRevision int64 `json:"stored_revision"`
 }
 
 // Step is a completed step.
@@ -95,6 +106,8 @@ type Step struct {
 	// Approval that preceded the evidence.
 	Approval *run.Approval `json:"approval,omitempty"`
 	Answers  []Answer      `json:"answers,omitempty"`
+	// Tries is what was tried before without success; nil: nothing.
+	Tries *run.Tries `json:"tries,omitempty"`
 	// Permission of the driver that did the step itself: the grant, and the digest of its plan.
 	Permission *run.Permission `json:"permission,omitempty"`
 	// EvidenceErased: the run does not hold the evidence any more, so that
@@ -138,8 +151,11 @@ func Of(rec Record) (Statement, []Disclosed, error) {
 				ID: r.ID, State: r.State, Outcome: r.Outcome, PrincipalDigest: principal,
 				BeganAt: r.CreatedAt.UTC(), ChangedAt: r.UpdatedAt.UTC(), StepCount: r.StepCount,
 			},
-			Protocol: Protocol{ID: r.ChainID, Title: r.Title, Digest: Digest{r.Pin}},
+			Protocol: Protocol{
+				ID: r.ChainID, Title: r.Title, Digest: Digest{r.Pin}, Revision: rec.Revision, Current: rec.Current, StoredRevision: rec.Stored,
+			},
 			Steps:    make([]Step, len(r.Proofs)),
+			Open:     r.Step.Unsuccessful(),
 			Verified: len(r.Proofs) == r.StepCount,
 			MadeAt:   rec.At.UTC(), MadeBy: "kairos " + rec.Version,
 		},
@@ -174,7 +190,7 @@ func principalDigest(r run.Run) (string, error) {
 }
 
 func stepOf(p run.Proof, ev run.Evidence, label string) Step {
-	s := Step{Label: label, Proof: p, Failed: ev.Failed, Approval: ev.Approval, Permission: ev.Permission, EvidenceErased: ev.Erased()}
+	s := Step{Label: label, Proof: p, Failed: ev.Failed, Approval: ev.Approval, Tries: ev.Tries, Permission: ev.Permission, EvidenceErased: ev.Erased()}
 	for _, a := range ev.Answers {
 		s.Answers = append(s.Answers, Answer{
 			Input: a.InputID, Via: a.Via, Provenance: a.Provenance, Model: a.Model, StopReason: a.StopReason,

@@ -59,6 +59,8 @@ type Report struct {
 	Verified bool          `json:"verified"`
 	Missing  []int         `json:"missing_steps"`
 	Steps    []CheckedStep `json:"steps"`
+	// Open is what was tried without success at the step that is not solved.
+	Open *run.Tries `json:"open_tries,omitempty"`
 	// Worth says who vouches for the steps; empty: it states none.
 	Worth  string `json:"worth,omitempty"`
 	MadeAt string `json:"made_at,omitempty"`
@@ -79,6 +81,7 @@ type CheckedStep struct {
 	Via        run.DriverRef   `json:"via"`
 	Approval   *run.Approval   `json:"approval,omitempty"`
 	Permission *run.Permission `json:"permission,omitempty"`
+	Tries      *run.Tries      `json:"tries,omitempty"` // without success, before
 	Answers    []Answer        `json:"answers,omitempty"`
 	ProofHash  string          `json:"proof_hash"`
 	Challenge  Disclosure      `json:"challenge"`
@@ -171,6 +174,7 @@ func (r *Report) tell(s Statement, beside []Disclosed, problems []*Problem) {
 	p := s.Predicate
 	r.Run, r.Protocol, r.Verified, r.MadeBy = p.Run, p.Protocol, p.Verified, p.MadeBy
 	r.MadeAt = p.MadeAt.Format("2006-01-02T15:04:05Z07:00")
+	r.Open = p.Open
 	r.Missing = append(r.Missing, p.missing()...)
 	documents, broken := byStep(beside), make(map[run.Broken]bool)
 	for _, p := range problems {
@@ -181,7 +185,7 @@ func (r *Report) tell(s Statement, beside []Disclosed, problems []*Problem) {
 		vouchers[i] = step.voucher()
 		c := CheckedStep{
 			Step: i + 1, Label: step.Label, Provenance: step.Proof.Provenance, Boundary: step.Proof.Boundary, Failed: step.Failed, Driver: step.Proof.Driver, Via: step.Proof.Via,
-			Approval: step.Approval, Permission: step.Permission, Answers: step.Answers, ProofHash: step.Proof.Hash, Challenge: LeftOut, Evidence: LeftOut,
+			Approval: step.Approval, Tries: step.Tries, Permission: step.Permission, Answers: step.Answers, ProofHash: step.Proof.Hash, Challenge: LeftOut, Evidence: LeftOut,
 		}
 		if step.EvidenceErased {
 			c.Evidence = Erased

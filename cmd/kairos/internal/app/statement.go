@@ -32,7 +32,9 @@ func (a *App) Statement(ctx context.Context, c access.Caller, id run.ID, without
 }
 
 func recordOf(a archive.Account, version string) statement.Record {
-	rec := statement.Record{Run: a.Run, Challenges: a.Challenges, Version: version, At: time.Now()}
+	rec := statement.Record{Run: a.Run, Challenges: a.Challenges, Version: version, At: time.Now(),
+		Revision: a.Protocol.Revision, Current: a.Protocol.Current, Stored: a.Protocol.Stored,
+	}
 	for _, step := range a.Chain.Steps {
 		rec.Labels = append(rec.Labels, step.Label)
 	}

@@ -39,6 +39,7 @@ type step struct {
 	Label      string
 	Mark       string
 	Erased     string // when and what, where it was
+	Tries      string // what was tried without success; empty: nothing
 	Provenance badge
 	Driver     string
 	Proof      string
@@ -78,6 +79,12 @@ func (r Run) view() view {
 		s := &v.Steps[i]
 		if at, erased := r.Timeline.Erased(s.Index); erased {
 			s.Erased = fmt.Sprintf("Redacted %s UTC: %s", at.At.UTC().Format("2006-01-02 15:04:05"), at.Verdict)
+		}
+		if tries, tried := r.Timeline.TriesOf(s.Index); tried {
+			s.Tries = "Tried before: " + tries.String()
+			if !tries.Solved {
+				s.Tries = "Tried so far: " + tries.String()
+			}
 		}
 		for _, group := range r.groups(s.Index) {
 			s.Trails = append(s.Trails, r.draw(group))

@@ -131,12 +131,16 @@ func printChecked(p *output.Printer, r statement.Report) {
 	if r.Run.ID != "" {
 		p.Printf("%s   run %s\n", r.Protocol.Title, r.Run.ID)
 		p.Printf("made by %s at %s; the run is %s%s\n", r.MadeBy, r.MadeAt, r.Run.State, attestedAs(r.Run.Outcome))
+		p.Printf("it followed %s, as of then\n", api.ProtocolRevision{Revision: r.Protocol.Revision, Current: r.Protocol.Current, Stored: r.Protocol.StoredRevision})
 	}
 	for _, s := range r.Steps {
 		p.Printf("\n  %d. %s\n", s.Step, s.Label)
 		p.Field("provenance", timeline.Provenance(s.Provenance, s.Boundary))
 		if s.Failed {
 			p.Field("verdict", run.NotRequired)
+		}
+		if s.Tries != nil {
+			p.Field("tried", s.Tries.String())
 		}
 		p.Field("driver", exactly(s.Driver))
 		p.Field("via", exactly(s.Via))
@@ -154,6 +158,9 @@ func printChecked(p *output.Printer, r statement.Report) {
 		p.Field("challenge", string(s.Challenge))
 		p.Field("evidence", string(s.Evidence))
 		p.Field("proof", s.ProofHash)
+	}
+	if r.Open != nil {
+		p.Printf("\n  the next step is not solved: %s\n", r.Open)
 	}
 	p.Printf("\n")
 	for _, problem := range r.Problems {

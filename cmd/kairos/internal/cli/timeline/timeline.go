@@ -13,6 +13,9 @@ import (
 // Timeline tells a run: a block for each step, a line for each moment.
 func Timeline(p *output.Printer, line archive.Timeline) {
 	p.Printf("%s   run %s\n", line.Run.Title, line.Run.ID)
+	if line.Protocol != nil {
+		p.Printf("  follows %s\n", line.Protocol)
+	}
 	step := 0
 	for _, m := range line.Moments {
 		if m.Step != step && m.Step <= line.Run.StepCount {
@@ -21,6 +24,7 @@ func Timeline(p *output.Printer, line archive.Timeline) {
 			if at, erased := line.Erased(step); erased {
 				p.Printf("     redacted %s: %s\n", output.Moment(at.At), at.Verdict)
 			}
+			printTries(p, line, step)
 		}
 		printMoment(p, m)
 	}
@@ -35,6 +39,26 @@ func Timeline(p *output.Printer, line archive.Timeline) {
 		if line.Worth != "" {
 			p.Printf("  proved: %s\n", line.Worth)
 		}
+	}
+}
+
+// printTries tells what was tried at a step without success, and the last of it that
+// the moments do not tell.
+func printTries(p *output.Printer, line archive.Timeline, step int) {
+	tries, tried := line.TriesOf(step)
+	if !tried {
+		return
+	}
+	head := "tried before"
+	if !tries.Solved {
+		head = "tried so far"
+	}
+	p.Printf("     %s: %s\n", head, tries)
+	if tries.LeftOut == 0 {
+		return
+	}
+	for _, f := range tries.Failed.Last {
+		p.Field("failed", output.Short(fmt.Sprintf("%s %s: %s", output.Moment(f.At), f.Code, f.Reason)))
 	}
 }
 
