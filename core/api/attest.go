@@ -48,8 +48,8 @@ type AttestReply struct {
 	// Protocol is the version that the run followed.
 	Protocol *ProtocolRevision `json:"protocol,omitempty" jsonschema:"The version of the protocol that the run followed"`
 	// Tries are the steps, solved or open, whose first attempt did not succeed.
-	Tries []AttestedTries `json:"tries,omitempty" jsonschema:"Steps whose first attempt did not succeed, and what did not count"`
-	Redactions        []AttestedRedaction       `json:"redactions,omitempty" jsonschema:"Steps whose evidence was erased"`
+	Tries      []AttestedTries     `json:"tries,omitempty" jsonschema:"Steps whose first attempt did not succeed, and what did not count"`
+	Redactions []AttestedRedaction `json:"redactions,omitempty" jsonschema:"Steps whose evidence was erased"`
 	// ErrorCode and what follows are set when it is not clear which run is meant.
 	ErrorCode  string    `json:"error_code,omitempty" jsonschema:"Set when something is wrong; the code to act on"`
 	Tried      string    `json:"tried,omitempty" jsonschema:"What did not work, when error_code is set"`

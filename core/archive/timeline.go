@@ -18,7 +18,7 @@ type Timeline struct {
 	Verified bool        `json:"verified"`
 	Problem  string      `json:"problem,omitempty"` // why it is not verified
 	// Worth says who vouches for the solved steps; empty: none is solved.
-	Worth   string   `json:"worth,omitempty"`
+	Worth string `json:"worth,omitempty"`
 	// Protocol is the version that the run follows.
 	Protocol *api.ProtocolRevision `json:"protocol"`
 	// Tries are the steps, solved or open, whose first attempt did not succeed.

@@ -59,8 +59,10 @@ func (r *recorder) observes(reason string) {
 func TestWhatIsRepeatedIsCountedAndNotKept(t *testing.T) {
 	small := &recorder{t: t, run: newRun("r1", 2)}
 	for name, repeat := range map[string]func(r *recorder, i int){
-		"failures":     func(r *recorder, i int) { r.observes(fmt.Sprint("failure ", i)) },
-		"refusals":     func(r *recorder, i int) { r.happens(run.Event{Kind: run.Refused, Code: "TYPE_MISMATCH", Reason: strings.Repeat("no", 500)}) },
+		"failures": func(r *recorder, i int) { r.observes(fmt.Sprint("failure ", i)) },
+		"refusals": func(r *recorder, i int) {
+			r.happens(run.Event{Kind: run.Refused, Code: "TYPE_MISMATCH", Reason: strings.Repeat("no", 500)})
+		},
 		"fresh nonces": func(r *recorder, i int) { r.happens(run.Event{Kind: run.Reissued, Nonce: fmt.Sprintf("nonce-%d", i)}) },
 		"claims":       func(r *recorder, i int) { r.happens(run.Event{Kind: run.Claimed, Digest: strings.Repeat("d", 64)}) },
 		"routes": func(r *recorder, i int) {
