@@ -44,6 +44,7 @@ type params struct {
 	Expected  json.RawMessage `json:"expected_result,omitempty"`
 
 	required bool
+	observed bool                // only what KAIROS observes counts
 	approval driver.ApprovalMode // as the step states it
 	output   json.RawMessage     // output_schema of the step; nil: none
 }
@@ -56,6 +57,8 @@ func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
 	}
 	mode, _ := top.String("approval_mode")
 	p.approval = driver.ApprovalMode(mode)
+	from, _ := top.String("evidence_from")
+	p.observed = from == "server"
 	if top.Has("output_schema") {
 		p.output = top.Raw("output_schema")
 	}
@@ -109,16 +112,27 @@ func (tool) Validate(_ context.Context, req driver.ValidateRequest) (driver.Vali
 		return res, nil
 	}
 	var err error
-	if p.approval == driver.ApprovalUser && p.Arguments == nil {
-		res.Diagnostics = append(res.Diagnostics, driver.Warning("/mcp",
-			"states no arguments, so whoever approves this call does not see them, and any arguments count"))
-	}
+	res.Diagnostics = append(res.Diagnostics, openArguments(p)...)
 	if p.Expected != nil && !isObject(p.Expected) && !isTemplate(p.Expected) {
 		res.Diagnostics = append(res.Diagnostics, driver.Warning("/mcp/expected_result",
 			"is shown but not compared: only an object is compared with the result"))
 	}
 	res.Challenge, err = fields.With(req.Challenge, "type", typeName)
 	return res, err
+}
+
+// openArguments warns of a call whose arguments the agent chooses.
+func openArguments(p params) []driver.Diagnostic {
+	switch approved := p.approval == driver.ApprovalUser; {
+	case p.Arguments != nil || approved && p.observed: // a person approves exactly what KAIROS calls
+		return nil
+	case p.observed:
+		return []driver.Diagnostic{driver.Warning("/mcp", "states no arguments, so the agent chooses what KAIROS calls the tool with, and the proof holds for any: "+
+			`state them ("arguments": {} if the tool takes none), or have a person approve them with "approval_mode": "user"`)}
+	case approved:
+		return []driver.Diagnostic{driver.Warning("/mcp", "states no arguments, so whoever approves this call does not see them, and any arguments count")}
+	}
+	return nil
 }
 
 // usable reports why an output schema cannot be asked for, or nil.

@@ -95,6 +95,11 @@ func (shell) Validate(_ context.Context, req driver.ValidateRequest) (driver.Val
 	if fields.AnyError(diagnostics) {
 		return res, nil
 	}
+	pointer := "/shell/cmd"
+	if p.legacy {
+		pointer = "/cmd"
+	}
+	res.Diagnostics = append(res.Diagnostics, optionsInValues(pointer, p.Command)...)
 	var err error
 	res.Challenge, err = normalised(req.Challenge, p)
 	return res, err
