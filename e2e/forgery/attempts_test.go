@@ -410,8 +410,9 @@ func (x *trial) afterADecline(again procedure) (bool, bool) {
 		if !strings.Contains(again.step("event").params, "arguments") { // the agent proposes them
 			second.(*session).send(map[string]any{"evidence": x.arguments(second)})
 		}
-		for range rounds { // of the step, and of what KAIROS would do
+		for range rounds { // of the step, and of what KAIROS would do, once it has said so
 			second.approval("event")
+			second.(*session).send(nil)
 		}
 		second.report("event", "")
 	} else {

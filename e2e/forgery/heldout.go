@@ -90,5 +90,5 @@ var HeldOut = []Attack{
 	},
 }
 
-// All are the attacks of both lists.
-func All() []Attack { return slices.Concat(Attacks, HeldOut) }
+// All are the attacks of all lists.
+func All() []Attack { return slices.Concat(Attacks, HeldOut, FromOutside) }

@@ -96,6 +96,7 @@ type attempt func(x *trial) (accepted, happened bool)
 func TestAttacks(t *testing.T) {
 	all := maps.Clone(attempts)
 	maps.Copy(all, heldOut)
+	maps.Copy(all, fromOutside)
 	var played scores
 	t.Run("all", func(t *testing.T) {
 		for _, a := range forgery.All() {

@@ -38,6 +38,10 @@ type trial struct {
 	// drivers is the folder of drivers; empty: those of bin.
 	drivers string
 	calls   int // of tools, by the agent itself
+	// only names the tools that the operator says only read; empty: find_slot.
+	only string
+	// url is where the server listens; empty: each agent starts one for itself.
+	url string
 	// unclassed: the operator takes the word of tools for what they do.
 	unclassed bool
 }
@@ -154,6 +158,22 @@ func (x *trial) tool(name string, arguments any) string {
 		x.Fatal(err)
 	}
 	return string(text)
+}
+
+// ends calls a tool whose program ends before it answers.
+func (x *trial) ends(name string, arguments any) {
+	x.Helper()
+	c := client.NewClient(transport.NewStdio("sh", nil, x.path("tool.sh")))
+	if err := c.Start(x.Context()); err != nil {
+		x.Fatal(err)
+	}
+	defer c.Close()
+	hello(x.T, c)
+	var call mcp.CallToolRequest
+	call.Params.Name, call.Params.Arguments = name, arguments
+	if _, err := c.CallTool(x.Context(), call); err == nil {
+		x.Fatalf("the call of %s was answered", name)
+	}
 }
 
 func hello(t *testing.T, c *client.Client) {
