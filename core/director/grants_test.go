@@ -33,6 +33,7 @@ type doer struct {
 	ended   []driver.RenderResult // what a slow one says when it is asked again; the last stays
 	asked   []driver.RenderRequest
 	shown   []string // what it was asked to preview
+	fails   int      // how often what it observes is a failure
 }
 
 func (d *doer) descriptor() driver.Descriptor {
@@ -86,6 +87,10 @@ func (d *doer) Render(_ context.Context, req driver.RenderRequest) (driver.Rende
 		return res, nil
 	}
 	d.did = append(d.did, string(req.Plan))
+	if d.fails > 0 {
+		d.fails--
+		return driver.RenderResult{Answer: &driver.Answer{Value: json.RawMessage(`{"ok":false}`), Provenance: driver.ServerObserved}}, nil
+	}
 	return driver.RenderResult{Answer: &driver.Answer{Value: json.RawMessage(`{"ok":true,"did":true}`), Provenance: driver.ServerObserved}}, nil
 }
 

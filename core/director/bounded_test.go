@@ -1,0 +1,113 @@
+package director_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// An agent that submits what fails for ever: the record of its run, and what is told of
+// it, stay small, and both say how often it failed.
+func TestFailuresAreCountedAndNotAllKept(t *testing.T) {
+	w := newWorld(t, nil)
+	uri := w.mint(plainStep)[0]
+	r := w.begin(uri)
+	const times = 700
+	long := strings.Repeat("x", 4000)
+	for range times {
+		r = w.next(uri, solve(r, `{"ok":false,"note":"`+long+`"}`))
+	}
+	w.code(r, "MAX_RETRIES_EXCEEDED")
+	if *r.RetryCount != times {
+		t.Errorf("retry_count = %d, want %d", *r.RetryCount, times)
+	}
+	line, err := w.Timeline(t.Context(), w.caller, runOf(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := json.Marshal(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(told) > 2<<20 || len(line.Moments) > 200 {
+		t.Errorf("the timeline has %d moments and %d bytes", len(line.Moments), len(told))
+	}
+	if len(line.Tries) != 1 || line.Tries[0].Failures != times || line.Tries[0].Solved || line.Tries[0].LeftOut == 0 {
+		t.Errorf("the timeline says of the tries %+v, want %d failures of an open step", line.Tries, times)
+	}
+	w.Engine = w.another() // which reads the record
+	w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
+	a := w.attest(api.AttestRequest{URI: uri, Outcome: "success", RunID: r.RunID})
+	want := api.AttestedTries{StepIndex: 1, URI: uri, Solved: true, Attempts: times + 1, Failures: times}
+	if !a.Verified || len(a.Tries) != 1 || !sameTries(a.Tries[0], want) {
+		t.Errorf("attest says of the tries %+v, want %+v", a.Tries, want)
+	}
+}
+
+func sameTries(a, b api.AttestedTries) bool {
+	a.Observations, b.Observations = nil, nil
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	return string(x) == string(y)
+}
+
+// Observations that did not count are told with the one that did.
+func TestDiscardedObservationsAreTold(t *testing.T) {
+	w, d := withDoer(t, driver.EffectReads)
+	uri := w.mint(strings.Replace(plainStep, `"type":`, `"evidence_from":"server","type":`, 1))[0]
+	r := w.begin(uri)
+	w.allow(runOf(r), nil)
+	d.fails = 2
+	for range 2 {
+		r = w.next(uri, placeholder(r))
+		if r.ErrorCode == "" {
+			t.Fatal("an observation of a failure counts")
+		}
+	}
+	w.code(w.next(uri, placeholder(r)), "")
+	a := w.attest(api.AttestRequest{URI: uri, Outcome: "success", RunID: r.RunID})
+	if len(a.Tries) != 1 || a.Tries[0].Discarded != 2 || a.Tries[0].Attempts != 3 || len(a.Tries[0].Observations) != 2 || a.Tries[0].Observations[0].Driver != "doer" {
+		t.Errorf("attest says of the tries %+v, want two observations of doer", a.Tries)
+	}
+	if !strings.Contains(a.Message, "2 of what KAIROS observed itself did not count before") {
+		t.Errorf("message = %q, want that it says so", a.Message)
+	}
+	if ev := w.state(runOf(r)).Evidence[0]; ev.Tries == nil || ev.Tries.Discarded != 2 {
+		t.Errorf("the evidence has the tries %+v, want that its proof covers them", ev.Tries)
+	}
+}
+
+// A run that follows another version of the protocol than the stored one says so.
+func TestAttestNamesTheRevisionThatWasFollowed(t *testing.T) {
+	w := newWorld(t, nil)
+	strong := plainStep
+	weak := strings.Replace(plainStep, "\nact\n", "\nact, or do not\n", 1)
+	first := w.begin(w.mint(strong)[0])
+	uri := w.mint(weak)[0]
+	second := w.begin(uri)
+	uri = w.mint(strong)[0]
+	third := w.begin(uri)
+	for name, tc := range map[string]struct {
+		run  *api.StepReply
+		want api.ProtocolRevision
+	}{
+		"says the same":   {first, api.ProtocolRevision{Revision: 1, Current: true, Stored: 3}},
+		"was weaker":      {second, api.ProtocolRevision{Revision: 2, Stored: 3}},
+		"the present one": {third, api.ProtocolRevision{Revision: 3, Current: true, Stored: 3}},
+	} {
+		a := w.attest(api.AttestRequest{URI: uri, Outcome: "failure", RunID: tc.run.RunID})
+		if a.Protocol == nil || *a.Protocol != tc.want {
+			t.Errorf("%s: attest says %+v, want %+v", name, a.Protocol, tc.want)
+		}
+		if says := strings.Contains(a.Message, "not what is stored now"); says == tc.want.Current {
+			t.Errorf("%s: message = %q", name, a.Message)
+		}
+		line, err := w.Timeline(t.Context(), w.caller, runOf(tc.run))
+		if err != nil || line.Protocol == nil || *line.Protocol != tc.want {
+			t.Errorf("%s: the timeline says %+v, %v", name, line.Protocol, err)
+		}
+	}
+}
