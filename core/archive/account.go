@@ -6,6 +6,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -29,7 +30,7 @@ func (a *Archive) Account(ctx context.Context, c access.Caller, id run.ID) (Acco
 	if err != nil {
 		return Account{}, err
 	}
-	revision, err := a.library.RevisionOf(ctx, t.Chain)
+	revision, err := library.RevisionOf(ctx, a.store.Protocols, t.Chain)
 	if err != nil {
 		return Account{}, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
@@ -65,7 +66,7 @@ func (a *Archive) Timeline(ctx context.Context, c access.Caller, id run.ID) (Tim
 	if !reply.Verified {
 		line.Problem = reply.Message
 	}
-	if line.Protocol, err = a.library.RevisionOf(ctx, t.Chain); err != nil {
+	if line.Protocol, err = library.RevisionOf(ctx, a.store.Protocols, t.Chain); err != nil {
 		return Timeline{}, err
 	}
 	line.Tries = t.Run.Unsuccessful()

@@ -11,6 +11,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -64,7 +66,7 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	}
 	t.Verdict(&reply)
 	t.worth(&reply)
-	if reply.Protocol, err = e.RevisionOf(ctx, t.Chain); err != nil {
+	if reply.Protocol, err = library.RevisionOf(ctx, e.store.Protocols, t.Chain); err != nil {
 		return api.AttestReply{}, err
 	}
 	if !reply.Protocol.Current {

@@ -11,9 +11,9 @@ import (
 
 // RevisionOf says how the version of a protocol that a run is pinned to stands to what
 // is stored under its title now.
-func (l *Library) RevisionOf(ctx context.Context, pinned protocol.Chain) (*api.ProtocolRevision, error) {
+func RevisionOf(ctx context.Context, protocols Protocols, pinned protocol.Chain) (*api.ProtocolRevision, error) {
 	r := &api.ProtocolRevision{Revision: pinned.Revision}
-	now, err := l.catalog.protocols.Chain(ctx, []string{pinned.Space}, pinned.ID)
+	now, err := protocols.Chain(ctx, []string{pinned.Space}, pinned.ID)
 	switch {
 	case fault.CodeOf(err) == fault.NotFound:
 		return r, nil

@@ -120,8 +120,8 @@ func (s Step) Unsuccessful() *Tries {
 	return &t
 }
 
-// What the record keeps of one step, whatever its caller repeats: the first events, of
-// which the last may exceed the bytes.
+// The record keeps the first events of a step, of which the last may exceed the bytes,
+// however often its caller repeats something.
 const (
 	maxEvents     = 200
 	maxEventBytes = 1 << 20

@@ -54,8 +54,8 @@ func (r *recorder) observes(reason string) {
 	r.happens(run.Event{Kind: run.Rejected, Code: "COMMAND_FAILED", Reason: reason})
 }
 
-// What a caller repeats, thousands of times: the record and the run stay small, and
-// both say how often it happened.
+// The record and the run stay small although a caller repeats something thousands of
+// times, and both say how often it happened.
 func TestWhatIsRepeatedIsCountedAndNotKept(t *testing.T) {
 	small := &recorder{t: t, run: newRun("r1", 2)}
 	for name, repeat := range map[string]func(r *recorder, i int){

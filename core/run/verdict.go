@@ -115,7 +115,7 @@ func reissued(r *Run, e Event) error {
 	if err := r.fresh(e.Nonce); err != nil {
 		return err
 	}
-	if !r.Step.full() { // what is used up is told by the events
+	if !r.Step.full() { // the events report the nonces that are used up
 		r.usedUp(r.Step.Nonce)
 	}
 	r.Step.Nonce = e.Nonce

@@ -48,8 +48,8 @@ func mayBeOption(before []string) bool {
 }
 
 // commandsOf splits a text into simple commands and those into words, as far as quotes,
-// separators and blanks tell. Targets of redirections and assignments in front are no
-// words. It is for warnings: the text is not parsed.
+// separators and blanks tell. Targets of redirections, and assignments in
+// front, are left out. It is for warnings: the text is not parsed.
 func commandsOf(text string) (all [][]string) {
 	var words []string
 	var word strings.Builder

@@ -137,7 +137,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		"legacy": {`{"cmd":"x","required":false}`, nil,
 			`{"required":false,"shell":{"cmd":"x","timeout_seconds":60},"type":"shell"}`},
 		"legacy timeout": {`{"cmd":"x","timeout_seconds":7}`, nil, `{"shell":{"cmd":"x","timeout_seconds":7},"type":"shell"}`},
-		"template":       {`{"type":"shell","shell":{"cmd":"{{ input.cmd }}"}}`,
+		"template": {`{"type":"shell","shell":{"cmd":"{{ input.cmd }}"}}`,
 			[]driver.Diagnostic{driver.Warning("/shell/cmd", "{{ input.cmd }} is the first word of a command, so whoever gives the value chooses the program")}, `{"shell":{"cmd":"{{ input.cmd }}","timeout_seconds":30},"type":"shell"}`},
 		"unknown key": {`{"type":"shell","shell":{"cmd":"x","timout":1}}`, []driver.Diagnostic{driver.Warning("/shell/timout", `unknown key "timout"; did you mean "timeout_seconds"?`)},
 			`{"shell":{"cmd":"x","timeout_seconds":30,"timout":1},"type":"shell"}`},
