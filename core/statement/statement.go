@@ -304,7 +304,7 @@ func (s Step) compare(d Disclosed) []*Problem {
 		return append(out, &Problem{Link: Link(run.LinkEvidence), Step: d.Step, Why: "it is not evidence: " + err.Error()})
 	}
 	if said := stepOf(s.Proof, ev, s.Label); !equalJSON(said, s) {
-		out = append(out, &Problem{Link: Link(run.LinkEvidence), Step: d.Step, Why: "approval, permission or answers differ from the statement"})
+		out = append(out, &Problem{Link: Link(run.LinkEvidence), Step: d.Step, Why: "approval, permission, tries or answers differ from the statement"})
 	}
 	return out
 }

@@ -176,6 +176,39 @@ func TestAStatementSaysHowTheYesCame(t *testing.T) {
 	}
 }
 
+// One success is not stated as the only attempt, and nobody can take the others out.
+func TestAStatementSaysWhatDidNotCount(t *testing.T) {
+	k := statement.NewKey()
+	rec := record(t, 2, 1)
+	rec.Revision, rec.Stored = 2, 3
+	tries := run.Tries{Times: 3, Failures: 2, Discarded: 2, Observed: run.Few{First: []run.Failure{{At: began, Via: "command", Code: "COMMAND_FAILED"}}}}
+	rec.Run.Evidence[0].Tries = &tries
+	rec.Run.Proofs = nil
+	rec.Run.Proofs = []*run.Proof{seal(t, rec.Run, 0, rec.Challenges[0], rec.Run.Evidence[0])}
+	rec.Run.Step = run.Step{Index: 2, Tries: run.Tries{Failures: 7}}
+	r, err := statement.Verify(t.Context(), signed(t, k, rec), k.Public())
+	if err != nil || !r.Whole {
+		t.Fatalf("Verify = %+v, %v, want it whole", r, err)
+	}
+	if diff := cmp.Diff(&tries, r.Steps[0].Tries); diff != "" {
+		t.Errorf("tries (-recorded +verified):\n%s", diff)
+	}
+	if r.Open == nil || r.Open.Failures != 7 {
+		t.Errorf("of the open step is stated %+v, want its failures", r.Open)
+	}
+	if p := r.Protocol; p.Revision != 2 || p.Current || p.StoredRevision != 3 {
+		t.Errorf("of the protocol is stated %+v, want that it is not the stored one", p)
+	}
+	s, beside, err := statement.Of(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Predicate.Steps[0].Tries = nil
+	if got := broken(t, sign(t, k, s, beside), k.Public()); got != "step 1 evidence" {
+		t.Errorf("without the tries the first broken link is %q, want the evidence", got)
+	}
+}
+
 func TestTheStatementIsOneOfInToto(t *testing.T) {
 	data := signed(t, statement.NewKey(), record(t, 2, 2))
 	_, payload := opened(t, data)

@@ -12,8 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/web/runpage"
 	"github.com/kairos-mcp/kairos/core/server/web/webtest"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -225,6 +227,18 @@ func TestPageSaysNoMoreThanIsKnown(t *testing.T) {
 	}
 	if diff := cmp.Diff(0, good); diff != "" {
 		t.Errorf("words of agents, models and clients that look as good as what the server saw (-want +got):\n%s", diff)
+	}
+}
+
+func TestPageSaysWhatDidNotCountAndWhichRevisionWasFollowed(t *testing.T) {
+	r := threeRoutes(t)
+	r.Timeline.Protocol = &api.ProtocolRevision{Revision: 2, Stored: 3}
+	r.Timeline.Tries = []run.StepTries{{Step: r.Timeline.Moments[0].Step, Solved: true, Tries: run.Tries{Times: 3, Failures: 2, Discarded: 2}}}
+	page := html(t, r)
+	for _, want := range []string{"revision 2 of the protocol, which is not what is stored now (revision 3)", "Tried before: 3 attempts, 2 failures, 2 observations of the server that did not count"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
 	}
 }
 
