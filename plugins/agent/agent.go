@@ -10,16 +10,12 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // approvalType is the challenge type under which an agent reports a person's
 // yes or no: every client knows it.
 const approvalType = "user_input"
-
-const (
-	approved = "approved"
-	rejected = "rejected"
-)
 
 func definition() driver.Driver {
 	return driver.Driver{
@@ -73,7 +69,7 @@ func renderApproval(req driver.RenderRequest) (driver.RenderResult, error) {
 }
 
 func joined(parts ...string) string {
-	parts = slices.DeleteFunc(parts, func(part string) bool { return strings.TrimSpace(part) == "" })
+	parts = slices.DeleteFunc(parts, plain.Empty)
 	return strings.Join(parts, "\n\n")
 }
 
@@ -127,7 +123,7 @@ func holds(v any) bool {
 	case nil:
 		return false
 	case string:
-		return strings.TrimSpace(v) != ""
+		return !plain.Empty(v)
 	case []any:
 		return slices.ContainsFunc(v, holds)
 	case map[string]any:
@@ -152,10 +148,10 @@ func approval(solution *fields.Object) driver.InterpretResult {
 	}
 	o := fields.Open(said, "/"+approvalType)
 	text, found := o.String("confirmation")
-	switch strings.ToLower(strings.TrimSpace(text)) {
-	case approved:
+	switch {
+	case plain.Approved(text):
 		return driver.Answered(json.RawMessage(`{"confirmation":"approved"}`), driver.AgentReported)
-	case rejected:
+	case plain.Rejected(text):
 		return driver.PersonDeclined("the agent reports that the user answered: rejected")
 	}
 	if len(o.Problems()) == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
 	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 var step = driver.Step{Protocol: "Appointment", Label: "Create the event", Index: 4, Count: 4}
@@ -90,6 +91,11 @@ func TestSolutionIsPassedOnAsReported(t *testing.T) {
 		"approved":         {approvalInput(), `{"type":"user_input","user_input":{"confirmation":" Approved "}}`, answer, `{"confirmation":"approved"}`},
 		"approved beside":  {approvalInput(), `{"type":"user_input","evidence":{"confirmation":"approved"}}`, answer, `{"confirmation":"approved"}`},
 		"rejected":         {approvalInput(), `{"type":"user_input","user_input":{"confirmation":"REJECTED"}}`, declined, "rejected"},
+		"unseen":           {form(), `{"type":"user_input","user_input":{"confirmation":"\u200b\u3164"}}`, missing, "user_input"},
+		"unseen evidence":  {command(), `{"type":"shell","shell":{"stdout":"\u2800"}}`, missing, "shell"},
+		"approved.":        {approvalInput(), `{"type":"user_input","user_input":{"confirmation":"“Approved.”"}}`, answer, `{"confirmation":"approved"}`},
+		"rejected!":        {approvalInput(), `{"type":"user_input","user_input":{"confirmation":"Rejected!"}}`, declined, "rejected"},
+		"Cyrillic":         {approvalInput(), `{"type":"user_input","user_input":{"confirmation":"r\u0435jected"}}`, declined, "rejected"},
 		"yes":              {approvalInput(), `{"type":"user_input","user_input":{"confirmation":"yes, approved"}}`, invalid, "must be approved or rejected"},
 		"true":             {approvalInput(), `{"type":"user_input","user_input":{"confirmation":true}}`, invalid, "must be a string"},
 		"no word":          {approvalInput(), `{"type":"user_input","user_input":{"timestamp":"now"}}`, invalid, "is missing"},
@@ -162,7 +168,7 @@ func FuzzSolution(f *testing.F) {
 			if in.Kind != driver.KindApproval && !strings.Contains(string(raw), string(res.Answer.Value)) {
 				t.Errorf("Interpret(%s) = %s, which was not submitted", raw, res.Answer.Value)
 			}
-			if in.Kind == driver.KindApproval && !strings.Contains(strings.ToLower(string(raw)), "approved") && !strings.Contains(string(raw), `\`) {
+			if in.Kind == driver.KindApproval && !strings.Contains(plain.Skeleton(string(raw)), "approved") && !strings.Contains(string(raw), `\`) {
 				t.Errorf("Interpret(%s) approves", raw)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -35,16 +36,19 @@ func judgeConfirmation(answer driver.Answer, p params) (driver.AdvanceResult, er
 	}
 	o := fields.Open(answer.Value, "/user_input")
 	text, found := o.String("confirmation")
-	text = strings.TrimSpace(text)
-	if text == "" && (found || !o.Has("confirmation")) {
-		o.Wrong("confirmation", "is missing")
+	if plain.Empty(text) && (found || !o.Has("confirmation")) {
+		o.Wrong("confirmation", "is missing, or nothing in it can be seen")
 	}
 	timestamp, _ := o.String("timestamp")
 	if problems := o.Problems(); problems != nil {
 		return incomplete(fields.Text(problems), p), nil
 	}
-	if strings.EqualFold(text, rejected) {
+	text = strings.TrimSpace(text)
+	switch {
+	case plain.Rejected(text):
 		return driver.Decline(declinedReason), nil
+	case p.approves && refusals[plain.Word(text)]:
+		return unclear(text, p), nil
 	}
 	recorded, err := json.Marshal(proof{Type: typeName, Prompt: p.Prompt, Confirmation: text, Timestamp: timestamp})
 	if err != nil {
@@ -53,6 +57,31 @@ func judgeConfirmation(answer driver.Answer, p params) (driver.AdvanceResult, er
 	output, err := json.Marshal(map[string]string{"confirmation": text})
 	return driver.Accept(recorded, output), err
 }
+
+// refusals are words that mean "rejected" as the whole answer to a question for an
+// approval. As the answer to another question they are an answer: "Any blockers?" "No".
+var refusals = func() map[string]bool {
+	words := make(map[string]bool)
+	for _, w := range []string{
+		"no", "nope", "nay", "never", "no thanks", "no thank you", "not approved", "disapproved", "reject", "decline", "declined", "refuse", "refused",
+		"deny", "denied", "cancel", "cancelled", "canceled", "stop", "abort", "don't", "do not", "false", "n",
+		"nein", "nicht", "ablehnen", "abgelehnt", "abbrechen", "non", "nie", "nej", "nee", "não", "nao", "нет", "いいえ", "不",
+	} {
+		words[plain.Word(w)] = true
+	}
+	return words
+}()
+
+// unclear asks for one of the two words. A guess would either advance a step that the
+// user refused or remember a decline that was not one.
+func unclear(text string, p params) driver.AdvanceResult {
+	return driver.Reject(codeMissing, fmt.Sprintf(
+		"The answer %q does not say clearly whether the user approves. Show the user this prompt again and submit exactly %q or %q as confirmation: %q. Do not infer or invent the answer.",
+		plain.LineWithin(text, maxSaid), approved, rejected, p.Prompt))
+}
+
+// maxSaid is how many bytes of an answer a message repeats.
+const maxSaid = 100
 
 func incomplete(problem string, p params) driver.AdvanceResult {
 	return driver.Reject(codeMissing, fmt.Sprintf(
@@ -82,12 +111,37 @@ func judgeForm(answer driver.Answer, p params) (driver.AdvanceResult, error) {
 	if found := schema.Validate(against, form); found != nil {
 		return incomplete(fields.Text(found), p), nil
 	}
+	if name := unseen(form); name != "" {
+		return incomplete(fmt.Sprintf("nothing in the value of %q can be seen", name), p), nil
+	}
 	form, err := fields.DecodeOne(form)
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
 	recorded, err := json.Marshal(proof{Type: typeName, Prompt: p.Prompt, Form: form})
 	return driver.Accept(recorded, form), err
+}
+
+// unseen is the first field, in the order of their names, whose text holds characters
+// and nothing that can be seen; empty: there is none. An empty text says openly that
+// nothing was filled in, which the form may allow.
+func unseen(form json.RawMessage) string {
+	var values map[string]any
+	if json.Unmarshal(form, &values) != nil {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		all, isList := values[name].([]any)
+		if !isList {
+			all = []any{values[name]}
+		}
+		for _, value := range all {
+			if text, isText := value.(string); isText && text != "" && plain.Empty(text) {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // reportedForm finds the form in what the agent reports: the form itself, or a
@@ -104,7 +158,7 @@ func reportedForm(value, form json.RawMessage) (filled json.RawMessage, no bool)
 		return json.RawMessage(text), false
 	}
 	filled = coerced(text, properties)
-	if strings.EqualFold(text, rejected) && (!choice(properties) || schema.Validate(form, filled) != nil) {
+	if plain.Rejected(text) && (!choice(properties) || schema.Validate(form, filled) != nil) {
 		return nil, true
 	}
 	return filled, false
@@ -152,7 +206,7 @@ func choice(properties map[string]property) bool {
 
 // coerced makes the form of one field from plain text, nil if that cannot be.
 func coerced(text string, properties map[string]property) json.RawMessage {
-	if len(properties) != 1 || text == "" {
+	if len(properties) != 1 || plain.Empty(text) {
 		return nil
 	}
 	name := slices.Collect(maps.Keys(properties))[0]

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/prompt"
 	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
 	"github.com/kairos-mcp/kairos/sdk/schema"
@@ -36,17 +36,20 @@ type userInput struct{ *settings.Of[prompt.Own] }
 
 // params is what a challenge demands.
 type params struct {
-	Prompt string          `json:"prompt"`
-	form   json.RawMessage // flat JSON Schema; nil: approved or rejected
+	Prompt   string          `json:"prompt"`
+	form     json.RawMessage // flat JSON Schema; nil: approved or rejected
+	approves bool            // the step says that the answer is an approval
 }
 
 func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
 	top := fields.Open(challenge, "")
 	object := top.Object(typeName)
 	p := params{Prompt: defaultPrompt}
-	if prompt, _ := object.String("prompt"); strings.TrimSpace(prompt) != "" {
+	if prompt, _ := object.String("prompt"); !plain.Empty(prompt) {
 		p.Prompt = prompt
 	}
+	mode, _ := top.String("approval_mode")
+	p.approves = driver.ApprovalMode(mode) == driver.ApprovalUser
 	object.Unread()
 	if top.Has("output_schema") {
 		p.form = top.Raw("output_schema")

@@ -22,6 +22,7 @@ const (
 	verdict = `{"type":"user_input","output_schema":{"type":"object","properties":{"verdict":{"type":"string","enum":["accepted","rejected"]}}}}`
 	note    = `{"type":"user_input","output_schema":{"type":"object","properties":{"note":{"type":"string"}}}}`
 	open    = `{"type":"user_input","output_schema":{"type":"object","properties":{"open":{"type":"boolean"}}}}`
+	gate    = `{"type":"user_input","approval_mode":"user","user_input":{"prompt":"Deploy to production?"}}`
 	own     = `{"type":"user_input","output_schema":{"type":"object","properties":{"confirmation":{"type":"string","enum":["yes","no"]}}}}`
 )
 
@@ -76,6 +77,25 @@ func TestAnswerIsJudgedByWhoGaveIt(t *testing.T) {
 		"true by agent":      {confirm, `{"confirmation":true}`, agent, "MISSING_FIELD", "must be a string"},
 		"text by agent":      {confirm, `"approved"`, agent, "MISSING_FIELD", "must be an object"},
 
+		"NUL by agent":            {confirm, `{"confirmation":"\u0000"}`, agent, "MISSING_FIELD", "can be seen"},
+		"rejected. by agent":      {confirm, `{"confirmation":"rejected."}`, agent, declined, "rejected"},
+		"\"rejected\" by agent":   {confirm, `{"confirmation":"\"rejected\""}`, agent, declined, "rejected"},
+		"full-width by agent":     {confirm, `{"confirmation":"ｒｅｊｅｃｔｅｄ!"}`, agent, declined, "rejected"},
+		"Cyrillic by agent":       {confirm, `{"confirmation":"r\u0435j\u0435cted"}`, agent, declined, "rejected"},
+		"hidden inside by agent":  {confirm, `{"confirmation":"re\u200bjected"}`, agent, declined, "rejected"},
+		"no to a question":        {confirm, `{"confirmation":"No"}`, agent, accepted, `{"confirmation":"No"}`},
+		"no to an approval":       {gate, `{"confirmation":"No"}`, agent, "MISSING_FIELD", `"approved" or "rejected"`},
+		"nein to an approval":     {gate, `{"confirmation":" nein! "}`, agent, "MISSING_FIELD", `"nein!"`},
+		"cancel to an approval":   {gate, `{"confirmation":"c\u0430ncel"}`, agent, "MISSING_FIELD", "Do not infer"},
+		"нет to an approval":      {gate, `{"confirmation":"Нет"}`, agent, "MISSING_FIELD", `"approved" or "rejected"`},
+		"more than no":            {gate, `{"confirmation":"no objections, go ahead"}`, agent, accepted, `{"confirmation":"no objections, go ahead"}`},
+		"rejected to an approval": {gate, `{"confirmation":"rejected"}`, agent, declined, "rejected"},
+		"unseen in a form":        {note, `{"note":"\u3164"}`, agent, "MISSING_FIELD", `"note"`},
+		"unseen by person":        {note, `{"note":"\u00ad"}`, person, "MISSING_FIELD", `"note"`},
+		"unseen as plain text":    {note, `{"confirmation":"\u2800"}`, agent, "MISSING_FIELD", "no value of the form"},
+		"form rejected, quoted":   {duration, `{"confirmation":"“Rejected.”"}`, agent, declined, "rejected"},
+		"empty text in a form":    {note, `{"note":""}`, person, accepted, `{"note":""}`},
+
 		"form by person":        {duration, `{"minutes":45}`, person, accepted, `{"minutes":45}`},
 		"form too small":        {duration, `{"minutes":1}`, person, "MISSING_FIELD", "/minutes: must be at least 5"},
 		"form as text":          {duration, `{"minutes":"45"}`, person, "MISSING_FIELD", "/minutes: got string"},
@@ -126,6 +146,21 @@ func TestAnswerIsJudgedByWhoGaveIt(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Whatever cannot be seen is not an answer, alone, repeated or between blanks.
+func TestWhatCannotBeSeenIsNoAnswer(t *testing.T) {
+	for _, r := range []rune{0, '\u200b', '\u200d', '\u3164', '\u2800', '\u115f', '\u034f', '\ufe0f', '\u00ad', '\u202e', '\ue000', '\U000e0041', '\u00a0', '\ufffd'} {
+		for _, said := range []string{string(r), strings.Repeat(string(r), 20), " " + string(r) + "\n"} {
+			value, err := json.Marshal(map[string]string{"confirmation": said})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res := advance(t, definition().Challenge, confirm, evidence(string(value), agent)); res.Rejected == nil || res.Rejected.Code != "MISSING_FIELD" {
+				t.Errorf("Advance(%s) = %+v, want MISSING_FIELD", value, res)
+			}
+		}
 	}
 }
 

@@ -25,13 +25,14 @@ func Empty(s string) bool { return Visible(s) == "" }
 // Rejected reports whether s is the word "rejected", however it is written: in
 // any case, in quotation marks or with a full stop, in full-width letters, with
 // hidden characters in it, or with letters that only look like these.
-func Rejected(s string) bool { return word(s) == "rejected" }
+func Rejected(s string) bool { return Word(s) == "rejected" }
 
 // Approved reports whether s is the word "approved", as Rejected does.
-func Approved(s string) bool { return word(s) == "approved" }
+func Approved(s string) bool { return Word(s) == "approved" }
 
-// word is the skeleton without what stands around its letters.
-func word(s string) string {
+// Word returns the skeleton without what stands around its letters, to compare a
+// short answer with the Word of what is expected.
+func Word(s string) string {
 	return strings.TrimFunc(Skeleton(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
