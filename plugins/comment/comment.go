@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 const (
@@ -121,10 +121,15 @@ func readText(value json.RawMessage, p params) (string, *driver.Rejected) {
 			fields.Text(problems), p.MinLength)}
 	}
 	text = strings.TrimSpace(text)
-	if n := utf8.RuneCountInString(text); n < p.MinLength {
-		return "", &driver.Rejected{Code: codeTooShort, Retryable: true, Message: fmt.Sprintf(
-			"The comment has %d characters, at least %d are needed. Say what was really done in this step and what came of it; "+
-				"do not fill it up.", n, p.MinLength)}
+	short := func(format string, n int) *driver.Rejected {
+		return &driver.Rejected{Code: codeTooShort, Retryable: true, Message: fmt.Sprintf(
+			format+", at least %d are needed. Say what was really done in this step and what came of it; do not fill it up.", n, p.MinLength)}
+	}
+	if n := plain.Length(text); n < p.MinLength {
+		return "", short("The comment has %d characters", n)
+	}
+	if n, repeats := once(letters(text), p.MinLength); repeats {
+		return "", short("The comment repeats itself: without that it has %d letters", n)
 	}
 	return text, nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	plain = `{"type":"comment"}`
+	ten   = `{"type":"comment"}`
 	fifty = `{"type":"comment","comment":{"min_length":50}}`
 
 	stepText = "## Rotate the credential\n\nCreate a new key in the vault, deploy it to every consumer, then revoke the old key."
@@ -63,12 +63,12 @@ func configured(t *testing.T, config string) comment {
 func TestCommentThenSimilarityIsAskedFor(t *testing.T) {
 	eachWay(t, func(t *testing.T, d driver.Challenge) {
 		golden.Compare(t, "need", advance(t, d, request(fifty, "", "")).NeedInput)
-		golden.Compare(t, "need_relevance", advance(t, d, request(plain, evidence(honest), "")).NeedInput)
+		golden.Compare(t, "need_relevance", advance(t, d, request(ten, evidence(honest), "")).NeedInput)
 	})
 }
 
 func TestLongTextsAreComparedByTheirBeginning(t *testing.T) {
-	req := request(plain, evidence(strings.Repeat("ü", 9000)), "")
+	req := request(ten, evidence("The key 4711 is live"+strings.Repeat("ü", 9000)), "")
 	req.Step.Text = strings.Repeat("ж", 9000)
 	got := advance(t, newComment(), req).NeedInput[0].Similarity
 	if len([]rune(got.Text)) != 8000 || len([]rune(got.Reference)) != 8000 {
@@ -80,25 +80,36 @@ func TestCommentIsJudged(t *testing.T) {
 	const near, far = `{"score":0.6,"method":"embedding"}`, `{"score":0.1,"method":"embedding"}`
 	const lexicalFar = `{"score":0.0,"method":"lexical"}`
 	for name, tc := range map[string]struct{ challenge, value, similarity, code, says string }{
-		"relevant":         {plain, evidence(honest), near, "", ""},
-		"at threshold":     {plain, evidence(honest), `{"score":0.25,"method":"embedding"}`, "", ""},
-		"irrelevant":       {plain, evidence("I like turtles very much indeed."), far, "COMMENT_IRRELEVANT", "similarity 0.10 by embedding, at least 0.25"},
-		"lexical only":     {plain, evidence("Schlüssel getauscht, alter gesperrt."), lexicalFar, "", ""},
-		"too short":        {plain, evidence("ok done"), "", "COMMENT_TOO_SHORT", "7 characters, at least 10"},
-		"short of fifty":   {fifty, evidence("Key 4711 is live."), "", "COMMENT_TOO_SHORT", "at least 50"},
-		"characters count": {plain, evidence("鍵を更新、旧鍵は失効"), near, "", ""},
-		"bytes do not":     {plain, evidence("éééé"), "", "COMMENT_TOO_SHORT", "4 characters"},
-		"blanks do not":    {plain, evidence("done          "), "", "COMMENT_TOO_SHORT", "4 characters"},
-		"zero is ten":      {`{"comment":{"min_length":0}}`, evidence("too short"), "", "COMMENT_TOO_SHORT", "at least 10"},
-		"copy":             {plain, evidence("create a NEW key in the vault, deploy it to every consumer,\n then revoke the old key"), near, "COMMENT_IRRELEVANT", "does not say already"},
-		"copy with thanks": {plain, evidence("Done: " + stepText), near, "COMMENT_IRRELEVANT", "own words"},
-		"nothing said":     {plain, evidence("!!!!!!!!!!!!!!!"), near, "COMMENT_IRRELEVANT", "says nothing"},
-		"no text":          {plain, `{}`, "", "MISSING_FIELD", "/comment/text: is missing"},
-		"null":             {plain, `{"text":null}`, "", "MISSING_FIELD", "is missing"},
-		"list":             {plain, `{"text":["a long enough text"]}`, "", "MISSING_FIELD", "must be a string"},
-		"twice":            {plain, `{"text":"a long enough text","text":"b"}`, "", "MISSING_FIELD", "occurs twice"},
-		"bare":             {plain, `"a long enough text"`, "", "MISSING_FIELD", "must be an object"},
-		"empty":            {plain, evidence(""), "", "COMMENT_TOO_SHORT", "0 characters"},
+		"relevant":             {ten, evidence(honest), near, "", ""},
+		"at threshold":         {ten, evidence(honest), `{"score":0.25,"method":"embedding"}`, "", ""},
+		"irrelevant":           {ten, evidence("I like turtles very much indeed."), far, "COMMENT_IRRELEVANT", "similarity 0.10 by embedding, at least 0.25"},
+		"lexical only":         {ten, evidence("Schlüssel getauscht, alter gesperrt."), lexicalFar, "", ""},
+		"too short":            {ten, evidence("ok done"), "", "COMMENT_TOO_SHORT", "7 characters, at least 10"},
+		"short of fifty":       {fifty, evidence("Key 4711 is live."), "", "COMMENT_TOO_SHORT", "at least 50"},
+		"characters count":     {ten, evidence("鍵を更新、旧鍵は失効"), near, "", ""},
+		"bytes do not":         {ten, evidence("éééé"), "", "COMMENT_TOO_SHORT", "4 characters"},
+		"blanks do not":        {ten, evidence("done          "), "", "COMMENT_TOO_SHORT", "4 characters"},
+		"hidden ones do not":   {ten, evidence("done\u200b\u200b\u200b\u200b\u200b\u200b\u200b"), "", "COMMENT_TOO_SHORT", "4 characters"},
+		"blanks inside do not": {ten, evidence("d          \u00a0\u3000\u00a0one"), "", "COMMENT_TOO_SHORT", "5 characters"},
+		"marks alone":          {fifty, evidence(strings.Repeat("\u0301", 50)), "", "COMMENT_TOO_SHORT", "0 characters"},
+		"marks on letters":     {ten, evidence("ok" + strings.Repeat("\u0338", 50)), "", "COMMENT_TOO_SHORT", "3 characters"},
+		"marks on signs":       {ten, evidence(strings.Repeat("!\u0301", 20)), "", "COMMENT_TOO_SHORT", "repeats itself"},
+		"repeated":             {ten, evidence("not done not done"), "", "COMMENT_TOO_SHORT", "repeats itself: without that it has 7 letters"},
+		"repeated, almost":     {ten, evidence("not done, not done x"), "", "COMMENT_TOO_SHORT", "repeats itself"},
+		"one letter":           {ten, evidence("aaaaaaaaaaaaaaaaaaaa"), "", "COMMENT_TOO_SHORT", "repeats itself"},
+		"one character":        {ten, evidence("鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵"), "", "COMMENT_TOO_SHORT", "repeats itself"},
+		"repeats a little":     {ten, evidence("All tests passed; the smoke tests passed, too."), near, "", ""},
+		"long sentence twice":  {ten, evidence(honest + " " + honest), near, "", ""},
+		"zero is ten":          {`{"comment":{"min_length":0}}`, evidence("too short"), "", "COMMENT_TOO_SHORT", "at least 10"},
+		"copy":                 {ten, evidence("create a NEW key in the vault, deploy it to every consumer,\n then revoke the old key"), near, "COMMENT_IRRELEVANT", "does not say already"},
+		"copy with thanks":     {ten, evidence("Done: " + stepText), near, "COMMENT_IRRELEVANT", "own words"},
+		"nothing said":         {ten, evidence("!!!!!!!!!!!!!!!"), near, "COMMENT_IRRELEVANT", "says nothing"},
+		"no text":              {ten, `{}`, "", "MISSING_FIELD", "/comment/text: is missing"},
+		"null":                 {ten, `{"text":null}`, "", "MISSING_FIELD", "is missing"},
+		"list":                 {ten, `{"text":["a long enough text"]}`, "", "MISSING_FIELD", "must be a string"},
+		"twice":                {ten, `{"text":"a long enough text","text":"b"}`, "", "MISSING_FIELD", "occurs twice"},
+		"bare":                 {ten, `"a long enough text"`, "", "MISSING_FIELD", "must be an object"},
+		"empty":                {ten, evidence(""), "", "COMMENT_TOO_SHORT", "0 characters"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachWay(t, func(t *testing.T, d driver.Challenge) {
@@ -127,7 +138,7 @@ func TestProofSaysHowRelevanceWasJudged(t *testing.T) {
 		"short step":       {`{}`, "## Rotate the credential of the vault\n\nDo it.", "", `{"method":"none","enforced":false,"reason":"the step's text is too short to compare with"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := request(plain, evidence(honest), tc.similarity)
+			req := request(ten, evidence(honest), tc.similarity)
 			req.Step.Text = tc.step
 			res := advance(t, configured(t, tc.config), req)
 			if res.Accepted == nil {
@@ -142,7 +153,7 @@ func TestProofSaysHowRelevanceWasJudged(t *testing.T) {
 }
 
 func TestLexicalThresholdIsEnforcedWhenSet(t *testing.T) {
-	res := advance(t, configured(t, `{"lexical_threshold":0.1}`), request(plain, evidence(honest), `{"score":0.05,"method":"lexical"}`))
+	res := advance(t, configured(t, `{"lexical_threshold":0.1}`), request(ten, evidence(honest), `{"score":0.05,"method":"lexical"}`))
 	if res.Rejected == nil || res.Rejected.Code != "COMMENT_IRRELEVANT" {
 		t.Errorf("Advance = %+v, want COMMENT_IRRELEVANT", res)
 	}
@@ -150,7 +161,7 @@ func TestLexicalThresholdIsEnforcedWhenSet(t *testing.T) {
 
 func TestBrokenSimilarityIsAnErrorNotAVerdict(t *testing.T) {
 	for _, value := range []string{`{}`, `{"score":2,"method":"embedding"}`, `{"score":"1","method":"embedding"}`, `{"score":0.5}`, `1`} {
-		if res, err := newComment().Advance(t.Context(), request(plain, evidence(honest), value)); err == nil {
+		if res, err := newComment().Advance(t.Context(), request(ten, evidence(honest), value)); err == nil {
 			t.Errorf("Advance with similarity %s = %+v, want an error", value, res)
 		}
 	}
@@ -161,7 +172,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	if found, err := c.Configure(t.Context(), json.RawMessage(`{"embedding_threshold":0.9}`), true); found != nil || err != nil {
 		t.Fatalf("Configure = %v, %v", found, err)
 	}
-	if res := advance(t, c, request(plain, evidence(honest), `{"score":0.5,"method":"embedding"}`)); res.Accepted == nil {
+	if res := advance(t, c, request(ten, evidence(honest), `{"score":0.5,"method":"embedding"}`)); res.Accepted == nil {
 		t.Errorf("Advance = %+v, want accepted by the default threshold", res)
 	}
 	for _, bad := range []string{`{"embedding_threshold":2}`, `{"threshold":0.1}`, `{"lexical_threshold":"0.1"}`, `[]`, `{`} {
@@ -204,7 +215,7 @@ func TestCopiesAreToldFromHonestComments(t *testing.T) {
 
 func TestValidateFindsWhatIsWrong(t *testing.T) {
 	for name, tc := range map[string]struct{ challenge, want, result string }{
-		"default":  {plain, "", `{"comment":{"min_length":10},"type":"comment"}`},
+		"default":  {ten, "", `{"comment":{"min_length":10},"type":"comment"}`},
 		"zero":     {`{"comment":{"min_length":0},"required":false}`, "", `{"comment":{"min_length":10},"required":false,"type":"comment"}`},
 		"given":    {fifty, "", `{"comment":{"min_length":50},"type":"comment"}`},
 		"unknown":  {`{"comment":{"min":5}}`, `/comment/min: unknown key "min"; did you mean "min_length"?`, `{"comment":{"min":5,"min_length":10},"type":"comment"}`},
@@ -235,10 +246,10 @@ func TestContract(t *testing.T) {
 	drivertest.Run(t, definition(),
 		drivertest.Sample{Name: "valid", Request: driver.ValidateRequest{Challenge: json.RawMessage(fifty)}, Want: drivertest.Valid},
 		drivertest.Sample{Name: "invalid", Request: driver.ValidateRequest{Challenge: json.RawMessage(`{"comment":7}`)}, Want: drivertest.Invalid},
-		drivertest.Sample{Name: "ask", Request: request(plain, "", ""), Want: drivertest.NeedInput},
-		drivertest.Sample{Name: "compare", Request: request(plain, evidence(honest), ""), Want: drivertest.NeedInput},
-		drivertest.Sample{Name: "relevant", Request: request(plain, evidence(honest), near), Want: drivertest.Accepted},
-		drivertest.Sample{Name: "copy", Request: request(plain, evidence(stepText), near), Want: drivertest.Rejected},
+		drivertest.Sample{Name: "ask", Request: request(ten, "", ""), Want: drivertest.NeedInput},
+		drivertest.Sample{Name: "compare", Request: request(ten, evidence(honest), ""), Want: drivertest.NeedInput},
+		drivertest.Sample{Name: "relevant", Request: request(ten, evidence(honest), near), Want: drivertest.Accepted},
+		drivertest.Sample{Name: "copy", Request: request(ten, evidence(stepText), near), Want: drivertest.Rejected},
 		drivertest.Sample{Name: "broken challenge", Request: request(`{"comment":7}`, evidence(honest), near), Want: drivertest.Unavailable},
 	)
 }
@@ -248,7 +259,7 @@ func FuzzComment(f *testing.F) {
 	f.Add([]byte(evidence(stepText)), stepText)
 	f.Add([]byte(`{"text":"\ud800 long enough text"}`), "# \xff")
 	f.Fuzz(func(t *testing.T, value []byte, step string) {
-		req := request(plain, string(value)+" ", `{"score":1,"method":"embedding"}`)
+		req := request(ten, string(value)+" ", `{"score":1,"method":"embedding"}`)
 		req.Step.Text = step
 		res := advance(t, newComment(), req)
 		if res.Accepted == nil {

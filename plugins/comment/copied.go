@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -15,6 +16,11 @@ const (
 	// counts as a copy, and ownWords how much of that comment may be its own.
 	wholeBody = 0.9
 	ownWords  = 0.2
+	// again is the length in letters from which a piece of a comment that stands in it
+	// before is a repetition, and mostly how much of a comment that counts as filled up
+	// is not one.
+	again  = 4
+	mostly = 0.6
 )
 
 // copied reports whether a comment only repeats the text of its step. Case,
@@ -22,7 +28,7 @@ const (
 // letter or digit says nothing and counts as a copy too.
 func copied(comment, stepText string) bool {
 	c := letters(comment)
-	if len(c) == 0 {
+	if !slices.ContainsFunc(c, func(r rune) bool { return !unicode.IsMark(r) }) {
 		return true
 	}
 	whole, b := letters(stepText), letters(body(stepText))
@@ -37,6 +43,30 @@ func copied(comment, stepText string) bool {
 	}
 	// In this order: the pieces of a step are few, those of a comment may be millions.
 	return 1-covered(c, whole) <= ownWords && covered(b, c) >= wholeBody
+}
+
+// once counts the letters of a comment that do not repeat what stands before them, as
+// far as enough. repeats reports that these are too few, because the rest is repetition:
+// of "not done not done" half is.
+func once(comment []rune, enough int) (n int, repeats bool) {
+	seen := make(map[[again]rune]bool)
+	until := 0 // end of what is a repetition
+	for i := range comment {
+		if i+again <= len(comment) {
+			piece := [again]rune(comment[i : i+again])
+			if seen[piece] {
+				until = i + again
+			}
+			seen[piece] = true
+		}
+		if i >= until {
+			n++
+		}
+		if n >= enough {
+			return n, false
+		}
+	}
+	return n, float64(n) < mostly*float64(len(comment))
 }
 
 // letters are the letters and digits of a text in lower case.

@@ -81,6 +81,17 @@ func TestWhatCannotBeSeenIsEmpty(t *testing.T) {
 	}
 }
 
+func TestLengthIsWhatAReaderSees(t *testing.T) {
+	for s, want := range map[string]int{
+		"": 0, " \u200b\n": 0, "done": 4, " do\u200bne ": 4, "a   \u00a0\n b": 3, "éé": 2, "e\u0301e\u0301": 2, "鍵を更新": 4,
+		strings.Repeat("\u0301", 50): 0, "x" + strings.Repeat("\u0338", 50): 2, "कि": 2,
+	} {
+		if got := plain.Length(s); got != want {
+			t.Errorf("Length(%q) = %d, want %d", s, got, want)
+		}
+	}
+}
+
 func TestAWordIsReadHoweverItIsWritten(t *testing.T) {
 	for _, s := range []string{
 		"rejected", " REJECTED ", "rejected.", `"rejected"`, "**Rejected!**", "re\u200bjected", "\u202erejected\u202c",

@@ -22,6 +22,20 @@ func Visible(s string) string {
 // Empty reports whether there is nothing to see in s.
 func Empty(s string) bool { return Visible(s) == "" }
 
+// Length is how many characters of s a reader sees: hidden ones do not count, nor more
+// than one of the blanks between words, nor more than one mark on a letter.
+func Length(s string) int {
+	n, bare := 0, false // bare: the last character was a letter without a mark
+	for _, r := range norm.NFC.String(strings.Join(strings.Fields(Visible(s)), " ")) {
+		isMark := unicode.IsMark(r)
+		if !isMark || bare {
+			n++
+		}
+		bare = !isMark && unicode.IsLetter(r)
+	}
+	return n
+}
+
 // Rejected reports whether s is the word "rejected", however it is written: in
 // any case, in quotation marks or with a full stop, in full-width letters, with
 // hidden characters in it, or with letters that only look like these.
