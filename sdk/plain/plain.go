@@ -47,11 +47,14 @@ func Hidden(r rune) bool {
 }
 
 // Text returns s as a text of several lines: line feeds and tabs stay, any
-// other hidden character is shown by its code, such as ⟨U+202E⟩.
+// other hidden character is shown by its code, such as ⟨U+202E⟩. What joins two
+// emojis, or two letters of a script that is spelled with joiners, stays: it is seen
+// by what it does.
 func Text(s string) string {
-	s = strings.ReplaceAll(s, "\r\n", "\n")
-	return shown(s, func(r rune) bool { return r == '\n' || r == '\t' })
+	return shown(strings.ReplaceAll(s, "\r\n", "\n"), staysInText)
 }
+
+func staysInText(r rune) bool { return r == '\n' || r == '\t' }
 
 // Line returns s on one line: line ends and tabs become spaces, any other
 // hidden character is shown by its code.
@@ -88,28 +91,93 @@ func JSON(document []byte) []byte {
 	return b.Bytes()
 }
 
+// Marked returns the offset of the first character that Text would show by its code;
+// -1: there is none.
+func Marked(s string) int {
+	marked := -1
+	eachHidden(strings.ToValidUTF8(s, "\uFFFD"), staysInText, func(at, _ int, how drawing) bool {
+		if how == byCode {
+			marked = at
+		}
+		return marked < 0
+	})
+	return marked
+}
+
 func shown(s string, stays func(rune) bool) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	named := func(r rune) bool { return Hidden(r) && !stays(r) }
-	if !strings.ContainsFunc(s, named) {
-		return s
-	}
 	var b strings.Builder
-	before := ' '
-	for _, r := range s {
-		switch {
-		case !named(r):
-			b.WriteRune(r)
-		case !picksDrawing(before, r):
+	done := 0
+	eachHidden(s, stays, func(at, size int, how drawing) bool {
+		b.WriteString(s[done:at])
+		if how == byCode {
+			r, _ := utf8.DecodeRuneInString(s[at:])
 			fmt.Fprintf(&b, "⟨U+%04X⟩", r)
 		}
-		before = r
+		done = at + size
+		return true
+	})
+	if done == 0 {
+		return s
 	}
+	b.WriteString(s[done:])
 	return b.String()
+}
+
+// drawing is how a hidden character is shown.
+type drawing int
+
+const (
+	byCode  drawing = iota
+	leftOut         // it only picks how the symbol before it is drawn
+)
+
+// eachHidden visits the hidden characters of a text that do not stay, until visit
+// returns false.
+func eachHidden(s string, stays func(rune) bool, visit func(at, size int, how drawing) bool) {
+	if !strings.ContainsFunc(s, Hidden) {
+		return
+	}
+	before, symbol := ' ', ' ' // symbol: before, without a variation selector behind it
+	for at, r := range s {
+		size := utf8.RuneLen(r)
+		switch {
+		case !Hidden(r) || stays(r) || joins(symbol, r, s[at+size:]):
+		case picksDrawing(before, r):
+			if !visit(at, size, leftOut) {
+				return
+			}
+		case !visit(at, size, byCode):
+			return
+		}
+		if before = r; r != 0xFE0E && r != 0xFE0F {
+			symbol = r
+		}
+	}
 }
 
 // picksDrawing reports whether r only says if the symbol before it is drawn as
 // text or as an emoji. That says nothing to a reader, so it is left out.
 func picksDrawing(before, r rune) bool {
 	return (r == 0xFE0E || r == 0xFE0F) && !Hidden(before) && (unicode.In(before, unicode.S, unicode.P) || '0' <= before && before <= '9')
+}
+
+// joined are the scripts in which a joiner or non-joiner between two letters is a part
+// of the spelling.
+var joined = []*unicode.RangeTable{
+	unicode.Arabic, unicode.Syriac, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya,
+	unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala,
+}
+
+// joins reports whether r is a joiner or non-joiner that is seen by what it does: it
+// makes one emoji of two, or spells a word of a script that needs it.
+func joins(before, r rune, rest string) bool {
+	if r != 0x200C && r != 0x200D {
+		return false
+	}
+	next, _ := utf8.DecodeRuneInString(rest)
+	if unicode.In(before, joined...) && unicode.In(next, joined...) {
+		return unicode.In(before, unicode.L, unicode.M) && unicode.In(next, unicode.L, unicode.M)
+	}
+	return r == 0x200D && unicode.In(before, unicode.So, unicode.Sk) && unicode.In(next, unicode.So, unicode.Sk)
 }

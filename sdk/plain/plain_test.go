@@ -15,19 +15,24 @@ import (
 
 func TestHiddenCharactersAreShownByTheirCode(t *testing.T) {
 	for in, want := range map[string][2]string{ // as a text, as a line
-		"Müller 東京 ✓":            {"Müller 東京 ✓", "Müller 東京 ✓"},
-		"a\nb\tc\r\nd":           {"a\nb\tc\nd", "a b c d"},
-		"over\rwritten":          {"over⟨U+000D⟩written", "over written"},
-		"\x1b[2Jgone":            {"⟨U+001B⟩[2Jgone", "⟨U+001B⟩[2Jgone"},
-		"a\u202eb\ufeff":         {"a⟨U+202E⟩b⟨U+FEFF⟩", "a⟨U+202E⟩b⟨U+FEFF⟩"},
-		"a\u2028b\u009b":         {"a⟨U+2028⟩b⟨U+009B⟩", "a⟨U+2028⟩b⟨U+009B⟩"},
-		"\xff":                   {"\uFFFD", "\uFFFD"},
-		"⚠\ufe0f Stop":           {"⚠ Stop", "⚠ Stop"}, // only how the sign is drawn
-		"⚠\ufe0f\ufe0f":          {"⚠⟨U+FE0F⟩", "⚠⟨U+FE0F⟩"},
-		"a\ufe0fb\U000e0101":     {"a⟨U+FE0F⟩b⟨U+E0101⟩", "a⟨U+FE0F⟩b⟨U+E0101⟩"},
-		"\u3164\u2800\u115f":     {"⟨U+3164⟩⟨U+2800⟩⟨U+115F⟩", "⟨U+3164⟩⟨U+2800⟩⟨U+115F⟩"},
-		"\u034f\U000e0041\ufe00": {"⟨U+034F⟩⟨U+E0041⟩⟨U+FE00⟩", "⟨U+034F⟩⟨U+E0041⟩⟨U+FE00⟩"},
-		"prix\u00a0:\u3000円":     {"prix\u00a0:\u3000円", "prix\u00a0:\u3000円"}, // spaces
+		"Müller 東京 ✓":             {"Müller 東京 ✓", "Müller 東京 ✓"},
+		"a\nb\tc\r\nd":            {"a\nb\tc\nd", "a b c d"},
+		"over\rwritten":           {"over⟨U+000D⟩written", "over written"},
+		"\x1b[2Jgone":             {"⟨U+001B⟩[2Jgone", "⟨U+001B⟩[2Jgone"},
+		"a\u202eb\ufeff":          {"a⟨U+202E⟩b⟨U+FEFF⟩", "a⟨U+202E⟩b⟨U+FEFF⟩"},
+		"a\u2028b\u009b":          {"a⟨U+2028⟩b⟨U+009B⟩", "a⟨U+2028⟩b⟨U+009B⟩"},
+		"\xff":                    {"\uFFFD", "\uFFFD"},
+		"⚠\ufe0f Stop":            {"⚠ Stop", "⚠ Stop"}, // only how the sign is drawn
+		"⚠\ufe0f\ufe0f":           {"⚠⟨U+FE0F⟩", "⚠⟨U+FE0F⟩"},
+		"a\ufe0fb\U000e0101":      {"a⟨U+FE0F⟩b⟨U+E0101⟩", "a⟨U+FE0F⟩b⟨U+E0101⟩"},
+		"\u3164\u2800\u115f":      {"⟨U+3164⟩⟨U+2800⟩⟨U+115F⟩", "⟨U+3164⟩⟨U+2800⟩⟨U+115F⟩"},
+		"\u034f\U000e0041\ufe00":  {"⟨U+034F⟩⟨U+E0041⟩⟨U+FE00⟩", "⟨U+034F⟩⟨U+E0041⟩⟨U+FE00⟩"},
+		"👩\u200d💻 ❤\ufe0f\u200d🔥": {"👩\u200d💻 ❤\u200d🔥", "👩\u200d💻 ❤\u200d🔥"}, // one emoji each
+		"می\u200cخواهم":           {"می\u200cخواهم", "می\u200cخواهم"},         // spelled so
+		"de\u200dploy\u200c":      {"de⟨U+200D⟩ploy⟨U+200C⟩", "de⟨U+200D⟩ploy⟨U+200C⟩"},
+		"👩\u200d\u200d💻":          {"👩⟨U+200D⟩⟨U+200D⟩💻", "👩⟨U+200D⟩⟨U+200D⟩💻"},
+		"🏴\U000e0067\U000e007f":   {"🏴⟨U+E0067⟩⟨U+E007F⟩", "🏴⟨U+E0067⟩⟨U+E007F⟩"},
+		"prix\u00a0:\u3000円":      {"prix\u00a0:\u3000円", "prix\u00a0:\u3000円"}, // spaces
 	} {
 		if got := plain.Text(in); got != want[0] {
 			t.Errorf("Text(%q) = %q, want %q", in, got, want[0])
@@ -59,8 +64,11 @@ func TestShowingTwiceIsShowingOnce(t *testing.T) {
 		if plain.Text(text) != text || plain.Line(line) != line {
 			t.Errorf("%q is shown as %q and %q, and not the same again", s, text, line)
 		}
-		if strings.ContainsFunc(line, plain.Hidden) {
+		if at := plain.Marked(line); at >= 0 || plain.Marked(text) >= 0 {
 			t.Errorf("Line(%q) = %q has hidden characters", s, line)
+		}
+		if at := plain.Marked(s); at >= 0 != strings.Contains(strings.ReplaceAll(text, s, ""), "⟨U+") && !strings.Contains(s, "⟨U+") {
+			t.Errorf("Marked(%q) = %d, and it is shown as %q", s, at, text)
 		}
 	})
 }
@@ -150,7 +158,7 @@ func FuzzPlain(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if line := plain.Line(s); strings.ContainsFunc(line, plain.Hidden) {
+		if line := plain.Line(s); plain.Marked(line) >= 0 || strings.ContainsAny(line, "\n\t") {
 			t.Errorf("Line(%q) = %q", s, line)
 		}
 		if plain.Empty(s) != plain.Empty(plain.Visible(s)) {
