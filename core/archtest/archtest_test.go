@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"core/api":                        {"core/fault", "sdk/driver", "sdk/plain"},
 	"core/api/infer":                  {"core/api"},
 	"core/protocol":                   {"sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted"},
-	"core/search":                     {"core/protocol"},
+	"core/search":                     {"core/protocol", "sdk/plain"},
 	"core/run":                        {"sdk/driver"},
 	"core/statement":                  {"core/run", "sdk/driver"},
 	"core/decision":                   {"core/protocol", "sdk/driver", "sdk/fields"},

@@ -95,6 +95,8 @@ type Query struct {
 	Text   string
 	Spaces []string
 	Limit  int // number of hits
+	// Named: only chains that have Text as a name, or one that looks like it.
+	Named bool
 	// Embedding of Text; nil: only words are compared.
 	Embedding *Embedding
 	// Near is what an index beside the store found for Embedding. It replaces the

@@ -28,9 +28,16 @@ func (a Analysis) AppendBinary(b []byte, numbers []uint32) []byte {
 			b = append(b, 0)
 			continue
 		}
-		b = binary.AppendUvarint(b, uint64(n.size)+1)
+		size := uint64(n.size+1) << 1 //nolint:gosec // a count
+		if n.alike != n.exact {
+			size++ // one more hash follows
+		}
+		b = binary.AppendUvarint(b, size)
 		b = binary.LittleEndian.AppendUint64(b, n.exact)
 		b = binary.LittleEndian.AppendUint64(b, n.loose)
+		if n.alike != n.exact {
+			b = binary.LittleEndian.AppendUint64(b, n.alike)
+		}
 	}
 	var all []uint64 // place << 32 | number
 	for i, e := range a.entries {
@@ -89,8 +96,12 @@ func OpenDocument(b []byte) (Document, error) {
 	d.steps = r.number(1 << 28)
 	d.names = make([]name, r.number(int(fieldTrigger)+protocol.MaxTriggers))
 	for i := range d.names {
-		if size := r.number(1<<20 + 1); size > 0 {
-			d.names[i] = name{exact: r.word(), loose: r.word(), size: size - 1}
+		if size := r.number(1<<21 + 3); size > 0 {
+			n := name{exact: r.word(), loose: r.word(), size: max(size>>1-1, 0)}
+			if n.alike = n.exact; size&1 == 1 {
+				n.alike = r.word()
+			}
+			d.names[i] = n
 		}
 	}
 	d.lists = r.rest

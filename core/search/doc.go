@@ -7,4 +7,4 @@ package search
 
 // Version is the version of the analyser. Documents and terms of another version
 // have to be made again.
-const Version = 4
+const Version = 5

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // The limits of an analysis. A larger chain is found by its first words.
@@ -59,6 +60,7 @@ type Document struct {
 // name is the title of a chain or an alternative to it.
 type name struct {
 	exact uint64 // hash of the text; 0: no name
+	alike uint64 // hash that texts have in common which look alike; mostly that of the text
 	loose uint64 // hash of its words, in any order and form
 	size  int    // number of these words
 }
@@ -190,12 +192,17 @@ func (e *entry) full(f field) bool {
 }
 
 func nameOf(text string) name {
-	plain := plain(text)
-	if plain == "" {
+	said := compared(text)
+	if said == "" {
 		return name{}
 	}
-	words := looseWords(strings.Fields(plain))
-	return name{exact: hash(plain), loose: hash(strings.Join(words, " ")), size: len(words)}
+	words := looseWords(strings.Fields(said))
+	n := name{exact: hash(said), loose: hash(strings.Join(words, " ")), size: len(words)}
+	n.alike = n.exact
+	if looks := compared(plain.Skeleton(text)); looks != said {
+		n.alike = hash(looks)
+	}
+	return n
 }
 
 // looseWords returns the distinct words, normalised and sorted, without stop words

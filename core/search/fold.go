@@ -238,9 +238,9 @@ var spelled = map[rune]string{
 	'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'đ': "d", 'ð': "d", 'þ': "th", 'ł': "l", 'ı': "i", 'ħ': "h", 'ŧ': "t", 'ŋ': "n", 'ς': "σ",
 }
 
-// plain is the form in which titles are compared: the words of the text or, if it
+// compared is the form in which titles are compared: the words of the text or, if it
 // has none, the text itself.
-func plain(text string) string {
+func compared(text string) string {
 	var b strings.Builder
 	for _, t := range tokens(text) {
 		if t.primary {

@@ -170,8 +170,14 @@ func longest(words []string) []string {
 // Words are the distinct words of the query, in order.
 func (q Query) Words() []Word { return slices.Clone(q.words) }
 
+// Named is the query for chains that have it as a name, or one that looks like it.
+func (q Query) Named() Query {
+	q.words, q.filler = nil, false
+	return q
+}
+
 // Names are in the Postings of chains whose title, alternative title, slug or trigger
-// equals the query or has exactly its words.
+// equals the query, looks like it, or has exactly its words.
 func (q Query) Names() []string { return q.name.terms() }
 
 // Blank reports whether the query has no words.

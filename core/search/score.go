@@ -141,7 +141,7 @@ func (q Query) named(d Document) float64 {
 	for i, n := range d.names {
 		f := min(field(i), fieldTrigger) //nolint:gosec // a small number
 		switch {
-		case n.exact == q.name.exact:
+		case n.exact == q.name.exact, n.exact != 0 && n.alike == q.name.alike:
 			best = max(best, scoreExact[f])
 		case n.exact != 0 && n.loose == q.name.loose:
 			best = max(best, scoreLoose[f])

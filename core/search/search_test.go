@@ -521,3 +521,26 @@ func TestOnlyAWholeNameIsSure(t *testing.T) {
 		t.Errorf("words and vectors that are both unsure make %v, which is sure", most)
 	}
 }
+
+// A title is found by whatever looks like it, and by nothing that only resembles it.
+func TestATitleIsFoundByWhatLooksLikeIt(t *testing.T) {
+	l := libraryOf(written("Deploy to production", "Step | text"), written("D\u0435stroy the c\u043epy", "Step | text"), written("Москва", "Step | text"))
+	for query, want := range map[string]int{
+		"Deploy to production": 0, "De\u200bploy to production": 0, "D\u0435pl\u043ey t\u043e pr\u043educti\u043en": 0, "ＤＥＰＬＯＹ to\u00adproduction": 0,
+		"Ｄｅｐｌｏｙ to production\u3164": 0, "Destroy the copy": 1, "D\u0435stroy th\u0435 copy": 1, "москва": 2, "Deploy to productions": -1, "Deploys": -1, "\u200b": -1,
+	} {
+		for i, d := range l.documents {
+			r, _ := l.scorer(query).Score(d)
+			if exact := r.Score == 1; exact != (i == want) {
+				t.Errorf("the score of %q for title %d is %v", query, i, r.Score)
+			}
+		}
+		terms := search.Ask(query).Named().Names()
+		for i, a := range l.chains {
+			found := slices.ContainsFunc(a.Postings(), func(p search.Posting) bool { return slices.Contains(terms, p.Term) && strings.HasPrefix(p.Term, "x_") })
+			if found != (i == want) {
+				t.Errorf("title %d is looked up by %q: %v", i, query, found)
+			}
+		}
+	}
+}

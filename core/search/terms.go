@@ -6,7 +6,7 @@ import (
 
 // The prefixes of terms that are not plain words. No word has an underscore.
 const (
-	isExact = "x_" // hash of a name
+	isExact = "x_" // hash of a name, or of what looks like it
 	isLoose = "y_" // hash of the words of a name in any order and form
 )
 
@@ -14,7 +14,11 @@ func (n name) terms() []string {
 	if n.exact == 0 {
 		return nil
 	}
-	return []string{isExact + strconv.FormatUint(n.exact, 36), isLoose + strconv.FormatUint(n.loose, 36)}
+	terms := []string{isExact + strconv.FormatUint(n.exact, 36), isLoose + strconv.FormatUint(n.loose, 36)}
+	if n.alike != n.exact {
+		terms = append(terms, isExact+strconv.FormatUint(n.alike, 36))
+	}
+	return terms
 }
 
 // Words returns the distinct words of the chain as they are written, folded and

@@ -24,6 +24,7 @@ var searchFormCases = map[string]func(*testing.T, Protocols){
 	"a space sees nothing of others":                searchSpaces,
 	"a small space is searched as a whole":          searchSmallSpace,
 	"one title in two spaces is two hits":           searchSameTitle,
+	"a title is found by what looks like it":        searchLookAlike,
 	"a replaced chain is found in its new version":  searchReplaced,
 	"more chains than are read are ranked":          searchMany,
 	"vectors find chains that words do not":         searchVectors,
@@ -214,6 +215,19 @@ func searchSameTitle(t *testing.T, s Protocols) {
 	}
 	if hits := mustSearch(t, s, "onboarding", theirs); len(hits) != 1 || hits[0].Chain.Steps[0].Label != "Theirs" {
 		t.Errorf("Search(theirs) = %s, want theirs", describe(hits))
+	}
+}
+
+func searchLookAlike(t *testing.T, s Protocols) {
+	mustSave(t, s, written("Deploy the shop", "Step | text"), written("D\u0435stroy the shop", "Deploy the shop | text"), in(theirs, written("Copy", "Step | text")))
+	for query, want := range map[string]string{
+		"De\u200bploy the shop": "Deploy the shop", "Dеploy the shоp": "Deploy the shop", "Deploy the shop": "Deploy the shop",
+		"Destroy the shop": "D\u0435stroy the shop", "Deploy": "", "the shop": "", "C\u043epy": "",
+	} {
+		hits, err := s.Search(t.Context(), library.Query{Text: query, Spaces: []string{mine}, Limit: 5, Named: true})
+		if err != nil || len(hits) > 1 || (len(hits) == 0) != (want == "") || len(hits) == 1 && (hits[0].Chain.Title != want || hits[0].Score < 0.9) {
+			t.Errorf("Search(%q) by name = %s, %v, want %q", query, describe(hits), err, want)
+		}
 	}
 }
 

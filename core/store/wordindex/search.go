@@ -49,6 +49,9 @@ type Source interface {
 // Search returns the hits of a query, whose text is asked already. Chains that are
 // marked are indexed first, if that takes no longer than a moment.
 func (x *Index) Search(ctx context.Context, s Source, asked search.Query, q library.Query) (hits []library.Hit, err error) {
+	if q.Named {
+		asked, q.Embedding, q.Near = asked.Named(), nil, nil
+	}
 	var state State
 	look := func(r Reader) (err error) {
 		if state, err = r.State(); err != nil || state.Foreign() {
