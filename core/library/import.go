@@ -29,7 +29,8 @@ type ImportItem struct {
 // Existing selects what happens to a stored protocol that differs.
 type Existing string
 
-// The ways to treat an existing protocol.
+// The ways to treat an existing protocol. ReplaceExisting also stores protocols whose
+// titles look the same as others, as kairos_mint with force_update does.
 const (
 	SkipExisting    Existing = "skip"
 	ReplaceExisting Existing = "replace"
@@ -75,7 +76,7 @@ func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) (
 	}
 	j, release := hold(l.setups)
 	defer release()
-	im := importer{catalog: l.catalog, ratings: l.store.Ratings, clock: l.opt.Clock, judge: j, caller: c, input: in}
+	im := importer{catalog: l.catalog, searcher: l.finder.searcher, ratings: l.store.Ratings, clock: l.opt.Clock, judge: j, caller: c, input: in}
 	all := make([]arrival, len(in.Items))
 	var g errgroup.Group
 	// Validation waits for drivers and reading waits for the store, so more than
@@ -88,7 +89,7 @@ func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) (
 		})
 	}
 	_ = g.Wait() // every arrival keeps its own error
-	refuseTwins(all)
+	im.refuseTwins(all)
 	if err := im.settle(ctx, all); err != nil {
 		return nil, err
 	}
@@ -124,12 +125,13 @@ func (a arrival) result() ImportResult {
 
 // importer stores the items of one import.
 type importer struct {
-	catalog *catalog
-	ratings Ratings
-	clock   *clock.Clock
-	judge   judge
-	caller  access.Caller
-	input   ImportInput
+	catalog  *catalog
+	searcher Searcher
+	ratings  Ratings
+	clock    *clock.Clock
+	judge    judge
+	caller   access.Caller
+	input    ImportInput
 }
 
 // arrive parses and validates one item and compares it with the stored protocol.
@@ -159,6 +161,12 @@ func (im importer) arrive(ctx context.Context, item ImportItem) arrival {
 		if err != nil {
 			a.fail(err)
 			return a
+		}
+		if old == nil && im.input.OnExisting != ReplaceExisting {
+			if err := refuseLookAlike(ctx, im.searcher, im.caller.Spaces(), *chain); err != nil {
+				a.fail(err)
+				return a
+			}
 		}
 		*chain = identify(*chain, old)
 		if item.Record != nil {
@@ -243,9 +251,10 @@ func olderChains(space string, older []Written, n int) []protocol.Chain {
 }
 
 // refuseTwins refuses items that repeat a title or a step of an earlier item of
-// the batch. The store detects those of other batches.
-func refuseTwins(all []arrival) {
-	titles, steps := map[string]string{}, map[string]string{}
+// the batch, or have a title that looks the same. The store detects those of other
+// batches.
+func (im importer) refuseTwins(all []arrival) {
+	titles, looks, steps := map[string]string{}, map[string]string{}, map[string]string{}
 	for i := range all {
 		a := &all[i]
 		for _, change := range a.changes {
@@ -256,6 +265,12 @@ func refuseTwins(all []arrival) {
 				break
 			}
 			titles[key] = c.Title
+			look := c.Space + "\n" + lookOf(c.Title)
+			if other, twice := looks[look]; twice && im.input.OnExisting != ReplaceExisting {
+				a.fail(fault.New(fault.SimilarMemoryFound, "its title looks the same as that of %q, another document of the import; if both are meant, import it with --on-existing replace", plain.Clip(other, maxTitleShown)))
+				break
+			}
+			looks[look] = c.Title
 			if id, owner := claimedStep(c, steps); id != "" {
 				a.fail(fault.New(fault.InvalidArgument, "its step %s belongs to %q, too", id, plain.Clip(owner, 80)))
 				break

@@ -100,7 +100,14 @@ type minting struct {
 // rewrites pairs the chains with the stored chains of the same titles.
 func (m minting) rewrites(ctx context.Context, chains []protocol.Chain, now time.Time) ([]rewrite, error) {
 	out := make([]rewrite, len(chains))
+	looks := make(map[string]string, len(chains))
 	for i, chain := range chains {
+		look := lookOf(chain.Title)
+		if other, twice := looks[look]; twice && !m.force {
+			return nil, fault.New(fault.SimilarMemoryFound, "two protocols of the document have titles that look the same: %q and %q", plain.Clip(other, maxTitleShown), plain.Clip(chain.Title, maxTitleShown)).
+				With("must_obey", true).WithNext("give one of them another title, or call kairos_mint with force_update if both are meant")
+		}
+		looks[look] = chain.Title
 		old, err := m.existing(ctx, chain)
 		if err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // The limits of a search.
@@ -131,7 +132,7 @@ func (f finder) search(ctx context.Context, c access.Caller, in api.SearchReques
 
 // textsOf returns the query and its rephrasings, each once.
 func textsOf(in api.SearchRequest) ([]string, error) {
-	if strings.TrimSpace(in.Query) == "" {
+	if plain.Empty(in.Query) {
 		return nil, fault.New(fault.InvalidArgument, "query must not be blank").
 			WithNext("call kairos_search with some words of what the user wants to do")
 	}
@@ -141,7 +142,7 @@ func textsOf(in api.SearchRequest) ([]string, error) {
 	}
 	texts := []string{in.Query}
 	for _, text := range in.Queries {
-		if strings.TrimSpace(text) != "" && !slices.Contains(texts, text) {
+		if !plain.Empty(text) && !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 	}

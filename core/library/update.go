@@ -160,9 +160,9 @@ func readUpdates(updates json.RawMessage) (stepChange, error) {
 		var bad bool
 		switch raw := fields[name]; name {
 		case "text":
-			bad = json.Unmarshal(raw, &change.text) != nil || change.text == nil || strings.TrimSpace(*change.text) == ""
+			bad = json.Unmarshal(raw, &change.text) != nil || change.text == nil || plain.Empty(*change.text)
 		case "label":
-			bad = json.Unmarshal(raw, &change.label) != nil || change.label == nil || strings.TrimSpace(*change.label) == ""
+			bad = json.Unmarshal(raw, &change.label) != nil || change.label == nil || plain.Empty(*change.label)
 		case "challenge":
 			change.challenge = raw
 			bad = string(raw) != "null" && !isObject(raw)

@@ -178,7 +178,7 @@ func (o outline) heading(n *ast.Heading) heading {
 	h := heading{span: span{start, o.lineEnd(start)}, level: n.Level}
 	line := strings.TrimSpace(o.src[h.start:h.end])
 	if rest, ok := atxContent(line, n.Level); ok {
-		h.text = trimClosing(rest)
+		h.text = orNothing(trimClosing(rest))
 		return h
 	}
 	var words []string
@@ -189,7 +189,7 @@ func (o outline) heading(n *ast.Heading) heading {
 	}
 	h.end = o.lineEnd(h.end) // the underline
 	h.underlined = true
-	h.text = trimClosing(strings.Join(words, " "))
+	h.text = orNothing(trimClosing(strings.Join(words, " ")))
 	return h
 }
 

@@ -262,7 +262,7 @@ func (p *frontParser) word(name string, n ast.Node) string {
 
 func (p *frontParser) title(n ast.Node) string {
 	// It must survive being written as a heading and parsed again.
-	text := trimClosing(p.scalar("title", n))
+	text := orNothing(trimClosing(p.scalar("title", n)))
 	if count := utf8.RuneCountInString(text); count > maxTitle {
 		p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: title has %d characters; at most %d are allowed", count, maxTitle))
 		return ""

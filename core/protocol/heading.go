@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 const (
@@ -41,8 +43,16 @@ func sanitise(label string) string {
 
 func readable(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
-		return !unicode.IsSpace(r) && !strings.ContainsRune("#:.)-–—·•", r)
+		return !unicode.IsSpace(r) && !plain.Hidden(r) && !strings.ContainsRune("#:.)-–—·•", r)
 	}) >= 0
+}
+
+// orNothing is the text of a heading; empty if nothing of it can be seen.
+func orNothing(text string) string {
+	if plain.Empty(text) {
+		return ""
+	}
+	return text
 }
 
 // Slug returns the name that a label gives a step: [a-z0-9_]+, not starting with a

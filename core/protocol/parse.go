@@ -204,7 +204,7 @@ func (p *parse) single(s span) Chain {
 // singleLabel is a title that fits into a heading.
 func (p *parse) singleLabel(s span) string {
 	for _, h := range p.headingsIn(s) {
-		if label := trimClosing(cut(h.text)); label != "" {
+		if label := orNothing(trimClosing(cut(h.text))); label != "" {
 			return label
 		}
 	}
@@ -212,7 +212,7 @@ func (p *parse) singleLabel(s span) string {
 		return trimClosing(cut(p.front.title))
 	}
 	for line := range strings.Lines(p.src[s.start:s.end]) {
-		if label := trimClosing(cut(strings.TrimSpace(line))); label != "" {
+		if label := orNothing(trimClosing(cut(strings.TrimSpace(line)))); label != "" {
 			return label
 		}
 	}
