@@ -149,8 +149,8 @@ func TestAnswerIsJudgedByWhoGaveIt(t *testing.T) {
 	}
 }
 
-// Whatever cannot be seen is not an answer, alone, repeated or between blanks.
-func TestWhatCannotBeSeenIsNoAnswer(t *testing.T) {
+// Hidden characters alone answer nothing, alone, repeated or between blanks.
+func TestHiddenCharactersDoNotAnswer(t *testing.T) {
 	for _, r := range []rune{0, '\u200b', '\u200d', '\u3164', '\u2800', '\u115f', '\u034f', '\ufe0f', '\u00ad', '\u202e', '\ue000', '\U000e0041', '\u00a0', '\ufffd'} {
 		for _, said := range []string{string(r), strings.Repeat(string(r), 20), " " + string(r) + "\n"} {
 			value, err := json.Marshal(map[string]string{"confirmation": said})

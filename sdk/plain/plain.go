@@ -47,8 +47,8 @@ func Hidden(r rune) bool {
 }
 
 // Text returns s as a text of several lines: line feeds and tabs stay, any
-// other hidden character is shown by its code, such as ⟨U+202E⟩. What joins two
-// emojis, or two letters of a script that is spelled with joiners, stays: it is seen
+// other hidden character is shown by its code, such as ⟨U+202E⟩. A joiner of two
+// emojis, or of two letters of a script that is spelled with joiners, stays: it is seen
 // by what it does.
 func Text(s string) string {
 	return shown(strings.ReplaceAll(s, "\r\n", "\n"), staysInText)
