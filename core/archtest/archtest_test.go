@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 	"core/library":                    {"core/access", "core/api", "core/cache", "core/clock", "core/drivers", "core/fault", "core/protocol", "core/run", "core/search", "sdk/driver", "sdk/plain", "sdk/schema"},
 	"core/index":                      {"core/api", "core/fault", "core/library", "core/protocol"},
 	"core/replicas":                   {},
-	"core/declines":                   {"core/clock", "core/run"},
+	"core/declines":                   {"core/clock", "core/run", "sdk/plain"},
 	"core/grants":                     {"core/access", "core/clock", "core/fault", "core/run", "sdk/driver"},
 	"core/runs":                       {"core/access", "core/api", "core/cache", "core/clock", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/plain"},
 	"core/archive":                    {"core/access", "core/api", "core/clock", "core/decision", "core/drivers", "core/fault", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/fields", "sdk/plain"},
@@ -152,6 +152,7 @@ var owners = map[string][]string{
 	"pgregory.net/rapid":                     {"core/store/storetest"},
 	"golang.org/x/sys":                       {"cmd/kairos/internal/tty", "core/driverhost", "core/embedding/static", "core/store/postgres", "core/store/sqlite", "sdk/driverrpc", "plugins/command", "examples"},
 	"github.com/blevesearch/snowballstem":    {"core/search"},
+	"mvdan.cc/sh":                            {"plugins/shell"},
 	"golang.org/x/text":                      {"core/search", "core/store/sqlite", "core/server/mcp", "sdk/schema", "sdk/plain", "core/embedding/embedtest", "core/embedding/static"},
 }
 

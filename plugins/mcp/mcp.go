@@ -8,6 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/prompt"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 	"github.com/kairos-mcp/kairos/sdk/settings"
@@ -64,7 +65,7 @@ func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
 	}
 	object := top.Object(typeName)
 	name, found := object.String("tool_name")
-	if p.Name = strings.TrimSpace(name); p.Name == "" && (found || !object.Has("tool_name")) {
+	if p.Name = strings.TrimSpace(name); plain.Empty(name) && (found || !object.Has("tool_name")) {
 		object.Wrong("tool_name", "an mcp challenge needs the name of the tool to call")
 	}
 	if object.Has("arguments") {
@@ -175,7 +176,7 @@ func (t tool) need(p params, step driver.Step) driver.AdvanceResult {
 	if err != nil {
 		return driver.CannotAdvance("the challenge cannot be shown: " + err.Error())
 	}
-	action, err := json.Marshal(params{Name: bareName(p.Name), Arguments: p.Arguments})
+	action, err := json.Marshal(params{Name: strings.ToLower(bareName(plain.Normal(p.Name))), Arguments: p.Arguments})
 	if err != nil {
 		return driver.CannotAdvance("the call cannot be encoded: " + err.Error())
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/prompt"
 	"github.com/kairos-mcp/kairos/sdk/settings"
 )
@@ -59,7 +59,7 @@ func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
 		p.required = required
 	}
 	command, found := object.String("cmd")
-	if p.Command = command; strings.TrimSpace(command) == "" && (found || !object.Has("cmd")) {
+	if p.Command = command; plain.Empty(command) && (found || !object.Has("cmd")) {
 		object.Wrong("cmd", "a shell challenge needs the command to run")
 	}
 	p.Timeout = readTimeout(object, p.Timeout)
@@ -148,7 +148,7 @@ func (s shell) need(p params) (driver.AdvanceResult, error) {
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	action, err := json.Marshal(map[string]string{"cmd": strings.TrimSpace(p.Command)})
+	action, err := actionOf(p.Command)
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}

@@ -70,8 +70,8 @@ type Input struct {
 	Similarity *Similarity `json:"similarity,omitempty"`
 	// Action is a JSON object: what would be done, without what does not change it,
 	// such as a timeout. Where a person declined it, nobody else approves the same
-	// for a while, in whatever protocol. A member that is left out means anything.
-	// Empty: Display.
+	// for a while, in whatever protocol. A member that is left out means anything, and
+	// a list is a set, of which more or less is the same. Empty: Display.
 	Action json.RawMessage `json:"action,omitempty"`
 }
 

@@ -1608,7 +1608,8 @@ type Input struct {
 	Similarity *Similarity `protobuf:"bytes,15,opt,name=similarity,proto3" json:"similarity,omitempty"`
 	// A JSON object: what would be done, without what does not change it, such as a
 	// timeout. Where a person declined it, nobody else approves the same for a while,
-	// in whatever protocol. A member that is left out means anything. Empty: display.
+	// in whatever protocol. A member that is left out means anything, and a list is a
+	// set, of which more or less is the same. Empty: display.
 	Action        []byte `protobuf:"bytes,16,opt,name=action,proto3" json:"action,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -22,6 +22,13 @@ func Visible(s string) string {
 // Empty reports whether there is nothing to see in s.
 func Empty(s string) bool { return Visible(s) == "" }
 
+// Normal returns s without what a reader cannot tell apart in it: hidden characters,
+// compatible forms of one character, and the number and kind of blanks between words. Case
+// and scripts stay. It is for comparing and never for showing.
+func Normal(s string) string {
+	return strings.Join(strings.Fields(norm.NFKC.String(Visible(norm.NFKC.String(s)))), " ")
+}
+
 // Length is how many characters of s a reader sees: hidden ones do not count, nor more
 // than one of the blanks between words, nor more than one mark on a letter.
 func Length(s string) int {
