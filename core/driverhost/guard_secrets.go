@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/kairos-mcp/kairos/sdk/pattern"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -290,8 +291,8 @@ func property(schemas []any, key string) []any {
 			known, out = true, append(out, properties[key])
 		}
 		if patterns, ok := s["patternProperties"].(map[string]any); ok {
-			for pattern, inner := range patterns {
-				if re, err := regexp.Compile(pattern); err != nil || re.MatchString(key) {
+			for expression, inner := range patterns {
+				if re, err := pattern.Compile(expression); err != nil || re.MatchString(key) {
 					known, out = true, append(out, inner)
 				}
 			}

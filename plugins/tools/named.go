@@ -5,22 +5,26 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/pattern"
 )
 
 // maxDepth and maxParts bound how far a schema is followed: a reference may lead to
 // itself.
 const maxDepth, maxParts = 64, 1 << 20
 
+// stepsPerPart is how many steps of a pattern take as long as following a part.
+const stepsPerPart = 64
+
 // named is what the step names of a result: the properties of its output_schema,
 // else what the challenge expects of the result, else nothing. The result is data of
 // a stranger: the rest reaches neither replies nor prompts nor later steps.
 func named(value, evidence, expected json.RawMessage) json.RawMessage {
 	if by, ok := outputSchema(evidence); ok {
-		n := &naming{root: by, left: maxParts}
+		n := &naming{root: by, left: maxParts, patterns: map[string]*pattern.Pattern{}}
 		if kept := n.of(decoded(value), by, 0); n.left > 0 {
 			return encoded(kept)
 		}
@@ -58,6 +62,9 @@ func outputSchema(evidence json.RawMessage) (schema any, ok bool) {
 type naming struct {
 	root any
 	left int // parts that may still be followed; at 0 what was kept does not count
+
+	budget   pattern.Budget
+	patterns map[string]*pattern.Pattern // nil: refused
 }
 
 // of is the value without what the schema does not name. Inside of a named property a
@@ -101,6 +108,20 @@ func (n *naming) describes(by map[string]any, depth int, keywords ...string) boo
 	return depth <= maxDepth && slices.ContainsFunc(n.parts(by), func(part map[string]any) bool { return n.describes(part, depth+1, keywords...) })
 }
 
+// matches reports whether a key matches an expression. Each is compiled once.
+func (n *naming) matches(expression, key string) bool {
+	compiled, known := n.patterns[expression]
+	if !known {
+		compiled, _ = n.budget.Compile(expression) // an expression that is refused names nothing
+		n.patterns[expression] = compiled
+	}
+	if compiled == nil {
+		return false
+	}
+	n.left -= 1 + compiled.Steps()*len(key)/stepsPerPart
+	return n.left > 0 && compiled.MatchString(key)
+}
+
 // members adds to kept what the schema and its parts name of an object. A schema
 // that says nothing of properties names none.
 func (n *naming) members(kept, value, by map[string]any, depth int) {
@@ -112,10 +133,9 @@ func (n *naming) members(kept, value, by map[string]any, depth int) {
 			kept[key] = n.of(inner, schema, depth+1)
 		}
 	}
-	for pattern, schema := range object(by["patternProperties"]) {
-		matches, err := regexp.Compile(pattern)
+	for expression, schema := range object(by["patternProperties"]) {
 		for key, inner := range value {
-			if err == nil && matches.MatchString(key) {
+			if n.matches(expression, key) {
 				kept[key] = n.of(inner, schema, depth+1)
 			}
 		}

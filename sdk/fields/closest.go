@@ -28,6 +28,9 @@ func Closest(name string, known []string) string {
 		if strings.EqualFold(name, k) {
 			return k
 		}
+		if len(k) > len(name)+maxExpansion {
+			continue // far from any name of this length
+		}
 		d := editDistance(name, k)
 		if d < distance {
 			best, distance = k, d

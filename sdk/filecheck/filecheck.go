@@ -35,7 +35,6 @@ const (
 const (
 	maxEntries  = 64
 	maxText     = 64 << 10  // bytes of contains
-	maxRegex    = 4 << 10   // bytes
 	maxSchema   = 256 << 10 // bytes
 	maxSize     = 1 << 50   // bytes of a file; it keeps the number whole
 	maxCount    = 1_000_000

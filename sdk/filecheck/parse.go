@@ -11,6 +11,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/pattern"
 )
 
 // None reports whether a `files` value demands nothing.
@@ -99,11 +100,11 @@ func (e entry) names(c *Check) {
 		}
 	}
 	if globbed && e.plain("glob", glob) {
-		pattern, why := readPattern(glob)
+		read, why := readPattern(glob)
 		if why != "" {
 			e.Wrong("glob", why)
 		}
-		c.Glob = pattern
+		c.Glob = read
 	}
 }
 
@@ -157,15 +158,16 @@ func (e entry) content(c *Check) {
 }
 
 func (e entry) expression(text string) *regexp.Regexp {
-	if text == "" || len(text) > maxRegex {
-		e.Wrong(Regex, fmt.Sprintf("must have from 1 to %d bytes", maxRegex))
+	if text == "" {
+		e.Wrong(Regex, fmt.Sprintf("must have from 1 to %d bytes", pattern.MaxBytes))
 		return nil
 	}
-	compiled, _, err := compileExpression(text, maxProgram)
+	compiled, err := pattern.Compile(text)
 	if err != nil {
 		e.Wrong(Regex, err.Error())
+		return nil
 	}
-	return compiled
+	return compiled.Regexp
 }
 
 func (e entry) compile(c *Check, raw json.RawMessage) {

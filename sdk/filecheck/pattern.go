@@ -2,60 +2,16 @@ package filecheck
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"regexp"
-	"regexp/syntax"
-	"strings"
 	"unicode/utf8"
 
+	"github.com/kairos-mcp/kairos/sdk/pattern"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
-// maxProgram bounds the steps of an expression, or of all those of a schema:
-// each character of a file may cost as many. A{1000} has a thousand.
-const maxProgram = 10_000
-
 // breath is after how many characters the time is looked at.
 const breath = 64
-
-// compileExpression refuses an expression with more steps than are left.
-func compileExpression(text string, left int) (_ *regexp.Regexp, steps int, err error) {
-	if len(text) > maxRegex {
-		return nil, 0, fmt.Errorf("an expression must have at most %d bytes", maxRegex)
-	}
-	read, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		return nil, 0, unreadable(err)
-	}
-	if steps = stepsOf(read); steps > left {
-		return nil, 0, fmt.Errorf("takes more than %d steps for a character; write smaller or fewer repetitions", maxProgram)
-	}
-	compiled, err := regexp.Compile(text)
-	if err != nil {
-		return nil, 0, unreadable(err)
-	}
-	return compiled, steps, nil
-}
-
-func unreadable(err error) error {
-	return fmt.Errorf("is not a regular expression of RE2: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
-}
-
-// stepsOf is about how long the compiled program is.
-func stepsOf(re *syntax.Regexp) int {
-	steps := 1 + len(re.Rune)
-	if re.Op == syntax.OpCharClass {
-		steps = 1
-	}
-	for _, sub := range re.Sub {
-		steps += stepsOf(sub)
-	}
-	if re.Op == syntax.OpRepeat {
-		steps *= max(1, re.Min, re.Max)
-	}
-	return min(steps, maxProgram+1)
-}
 
 // matchesIn reports whether the expression matches the text in time. Nothing
 // does when the context is done.
@@ -84,17 +40,17 @@ func (p *patientReader[T]) ReadRune() (rune, int, error) {
 // compileSchema reads a schema whose patterns match in the context's time, and
 // reports whether it has any.
 func compileSchema(ctx context.Context, raw []byte) (_ *schema.Schema, patterned bool, err error) {
-	left, seen := maxProgram, make(map[string]timed)
+	var budget pattern.Budget
+	seen := make(map[string]timed)
 	s, err := schema.CompileWith(raw, func(text string) (schema.Expression, error) {
 		if known, ok := seen[text]; ok {
 			return known, nil
 		}
-		compiled, steps, err := compileExpression(text, left)
+		compiled, err := budget.Compile(text)
 		if err != nil {
 			return nil, err
 		}
-		left -= steps
-		seen[text] = timed{ctx, compiled}
+		seen[text] = timed{ctx, compiled.Regexp}
 		return seen[text], nil
 	})
 	return s, len(seen) > 0, err

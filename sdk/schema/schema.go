@@ -22,19 +22,35 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/pattern"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // location is the address under which a schema is compiled. Nothing is ever
 // fetched from it; it only shows in messages about references.
 const location = "urn:kairos:schema"
 
-// maxDiagnostics bounds what one validation reports.
-const maxDiagnostics = 20
+const (
+	// maxDiagnostics bounds what one validation reports.
+	maxDiagnostics = 20
+	// maxKept is how many findings are put into words, to be sorted.
+	maxKept = 1_000
+	// maxFinding is the longest finding in bytes.
+	maxFinding = 1_000
+	// maxNames is how many keys a finding lists.
+	maxNames = 10
+)
+
+// What a compiled schema takes in memory beside its text.
+const (
+	bytesPerPart = 1_000
+	bytesPerStep = 100
+)
 
 // Schema is a compiled JSON Schema. It is safe for concurrent use.
 type Schema struct {
 	compiled *jsonschema.Schema
-	shares   bool // so the work has to be counted first
+	memory   int // about how many bytes it takes
 }
 
 // nothing is a loader that loads nothing.
@@ -46,9 +62,34 @@ func (nothing) Load(url string) (any, error) {
 
 // Compile reads a JSON Schema (2020-12 unless its $schema says otherwise).
 // Formats are asserted. References must stay inside the document and mean the
-// same wherever they are met: $dynamicRef to a $dynamicAnchor is refused.
+// same wherever they are met: $dynamicRef to a $dynamicAnchor is refused. So is a
+// schema beyond the limits of Weigh, before anything is compiled.
 func Compile(schema json.RawMessage) (*Schema, error) {
-	return compiledOf.of(string(schema), func() (*Schema, error) { return compile(schema, nil) })
+	return compiledOf.of(string(schema), func() (*Schema, int, error) {
+		s, err := compile(schema, patterns())
+		if err != nil {
+			return nil, 0, err
+		}
+		return s, s.memory, nil
+	})
+}
+
+// patterns returns the reader of the patterns of one schema: all of them have one
+// budget.
+func patterns() func(text string) (Expression, error) {
+	var budget pattern.Budget
+	seen := map[string]Expression{}
+	return func(text string) (Expression, error) {
+		if known, ok := seen[text]; ok {
+			return known, nil
+		}
+		compiled, err := budget.Compile(text)
+		if err != nil {
+			return nil, err
+		}
+		seen[text] = compiled
+		return compiled, nil
+	}
 }
 
 // Expression is a pattern of a schema.
@@ -61,20 +102,24 @@ type Expression interface {
 // patternProperties, which may refuse one and may bound the time of matching.
 // What it returns is not kept for another call.
 func CompileWith(schema json.RawMessage, read func(pattern string) (Expression, error)) (*Schema, error) {
-	return compile(schema, func(pattern string) (jsonschema.Regexp, error) { return read(pattern) })
+	return compile(schema, read)
 }
 
-func compile(schema json.RawMessage, patterns jsonschema.RegexpEngine) (*Schema, error) {
-	doc, err := decode(schema)
+func compile(schema json.RawMessage, read func(pattern string) (Expression, error)) (*Schema, error) {
+	doc, weight, err := weigh(schema)
 	if err != nil {
 		return nil, err
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
 	c.UseLoader(nothing{})
-	if patterns != nil {
-		c.UseRegexpEngine(patterns)
-	}
+	done := false
+	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) {
+		if done { // a value of format regex, which meter has counted
+			return pattern.Compile(text)
+		}
+		return read(text)
+	})
 	if err := c.AddResource(location, doc); err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)
 	}
@@ -82,14 +127,14 @@ func compile(schema json.RawMessage, patterns jsonschema.RegexpEngine) (*Schema,
 	if err != nil {
 		return nil, readable(err)
 	}
-	shares, err := survey(compiled)
-	if err != nil {
+	done = true
+	if err := survey(compiled); err != nil {
 		return nil, err
 	}
 	if s := circular(compiled); s != nil {
 		return nil, fmt.Errorf("not a usable JSON Schema: %s refers to itself for the same value, so that no value can be judged by it", pointerOf(s))
 	}
-	return &Schema{compiled: compiled, shares: shares}, nil
+	return &Schema{compiled: compiled, memory: len(schema) + weight.Parts*bytesPerPart + weight.Steps*bytesPerStep}, nil
 }
 
 // pointerOf is where a part stands in its document.
@@ -109,15 +154,16 @@ func readable(err error) error {
 	return fmt.Errorf("not a usable JSON Schema: %w", err)
 }
 
-// Validate judges a value; no diagnostics means that it is valid.
+// Validate judges a value; no diagnostics means that it is valid. The work is
+// counted first, and a value that takes too much is a diagnostic, too.
 func (s *Schema) Validate(value json.RawMessage) []driver.Diagnostic {
 	v, err := decode(value)
 	if err != nil {
 		return []driver.Diagnostic{driver.Problem("", err.Error())}
 	}
-	if s.shares && work(s.compiled, v) > maxWork {
+	if !affordable(s.compiled, v) {
 		return []driver.Diagnostic{driver.Problem("", fmt.Sprintf(
-			"judging it takes more than %d comparisons: too large a value, or a schema that refers to the same parts in too many ways", maxWork))}
+			"judging it takes more than %d comparisons: too large a value, or a schema with too many alternatives, references or long patterns", maxWork))}
 	}
 	err = s.compiled.Validate(v)
 	if err == nil {
@@ -144,14 +190,58 @@ func Validate(schema, value json.RawMessage) []driver.Diagnostic {
 // It never quotes a value, which may be a secret.
 func explain(verr *jsonschema.ValidationError, by *jsonschema.Schema) []driver.Diagnostic {
 	e := explainer{by: by}
-	all := e.leaves(verr)
+	ends := leaves(verr)
+	all := make([]driver.Diagnostic, 0, len(ends.kept))
+	for _, end := range ends.kept {
+		all = append(all, driver.Problem(fields.Pointer(end.InstanceLocation...), plain.Clip(e.words(end), maxFinding)))
+	}
 	slices.SortStableFunc(all, func(a, b driver.Diagnostic) int { return strings.Compare(a.Pointer, b.Pointer) })
 	all = slices.Compact(all)
-	if len(all) > maxDiagnostics {
-		rest := len(all) - maxDiagnostics
-		all = append(all[:maxDiagnostics], driver.Problem("", fmt.Sprintf("and %d more findings", rest)))
+	if rest := len(all) + ends.count - len(ends.kept) - maxDiagnostics; rest > 0 {
+		all = append(all[:min(len(all), maxDiagnostics)], driver.Problem("", fmt.Sprintf("and %d more findings", rest)))
 	}
 	return all
+}
+
+// findings are the errors at the ends of an error tree.
+type findings struct {
+	kept  []*jsonschema.ValidationError // at most maxKept
+	count int
+}
+
+// leaves collects the ends of the error tree. Of alternatives only the closest one
+// is told: all of them at once read as contradictions.
+func leaves(verr *jsonschema.ValidationError) findings {
+	switch verr.ErrorKind.(type) {
+	case *kind.AnyOf:
+		return closest(verr)
+	case *kind.OneOf:
+		if len(verr.Causes) > 0 {
+			return closest(verr)
+		}
+	case *kind.AdditionalProperties:
+		return findings{[]*jsonschema.ValidationError{verr}, 1}
+	}
+	if len(verr.Causes) == 0 {
+		return findings{[]*jsonschema.ValidationError{verr}, 1}
+	}
+	var all findings
+	for _, cause := range verr.Causes {
+		found := leaves(cause)
+		all.count += found.count
+		all.kept = append(all.kept, found.kept[:min(len(found.kept), maxKept-len(all.kept))]...)
+	}
+	return all
+}
+
+func closest(verr *jsonschema.ValidationError) findings {
+	var best findings
+	for _, cause := range verr.Causes {
+		if found := leaves(cause); best.count == 0 || found.count < best.count {
+			best = found
+		}
+	}
+	return best
 }
 
 // explainer words the findings of one validation.
@@ -160,46 +250,21 @@ type explainer struct {
 	suggestions int // made so far: each costs a walk through the schema
 }
 
-// leaves collects the findings at the ends of the error tree. Of alternatives
-// only the closest one is told: all of them at once read as contradictions.
-func (e *explainer) leaves(verr *jsonschema.ValidationError) []driver.Diagnostic {
+func (e *explainer) words(verr *jsonschema.ValidationError) string {
 	switch k := verr.ErrorKind.(type) {
-	case *kind.AnyOf:
-		return e.closest(verr)
-	case *kind.OneOf:
-		if len(verr.Causes) > 0 {
-			return e.closest(verr)
-		}
 	case *kind.AdditionalProperties:
 		message := "unknown key " + quoted(k.Properties)
 		if len(k.Properties) == 1 && e.suggestions < maxDiagnostics {
 			e.suggestions++
 			message += fields.Suggestion(k.Properties[0], keysAt(e.by, verr.SchemaURL))
 		}
-		return []driver.Diagnostic{driver.Problem(fields.Pointer(verr.InstanceLocation...), message)}
-	}
-	if len(verr.Causes) == 0 {
-		message := words(verr.ErrorKind)
-		if format, ok := verr.ErrorKind.(*kind.Format); ok && e.by == nil {
-			message += ": " + format.Err.Error() // a schema keeps no secrets
-		}
-		return []driver.Diagnostic{driver.Problem(fields.Pointer(verr.InstanceLocation...), message)}
-	}
-	var all []driver.Diagnostic
-	for _, cause := range verr.Causes {
-		all = append(all, e.leaves(cause)...)
-	}
-	return all
-}
-
-func (e *explainer) closest(verr *jsonschema.ValidationError) []driver.Diagnostic {
-	var best []driver.Diagnostic
-	for _, cause := range verr.Causes {
-		if found := e.leaves(cause); best == nil || len(found) < len(best) {
-			best = found
+		return message
+	case *kind.Format:
+		if e.by == nil { // a schema keeps no secrets
+			return words(k) + ": " + k.Err.Error()
 		}
 	}
-	return best
+	return words(verr.ErrorKind)
 }
 
 // words says what is wrong; the library's own text serves where it is plain.
@@ -254,10 +319,14 @@ func keysAt(schema *jsonschema.Schema, location string) []string {
 
 func quoted(names []string) string {
 	sorted := slices.Sorted(slices.Values(names))
-	for i, name := range sorted {
-		sorted[i] = fmt.Sprintf("%q", name)
+	more := ""
+	if rest := len(sorted) - maxNames; rest > 0 {
+		sorted, more = sorted[:maxNames], fmt.Sprintf(" and %d more", rest)
 	}
-	return strings.Join(sorted, ", ")
+	for i, name := range sorted {
+		sorted[i] = fmt.Sprintf("%q", plain.Clip(name, maxFinding))
+	}
+	return strings.Join(sorted, ", ") + more
 }
 
 // decode reads a value as the validator wants it: numbers keep their text.

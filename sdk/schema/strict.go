@@ -21,7 +21,10 @@ import (
 // be JSON pointers into the schema itself, so that strictness is never lost
 // behind one; anything else is an error.
 func Strict(schema json.RawMessage) (json.RawMessage, error) {
-	text, err := strictOf.of(string(schema), func() (string, error) { return strict(schema) })
+	text, err := strictOf.of(string(schema), func() (string, int, error) {
+		text, err := strict(schema)
+		return text, len(text), err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +276,9 @@ func (s *stricter) resolve(ref string) (any, error) {
 	}
 	at := s.root
 	for token := range strings.SplitSeq(pointer, "/") {
-		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		if strings.Contains(token, "~") {
+			token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		}
 		next, found := member(at, token)
 		if !found {
 			return nil, fmt.Errorf("$ref %q points to nothing", ref)

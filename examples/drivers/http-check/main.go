@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/challenge"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+	"github.com/kairos-mcp/kairos/sdk/pattern"
 	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
@@ -69,7 +69,7 @@ func check(allowed policy, want demand) []driver.Diagnostic {
 	if _, err := allowed.parse(want.URL); err != nil {
 		found = append(found, driver.Problem("/url", err.Error()))
 	}
-	if _, err := regexp.Compile(want.Matches); err != nil {
+	if _, err := pattern.Compile(want.Matches); err != nil {
 		found = append(found, driver.Problem("/matches", err.Error()))
 	}
 	if want.Method == http.MethodHead && want.Contains+want.Matches != "" {

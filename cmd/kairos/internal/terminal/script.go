@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/kairos-mcp/kairos/sdk/pattern"
 )
 
 // Kind of a question that a host can face; see the package comment.
@@ -52,7 +53,7 @@ type Script struct{ rules []rule }
 type rule struct {
 	on      Kind
 	match   string // lower case
-	matches *regexp.Regexp
+	matches *pattern.Pattern
 	times   int // 0: any number
 	verb    verb
 	answer  json.RawMessage
@@ -170,7 +171,7 @@ func (f ruleFile) rule() (rule, error) {
 		return rule{}, errors.New("match and matches exclude each other")
 	}
 	if f.Matches != "" {
-		compiled, err := regexp.Compile(f.Matches)
+		compiled, err := pattern.Compile(f.Matches)
 		if err != nil {
 			return rule{}, fmt.Errorf("matches: %w", err)
 		}
