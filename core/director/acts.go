@@ -89,13 +89,14 @@ func (u useCase) acts(ctx context.Context, chain protocol.Chain, r run.Run, clie
 	previews, cancel := context.WithTimeout(ctx, maxPreviews)
 	defer cancel()
 	acts := Acts{Earlier: earlier, Title: chain.Title, Space: chain.Space, Chain: chain.ID, Protocol: digest, Run: r.ID, Steps: []ActStep{}, Total: len(chain.Steps)}
+	scope := runs.Scope(r, chain)
 	for i, step := range chain.Steps {
 		common, err := protocol.CommonOf(step.Challenge)
 		if err != nil || step.Challenge == nil {
 			continue
 		}
 		common.Type = u.TypeOf(step)
-		known, err := protocol.FillKnown(step.Challenge, step.Templates, runs.Scope(r, chain))
+		known, err := protocol.FillKnown(step.Challenge, step.Templates, scope)
 		if err != nil {
 			known = step.Challenge // the step will say what is wrong with the value
 		}

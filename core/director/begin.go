@@ -36,6 +36,9 @@ func (e useCase) begin(ctx context.Context, c access.Caller, in api.BeginRequest
 	if err != nil {
 		return Round{}, err
 	}
+	if err := input.InputsFault(chain); err != nil {
+		return Round{}, err
+	}
 	given, err := inputOf(chain, in.Input)
 	if err != nil {
 		return Round{}, err

@@ -28,16 +28,16 @@ func (li *links) visit() run.Visit {
 
 // valuesIn are the values that were put into the step's challenge.
 func (li *links) valuesIn(step protocol.Step) []ApprovalValue {
-	scope := runs.Scope(li.t.Run, li.t.Chain)
 	var values []ApprovalValue
 	seen := map[string]bool{}
-	for _, ref := range protocol.References(step.Challenge) {
-		v, ok := scope.Value(ref)
-		if !ok || seen[ref.Text] {
+	refs := protocol.References(step.Challenge)
+	for i, v := range runs.Scope(li.t.Run, li.t.Chain).Values(refs) {
+		text := refs[i].Text
+		if v == nil || seen[text] {
 			continue
 		}
-		seen[ref.Text] = true
-		values = append(values, ApprovalValue{Template: ref.Text, Value: plain.Clip(api.Readable(v), 4000)})
+		seen[text] = true
+		values = append(values, ApprovalValue{Template: text, Value: plain.Clip(api.Readable(v), 4000)})
 	}
 	return values
 }

@@ -1,11 +1,13 @@
 package director
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -258,7 +260,7 @@ func (t *turn) workOut(ctx context.Context) (input.Task, error) {
 	if k.Common.Type == "" {
 		k.Common.Type = t.e.Tree.MissingType()
 	}
-	if err := input.PhraseFault(k); err != nil {
+	if err := cmp.Or(input.PhraseFault(k), input.OutputSchemaFault(k)); err != nil {
 		return input.Task{}, err
 	}
 	k.Challenge = filled
@@ -293,10 +295,16 @@ func (t *turn) approvalMode(k input.Task, d decision.Decision) driver.ApprovalMo
 }
 
 func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference) error {
-	keys := make([]string, len(missing))
-	var inputs []string
-	for i, m := range missing {
-		keys[i] = m.Text
+	const most = 20 // a challenge can have thousands of templates
+	var keys, inputs []string
+	for _, m := range missing {
+		if slices.Contains(keys, m.Text) {
+			continue
+		}
+		if len(keys) == most {
+			break
+		}
+		keys = append(keys, m.Text)
 		if m.Source == protocol.FromInput {
 			inputs = append(inputs, m.Path[0])
 		}

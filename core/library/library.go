@@ -56,7 +56,16 @@ type Library struct {
 	ratings  *rater
 	finder   finder
 	versions versions
+
+	large chan struct{} // holds a token for each large document that is being stored
 }
+
+// A large document is stored while few others are: each takes many times its size
+// in memory.
+const (
+	largeDocument  = 1 << 20 // bytes
+	largeDocuments = 2
+)
 
 // New returns a library. It does not use store and setups before the first call.
 func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Library {
@@ -77,6 +86,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Lib
 		store: store, setups: setups, opt: opt, log: log, catalog: k, meanings: m, ratings: r,
 		finder:   finder{catalog: k, searcher: store.Searcher, meanings: m, ratings: r, threshold: opt.ScoreThreshold},
 		versions: versions{catalog: k, history: store.Versions},
+		large:    make(chan struct{}, largeDocuments),
 	}
 }
 
@@ -91,6 +101,20 @@ func (l *Library) Close() error {
 // Ready stores the built-in protocols before the first call that needs them.
 // Starting the server touches nothing, because hosts start servers to probe them.
 func (l *Library) Ready(ctx context.Context) error { return l.catalog.ready(ctx) }
+
+// admit waits until a document of this size may be stored. If err is nil, the caller
+// must call release exactly once.
+func (l *Library) admit(ctx context.Context, size int) (release func(), err error) {
+	if size <= largeDocument {
+		return func() {}, nil
+	}
+	select {
+	case l.large <- struct{}{}:
+		return func() { <-l.large }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
 
 // FindStep resolves a URI that must name a step the caller can read.
 func (l *Library) FindStep(ctx context.Context, c access.Caller, uri string) (protocol.Chain, int, error) {

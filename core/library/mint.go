@@ -34,6 +34,11 @@ func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest)
 	if err := l.catalog.ready(ctx); err != nil {
 		return api.MintReply{}, nothingStored(err)
 	}
+	leave, err := l.admit(ctx, len(in.Document))
+	if err != nil {
+		return api.MintReply{}, err
+	}
+	defer leave()
 	j, release := hold(l.setups)
 	defer release()
 	chains, warnings, err := j.check(ctx, space, in.Document)

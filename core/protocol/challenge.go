@@ -87,9 +87,8 @@ func (p *parse) challengeBlock(s *Step, f fence, body span) (member, bool) {
 		}
 		return member{}, false
 	}
-	top, err := members([]byte(f.content))
-	if err != nil {
-		p.jsonProblem(f, s.Label, err)
+	top, ok := p.read(f, s.Label)
+	if !ok {
 		return member{}, false
 	}
 	challenge, ok := top["challenge"]
@@ -115,9 +114,15 @@ func (p *parse) challengeBlock(s *Step, f fence, body span) (member, bool) {
 }
 
 func (p *parse) warnBeside(top map[string]member, s *Step, f fence) {
-	for key, m := range top {
-		if key != "challenge" {
-			p.warn(p.positionIn(f, m.key), s.Label, fmt.Sprintf("the key %q beside \"challenge\" is dropped", cut(key)))
+	const most = 10
+	keys := slices.Sorted(maps.Keys(top))
+	for i, key := range keys[:min(len(keys), most+1)] {
+		switch {
+		case key == "challenge":
+		case i == most:
+			p.warn(f.start, s.Label, fmt.Sprintf("%d keys beside \"challenge\" are dropped", len(keys)-1))
+		default:
+			p.warn(p.positionIn(f, top[key].key), s.Label, fmt.Sprintf("the key %q beside \"challenge\" is dropped", cut(key)))
 		}
 	}
 }

@@ -33,12 +33,12 @@ type jsonWalker struct {
 	// onMember is called for each member after its value; key, start and end are the
 	// offsets of its key, of its value and of its end.
 	onMember func(pointer string, key, start, end int)
-	// onValue is called for each value before its content.
-	onValue func(pointer string, start int)
+	// onValue is called for each value before its content; false ends the walk.
+	onValue func(pointer string, start int) bool
 }
 
 // walkJSON visits the whole text; it fails on invalid JSON, duplicate keys,
-// excessive nesting and trailing data.
+// excessive nesting, long keys and trailing data.
 func walkJSON(raw []byte, w jsonWalker) error {
 	w.raw = raw
 	if err := json.Unmarshal(raw, new(json.RawMessage)); err != nil {
@@ -84,8 +84,11 @@ func (w *jsonWalker) locate(err error) error {
 // value visits one value.
 func (w *jsonWalker) value(depth int) error {
 	start := w.next(" \t\r\n")
-	if w.onValue != nil {
-		w.onValue(string(w.path), start)
+	if len(w.path) > maxPointer {
+		return &jsonError{start, string(w.path[:maxPointer]), fmt.Sprintf("the keys that lead to a value have more than %d bytes together", maxPointer)}
+	}
+	if w.onValue != nil && !w.onValue(string(w.path), start) {
+		return &jsonError{start, string(w.path), "too many values"}
 	}
 	switch c := w.raw[start]; c {
 	case '{', '[':
@@ -122,7 +125,7 @@ func (w *jsonWalker) object(depth int) error {
 		key := unquote(w.quoted())
 		w.path = append(append(w.path, '/'), pointerEscaper.Replace(key)...)
 		if seen[key] {
-			return &jsonError{at, string(w.path), fmt.Sprintf("duplicate key %q", key)}
+			return &jsonError{at, string(w.path), fmt.Sprintf("duplicate key %q", cut(key))}
 		}
 		seen[key] = true
 		start := w.next(" \t\r\n:")

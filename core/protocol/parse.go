@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // MaxDocument is the largest document in bytes.
@@ -22,9 +23,11 @@ const (
 	maxNested   = 1_000_000 // open blocks of a line beyond freeNesting, summed over the lines
 	freeNesting = 4
 	maxFindings = 1_000
-	maxTitle    = 5_000 // characters
-	maxFallback = 120   // characters of the title of a document without steps
-	maxNesting  = 200   // markers of quotes and lists on one line, two columns of indentation counting as one
+	maxMessage  = 2_000   // bytes of a finding
+	maxTitle    = 5_000   // characters
+	maxText     = 1 << 20 // bytes of a description, and of a step without its challenge
+	maxFallback = 120     // characters of the title of a document without steps
+	maxNesting  = 200     // markers of quotes and lists on one line, two columns of indentation counting as one
 )
 
 // Parse parses a Markdown document, or a JSON string literal of one, into one
@@ -48,6 +51,9 @@ func Parse(doc []byte) ([]Chain, []Diagnostic) {
 	}
 	p.withFront(chains)
 	SortDiagnostics(p.found)
+	if p.over {
+		return nil, p.found // nothing more is looked for in what is too large
+	}
 	return chains, p.found
 }
 
@@ -55,7 +61,9 @@ func Parse(doc []byte) ([]Chain, []Diagnostic) {
 type parse struct {
 	outline
 	findings
-	front frontMatter
+	front  frontMatter
+	weight weight
+	over   bool // a text or a block exceeds a limit
 }
 
 // section is an H1 with its content.
@@ -96,6 +104,23 @@ func (p *parse) exceeded() bool {
 	}
 	p.fail(0, "", p.excess+": split it into several documents")
 	return true
+}
+
+// read returns the members of a JSON block; false: it has none. It reports invalid
+// JSON, and the first block that exceeds a limit of the document.
+func (p *parse) read(f fence, step string) (map[string]member, bool) {
+	if !p.weight.block([]byte(f.content)) {
+		if !p.over {
+			p.fail(f.start, step, p.weight.excess)
+		}
+		p.over = true
+		return nil, false
+	}
+	top, err := members([]byte(f.content))
+	if err != nil {
+		p.jsonProblem(f, step, err)
+	}
+	return top, err == nil
 }
 
 // warnHeadings warns of H2s that may not be meant as steps.
@@ -170,6 +195,7 @@ func (p *parse) chain(s section) (Chain, bool) {
 	}
 	c.ID = ChainID(c.Title)
 	about := span{from, s.headings[0].start}
+	p.bound(about, "", "the description")
 	c.Description = trimBlank(p.src[about.start:about.end])
 	c.Inputs = p.inputs(about)
 	for i, h := range s.headings {
@@ -187,6 +213,7 @@ func (p *parse) chain(s section) (Chain, bool) {
 // no challenge, as existing clients expect.
 func (p *parse) single(s span) Chain {
 	label := p.singleLabel(s)
+	p.bound(s, label, "the text of the step")
 	step := Step{Label: label, Text: trimBlank(p.src[s.start:s.end]), Line: p.lineOf(s.start)}
 	step.Tags = Tags(step)
 	if f, ok := p.lastFence(s); ok && looksLikeChallenge(f) {
@@ -234,9 +261,21 @@ func (p *parse) step(h heading, body span) Step {
 		p.fail(h.start, cut(s.Label), fmt.Sprintf("the heading has %d characters; at most %d are allowed", n, maxTitle))
 	}
 	rest := p.takeChallenge(&s, body)
+	if p.over {
+		return s
+	}
+	p.bound(span{body.start, body.start + len(rest)}, s.Label, "the text of the step")
 	s.Text = joinHeading(s.Label, rest)
 	s.Tags = Tags(s)
 	return s
+}
+
+// bound reports a text that nobody could read.
+func (p *parse) bound(s span, step, what string) {
+	if n := s.end - s.start; n > maxText {
+		p.over = true
+		p.fail(s.start, cut(step), fmt.Sprintf("%s has %d bytes; at most %d are allowed: link to what is longer", what, n, maxText))
+	}
 }
 
 func joinHeading(label, body string) string {
@@ -261,9 +300,8 @@ func (p *parse) inputs(about span) json.RawMessage {
 		if !f.objectWith("inputs") {
 			continue
 		}
-		top, err := members([]byte(f.content))
-		if err != nil {
-			p.jsonProblem(f, "", err)
+		top, ok := p.read(f, "")
+		if !ok {
 			continue
 		}
 		schema, ok := top["inputs"]
@@ -289,5 +327,5 @@ func (p *parse) warn(pos int, step, message string) {
 
 func (p *parse) report(severity driver.Severity, pos int, step, message string) {
 	at := p.placeOf(pos)
-	p.add(Diagnostic{Severity: severity, Line: at.Line, Column: at.Column, Step: step, Message: message})
+	p.add(Diagnostic{Severity: severity, Line: at.Line, Column: at.Column, Step: step, Message: plain.Clip(message, maxMessage)})
 }

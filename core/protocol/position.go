@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Position is the place in the parsed document of the value at a JSON pointer of
@@ -29,10 +30,11 @@ func (s Step) Positions(pointers ...string) []Place {
 			wanted[p] = -1
 		}
 	}
-	_ = walkJSON(s.Challenge, jsonWalker{onValue: func(pointer string, start int) {
+	_ = walkJSON(s.Challenge, jsonWalker{onValue: func(pointer string, start int) bool {
 		if _, ok := wanted[pointer]; ok {
 			wanted[pointer] = start
 		}
+		return true
 	}})
 	for i, p := range pointers {
 		if p != "" && p[0] != '/' {
@@ -54,8 +56,17 @@ func (s Step) placeAt(offset int) Place {
 		return Place{max(s.ChallengeLine, s.Line, 1), 1}
 	}
 	at := s.Places[line]
-	at.Column += utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+	at.Column += columns(before[bytes.LastIndexByte(before, '\n')+1:])
 	return at
+}
+
+// maxColumn is where counting the characters of a line ends: a line can be as long
+// as a document, and there can be many findings in it.
+const maxColumn = 20_000
+
+// columns is how many characters a line has, up to maxColumn bytes of it.
+func columns[T ~string | ~[]byte](line T) int {
+	return utf8.RuneCountInString(string(line[:min(len(line), maxColumn)]))
 }
 
 // problem is an error at a pointer of the step's challenge.
@@ -70,11 +81,11 @@ func (s Step) problemAt(offset int, pointer, message string) Diagnostic {
 
 func (s Step) found(at Place, pointer, message string) Diagnostic {
 	return Diagnostic{
-		Severity: driver.SeverityError, Line: at.Line, Column: at.Column, Step: s.Label, Pointer: pointer, Message: message,
+		Severity: driver.SeverityError, Line: at.Line, Column: at.Column, Step: s.Label, Pointer: pointer, Message: plain.Clip(message, maxMessage),
 	}
 }
 
 // placeOf is the line and column of a byte of the document.
 func (o outline) placeOf(pos int) Place {
-	return Place{o.lineOf(pos), utf8.RuneCountInString(o.src[o.lineStart(pos):pos]) + 1}
+	return Place{o.lineOf(pos), columns(o.src[o.lineStart(pos):pos]) + 1}
 }

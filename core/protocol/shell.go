@@ -5,39 +5,34 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// shellWord is a value as one single-quoted POSIX shell word, to follow the text
-// before it. A quoted word is safe only where the shell expects words: inside
-// quotes, comments and the like it would be split.
-func shellWord(value, before string) (string, error) {
+// shellWord is a value as one single-quoted POSIX shell word, for a place. A quoted
+// word is safe only where the shell expects words: inside quotes, comments and the
+// like it would be split.
+func shellWord(value, place string) (string, error) {
 	if strings.ContainsRune(value, 0) {
 		return "", errors.New("a value for a command contains a NUL character")
 	}
-	if place := shellPlace(before); place != "" {
+	if place != "" {
 		return "", fmt.Errorf("a value is quoted when it is put into a command, so it cannot stand %s", place)
 	}
 	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'", nil
 }
 
-// misplaced says why Fill would reject a template in a command; empty: it would
-// not.
-func misplaced(s Step, r Reference, before string) string {
-	if escapingAt(s.Templates, r.Pointer) != driver.EscapeShell {
-		return ""
-	}
-	if place := shellPlace(before); place != "" {
-		return "values are quoted when they are put into a command, so a template cannot stand " + place
-	}
-	return ""
-}
+// shellReader reads a command from one template to the next. The zero value is at the
+// start of a command.
+type shellReader struct{ read int } // tokens up to here are complete, whatever follows
 
-// shellPlace names the context that follows a piece of shell; empty: a quoted word
-// is safe there. It knows less than a shell and rejects in doubt.
-func shellPlace(text string) string {
-	for i := 0; i < len(text); {
+// placeAfter names the context that follows a piece of shell; empty: a quoted word
+// is safe there. It knows less than a shell and rejects in doubt. The pieces that
+// it is called with are beginnings of one command, each longer than the last.
+func (s *shellReader) placeAfter(text string) string {
+	const ahead = 3 // bytes that tell what a token is
+	for i := s.read; i < len(text); {
+		if i <= len(text)-ahead {
+			s.read = i
+		}
 		length, place := shellToken(text[i:], i == 0 || strings.IndexByte(" \t\n;&|()", text[i-1]) >= 0)
 		if place != "" {
 			return place

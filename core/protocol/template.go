@@ -40,33 +40,53 @@ type Scope struct {
 	Steps map[string]json.RawMessage
 }
 
-// Value is the value of a template, and whether it has one.
-func (s Scope) Value(r Reference) (json.RawMessage, bool) {
+// Values returns the values of templates; nil: it has none.
+func (s Scope) Values(refs []Reference) []json.RawMessage {
 	f := filler{scope: s, nodes: make(map[string]node)}
-	return f.lookup(r)
+	out := make([]json.RawMessage, len(refs))
+	for i, r := range refs {
+		if value, ok := f.lookup(r); ok {
+			out[i] = value
+		}
+	}
+	return out
 }
 
 // References lists the templates of a challenge in the order of the text. It is
 // empty for invalid JSON.
 func References(challenge json.RawMessage) []Reference {
 	var out []Reference
-	eachTemplate(challenge, func(r Reference, _ int, _ string) { out = append(out, r) })
+	eachTemplate(challenge, func(r Reference, _ int, _ string, _ int) { out = append(out, r) })
 	return out
 }
 
 // eachTemplate visits the templates of a challenge: at is the offset of the
-// template, before the text of its string in front of it.
-func eachTemplate(challenge json.RawMessage, visit func(r Reference, at int, before string)) {
+// template, in its offset in its string.
+func eachTemplate(challenge json.RawMessage, visit func(r Reference, at int, value string, in int)) {
 	_ = walkJSON(challenge, jsonWalker{onString: func(pointer string, start, _ int, value string) {
-		for _, m := range templatePattern.FindAllStringSubmatchIndex(value, -1) {
-			at, before := start, value[:m[0]]
-			// After an escape sequence the offsets of text and value differ.
-			if bytes.HasPrefix(challenge[start+1:], []byte(before)) {
-				at += 1 + len(before)
+		found := templatePattern.FindAllStringSubmatchIndex(value, -1)
+		if found == nil {
+			return
+		}
+		plain := unescaped(challenge[start+1:], value)
+		for _, m := range found {
+			at := start
+			if m[0] <= plain {
+				at += 1 + m[0]
 			}
-			visit(reference(pointer, groups(value, m)), at, before)
+			visit(reference(pointer, groups(value, m)), at, value, m[0])
 		}
 	}})
+}
+
+// unescaped is up to where a string is written as it is: after an escape sequence
+// the offsets of text and value differ.
+func unescaped(written []byte, value string) int {
+	n := 0
+	for n < min(len(written), len(value)) && written[n] == value[n] {
+		n++
+	}
+	return n
 }
 
 // groups are the texts of a match.
@@ -166,6 +186,7 @@ func (f *filler) fill(pointer, value string) []byte {
 		return f.keep(compact(values[0]))
 	}
 	var b strings.Builder
+	var command shellReader
 	last := 0
 	for i, m := range at {
 		b.WriteString(value[last:m[0]])
@@ -173,7 +194,7 @@ func (f *filler) fill(pointer, value string) []byte {
 			r := reference(pointer, groups(value, m))
 			b.WriteString(f.keepString(untrusted.Value(strings.Trim(r.Text, "{ }"), values[i])))
 		} else {
-			b.WriteString(f.keepString(escape(values[i], escaping, value[:m[0]], value[m[1]:])))
+			b.WriteString(f.keepString(escape(values[i], escaping, &command, value[:m[0]], value[m[1]:])))
 		}
 		last = m[1]
 		if f.keep(nil, f.tooLarge(b.Len()-last)); f.err != nil {
@@ -281,7 +302,8 @@ func escapingAt(templates []driver.Template, pointer string) driver.Escaping {
 }
 
 // escape escapes a value for its place between the texts before and after it.
-func escape(v json.RawMessage, how driver.Escaping, before, after string) (string, error) {
+// command has read the same string up to an earlier template.
+func escape(v json.RawMessage, how driver.Escaping, command *shellReader, before, after string) (string, error) {
 	if how == driver.EscapeQuote {
 		return quoted(v, before, after)
 	}
@@ -293,7 +315,7 @@ func escape(v json.RawMessage, how driver.Escaping, before, after string) (strin
 	case driver.EscapeText, driver.EscapeJSON:
 		return text, nil
 	case driver.EscapeShell:
-		return shellWord(text, before)
+		return shellWord(text, command.placeAfter(before))
 	}
 	return "", fmt.Errorf("unknown escaping %q", how)
 }

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,20 +18,21 @@ func CheckReferences(c Chain) []Diagnostic {
 	known := c.declared()
 	var found []Diagnostic
 	for i, s := range c.Steps {
-		eachTemplate(s.Challenge, func(r Reference, at int, before string) {
+		var commands misplacing
+		eachTemplate(s.Challenge, func(r Reference, at int, value string, in int) {
 			if len(found) >= maxFindings {
 				return
 			}
 			if why := r.impossible(i, known.position, known.inputs); why != "" {
 				found = append(found, s.problemAt(at, r.Pointer, r.Text+": "+why))
-			} else if why, sure := leadsNowhere(c.schemaOf(r, known.position), r.Path); why != "" {
+			} else if why, sure := known.leadsNowhere(r); why != "" {
 				d := s.problemAt(at, r.Pointer, r.Text+": "+r.describer()+why)
 				if !sure {
 					d.Severity = driver.SeverityWarning
 				}
 				found = append(found, d)
 			}
-			if why := misplaced(s, r, before); why != "" {
+			if why := commands.misplaced(s, r, value[:in]); why != "" {
 				found = append(found, s.problemAt(at, r.Pointer, r.Text+": "+why))
 			}
 		})
@@ -76,16 +76,57 @@ func declaredInputs(schema json.RawMessage) map[string]bool {
 	return out
 }
 
-// schemaOf is the schema of the value that a reference starts at; nil: unknown.
-func (c Chain) schemaOf(r Reference, position map[string]int) json.RawMessage {
-	if r.Source == FromInput {
-		return c.Inputs
+// misplacing finds the templates of a step that Fill would reject in a command.
+type misplacing struct {
+	pointer string // of the string that was read last
+	command shellReader
+	told    bool // that a template in it is misplaced: more of them add nothing
+}
+
+// misplaced says why Fill would reject the first template of a string that it would
+// reject; empty otherwise. It is called for the templates in their order.
+func (m *misplacing) misplaced(s Step, r Reference, before string) string {
+	if escapingAt(s.Templates, r.Pointer) != driver.EscapeShell {
+		return ""
 	}
-	common, err := CommonOf(c.Steps[position[r.Step]].Challenge)
-	if err != nil {
-		return nil // reported when the challenge is parsed
+	if m.pointer != r.Pointer {
+		*m = misplacing{pointer: r.Pointer}
 	}
-	return common.OutputSchema
+	if m.told {
+		return ""
+	}
+	place := m.command.placeAfter(before)
+	if m.told = place != ""; !m.told {
+		return ""
+	}
+	return "values are quoted when they are put into a command, so a template cannot stand " + place
+}
+
+// leadsNowhere says why the path of a reference ends in the schema of the value
+// that it starts at; see the function leadsNowhere.
+func (d declared) leadsNowhere(r Reference) (why string, sure bool) {
+	schema, known := d.schemas[r.Source+"."+r.Step]
+	if !known {
+		schema = d.chain.schemaOf(r, d.position)
+		d.schemas[r.Source+"."+r.Step] = schema
+	}
+	return leadsNowhere(schema, r.Path)
+}
+
+// schemaOf is the schema of the value that a reference starts at, decoded; nil:
+// unknown.
+func (c Chain) schemaOf(r Reference, position map[string]int) map[string]any {
+	raw := c.Inputs
+	if r.Source != FromInput {
+		common, err := CommonOf(c.Steps[position[r.Step]].Challenge)
+		if err != nil {
+			return nil // reported when the challenge is parsed
+		}
+		raw = common.OutputSchema
+	}
+	var schema map[string]any
+	_ = json.Unmarshal(raw, &schema) // what is not an object says nothing
+	return schema
 }
 
 func (r Reference) describer() string {
@@ -93,14 +134,6 @@ func (r Reference) describer() string {
 		return "the declared input "
 	}
 	return "the output_schema of the step "
-}
-
-// shape is the part of a schema that describes the structure of a value.
-type shape struct {
-	Type       any                        `json:"type"`
-	Properties map[string]json.RawMessage `json:"properties"`
-	Additional any                        `json:"additionalProperties"`
-	Items      json.RawMessage            `json:"items"`
 }
 
 // combining are the keywords of schemas that a shape cannot represent.
@@ -111,29 +144,37 @@ var combining = []string{
 // leadsNowhere follows a path through a schema and says why it ends; sure: no
 // valid value has anything there. It reports nothing for parts that the schema
 // leaves open.
-func leadsNowhere(schema json.RawMessage, path []string) (why string, sure bool) {
-	var keys map[string]json.RawMessage
-	var s shape
-	if len(path) == 0 || json.Unmarshal(schema, &keys) != nil || json.Unmarshal(schema, &s) != nil ||
-		slices.ContainsFunc(combining, func(k string) bool { return keys[k] != nil }) {
-		return "", false
+func leadsNowhere(schema map[string]any, path []string) (why string, sure bool) {
+	for len(path) > 0 && !slices.ContainsFunc(combining, func(k string) bool { return schema[k] != nil }) {
+		name := path[0]
+		properties, _ := schema["properties"].(map[string]any)
+		below, named := properties[name]
+		_, err := strconv.ParseUint(name, 10, 31)
+		if !named && err == nil {
+			below, named = schema["items"]
+		}
+		if !named {
+			return unnamed(schema, name, err == nil)
+		}
+		if schema, named = below.(map[string]any); !named {
+			break
+		}
+		path = path[1:]
 	}
-	name := path[0]
-	if below, ok := s.Properties[name]; ok {
-		return leadsNowhere(below, path[1:])
-	}
-	_, err := strconv.ParseUint(name, 10, 31)
-	if index := err == nil; index && len(s.Items) > 0 {
-		return leadsNowhere(s.Items, path[1:])
-	}
-	switch kind, _ := s.Type.(string); {
+	return "", false
+}
+
+// unnamed says why a schema that does not name a key or an item rules it out.
+func unnamed(schema map[string]any, name string, index bool) (why string, sure bool) {
+	properties, _ := schema["properties"].(map[string]any)
+	switch kind, _ := schema["type"].(string); {
 	case kind == "string" || kind == "number" || kind == "integer" || kind == "boolean" || kind == "null":
 		return fmt.Sprintf("is of type %s where %q would have to be", kind, name), true
-	case kind == "array" && err != nil:
+	case kind == "array" && !index:
 		return fmt.Sprintf("is a list where %q would have to be; digits index lists", name), true
-	case s.Additional == false:
+	case schema["additionalProperties"] == false:
 		return fmt.Sprintf("has no %q and allows no other keys", name), true
-	case len(s.Properties) > 0:
+	case len(properties) > 0:
 		return fmt.Sprintf("does not name %q; a result that the server obtains itself never has it", name), false
 	}
 	return "", false
@@ -144,12 +185,16 @@ func leadsNowhere(schema json.RawMessage, path []string) (why string, sure bool)
 func (s Step) nearTemplates(most int) []Diagnostic {
 	var found []Diagnostic
 	_ = walkJSON(s.Challenge, jsonWalker{onString: func(pointer string, start, _ int, value string) {
+		plain := -1 // not known yet
 		eachNear(value, func(text string, in int) {
 			if len(found) >= most {
 				return
 			}
+			if plain < 0 {
+				plain = unescaped(s.Challenge[start+1:], value)
+			}
 			at := start
-			if bytes.HasPrefix(s.Challenge[start+1:], []byte(value[:in])) {
+			if in <= plain {
 				at += 1 + in
 			}
 			d := s.problemAt(at, pointer, text+notATemplate)

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -63,6 +62,9 @@ func textValue(r Reference, value json.RawMessage) (string, error) {
 
 // TextReferences lists the references in the text of a step that FillText fills.
 func (c Chain) TextReferences(step int) []Reference {
+	if !strings.Contains(c.Steps[step].Text, "{{") {
+		return nil
+	}
 	var out []Reference
 	d := c.declared()
 	c.eachInText(step, func(r Reference, _ int) {
@@ -89,10 +91,12 @@ type declared struct {
 	chain    Chain
 	position map[string]int  // of the steps, by name
 	inputs   map[string]bool // nil: any input may be given
+	// schemas are those that references started at so far, decoded.
+	schemas map[string]map[string]any
 }
 
 func (c Chain) declared() declared {
-	d := declared{chain: c, position: make(map[string]int, len(c.Steps)), inputs: declaredInputs(c.Inputs)}
+	d := declared{chain: c, position: make(map[string]int, len(c.Steps)), inputs: declaredInputs(c.Inputs), schemas: map[string]map[string]any{}}
 	for i, s := range c.Steps {
 		d.position[s.Name] = i
 	}
@@ -108,7 +112,7 @@ func (d declared) lacks(r Reference, step int) string {
 	if why := r.impossible(step, d.position, d.inputs); why != "" {
 		return why
 	}
-	if why, sure := leadsNowhere(d.chain.schemaOf(r, d.position), r.Path); sure {
+	if why, sure := d.leadsNowhere(r); sure {
 		return r.describer() + why
 	}
 	return ""
@@ -141,7 +145,7 @@ func (d declared) checkText(step, most int) []Diagnostic {
 func (s Step) textPlace(offset int) Place {
 	before := s.Text[:offset]
 	line := strings.Count(before, "\n")
-	return Place{max(s.Line, 1) + line, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1}
+	return Place{max(s.Line, 1) + line, columns(before[strings.LastIndexByte(before, '\n')+1:]) + 1}
 }
 
 // nearTemplate matches text that is probably meant as a template.

@@ -21,8 +21,9 @@ import (
 // there are, so that it is known again when it comes back.
 func FormOfRun(inputs json.RawMessage, keys []string) map[string]any {
 	form := make(map[string]any, len(keys))
+	properties := propertiesOf(inputs)
 	for _, key := range keys {
-		alone, _ := Form(only(inputs, []string{key})).(map[string]any)
+		alone, _ := Form(only(properties, key)).(map[string]any)
 		if form[key] = alone[key]; form[key] == nil {
 			form[key] = blank{name: key}.of(nil)
 		}
@@ -50,6 +51,32 @@ func CheckOfRun(chain protocol.Chain, input json.RawMessage) error {
 	return nil
 }
 
+// InputsFault refuses a protocol whose inputs are beyond the limits of schemas, or
+// are not a schema. None is minted, but a store may hold one from elsewhere.
+func InputsFault(chain protocol.Chain) error {
+	if len(chain.Inputs) == 0 {
+		return nil
+	}
+	return schemaFault(chain.Title, "inputs", chain.Inputs)
+}
+
+// OutputSchemaFault is InputsFault for the output_schema of the open step.
+func OutputSchemaFault(k Task) error {
+	if len(k.Common.OutputSchema) == 0 {
+		return nil
+	}
+	return schemaFault(k.Where.Protocol, fmt.Sprintf("output_schema of step %d", k.Where.Index), k.Common.OutputSchema)
+}
+
+func schemaFault(title, what string, raw json.RawMessage) error {
+	_, err := schema.Compile(raw)
+	if err == nil {
+		return nil
+	}
+	return fault.Wrap(err, fault.InvalidArgument, "The protocol %q is at fault: its %s cannot be used: %s.", title, what, plain.Clip(err.Error(), 500)).
+		WithNext("call kairos_mint with force_update and a smaller schema, or use another protocol")
+}
+
 func placeholdersLeft(left []string) error {
 	return fault.New(fault.InvalidArgument, "input: %s still hold the placeholders of next_call", plain.Clip(strings.Join(left, ", "), 500)).
 		WithNext("replace each by its value, which you may have to ask the user for, and call kairos_begin again")
@@ -74,15 +101,24 @@ func missingKeys(inputs, input json.RawMessage) []string {
 	return slices.DeleteFunc(s.Required, func(k string) bool { _, ok := have[k]; return ok })
 }
 
-// only is the schema for just these keys.
-func only(inputs json.RawMessage, keys []string) json.RawMessage {
+func propertiesOf(inputs json.RawMessage) map[string]json.RawMessage {
 	var s struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
 	_ = json.Unmarshal(inputs, &s) // was an object when the protocol was stored
-	maps.DeleteFunc(s.Properties, func(k string, _ json.RawMessage) bool { return !slices.Contains(keys, k) })
+	return s.Properties
+}
+
+// only is the schema for just these keys.
+func only(properties map[string]json.RawMessage, keys ...string) json.RawMessage {
+	kept := make(map[string]json.RawMessage, len(keys))
+	for _, key := range keys {
+		if property, ok := properties[key]; ok {
+			kept[key] = property
+		}
+	}
 	b, _ := json.Marshal(map[string]any{
-		"type": "object", "properties": s.Properties, "required": keys, "additionalProperties": false,
+		"type": "object", "properties": kept, "required": keys, "additionalProperties": false,
 	})
 	return b
 }
@@ -108,7 +144,7 @@ func OfRun(r run.Run, chain protocol.Chain) (driver.Input, []string) {
 		return driver.Input{}, nil
 	}
 	return driver.Input{
-		ID: driver.KindRunInput, Kind: driver.KindRunInput, Schema: only(chain.Inputs, missing), Person: true,
+		ID: driver.KindRunInput, Kind: driver.KindRunInput, Schema: only(propertiesOf(chain.Inputs), missing...), Person: true,
 		Description: fmt.Sprintf("The protocol %q needs to know before it starts: %s.", chain.Title, strings.Join(missing, ", ")),
 		Approval:    driver.ApprovalUser,
 	}, missing

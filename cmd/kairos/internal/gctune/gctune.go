@@ -23,8 +23,9 @@ const (
 
 // Limit is the memory in bytes from which on collections are still more frequent,
 // where the environment names no GOMEMLIMIT: large messages must not take several
-// times what they need before the first collection after them.
-const Limit = 512 << 20
+// times what they need before the first collection after them. The resident memory
+// stays below 512 MiB then, which holds more than the heap.
+const Limit = 400 << 20
 
 // Before is what the environment said; 100 is Go's own default.
 var Before = tune()

@@ -1,0 +1,349 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	bombSize    = 10<<20 - 4096 // bytes: just below the largest document
+	bombTime    = 10 * time.Second
+	bombMemory  = 512 << 20 // bytes of the server's resident memory
+	bombCeiling = 2 << 30   // bytes of data that a process may have
+)
+
+// fill repeats a part up to the size of a document.
+func fill(part string) string { return strings.Repeat(part, bombSize/len(part)) }
+
+// count joins the parts of 0, 1, 2, ... up to a size.
+func count(size int, between string, part func(i int) string) string {
+	var b strings.Builder
+	for i := 0; ; i++ {
+		next := part(i)
+		if b.Len()+len(next)+len(between) > size {
+			return b.String()
+		}
+		if i > 0 {
+			b.WriteString(between)
+		}
+		b.WriteString(next)
+	}
+}
+
+// in returns a kind of document of one step with a challenge.
+func in(challenge string) func(title string) string {
+	return func(title string) string {
+		return "# " + title + "\n\n## One\n\nDo it.\n\n```json\n{\"challenge\":" + challenge + "}\n```\n"
+	}
+}
+
+// withInputs returns a kind of document of one free step with inputs.
+func withInputs(schema string) func(title string) string {
+	return func(title string) string {
+		return "# " + title + "\n\n```json\n{\"inputs\":" + schema + "}\n```\n\n## One\n\nDo it.\n"
+	}
+}
+
+// text returns a kind of document of one step with this text.
+func text(body string) func(title string) string {
+	return func(title string) string { return "# " + title + "\n\n## One\n\n" + body + "\n" }
+}
+
+// front returns a kind of document with this front matter.
+func front(yaml string) func(title string) string {
+	return func(title string) string { return "---\n" + yaml + "\n---\n# " + title + "\n\n## One\n\nDo it.\n" }
+}
+
+func each(part string) func(i int) string {
+	return func(i int) string { return strings.ReplaceAll(part, "#", strconv.Itoa(i)) }
+}
+
+// bombs are hostile documents by their kind.
+func bombs() map[string]func(title string) string {
+	const comment = `{"type":"comment","comment":{"min_length":1}`
+	long := strings.Repeat("a.b.", 45)
+	size := bombSize - 1000
+	ask := `{"type":"user_input","user_input":{"prompt":"x"},"output_schema":`
+	return map[string]func(title string) string{
+		"step headings":        func(title string) string { return "# " + title + "\n" + fill("## S\n") },
+		"protocols":            func(title string) string { return count(size, "\n", each("# "+title+" #\n\n## A\n\nx\n")) },
+		"titles without steps": func(title string) string { return count(size, "\n", each("# "+title+" #\nx")) },
+		"10,000 steps": func(title string) string {
+			return "# " + title + "\n" + strings.Repeat("## S\n\n"+strings.Repeat("x ", 500)+"\n", 9_900)
+		},
+		"10,000 challenges": func(title string) string {
+			return "# " + title + "\n" + strings.Repeat("## S\n\n```json\n{\"challenge\":"+comment+"}}\n```\n", 9_900)
+		},
+		"deep headings":         text(fill("###### h\n")),
+		"code blocks":           text(fill("```\n```\n")),
+		"an open fence":         text("```\n" + fill("``\n")),
+		"long fences":           text(fill(strings.Repeat("`", 5000) + "\n")),
+		"nested lists":          text(fill(strings.Repeat("- ", 90) + "x\n")),
+		"list items":            text(fill("- x\n")),
+		"quotes":                text(fill(strings.Repeat("> ", 90) + "x\n")),
+		"indented blocks":       text(fill("- a\n\n      b\n\n")),
+		"links":                 text(fill("[a](b) ")),
+		"open brackets":         text(fill("[")),
+		"reference definitions": text(count(size, "\n", each("[a#]: http://example.com/#"))),
+		"emphasis":              text(fill("*a **b _c ")),
+		"a table":               text("| a | b |\n|---|---|\n" + fill("| 1 | 2 |\n")),
+		"html":                  text(fill("<div>\n\n")),
+		"open comments":         text(fill("<!-- ")),
+		"entities":              text(fill("&amp;&#x41;")),
+		"a long line":           text(fill("word ")),
+		"blank lines":           text(fill("\n")),
+		"carriage returns":      text(fill("\r\r\r\n")),
+		"byte order marks":      text(fill("\ufeff\n")),
+		"combining marks":       text("e" + fill("\u0301")),
+		"tag characters":        text(fill("\U000e0041")),
+		"a huge title":          func(title string) string { return "# " + title + fill("x") + "\n\n## One\n\nx\n" },
+		"a huge heading":        func(title string) string { return "# " + title + "\n\n## " + fill("word ") + "\n\nx\n" },
+		"underlined headings":   text(fill("a\n---\n")),
+		"a zero byte":           text(fill("x") + "\x00"),
+		"invalid UTF-8":         text(fill("x") + "\xff"),
+		"quoted as JSON": func(title string) string {
+			return strconv.Quote("# " + title + "\n\n## A\n\n" + strings.Repeat("x\\", 2_000_000))
+		},
+		"old proofs of work":    text(fill("PROOF OF WORK: [timeout 90s] true\n")),
+		"numbered headings":     func(title string) string { return "# " + title + "\n" + count(1<<20, "\n", each("## Step #: 3. a")) },
+		"front matter, huge":    front("x: " + fill("a")),
+		"front matter, aliases": front("a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\ntags: [*b,*b,*b,*b]"),
+		"front matter, deep":    front("a: " + strings.Repeat("[", 30_000)),
+		"front matter, keys":    front(count(60_000, "\n", each("k#: v"))),
+		"front matter, words":   front("tags: " + count(60_000, ", ", each("t#"))),
+		"text templates": func(title string) string {
+			return withInputs(`{"properties":{"a":{"type":"string"}}}`)(title) + fill("{{ input.a }}")
+		},
+		"other text templates": func(title string) string {
+			return withInputs(`{"properties":{"a":{"type":"string"}}}`)(title) + count(size, " ", each("{{ input.b# }}"))
+		},
+		"braces":                text(fill("{{")),
+		"almost templates":      text(fill("{{ input. }}")),
+		"one template repeated": in(comment + `,"note":"` + fill("{{ input.a }}") + `"}}`),
+		"80,000 templates":      in(`{"type":"shell","shell":{"cmd":"echo ` + strings.Repeat("{{ input.a }}", 80_000) + `"}}`),
+		"9,000 templates":       in(`{"type":"shell","shell":{"cmd":"echo ` + strings.Repeat("{{ input.a }}"+strings.Repeat(" x", 400), 9_000) + `"}}`),
+		"9,000 bad templates":   in(`{"type":"shell","shell":{"cmd":"echo '` + strings.Repeat("{{ input.a }}"+strings.Repeat(" x", 400), 9_000) + `"}}`),
+		"templates of a big step": func(title string) string {
+			return in(`{"type":"comment","name":"one","comment":{"min_length":1,"x":"`+strings.Repeat("x", 4<<20)+`"},"output_schema":{"properties":{"a":{}}}}`)(title) + "\n## Two\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"echo " + count(300_000, " ", each("{{ steps.one.b# }}")) + "\"}}}\n```\n"
+		},
+		"braces of a challenge": in(`{"type":"shell","shell":{"cmd":"` + fill("{{") + `"}}`),
+		"integers":              in(comment + `,"n":[` + fill("1,") + `1]}}`),
+		"objects":               in(comment + `,"n":[` + fill("{},") + `1]}}`),
+		"deep JSON":             in(comment + `,"n":` + strings.Repeat("[", 60) + fill("1,") + "1" + strings.Repeat("]", 60) + `}}`),
+		"deeper JSON":           in(fill("[")),
+		"many keys":             in(`{"type":"comment","comment":{"min_length":1},` + count(size, ",", each(`"k#":1`)) + `}`),
+		"keys beside the challenge": func(title string) string {
+			return strings.Replace(in(comment+`}}`)(title), `{"challenge"`, "{"+count(size, ",", each(`"k#":1`))+`,"challenge"`, 1)
+		},
+		"a long key":               in(`{"type":"comment","comment":{"min_length":1},"` + strings.Repeat("k", 5<<20) + `":{"a":[` + strings.Repeat("0,", 2<<20) + `0]}}`),
+		"long keys":                in(`{"type":"comment","comment":{` + count(size, ",", each(`"`+strings.Repeat("k", 900)+`#":{"a":1}`)) + `}}`),
+		"duplicate keys":           in(comment + `,` + fill(`"a":1,`) + `"a":1}}`),
+		"escapes":                  in(comment + `,"x":"` + fill(`\u0041\n\"`) + `"}}`),
+		"exponents":                in(comment + `,"x":[` + strings.Repeat("1e999999999,", 100_000) + `1]}}`),
+		"long numbers":             in(comment + `,"x":` + fill("9") + `}}`),
+		"an open string":           in(`{"type":"` + fill("x")),
+		"10,000 patterns in files": in(comment + `,"files":[` + count(200_000, ",", each(`{"path":"a#","regex":"x{999}#"}`)) + `]}`),
+		"files of many steps": func(title string) string {
+			return "# " + title + "\n" + count(5<<20, "\n", each("## S #\n\n```json\n{\"challenge\":"+comment+`},"files":[`+strings.TrimSuffix(strings.Repeat(`{"path":"a","regex":"(ab?c#){999}"},`, 20), ",")+"]}}\n```"))
+		},
+		"patterns of 6 MiB": withInputs(`{"properties":{` + count(125_000, ",", each(`"a#":{"pattern":"(`+long+`#){1000}"}`)) + `}}`),
+		"small patterns":    withInputs(`{"properties":{` + count(900_000, ",", each(`"a#":{"pattern":"x#{99}"}`)) + `}}`),
+		"classes":           withInputs(`{"properties":{` + count(900_000, ",", each(`"a#":{"pattern":"`+strings.Repeat(`\\pL`, 1000)+`#"}`)) + `}}`),
+		"schemas of many steps": func(title string) string {
+			return "# " + title + "\n" + count(size, "\n", each("## S #\n\n```json\n{\"challenge\":"+comment+`},"output_schema":{"properties":{`+strings.TrimSuffix(strings.Repeat(`"a":{"b":{}},`, 1), ",")+`,"p":{"pattern":"(ab?c#){999}"}}}`+"}}\n```"))
+		},
+		"wide schemas": func(title string) string {
+			return "# " + title + "\n" + count(size, "\n", each("## S #\n\n```json\n{\"challenge\":"+comment+`},"output_schema":{"properties":{`+count(18_000, ",", each(`"a#":{}`))+`}}`+"}\n```"))
+		},
+		"alternatives":           in(ask + `{"items":{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"type":"string"},`, 100_000), ",") + `]}}}`),
+		"3,000 alternatives":     withInputs(`{"properties":{"l":{"items":{"anyOf":[` + count(60_000, ",", each(`{"const":"#"}`)) + `]}}}}`),
+		"an enum":                in(ask + `{"properties":{"a":{"enum":[` + count(size, ",", each("#")) + `]}}}}`),
+		"cycles of references":   withInputs(`{"$ref":"#/$defs/a0","$defs":{` + count(300_000, ",", each(`"a#":{"$ref":"#/$defs/b"}`)) + `,"b":{"$ref":"#/$defs/a0"}}}`),
+		"references that double": withInputs(`{"$ref":"#/$defs/a0","$defs":{` + doubling(60) + `}}`),
+		"identifiers":            withInputs(`{"$defs":{` + count(60_000, ",", each(`"a#":{"$id":"urn:x:#"}`)) + `},"allOf":[` + count(30_000, ",", each(`{"$ref":"urn:x:#"}`)) + `]}`),
+		"pattern properties":     withInputs(`{"patternProperties":{` + count(900_000, ",", each(`"^a#.*b.*c$":{}`)) + `}}`),
+		"dependent schemas":      withInputs(`{"dependentSchemas":{` + count(900_000, ",", each(`"a#":{"required":["b"]}`)) + `}}`),
+		"a form of many fields":  in(ask + `{"type":"object","properties":{` + count(2<<20, ",", each(`"a#":{"type":"string"}`)) + `}}}`),
+		"many inputs": func(title string) string {
+			return "# " + title + "\n\n" + fill("```json\n{\"inputs\":{}}\n```\n") + "\n## One\n\nx\n"
+		},
+		"unknown types": func(title string) string {
+			return "# " + title + "\n" + strings.Repeat("## S\n\n```json\n{\"challenge\":{\"type\":\"telepathy\"}}\n```\n", 9_900)
+		},
+		"unknown keys": func(title string) string {
+			return "# " + title + "\n" + strings.Repeat("## S\n\n```json\n{\"challenge\":"+comment+",\"minlength\":1},\"retries\":1}}\n```\n", 9_000)
+		},
+	}
+}
+
+func doubling(n int) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = fmt.Sprintf(`"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]}`, i, i+1, i+1)
+	}
+	return strings.Join(parts, ",") + fmt.Sprintf(`,"a%d":{}`, n)
+}
+
+// blast is what one hostile document did to the server.
+type blast struct {
+	status     int
+	took       time.Duration
+	reply, uri string
+}
+
+// mintBomb posts a document and begins what was stored of it.
+func (b *program) mintBomb(document string) (mint, begin blast) {
+	mint = b.bomb("/api/kairos_mint/raw?force=true&llm_model_id=test", document, "text/markdown")
+	var stored struct {
+		Items []struct {
+			URI string `json:"uri"`
+		} `json:"items"`
+	}
+	if mint.status == 200 && json.Unmarshal([]byte(mint.reply), &stored) == nil && len(stored.Items) > 0 {
+		begin = b.bomb("/api/kairos_begin", fmt.Sprintf(`{"uri":%q}`, stored.Items[0].URI), "application/json")
+	}
+	return mint, begin
+}
+
+func (b *program) bomb(path, body, kind string) blast {
+	began := time.Now()
+	a, err := b.try("POST", path, body, map[string]string{"Content-Type": kind, "Accept": "application/json"})
+	if err != nil {
+		a.body = err.Error()
+	}
+	return blast{status: a.status, took: time.Since(began), reply: a.body}
+}
+
+// harmless reports whether the server answered in time and did not fail.
+func (m blast) harmless() bool {
+	return m.status >= 200 && m.status < 500 && (m.took <= bombTime || m.took <= time.Duration(slowness()*float64(bombTime)))
+}
+
+// slowness is how much longer work takes here because others use the processors.
+func slowness() float64 {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	used := func() time.Duration {
+		var u unix.Rusage
+		_ = unix.Getrusage(unix.RUSAGE_THREAD, &u) // never fails for the own thread
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	const work = 200 * time.Millisecond
+	began, before := time.Now(), used()
+	for sum := sha256.Sum256(nil); used()-before < work; {
+		sum = sha256.Sum256(sum[:])
+	}
+	return max(1, float64(time.Since(began))/float64(work))
+}
+
+// limitData bounds what the server and the drivers that it starts may allocate.
+func (b *program) limitData() {
+	limit := unix.Rlimit{Cur: bombCeiling, Max: bombCeiling}
+	if err := unix.Prlimit(b.cmd.Process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil {
+		b.t.Fatalf("limit the memory of the server: %v", err)
+	}
+}
+
+var peakLine = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB`)
+
+// peak is the most resident memory that the server had since it was asked last.
+func (b *program) peak() int {
+	b.t.Helper()
+	proc := fmt.Sprintf("/proc/%d/", b.cmd.Process.Pid)
+	status, err := os.ReadFile(proc + "status")
+	m := peakLine.FindSubmatch(status)
+	if err != nil || m == nil {
+		b.t.Fatalf("the server is gone: %v\n%.4000s", err, b.stderr.String())
+	}
+	n, _ := strconv.Atoi(string(m[1]))
+	_ = os.WriteFile(proc+"clear_refs", []byte("5"), 0) // else the next peak includes this one
+	return n << 10
+}
+
+// worked is how long the server has used a processor.
+func (b *program) worked() time.Duration {
+	return time.Duration(b.measure("process_cpu_seconds_total") * float64(time.Second))
+}
+
+// A hostile document is refused or stored in time and memory, alone and four at
+// once, and so is the beginning of what was stored.
+func TestNoDocumentKillsTheServer(t *testing.T) {
+	long(t)
+	if _, err := os.Stat("/proc/self/clear_refs"); err != nil {
+		t.Skip("SKIPPED: the peak of a process's memory is read from /proc, which this system does not have")
+	}
+	only := regexp.MustCompile(os.Getenv("KAIROS_BOMBS"))
+	b := withShippedDrivers(t, "http: {rate: {per_minute: 100000}}\n")
+	b.client.Timeout = 6 * bombTime
+	b.limitData()
+	b.peak()
+	kinds := bombs()
+	if len(kinds) < 40 {
+		t.Fatalf("%d kinds of documents, want at least 40", len(kinds))
+	}
+	names := make([]string, 0, len(kinds))
+	for name := range kinds {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var report bytes.Buffer
+	highest := 0
+	for i, name := range names {
+		if !only.MatchString(name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			b.t = t
+			document := kinds[name](fmt.Sprintf("Bomb %d", i))
+			if len(document) > 10<<20 {
+				t.Fatalf("the document has %d bytes", len(document))
+			}
+			worked := b.worked()
+			mint, begin := b.mintBomb(document)
+			worked, alone := b.worked()-worked, b.peak()
+			line := fmt.Sprintf("%-27s %9d B  mint %d %6.2fs  begin %d %5.2fs  %5.2fs CPU %4d MiB", name, len(document), mint.status, mint.took.Seconds(), begin.status, begin.took.Seconds(), worked.Seconds(), alone>>20)
+			if !mint.harmless() || begin.status != 0 && !begin.harmless() || alone > bombMemory {
+				t.Errorf("alone: mint %d after %s, begin %d after %s, %d MiB: %.300s %.300s", mint.status, mint.took, begin.status, begin.took, alone>>20, mint.reply, begin.reply)
+			}
+			var slowest time.Duration
+			worst := 0
+			var mu sync.Mutex // guards the two above
+			var four sync.WaitGroup
+			for n := range 4 {
+				four.Go(func() {
+					mint, begin := b.mintBomb(kinds[name](fmt.Sprintf("Bomb %d of %d", n, i)))
+					mu.Lock()
+					defer mu.Unlock()
+					slowest, worst = max(slowest, mint.took, begin.took), max(worst, mint.status, begin.status)
+					if !mint.harmless() || begin.status != 0 && !begin.harmless() {
+						t.Errorf("four at once: mint %d after %s, begin %d after %s: %.300s %.300s", mint.status, mint.took, begin.status, begin.took, mint.reply, begin.reply)
+					}
+				})
+			}
+			four.Wait()
+			together := b.peak()
+			if together > bombMemory {
+				t.Errorf("four at once took %d MiB", together>>20)
+			}
+			highest = max(highest, alone, together)
+			line += fmt.Sprintf("  four: %d %6.2fs %4d MiB  %.90q\n", worst, slowest.Seconds(), together>>20, mint.reply)
+			report.WriteString(line)
+			fmt.Fprint(os.Stderr, line)
+		})
+	}
+	b.t = t
+	t.Logf("at most %d MiB:\n%s", highest>>20, report.String())
+}

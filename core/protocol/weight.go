@@ -1,0 +1,105 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/pattern"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+// The limits of what the challenges and inputs of one document hold together.
+const (
+	maxChallenge = 1 << 20 // bytes of one of them
+	maxValues    = 200_000 // JSON values
+	maxTemplates = 10_000
+	maxPatterns  = 250_000 // steps of the programs of all patterns; see pattern.MaxSteps
+	maxSchemas   = 100_000 // see schemaWeight
+	maxPointer   = 1_024   // bytes of the keys that lead to one value
+)
+
+// weight is what the blocks of a document hold so far. It is counted before a block
+// is read, so that a document beyond a limit costs nothing else.
+type weight struct {
+	values, templates, patterns, schemas int
+
+	excess string // the limit that is exceeded; empty: none
+}
+
+// block adds the JSON of a block; false: the document exceeds a limit. What is not
+// valid JSON is left to its reader.
+func (w *weight) block(content []byte) bool {
+	if w.excess != "" {
+		return false
+	}
+	if len(content) > maxChallenge {
+		w.excess = fmt.Sprintf("the block has %d bytes; a challenge or inputs may have at most %d", len(content), maxChallenge)
+		return false
+	}
+	_ = walkJSON(content, jsonWalker{
+		onValue: func(string, int) bool {
+			w.values++
+			w.limit(w.values, maxValues, "JSON values")
+			return w.excess == ""
+		},
+		onString: func(pointer string, _, _ int, value string) {
+			left := maxTemplates - w.templates
+			w.templates += len(templatePattern.FindAllStringIndex(value, left+1))
+			w.limit(w.templates, maxTemplates, "templates")
+			if key := pointer[strings.LastIndexByte(pointer, '/')+1:]; key == "pattern" || key == "regex" || key == "matches" {
+				w.pattern(value)
+			}
+		},
+		onMember: func(pointer string, _, start, end int) {
+			above, key := splitPointer(pointer)
+			if _, above = splitPointer(above); above == "patternProperties" {
+				w.pattern(key)
+			}
+			if isSchema(pointer) {
+				w.schema(content[start:end])
+			}
+		},
+	})
+	return w.excess == ""
+}
+
+func splitPointer(pointer string) (above, key string) {
+	i := strings.LastIndexByte(pointer, '/')
+	return pointer[:max(i, 0)], pointer[i+1:]
+}
+
+// isSchema reports whether the core compiles the value at the pointer as a schema.
+func isSchema(pointer string) bool {
+	return pointer == "/inputs" || pointer == "/challenge/output_schema" ||
+		strings.HasPrefix(pointer, "/challenge/files/") && strings.HasSuffix(pointer, "/json_schema") && strings.Count(pointer, "/") == 4
+}
+
+func (w *weight) limit(n, most int, of string) {
+	if n > most && w.excess == "" {
+		w.excess = fmt.Sprintf("the challenges and inputs of the document have more than %d %s", most, of)
+	}
+}
+
+// pattern adds an expression. One that is refused takes time to read, too.
+func (w *weight) pattern(text string) {
+	const bytesPerStep = 16
+	steps, err := pattern.Steps(text)
+	if err != nil {
+		steps = 1 + min(len(text), pattern.MaxBytes)/bytesPerStep
+	}
+	w.patterns += steps
+	w.limit(w.patterns, maxPatterns, "steps of patterns; write smaller or fewer repetitions")
+}
+
+// schema adds a schema by the time that compiling takes, which grows faster than
+// the schema.
+func (w *weight) schema(raw json.RawMessage) {
+	const fast = 300 // parts
+	weight, err := schema.Weigh(raw)
+	if err != nil {
+		return // it is refused by its place, and never compiled
+	}
+	w.schemas += weight.Parts + weight.Parts*weight.Parts/fast
+	w.limit(w.schemas, maxSchemas, "parts of schemas, counting large schemas more; write smaller ones")
+}
