@@ -52,6 +52,12 @@ func inOwnThread(cmd *exec.Cmd) error {
 	return <-done
 }
 
+// readOnly reports whether nothing in a folder can be replaced, by anybody.
+func readOnly(folder string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(folder, &fs) == nil && fs.Flags&unix.ST_RDONLY != 0
+}
+
 // owns reports whether a file is this account's, also where its owner is not shown:
 // only the owner may read without leaving a time.
 func owns(path string) bool {
