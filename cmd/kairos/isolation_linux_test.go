@@ -20,7 +20,11 @@ if sys.argv[1:] == ["--describe"] or sys.argv[1:] == ["--call", "Describe"]:
 elif sys.argv[2] != "Advance":
     print(json.dumps({"healthy": True} if sys.argv[2] == "CheckHealth" else {}))
 else:
-    asked = json.load(sys.stdin)["challenge"]
+    request = json.load(sys.stdin)
+    if not request.get("answers"):
+        print(json.dumps({"need_input": [{"id": "evidence", "kind": "evidence", "type": "spy", "description": "Say done.", "display": {}, "approval": "auto"}]}))
+        sys.exit()
+    asked = request["challenge"].get("spy", request["challenge"])
     wrong = []
     def opens(path, how):
         try:
@@ -163,7 +167,7 @@ func (g guarded) spies(when string) {
 	}
 	g.write("spy.md", "# Spy "+when+"\n\n## Look\n\nLook.\n\n```json\n"+string(asked)+"\n```\n", 0o644)
 	g.own()
-	if said := g.kairos("run", g.at("spy.md")); !strings.Contains(said, "verified") {
+	if said := g.kairos("run", g.at("spy.md"), "--script", g.at("write.yaml"), "--without", "elicitation,sampling"); !strings.Contains(said, "verified") {
 		g.t.Errorf("%s: %s", when, said)
 	}
 }
@@ -183,12 +187,14 @@ func TestDriversSeeWhatTheyNeedAndNothingOfTheServer(t *testing.T) {
 		for _, level := range []string{"namespace", "landlock"} {
 			t.Run(name+", "+level, func(t *testing.T) {
 				g := newGuarded(t, account, level)
+				g.write("write.yaml", "rules: [{on: comment, answer: done}, {on: evidence, answer: {done: true}}]\n", 0o644)
 				g.spies("at first")
-				g.kairos("backup", "create", g.at("backups/copy.db"))
+				g.write("backups/.keep", "", 0o600)
+				g.own()
+				g.kairos("backup", g.at("backups/copy.db"))
+				g.kairos("restore", "--force", g.at("backups/copy.db"))
 				g.write("files.md", "# Files\n\n## Look\n\nWrite it.\n\n```json\n"+
 					`{"challenge":{"type":"comment","files":[{"path":"main.txt","contains":"x"}],"comment":{"min_length":1}}}`+"\n```\n", 0o644)
-				g.own()
-				g.write("write.yaml", "rules: [{on: comment, answer: done}]\n", 0o644)
 				g.own()
 				if said := g.kairos("run", g.at("files.md"), "--script", g.at("write.yaml"), "--without", "elicitation,sampling"); !strings.Contains(said, "its files: server-observed via roots") {
 					t.Errorf("files of the client's root: %s", said)

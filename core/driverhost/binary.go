@@ -185,7 +185,7 @@ func (h *Host) describe(ctx context.Context, b *binary) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	last := ""
-	printed, err := h.once(ctx, guardConfig{offline: true}, oneShot{
+	printed, err := once(ctx, h, guardConfig{offline: true}, oneShot{
 		binary: b, args: []string{driverrpc.DescribeFlag}, max: describeMax,
 		say: func(line []byte, _ bool) { last = cmp.Or(cleanLine(line), last) },
 	})

@@ -132,15 +132,15 @@ func (c *confinement) check(s spec) error {
 	if s.attach != nil || level == LevelNone {
 		return nil
 	}
-	_, err := c.view(s.use(), level)
+	_, err := c.view(useOf(s), level)
 	return err
 }
 
 // use is what a driver may use besides the system's files.
 type use struct{ read, write []string }
 
-// use is what the settings of a driver name. Only one with effects changes it.
-func (s spec) use() use {
+// useOf is what the settings of a driver name. Only one with effects changes it.
+func useOf(s spec) use {
 	read := slices.Concat(s.config.ReadOnly, s.roots)
 	if s.entry.Descriptor.Effect == driver.EffectEffects {
 		return use{read, s.config.Folders}

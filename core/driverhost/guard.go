@@ -154,8 +154,7 @@ func (g *guard) launch(env, own []string) (sandbox.Launch, error) {
 	return launch, nil
 }
 
-// makeTemp makes the folder for temporary files, and in it what stands for the home
-// folder. Other accounts that a driver uses may write to it; only the driver sees it. It
+// makeTemp makes the folder for temporary files, and in it the private home folder. Other accounts that a driver uses may write to it; only the driver sees it. It
 // needs the lock.
 func (g *guard) makeTemp() error {
 	if g.temp != "" {

@@ -17,6 +17,7 @@ type Host struct {
 
 	confinement *confinement
 	journals    journals
+	reaches     reaches
 
 	ctx       context.Context // ends when Close begins: aborts starts
 	cancel    context.CancelFunc
@@ -28,7 +29,6 @@ type Host struct {
 	sets    map[*Set]struct{} // live: not yet dissolved
 	kept    map[*Set]struct{} // not yet forgotten
 	inUse   *Set
-	reaches map[string]reach // by driver
 	closing bool
 }
 

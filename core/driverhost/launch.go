@@ -53,7 +53,7 @@ func newTrial(c Confinement, log *slog.Logger) *Host {
 }
 
 // once runs a binary to its end and returns what it printed.
-func (h *Host) once(ctx context.Context, c guardConfig, shot oneShot) ([]byte, error) {
+func once(ctx context.Context, h *Host, c guardConfig, shot oneShot) ([]byte, error) {
 	c.brief, c.use.read = true, append(c.use.read, h.confinement.Folders...)
 	shot.guard = newGuard(filepath.Base(shot.binary.path), c, h.starter, h.confinement, h.log)
 	defer shot.guard.close()
@@ -88,7 +88,7 @@ func RunOnce(ctx context.Context, path string, args []string, input []byte, cfg 
 		env = append(env, driverrpc.ConfigEnv+"="+string(cfg.Config))
 	}
 	began := time.Now()
-	p.Stdout, err = h.once(ctx, guardConfig{use: use{read: PathsIn(cfg.Config)}}, oneShot{
+	p.Stdout, err = once(ctx, h, guardConfig{use: use{read: PathsIn(cfg.Config)}}, oneShot{
 		binary: b, args: args, env: env, input: input, max: maxReply,
 		say: func(line []byte, _ bool) {
 			if len(p.Stderr) < maxReply {

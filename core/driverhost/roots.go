@@ -23,7 +23,7 @@ const maxRoots = 64
 
 // rootsOf returns the folders of this machine that a call is about and the driver does
 // not see by its settings, or why it must not see one.
-func (s *slot) rootsOf(in driver.Input, c driver.Client, reply json.RawMessage) ([]string, error) {
+func rootsOf(s *slot, in driver.Input, c driver.Client, reply json.RawMessage) ([]string, error) {
 	level := s.isolation()
 	if level == LevelNone || !s.entry.Descriptor.Has(driver.FeatureRoots) {
 		return nil, nil
@@ -51,7 +51,7 @@ func (g *generation) sees(roots []string) bool {
 
 // widen takes a generation out of service that does not see the roots, so that the next
 // one does. Its calls end undisturbed.
-func (s *slot) widen(g *generation, roots []string) {
+func widen(s *slot, g *generation, roots []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := slices.Concat(s.roots, roots)

@@ -241,7 +241,7 @@ type capabilityCalls struct {
 }
 
 func (c capabilityCalls) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	roots, refused := c.s.rootsOf(req.Input, req.Client, nil)
+	roots, refused := rootsOf(c.s, req.Input, req.Client, nil)
 	if refused != nil {
 		return driver.CannotRender(refused.Error()), nil
 	}
@@ -270,7 +270,7 @@ func (c capabilityCalls) Preview(ctx context.Context, req driver.PreviewRequest)
 }
 
 func (c capabilityCalls) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
-	roots, refused := c.s.rootsOf(req.Input, req.Client, req.Raw)
+	roots, refused := rootsOf(c.s, req.Input, req.Client, req.Raw)
 	if refused != nil {
 		return driver.CannotInterpret(refused.Error()), nil
 	}

@@ -95,7 +95,7 @@ func (s *slot) enter(ctx context.Context, roots []string) (*generation, error) {
 		}
 		if g != nil {
 			if !g.sees(roots) {
-				s.widen(g, roots)
+				widen(s, g, roots)
 				continue
 			}
 			if g.enter() {

@@ -96,7 +96,7 @@ func (s spec) transport(h *Host, pinned *pinnedBinary, log *slog.Logger, says *o
 	}
 	guard := newGuard(s.entry.Name, guardConfig{
 		memoryMiB: s.config.MemoryMiB, offline: s.config.Network == NetworkDeny,
-		launcher: s.entry.Descriptor.Has(driver.FeatureLauncher), use: s.use(),
+		launcher: s.entry.Descriptor.Has(driver.FeatureLauncher), use: useOf(s),
 	}, h.starter, h.confinement, log)
 	if s.entry.Descriptor.Transport == driver.TransportExec {
 		return &execTransport{pinned: pinned, descriptor: s.entry.Descriptor, options: execOptions{

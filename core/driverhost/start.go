@@ -53,7 +53,7 @@ func (s *slot) generate(ctx context.Context) (*generation, error) {
 	sp := s.spec
 	sp.roots = s.roots
 	s.mu.Unlock()
-	s.host.reached(s)
+	s.host.reaches.started(s)
 	l, err := sp.transport(s.host, s.pinned, log, newOutputLog(log, s.journal, number, s.secret), s.timeouts().start)
 	if err != nil {
 		return nil, err

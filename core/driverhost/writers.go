@@ -4,10 +4,17 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
 )
+
+// reaches are those of the drivers of a host, by name. It is safe for concurrent use.
+type reaches struct {
+	mu sync.Mutex // guards the field below
+	of map[string]reach
+}
 
 // reach is what a driver that was started could have written.
 type reach struct {
@@ -15,20 +22,18 @@ type reach struct {
 	folders []string
 }
 
-// reached records that a driver is started.
-func (h *Host) reached(s *slot) {
+// started records that a driver is started.
+func (r *reaches) started(s *slot) {
 	free := s.isolation() == LevelNone
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.reaches == nil {
-		h.reaches = map[string]reach{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of == nil {
+		r.of = map[string]reach{}
 	}
-	r := h.reaches[s.entry.Name]
-	r.all = r.all || free
-	r.folders = slices.Concat(r.folders, s.use().write)
-	slices.Sort(r.folders)
-	r.folders = slices.Compact(r.folders)
-	h.reaches[s.entry.Name] = r
+	before := r.of[s.entry.Name]
+	folders := slices.Concat(before.folders, useOf(s.spec).write)
+	slices.Sort(folders)
+	r.of[s.entry.Name] = reach{before.all || free, slices.Compact(folders)}
 }
 
 // Writers lists the drivers that could have written a file, or put another in its place:
@@ -39,11 +44,11 @@ func (h *Host) Writers(path string) []string {
 	if !writable(filepath.Dir(path)) && syscall.Access(path, writeAccess) != nil {
 		return nil // this account cannot
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.reaches.mu.Lock()
+	defer h.reaches.mu.Unlock()
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(h.reaches)) {
-		r := h.reaches[name]
+	for _, name := range slices.Sorted(maps.Keys(h.reaches.of)) {
+		r := h.reaches.of[name]
 		if r.all || slices.ContainsFunc(r.folders, func(dir string) bool { return sandbox.In(sandbox.Real(dir), path) }) {
 			names = append(names, name)
 		}

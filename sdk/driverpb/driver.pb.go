@@ -512,7 +512,7 @@ type DescribeResponse struct {
 	// JSON Schema of config_json; empty: takes no configuration.
 	ConfigSchema []byte `protobuf:"bytes,6,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
 	// Open set; see the driver author's guide ("human", "agent", "client_review",
-	// "model", "partial", "recover", "cancel", "launcher", "grant").
+	// "model", "partial", "recover", "cancel", "launcher", "grant", "roots").
 	Features []string `protobuf:"bytes,7,rep,name=features,proto3" json:"features,omitempty"`
 	// Versions of State.data that Advance reads, oldest first.
 	StateVersions []uint32 `protobuf:"varint,8,rep,packed,name=state_versions,json=stateVersions,proto3" json:"state_versions,omitempty"`

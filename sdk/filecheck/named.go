@@ -11,8 +11,8 @@ import (
 func Local(c driver.Client) bool { return c.Transport == "stdio" || c.Transport == "cli" }
 
 // Named lists the folders that a client of this machine lists in its reply to
-// roots/list or, if it has no roots, those that the run began with. What names no
-// folder is left out. Clients elsewhere only choose among what the operator allows.
+// roots/list or, if it has no roots, those that the run began with. Other texts are
+// left out. Clients elsewhere only choose among what the operator allows.
 func Named(in driver.Input, c driver.Client, reply json.RawMessage) []string {
 	if !Local(c) || in.Kind != driver.KindFiles {
 		return nil

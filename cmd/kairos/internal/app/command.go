@@ -32,7 +32,7 @@ func addCommand(c config.Config, file string, to *driverhost.Config) error {
 	if err := json.Unmarshal(own.Config, &settings); err != nil {
 		return fmt.Errorf("drivers.settings.%s.config: %w", commandDriver, err)
 	}
-	mask, _ := settings["mask"].([]any) // the driver refuses what is no list
+	mask, _ := settings["mask"].([]any) // the driver refuses anything but a list
 	delete(settings, "mask")
 	rest, err := json.Marshal(settings)
 	if err != nil {
