@@ -2,6 +2,7 @@ package director_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ func TestBadDocumentsAreRefusedWithTheLimitAndNothingIsStored(t *testing.T) {
 	w := newWorld(t, nil)
 	for name, tc := range map[string]struct{ document, want string }{
 		"more than 10 MiB":       {doc("Huge", "A: "+strings.Repeat("x", 10<<20)), "at most 10485760"},
+		"a text of 1 MiB":        {doc("Text", "A: "+strings.Repeat("x", 1<<20)), "at most 1048576"},
 		"more than 10,000 steps": {doc("Many", manySteps(10_001)...), "10000"},
 		"NUL":                    {doc("Nul", "A: a\x00b"), "NUL"},
 		"invalid UTF-8":          {doc("Bytes", "A: \xff\xfe"), "UTF-8"},
@@ -51,9 +53,9 @@ func TestWhatIsJustWithinTheLimitsIsStoredWhole(t *testing.T) {
 	}
 	w := newWorld(t, nil)
 	for name, document := range map[string]string{
-		"almost 10 MiB":          doc("Huge", "A: "+strings.Repeat("word ", (10<<20-100)/5)),
+		"almost 10 MiB":          doc("Huge", slices.Repeat([]string{"A: " + strings.Repeat("word ", (1<<20-100)/5) + "x"}, 9)...),
 		"10,000 steps":           doc("Many", manySteps(10_000)...),
-		"lines of a megabyte":    doc("Wide", "A: "+strings.Repeat("x", 1<<20)+"\n"+strings.Repeat("y", 1<<20)),
+		"lines of a megabyte":    doc("Wide", "A: "+strings.Repeat("x", 1<<19)+"\n"+strings.Repeat("y", 1<<19-100)),
 		"a title of 5,000":       doc(strings.Repeat("t", 5_000), "A: x"),
 		"an unclosed code block": doc("Code", "A: x\n\n```sh\necho"),
 	} {

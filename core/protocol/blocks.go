@@ -60,7 +60,7 @@ func outlineOf(src string) outline {
 	o := outline{src: src, raw: []byte(src)}
 	lines := strings.Count(src, "\n")
 	if lines > maxLines {
-		o.excess = fmt.Sprintf("the document has %d lines; at most %d are allowed", lines, maxLines)
+		o.excess = tooManyLines(lines)
 		return o
 	}
 	o.newlines = make([]int, 0, lines)
@@ -89,6 +89,7 @@ type scan struct {
 	blocks  int
 	nested  int // open blocks beyond freeNesting, summed over the lines
 	steps   int
+	titles  int // H1s
 }
 
 // AdvanceLine is called by the parser after each line.
@@ -154,7 +155,12 @@ func (s *scan) heading(h heading) {
 	if h.isStep() {
 		s.steps++
 	}
+	if h.level == 1 {
+		s.titles++
+	}
 	switch {
+	case s.titles > maxChains:
+		o.excess = fmt.Sprintf("the document has too many protocols (H1); at most %d are allowed", maxChains)
 	case s.steps > maxSteps:
 		o.excess = fmt.Sprintf("the document has too many steps; at most %d are allowed", maxSteps)
 	case len(o.headings)-s.steps > maxHeadings:

@@ -17,6 +17,7 @@ const MaxDocument = 10 << 20
 // The other limits of a document.
 const (
 	maxSteps    = 10_000
+	maxChains   = 500
 	maxHeadings = 50_000 // not counting those of steps
 	maxLines    = 500_000
 	maxBlocks   = 200_000   // headings, paragraphs, lists, their items, code blocks, ...
@@ -97,12 +98,14 @@ func (p *parse) chains() []Chain {
 	return chains
 }
 
+const splitIt = ": split it into several documents"
+
 // exceeded reports whether the document exceeds a limit, and adds a finding.
 func (p *parse) exceeded() bool {
 	if p.excess == "" {
 		return false
 	}
-	p.fail(0, "", p.excess+": split it into several documents")
+	p.fail(0, "", p.excess+splitIt)
 	return true
 }
 
@@ -195,9 +198,10 @@ func (p *parse) chain(s section) (Chain, bool) {
 	}
 	c.ID = ChainID(c.Title)
 	about := span{from, s.headings[0].start}
-	p.bound(about, "", "the description")
 	c.Description = trimBlank(p.src[about.start:about.end])
-	c.Inputs = p.inputs(about)
+	if c.Inputs = p.inputs(about); !p.over {
+		p.bound(about, "", "the description")
+	}
 	for i, h := range s.headings {
 		end := s.end
 		if i+1 < len(s.headings) {

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -30,6 +31,9 @@ func source(doc []byte) (string, *Diagnostic) {
 		problem.Line, problem.Column = lineAndColumn(string(doc[:i]))
 		return "", problem
 	}
+	if lines := bytes.Count(doc, []byte{'\n'}); lines > maxLines {
+		return bad("%s%s", tooManyLines(lines), splitIt)
+	}
 	s := unwrap(doc)
 	if i := strings.IndexByte(s, 0); i >= 0 {
 		_, problem := bad("the document contains a NUL character")
@@ -45,6 +49,10 @@ func source(doc []byte) (string, *Diagnostic) {
 		return "", problem
 	}
 	return lineEnds.ReplaceAllString(s, "\n"), nil
+}
+
+func tooManyLines(lines int) string {
+	return fmt.Sprintf("the document has %d lines; at most %d are allowed", lines, maxLines)
 }
 
 // invalidUTF8 is the offset of the first byte that is not part of a valid

@@ -81,13 +81,10 @@ func (w *weight) limit(n, most int, of string) {
 	}
 }
 
-// pattern adds an expression. One that is refused takes time to read, too.
+// pattern adds an expression. One that is refused takes time to read, too, and is
+// reported by its place.
 func (w *weight) pattern(text string) {
-	const bytesPerStep = 16
-	steps, err := pattern.Steps(text)
-	if err != nil {
-		steps = 1 + min(len(text), pattern.MaxBytes)/bytesPerStep
-	}
+	steps, _ := pattern.Steps(text)
 	w.patterns += steps
 	w.limit(w.patterns, maxPatterns, "steps of patterns; write smaller or fewer repetitions")
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+	"unicode/utf8"
 )
 
 // Limits of an expression.
@@ -63,20 +64,58 @@ func (b *Budget) Compile(text string) (*Pattern, error) {
 }
 
 // Steps is an upper bound of how many steps an expression takes for a character.
-// It compiles nothing, and refuses an expression beyond the limits.
-func Steps(text string) (int, error) {
+// It compiles nothing, and refuses an expression beyond the limits; steps then say
+// what refusing it took.
+func Steps(text string) (steps int, err error) {
 	if len(text) > MaxBytes {
-		return 0, fmt.Errorf("an expression must have at most %d bytes, not %d", MaxBytes, len(text))
+		return 1, fmt.Errorf("an expression must have at most %d bytes, not %d", MaxBytes, len(text))
+	}
+	steps = reading(text)
+	if steps > MaxSteps {
+		return 1, tooMany()
 	}
 	read, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return 0, unreadable(err)
+		return steps, unreadable(err)
 	}
-	steps := stepsOf(read) + runesOf(read)/runesPerStep
-	if steps > MaxSteps {
-		return 0, fmt.Errorf("takes more than %d steps for a character; write smaller or fewer repetitions", MaxSteps)
+	if steps += stepsOf(read) + runesOf(read)/runesPerStep; steps > MaxSteps {
+		return MaxSteps, tooMany()
 	}
 	return steps, nil
+}
+
+func tooMany() error {
+	return fmt.Errorf("takes more than %d steps for a character; write smaller or fewer repetitions or classes", MaxSteps)
+}
+
+// reading is what parsing takes beyond what the result shows: classes that are
+// merged, and wide ranges without case, which are gone through rune by rune.
+func reading(text string) int {
+	const bytesPerStep, class, wide = 16, 20, 500
+	steps := len(text)/bytesPerStep + class*(strings.Count(text, `\p`)+strings.Count(text, `\P`))
+	if !ignoresCase(text) {
+		return steps
+	}
+	for i := range len(text) - 1 {
+		if text[i] == '-' && (text[i+1] == '\\' || text[i+1] >= utf8.RuneSelf) {
+			steps += wide
+		}
+	}
+	return steps
+}
+
+// ignoresCase reports whether an expression has the flag i.
+func ignoresCase(text string) bool {
+	for rest := text; ; {
+		_, after, found := strings.Cut(rest, "(?")
+		if !found {
+			return false
+		}
+		if flags, _, _ := strings.Cut(after, ":"); strings.Contains(flags, "i") {
+			return true // perhaps: a name may have an i, too
+		}
+		rest = after
+	}
 }
 
 func unreadable(err error) error {

@@ -19,6 +19,9 @@ func TestExpressionsAreWeighedBeforeTheyAreCompiled(t *testing.T) {
 		"nested repetitions":          {`(?:(?:a{10}){10}){10}(?:[ab]{100}){9}(?:abcdefghij){900}`, "more than 10000 steps"},
 		"too long":                    {strings.Repeat("x", pattern.MaxBytes+1), "at most 4096 bytes, not 4097"},
 		"classes of a thousand runes": {strings.Repeat(`\pL`, 1300), "more than 10000 steps"},
+		"wide ranges without case":    {strings.Repeat(`(?i:[A-\x{1E942}])`, 227), "more than 10000 steps"},
+		"a Cyrillic range":            {`(?i)^[а-яё -]{1,100}$`, ""},
+		"classes that merge":          {strings.Repeat(`\PL|`, 1000), "more than 10000 steps"},
 		"not an expression":           {`(`, "is not a regular expression of RE2"},
 		"a million copies":            {`((a{100}){100}){100}`, "is not a regular expression of RE2"},
 	} {
