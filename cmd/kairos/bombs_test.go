@@ -20,13 +20,17 @@ import (
 
 const (
 	bombSize    = 10<<20 - 4096 // bytes: just below the largest document
+	bombText    = 1_000_000     // bytes: just below the largest text and challenge of a step
 	bombTime    = 10 * time.Second
 	bombMemory  = 512 << 20 // bytes of the server's resident memory
 	bombCeiling = 2 << 30   // bytes of data that a process may have
 )
 
-// fill repeats a part up to the size of a document.
-func fill(part string) string { return strings.Repeat(part, bombSize/len(part)) }
+// whole repeats a part up to the size of a document.
+func whole(part string) string { return strings.Repeat(part, bombSize/len(part)) }
+
+// fill repeats a part up to the size of a step.
+func fill(part string) string { return strings.Repeat(part, bombText/len(part)) }
 
 // count joins the parts of 0, 1, 2, ... up to a size.
 func count(size int, between string, part func(i int) string) string {
@@ -43,8 +47,14 @@ func count(size int, between string, part func(i int) string) string {
 	}
 }
 
-// in returns a kind of document of one step with a challenge.
+// in returns a kind of document of steps with a challenge, as many as fit.
 func in(challenge string) func(title string) string {
+	step := "\n\n## One\n\nDo it.\n\n```json\n{\"challenge\":" + challenge + "}\n```\n"
+	return func(title string) string { return "# " + title + strings.Repeat(step, min(9, bombSize/len(step))) }
+}
+
+// one is in with a single step.
+func one(challenge string) func(title string) string {
 	return func(title string) string {
 		return "# " + title + "\n\n## One\n\nDo it.\n\n```json\n{\"challenge\":" + challenge + "}\n```\n"
 	}
@@ -57,9 +67,10 @@ func withInputs(schema string) func(title string) string {
 	}
 }
 
-// text returns a kind of document of one step with this text.
+// text returns a kind of document of steps with this text, as many as fit.
 func text(body string) func(title string) string {
-	return func(title string) string { return "# " + title + "\n\n## One\n\n" + body + "\n" }
+	step := "\n\n## One\n\n" + body + "\n"
+	return func(title string) string { return "# " + title + strings.Repeat(step, min(9, bombSize/len(step))) }
 }
 
 // front returns a kind of document with this front matter.
@@ -78,7 +89,7 @@ func bombs() map[string]func(title string) string {
 	size := bombSize - 1000
 	ask := `{"type":"user_input","user_input":{"prompt":"x"},"output_schema":`
 	return map[string]func(title string) string{
-		"step headings":        func(title string) string { return "# " + title + "\n" + fill("## S\n") },
+		"step headings":        func(title string) string { return "# " + title + "\n" + whole("## S\n") },
 		"protocols":            func(title string) string { return count(size, "\n", each("# "+title+" #\n\n## A\n\nx\n")) },
 		"titles without steps": func(title string) string { return count(size, "\n", each("# "+title+" #\nx")) },
 		"10,000 steps": func(title string) string {
@@ -97,7 +108,7 @@ func bombs() map[string]func(title string) string {
 		"indented blocks":       text(fill("- a\n\n      b\n\n")),
 		"links":                 text(fill("[a](b) ")),
 		"open brackets":         text(fill("[")),
-		"reference definitions": text(count(size, "\n", each("[a#]: http://example.com/#"))),
+		"reference definitions": text(count(bombText, "\n", each("[a#]: http://example.com/#"))),
 		"emphasis":              text(fill("*a **b _c ")),
 		"a table":               text("| a | b |\n|---|---|\n" + fill("| 1 | 2 |\n")),
 		"html":                  text(fill("<div>\n\n")),
@@ -109,8 +120,8 @@ func bombs() map[string]func(title string) string {
 		"byte order marks":      text(fill("\ufeff\n")),
 		"combining marks":       text("e" + fill("\u0301")),
 		"tag characters":        text(fill("\U000e0041")),
-		"a huge title":          func(title string) string { return "# " + title + fill("x") + "\n\n## One\n\nx\n" },
-		"a huge heading":        func(title string) string { return "# " + title + "\n\n## " + fill("word ") + "\n\nx\n" },
+		"a huge title":          func(title string) string { return "# " + title + whole("x") + "\n\n## One\n\nx\n" },
+		"a huge heading":        func(title string) string { return "# " + title + "\n\n## " + whole("word ") + "\n\nx\n" },
 		"underlined headings":   text(fill("a\n---\n")),
 		"a zero byte":           text(fill("x") + "\x00"),
 		"invalid UTF-8":         text(fill("x") + "\xff"),
@@ -119,7 +130,7 @@ func bombs() map[string]func(title string) string {
 		},
 		"old proofs of work":    text(fill("PROOF OF WORK: [timeout 90s] true\n")),
 		"numbered headings":     func(title string) string { return "# " + title + "\n" + count(1<<20, "\n", each("## Step #: 3. a")) },
-		"front matter, huge":    front("x: " + fill("a")),
+		"front matter, huge":    front("x: " + whole("a")),
 		"front matter, aliases": front("a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\ntags: [*b,*b,*b,*b]"),
 		"front matter, deep":    front("a: " + strings.Repeat("[", 30_000)),
 		"front matter, keys":    front(count(60_000, "\n", each("k#: v"))),
@@ -128,28 +139,28 @@ func bombs() map[string]func(title string) string {
 			return withInputs(`{"properties":{"a":{"type":"string"}}}`)(title) + fill("{{ input.a }}")
 		},
 		"other text templates": func(title string) string {
-			return withInputs(`{"properties":{"a":{"type":"string"}}}`)(title) + count(size, " ", each("{{ input.b# }}"))
+			return withInputs(`{"properties":{"a":{"type":"string"}}}`)(title) + count(bombText, " ", each("{{ input.b# }}"))
 		},
 		"braces":                text(fill("{{")),
 		"almost templates":      text(fill("{{ input. }}")),
 		"one template repeated": in(comment + `,"note":"` + fill("{{ input.a }}") + `"}}`),
 		"80,000 templates":      in(`{"type":"shell","shell":{"cmd":"echo ` + strings.Repeat("{{ input.a }}", 80_000) + `"}}`),
-		"9,000 templates":       in(`{"type":"shell","shell":{"cmd":"echo ` + strings.Repeat("{{ input.a }}"+strings.Repeat(" x", 400), 9_000) + `"}}`),
-		"9,000 bad templates":   in(`{"type":"shell","shell":{"cmd":"echo '` + strings.Repeat("{{ input.a }}"+strings.Repeat(" x", 400), 9_000) + `"}}`),
+		"9,000 templates":       in(`{"type":"shell","shell":{"cmd":"echo ` + strings.Repeat("{{ input.a }}"+strings.Repeat(" x", 45), 9_000) + `"}}`),
+		"9,000 bad templates":   in(`{"type":"shell","shell":{"cmd":"echo '` + strings.Repeat("{{ input.a }}"+strings.Repeat(" x", 45), 9_000) + `"}}`),
 		"templates of a big step": func(title string) string {
-			return in(`{"type":"comment","name":"one","comment":{"min_length":1,"x":"`+strings.Repeat("x", 4<<20)+`"},"output_schema":{"properties":{"a":{}}}}`)(title) + "\n## Two\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"echo " + count(300_000, " ", each("{{ steps.one.b# }}")) + "\"}}}\n```\n"
+			return in(`{"type":"comment","name":"one","comment":{"min_length":1,"x":"`+strings.Repeat("x", 900_000)+`"},"output_schema":{"properties":{"a":{}}}}`)(title) + "\n## Two\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"echo " + count(300_000, " ", each("{{ steps.one.b# }}")) + "\"}}}\n```\n"
 		},
 		"braces of a challenge": in(`{"type":"shell","shell":{"cmd":"` + fill("{{") + `"}}`),
 		"integers":              in(comment + `,"n":[` + fill("1,") + `1]}}`),
 		"objects":               in(comment + `,"n":[` + fill("{},") + `1]}}`),
 		"deep JSON":             in(comment + `,"n":` + strings.Repeat("[", 60) + fill("1,") + "1" + strings.Repeat("]", 60) + `}}`),
 		"deeper JSON":           in(fill("[")),
-		"many keys":             in(`{"type":"comment","comment":{"min_length":1},` + count(size, ",", each(`"k#":1`)) + `}`),
+		"many keys":             in(`{"type":"comment","comment":{"min_length":1},` + count(bombText, ",", each(`"k#":1`)) + `}`),
 		"keys beside the challenge": func(title string) string {
-			return strings.Replace(in(comment+`}}`)(title), `{"challenge"`, "{"+count(size, ",", each(`"k#":1`))+`,"challenge"`, 1)
+			return strings.Replace(in(comment+`}}`)(title), `{"challenge"`, "{"+count(bombText, ",", each(`"k#":1`))+`,"challenge"`, 1)
 		},
-		"a long key":               in(`{"type":"comment","comment":{"min_length":1},"` + strings.Repeat("k", 5<<20) + `":{"a":[` + strings.Repeat("0,", 2<<20) + `0]}}`),
-		"long keys":                in(`{"type":"comment","comment":{` + count(size, ",", each(`"`+strings.Repeat("k", 900)+`#":{"a":1}`)) + `}}`),
+		"a long key":               in(`{"type":"comment","comment":{"min_length":1},"` + strings.Repeat("k", 900_000) + `":{"a":[` + strings.Repeat("0,", 2<<20) + `0]}}`),
+		"long keys":                in(`{"type":"comment","comment":{` + count(bombText, ",", each(`"`+strings.Repeat("k", 900)+`#":{"a":1}`)) + `}}`),
 		"duplicate keys":           in(comment + `,` + fill(`"a":1,`) + `"a":1}}`),
 		"escapes":                  in(comment + `,"x":"` + fill(`\u0041\n\"`) + `"}}`),
 		"exponents":                in(comment + `,"x":[` + strings.Repeat("1e999999999,", 100_000) + `1]}}`),
@@ -168,18 +179,23 @@ func bombs() map[string]func(title string) string {
 		"wide schemas": func(title string) string {
 			return "# " + title + "\n" + count(size, "\n", each("## S #\n\n```json\n{\"challenge\":"+comment+`},"output_schema":{"properties":{`+count(18_000, ",", each(`"a#":{}`))+`}}`+"}\n```"))
 		},
-		"alternatives":           in(ask + `{"items":{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"type":"string"},`, 100_000), ",") + `]}}}`),
+		"alternatives":           in(ask + `{"items":{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"type":"string"},`, 50_000), ",") + `]}}}`),
 		"3,000 alternatives":     withInputs(`{"properties":{"l":{"items":{"anyOf":[` + count(60_000, ",", each(`{"const":"#"}`)) + `]}}}}`),
-		"an enum":                in(ask + `{"properties":{"a":{"enum":[` + count(size, ",", each("#")) + `]}}}}`),
+		"an enum":                in(ask + `{"properties":{"a":{"enum":[` + count(bombText, ",", each("#")) + `]}}}}`),
 		"cycles of references":   withInputs(`{"$ref":"#/$defs/a0","$defs":{` + count(300_000, ",", each(`"a#":{"$ref":"#/$defs/b"}`)) + `,"b":{"$ref":"#/$defs/a0"}}}`),
 		"references that double": withInputs(`{"$ref":"#/$defs/a0","$defs":{` + doubling(60) + `}}`),
 		"identifiers":            withInputs(`{"$defs":{` + count(60_000, ",", each(`"a#":{"$id":"urn:x:#"}`)) + `},"allOf":[` + count(30_000, ",", each(`{"$ref":"urn:x:#"}`)) + `]}`),
 		"pattern properties":     withInputs(`{"patternProperties":{` + count(900_000, ",", each(`"^a#.*b.*c$":{}`)) + `}}`),
 		"dependent schemas":      withInputs(`{"dependentSchemas":{` + count(900_000, ",", each(`"a#":{"required":["b"]}`)) + `}}`),
-		"a form of many fields":  in(ask + `{"type":"object","properties":{` + count(2<<20, ",", each(`"a#":{"type":"string"}`)) + `}}}`),
+		"a form of many fields":  in(ask + `{"type":"object","properties":{` + count(bombText, ",", each(`"a#":{"type":"string"}`)) + `}}}`),
 		"many inputs": func(title string) string {
-			return "# " + title + "\n\n" + fill("```json\n{\"inputs\":{}}\n```\n") + "\n## One\n\nx\n"
+			return "# " + title + "\n\n" + whole("```json\n{\"inputs\":{}}\n```\n") + "\n## One\n\nx\n"
 		},
+		"180,000 integers":   one(comment + `,"n":[` + strings.Repeat("1,", 180_000) + `1]}}`),
+		"the largest forms":  in(ask + `{"type":"object","properties":{` + count(36_000, ",", each(`"a#":{"type":"string"}`)) + `}}}`),
+		"a large form":       one(ask + `{"type":"object","properties":{` + count(70_000, ",", each(`"a#":{"type":"string"}`)) + `}}}`),
+		"the largest inputs": withInputs(`{"properties":{` + count(30_000, ",", each(`"a#":{"pattern":"#(ab?c){30}"}`)) + `},"items":{"anyOf":[` + count(30_000, ",", each(`{"const":"#"}`)) + `]}}`),
+		"500 protocols":      func(title string) string { return count(15_000, "\n", each("# "+title+" #\n\n## A\n\nx\n")) },
 		"unknown types": func(title string) string {
 			return "# " + title + "\n" + strings.Repeat("## S\n\n```json\n{\"challenge\":{\"type\":\"telepathy\"}}\n```\n", 9_900)
 		},

@@ -24,7 +24,7 @@ func mine() string {
 
 // None is minted, but a store may hold one of an older program or of a copy.
 func TestAStoredProtocolWithASchemaBeyondTheLimitsIsRefusedByName(t *testing.T) {
-	for name, bury := range map[string]func(c *protocol.Chain){
+	for name, plant := range map[string]func(c *protocol.Chain){
 		"inputs": func(c *protocol.Chain) { c.Inputs = json.RawMessage(mine()) },
 		"output_schema": func(c *protocol.Chain) {
 			c.Steps[0].Challenge = json.RawMessage(`{"type":"comment","comment":{"min_length":1},"output_schema":` + mine() + `}`)
@@ -41,7 +41,7 @@ func TestAStoredProtocolWithASchemaBeyondTheLimitsIsRefusedByName(t *testing.T) 
 			if err != nil {
 				t.Fatal(err)
 			}
-			bury(&chain)
+			plant(&chain)
 			if _, err := w.store.SaveChains(t.Context(), []library.Change{{Chain: chain, Replaces: chain.Revision}}); err != nil {
 				t.Fatal(err)
 			}

@@ -57,14 +57,16 @@ type Library struct {
 	finder   finder
 	versions versions
 
-	large chan struct{} // holds a token for each large document that is being stored
+	large gate
 }
 
-// A large document is stored while few others are: each takes many times its size
-// in memory.
+// gate holds a token for each large document that is being stored: each takes many
+// times its size in memory.
+type gate chan struct{}
+
 const (
 	largeDocument  = 1 << 20 // bytes
-	largeDocuments = 2
+	largeDocuments = 2       // at a time
 )
 
 // New returns a library. It does not use store and setups before the first call.
@@ -86,7 +88,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Lib
 		store: store, setups: setups, opt: opt, log: log, catalog: k, meanings: m, ratings: r,
 		finder:   finder{catalog: k, searcher: store.Searcher, meanings: m, ratings: r, threshold: opt.ScoreThreshold},
 		versions: versions{catalog: k, history: store.Versions},
-		large:    make(chan struct{}, largeDocuments),
+		large:    make(gate, largeDocuments),
 	}
 }
 
@@ -102,15 +104,15 @@ func (l *Library) Close() error {
 // Starting the server touches nothing, because hosts start servers to probe them.
 func (l *Library) Ready(ctx context.Context) error { return l.catalog.ready(ctx) }
 
-// admit waits until a document of this size may be stored. If err is nil, the caller
-// must call release exactly once.
-func (l *Library) admit(ctx context.Context, size int) (release func(), err error) {
+// enter waits until a document of this size may be stored. If err is nil, the caller
+// must call leave exactly once.
+func (g gate) enter(ctx context.Context, size int) (leave func(), err error) {
 	if size <= largeDocument {
 		return func() {}, nil
 	}
 	select {
-	case l.large <- struct{}{}:
-		return func() { <-l.large }, nil
+	case g <- struct{}{}:
+		return func() { <-g }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -34,7 +34,7 @@ func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest)
 	if err := l.catalog.ready(ctx); err != nil {
 		return api.MintReply{}, nothingStored(err)
 	}
-	leave, err := l.admit(ctx, len(in.Document))
+	leave, err := l.large.enter(ctx, len(in.Document))
 	if err != nil {
 		return api.MintReply{}, err
 	}

@@ -52,7 +52,7 @@ func Parse(doc []byte) ([]Chain, []Diagnostic) {
 	}
 	p.withFront(chains)
 	SortDiagnostics(p.found)
-	if p.over {
+	if p.weight.excess != "" {
 		return nil, p.found // nothing more is looked for in what is too large
 	}
 	return chains, p.found
@@ -64,7 +64,6 @@ type parse struct {
 	findings
 	front  frontMatter
 	weight weight
-	over   bool // a text or a block exceeds a limit
 }
 
 // section is an H1 with its content.
@@ -112,11 +111,11 @@ func (p *parse) exceeded() bool {
 // read returns the members of a JSON block; false: it has none. It reports invalid
 // JSON, and the first block that exceeds a limit of the document.
 func (p *parse) read(f fence, step string) (map[string]member, bool) {
+	if p.weight.excess != "" {
+		return nil, false
+	}
 	if !p.weight.block([]byte(f.content)) {
-		if !p.over {
-			p.fail(f.start, step, p.weight.excess)
-		}
-		p.over = true
+		p.fail(f.start, step, p.weight.excess)
 		return nil, false
 	}
 	top, err := members([]byte(f.content))
@@ -199,8 +198,8 @@ func (p *parse) chain(s section) (Chain, bool) {
 	c.ID = ChainID(c.Title)
 	about := span{from, s.headings[0].start}
 	c.Description = trimBlank(p.src[about.start:about.end])
-	if c.Inputs = p.inputs(about); !p.over {
-		p.bound(about, "", "the description")
+	if c.Inputs = p.inputs(about); !p.weight.text("the description", about.end-about.start) {
+		p.fail(about.start, "", p.weight.excess)
 	}
 	for i, h := range s.headings {
 		end := s.end
@@ -217,7 +216,9 @@ func (p *parse) chain(s section) (Chain, bool) {
 // no challenge, as existing clients expect.
 func (p *parse) single(s span) Chain {
 	label := p.singleLabel(s)
-	p.bound(s, label, "the text of the step")
+	if !p.weight.text("the text of the step", s.end-s.start) {
+		p.fail(s.start, label, p.weight.excess)
+	}
 	step := Step{Label: label, Text: trimBlank(p.src[s.start:s.end]), Line: p.lineOf(s.start)}
 	step.Tags = Tags(step)
 	if f, ok := p.lastFence(s); ok && looksLikeChallenge(f) {
@@ -265,21 +266,16 @@ func (p *parse) step(h heading, body span) Step {
 		p.fail(h.start, cut(s.Label), fmt.Sprintf("the heading has %d characters; at most %d are allowed", n, maxTitle))
 	}
 	rest := p.takeChallenge(&s, body)
-	if p.over {
+	if p.weight.excess != "" {
 		return s
 	}
-	p.bound(span{body.start, body.start + len(rest)}, s.Label, "the text of the step")
+	if !p.weight.text("the text of the step", len(rest)) {
+		p.fail(h.start, s.Label, p.weight.excess)
+		return s
+	}
 	s.Text = joinHeading(s.Label, rest)
 	s.Tags = Tags(s)
 	return s
-}
-
-// bound reports a text that nobody could read.
-func (p *parse) bound(s span, step, what string) {
-	if n := s.end - s.start; n > maxText {
-		p.over = true
-		p.fail(s.start, cut(step), fmt.Sprintf("%s has %d bytes; at most %d are allowed: link to what is longer", what, n, maxText))
-	}
 }
 
 func joinHeading(label, body string) string {

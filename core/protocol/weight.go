@@ -30,9 +30,6 @@ type weight struct {
 // block adds the JSON of a block; false: the document exceeds a limit. What is not
 // valid JSON is left to its reader.
 func (w *weight) block(content []byte) bool {
-	if w.excess != "" {
-		return false
-	}
 	if len(content) > maxChallenge {
 		w.excess = fmt.Sprintf("the block has %d bytes; a challenge or inputs may have at most %d", len(content), maxChallenge)
 		return false
@@ -62,6 +59,16 @@ func (w *weight) block(content []byte) bool {
 		},
 	})
 	return w.excess == ""
+}
+
+// text checks the size of a text; false: it has more than anybody could read. After
+// the first text that is too large the others are not looked at.
+func (w *weight) text(what string, size int) bool {
+	if size <= maxText || w.excess != "" {
+		return true
+	}
+	w.excess = fmt.Sprintf("%s has %d bytes; at most %d are allowed: link to what is longer", what, size, maxText)
+	return false
 }
 
 func splitPointer(pointer string) (above, key string) {

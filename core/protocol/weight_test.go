@@ -25,8 +25,8 @@ func numbered(n int, part string) string {
 	return strings.Join(parts, ",")
 }
 
-// What the blocks of a document hold is counted for the whole document, and the
-// finding names the limit.
+// The values and templates of all blocks of a document are counted together, and
+// the finding names the limit.
 func TestWhatTheBlocksOfADocumentHoldIsBounded(t *testing.T) {
 	steps := func(n int, challenge string) string {
 		return "# T\n" + strings.Repeat("\n## S\n\n"+fenced(`{"challenge":`+challenge+`}`), n)
@@ -80,8 +80,8 @@ func TestTemplatesAreReadOnceFromOneToTheNext(t *testing.T) {
 	}
 }
 
-// Whatever stands between two templates, the place of the second is what reading
-// the command from its start says.
+// The place of a second template is the same as if the command were read from its
+// start.
 func TestThePlaceOfATemplateDependsOnTheWholeCommand(t *testing.T) {
 	for command, want := range map[string]string{
 		`echo {{ input.a }} {{ input.a }}`:              "",

@@ -68,7 +68,7 @@ func TestASchemaBeyondTheLimitsIsNotCompiled(t *testing.T) {
 	}
 }
 
-// What stays within the limits compiles in time, whatever it makes the validator do.
+// A schema within the limits compiles in time, whatever it makes the validator do.
 func TestASchemaWithinTheLimitsCompilesInTime(t *testing.T) {
 	for name, s := range map[string]string{
 		"identifiers":      `{"$defs":{` + many(1400, func(i int) string { return fmt.Sprintf(`"a%d":{"$id":"urn:x:%d"}`, i, i) }) + `},"allOf":[` + many(1400, func(i int) string { return fmt.Sprintf(`{"$ref":"urn:x:%d"}`, i) }) + `]}`,
@@ -131,7 +131,7 @@ func TestAValueThatTakesTooMuchWorkIsRefusedInTime(t *testing.T) {
 	}
 }
 
-// What people really send is judged, however large it is.
+// Values that people really send are judged, however large they are.
 func TestHonestLargeValuesAreJudged(t *testing.T) {
 	row := func(i int) string {
 		return fmt.Sprintf(`{"id":%d,"name":"item-%d","state":"open","tags":["a","b"],"at":"2026-11-25T10:00:00Z","mail":"a%d@example.com"}`, i, i, i)

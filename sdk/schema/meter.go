@@ -14,7 +14,7 @@ import (
 // refers to itself twice, multiplies the work with each item or level of the value.
 const maxWork = 1 << 20
 
-// What takes as long as one comparison.
+// So much of other work takes as long as one comparison.
 const (
 	patternSteps = 64   // of a pattern, each with one character
 	textBytes    = 1024 // of a text that is counted or read

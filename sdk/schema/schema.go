@@ -41,7 +41,7 @@ const (
 	maxNames = 10
 )
 
-// What a compiled schema takes in memory beside its text.
+// Memory of a compiled schema beside its text, roughly.
 const (
 	bytesPerPart = 1_000
 	bytesPerStep = 100
