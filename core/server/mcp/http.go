@@ -173,6 +173,9 @@ func (t *httpTransport) recovered(ctx context.Context, answer func()) {
 	}
 }
 
+// cancelTime is how long calls may take to end after they were cancelled.
+const cancelTime = time.Second
+
 // close ends all sessions and gives calls in flight the time limit to finish, so that
 // answers that arrived are recorded. Then it cancels them.
 func (t *httpTransport) close(limit time.Duration) error {
@@ -191,7 +194,7 @@ func (t *httpTransport) close(limit time.Duration) error {
 	select {
 	case <-done:
 		return nil
-	case <-time.After(2*limit + time.Second):
+	case <-time.After(limit + cancelTime):
 		return errors.New("HTTP calls did not end with the server: a client reads nothing, or the engine hangs")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -173,6 +174,7 @@ type Server struct {
 	tools *tools
 	http  *httpTransport
 	stdio stdioConns
+	close func() error // once
 }
 
 // New returns a server for the engine. It starts nothing and has no side effects.
@@ -183,6 +185,12 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, log: log}
 	s.http = newHTTPTransport(s)
+	s.close = sync.OnceValue(func() error {
+		s.stdio.close()
+		err := s.http.close(cfg.DrainTimeout)
+		s.stdio.served.Wait()
+		return err
+	})
 	callers := callers{plainWait: cfg.PlainWait, progressWait: cfg.ProgressWait, log: log}
 	found := protocols{engine: e, callers: callers, log: log}
 	instructions, err := text("instructions")
@@ -257,13 +265,9 @@ func (s *Server) hooks(callers callers) *server.Hooks {
 }
 
 // Close ends all connections and waits for them: calls in flight get
-// Config.DrainTimeout. It may be called more than once.
-func (s *Server) Close() error {
-	s.stdio.close()
-	err := s.http.close(s.cfg.DrainTimeout)
-	s.stdio.served.Wait()
-	return err
-}
+// Config.DrainTimeout, and then a second to notice that they were cancelled. It may be
+// called more than once.
+func (s *Server) Close() error { return s.close() }
 
 // operator is the caller of requests that do not identify one.
 func (s *Server) operator() access.Caller {

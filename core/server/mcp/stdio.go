@@ -332,7 +332,7 @@ func (l *stdioConn) drain(stopWork context.CancelFunc, limit time.Duration) erro
 	select {
 	case <-done:
 		return nil
-	case <-time.After(2*limit + time.Second):
+	case <-time.After(limit + cancelTime):
 		return errors.New("calls did not end after their connection: the client reads nothing, or the engine hangs")
 	}
 }

@@ -45,9 +45,13 @@ const (
 	headerBytes = 64 << 10
 )
 
+// cutTime is how long handlers may take to notice that their call was cut off.
+const cutTime = time.Second
+
 // Serve listens until ctx ends. Then it takes no more connections, lets calls in
 // flight end, cuts off those that do not in time, and returns when all handlers
-// have. Requests do not inherit ctx: its end is not theirs.
+// have, or with an error if some take longer than a second for it. Requests do not
+// inherit ctx: its end is not theirs.
 func Serve(ctx context.Context, l Listen, h http.Handler, log *slog.Logger) error {
 	listener, err := l.open(ctx, log)
 	if err != nil {
@@ -79,11 +83,27 @@ func Serve(ctx context.Context, l Listen, h http.Handler, log *slog.Logger) erro
 	}
 	err = l.stop(base, srv, log)
 	cut()
-	handlers.Wait()
+	err = errors.Join(err, endsIn(cutTime, handlers.Wait))
 	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}
 	return err
+}
+
+// endsIn waits for the handlers, for a time: one that computes and never looks at its
+// context must not keep the server from ending.
+func endsIn(limit time.Duration, wait func()) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(limit):
+		return errors.New("calls that were cut off did not end")
+	}
 }
 
 // patient bounds how long the client may take to send its body and to read a

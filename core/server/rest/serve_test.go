@@ -107,6 +107,27 @@ func TestCallsThatDoNotEndAreCutOff(t *testing.T) {
 	}
 }
 
+func TestAHandlerThatNeverEndsDoesNotKeepTheServer(t *testing.T) {
+	entered, end := make(chan struct{}), make(chan struct{})
+	address, stop := listening(t, rest.Listen{Shutdown: 50 * time.Millisecond}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(entered)
+		<-end // whatever becomes of its context
+	}))
+	defer close(end)
+	go func() { _, _ = fetch(t, http.DefaultClient, "http://"+address) }()
+	<-entered
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "did not end") {
+			t.Errorf("Serve = %v, want an error that says so", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("Serve waits for a handler that never ends")
+	}
+}
+
 func TestATakenPortIsNamed(t *testing.T) {
 	address, _ := listening(t, rest.Listen{}, http.NotFoundHandler())
 	_, port, _ := net.SplitHostPort(address)

@@ -57,6 +57,8 @@ type App struct {
 	handover *handover.Writer
 	page     approvalPage
 	mainPort mainPort
+	// stopping gets, when the server begins to stop, how long it may take.
+	stopping chan time.Duration
 	// stateKeys are read until that succeeds, and then never again: what a server seals with them it must be able to open.
 	stateKeys func() ([][32]byte, error)
 	changes   *changes // of protocols
@@ -100,7 +102,7 @@ func (s Options) open() (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{Version: s.Version, Config: c, log: log, logged: logged, clock: clock.System(), changes: newChanges(), stateKeys: cache.Once(c.StateKeys), space: localSpace}
+	a := &App{Version: s.Version, Config: c, log: log, logged: logged, clock: clock.System(), changes: newChanges(), stopping: make(chan time.Duration, 1), stateKeys: cache.Once(c.StateKeys), space: localSpace}
 	if s.Files {
 		a.space = FilesSpace
 	}
@@ -174,14 +176,38 @@ func (a *App) close() error {
 	return errors.Join(err, a.closeStores())
 }
 
-// With opens a server, runs do on it and closes it again.
-func (s Options) With(ctx context.Context, do func(context.Context, *App) error) (err error) {
+// errStillWorking: the process has to end although it is not done.
+var errStillWorking = errors.New("calls or jobs did not end in time, and the server ends without them; what was acknowledged is stored")
+
+// With opens a server, runs do on it and closes it again. A server that stops returns in
+// time even if a call, a driver or a job never ends: then the process has to end.
+func (s Options) With(ctx context.Context, do func(context.Context, *App) error) error {
 	a, err := s.open()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.close()) }()
-	return do(ctx, a)
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() { done <- errors.Join(err, a.close()) }()
+		err = do(ctx, a)
+	}()
+	return inTime(done, a.stopping)
+}
+
+// inTime returns what is done, or an error once the time to stop is over.
+func inTime(done <-chan error, stopping <-chan time.Duration) error {
+	select {
+	case err := <-done:
+		return err
+	case limit := <-stopping:
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(limit):
+			return errStillWorking
+		}
+	}
 }
 
 // challengeTypes are the types that the present challenge drivers handle.

@@ -45,11 +45,17 @@ func (t Transports) Override(c *config.Config) {
 	c.HTTP.Insecure = c.HTTP.Insecure || t.Insecure
 }
 
-// drain is how long calls may continue after the end; zero: as long as over
-// stdin and stdout.
+// stdioDrain is how long calls over stdin and stdout may continue after the end, and
+// closeTime how long everything else may take to end after the calls.
+const (
+	stdioDrain = 5 * time.Second
+	closeTime  = 2 * time.Second
+)
+
+// drain is how long calls may continue after the end.
 func (t Transports) drain(c config.Config) time.Duration {
 	if !t.HTTP {
-		return 0
+		return stdioDrain
 	}
 	return time.Duration(c.HTTP.Shutdown)
 }
@@ -132,7 +138,8 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 			all = append(all, h.serveMetrics)
 		}
 	}
-	return together(ctx, all...)
+	stopIn := by.drain(a.Config) + closeTime
+	return together(ctx, func() { a.stopping <- stopIn }, all...)
 }
 
 func mcpConfig(a *App, by Transports, name string) mcpserver.Config {
@@ -149,10 +156,11 @@ func mcpConfig(a *App, by Transports, name string) mcpserver.Config {
 	}
 }
 
-// together runs all until one of them ends, then ends the others.
-func together(ctx context.Context, all ...func(context.Context) error) error {
+// together runs all until one of them ends, then calls ending and ends the others.
+func together(ctx context.Context, ending func(), all ...func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	context.AfterFunc(ctx, ending)
 	errs := make([]error, len(all))
 	var work sync.WaitGroup
 	for i, do := range all {
