@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -96,10 +97,45 @@ func (d *database) checkWrite(ctx context.Context) error {
 	}
 	// This number is never read, but setting it is a normal commit.
 	d.room.failed = d.write(ctx, func(tx *transaction) error {
+		for _, query := range newest {
+			if err := tx.rows(query, nil, func(func(...any) error) error { return nil }); err != nil {
+				return err
+			}
+		}
 		return tx.exec(`UPDATE kairos_schema SET checked = $1 WHERE only_row = 1`, time.Now().UnixNano())
 	})
 	d.room.wrote = time.Now()
 	return d.room.failed
+}
+
+// newest are queries for what was stored last in the tables that a step needs.
+var newest = []string{
+	`SELECT r.document, p.document FROM runs r JOIN pins p ON p.digest = r.pin ORDER BY r.id DESC LIMIT 1`,
+	`SELECT document FROM saves ORDER BY run DESC, revision DESC LIMIT 1`,
+	`SELECT outline, texts FROM chains ORDER BY key DESC LIMIT 1`,
+	`SELECT passage FROM steps WHERE chain = (SELECT max(key) FROM chains)`,
+	`SELECT directory FROM search_segments ORDER BY id DESC LIMIT 1`,
+	`SELECT block FROM search_blocks ORDER BY id DESC LIMIT 1`,
+	`SELECT document FROM search_documents ORDER BY id DESC LIMIT 1`,
+}
+
+// quickCheck reports pages that the server read and found damaged, if it keeps
+// checksums. It reads no table.
+func (d *database) quickCheck(ctx context.Context) (damages []string, err error) {
+	conn, err := pgx.ConnectConfig(ctx, d.config.ConnConfig.Copy())
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var failures int64
+	err = conn.QueryRow(ctx, `SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()`).Scan(&failures)
+	if refusedWith(err, "42703") || refusedWith(err, "42P01") || errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil // a server of the protocol that counts none
+	}
+	if failures > 0 {
+		damages = append(damages, fmt.Sprintf("PostgreSQL read %d pages of this database whose checksum is wrong", failures))
+	}
+	return damages, d.explain(err)
 }
 
 // A check counts what does not agree.

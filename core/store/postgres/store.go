@@ -97,8 +97,8 @@ func (s *Store) Close() error { return s.db.close() }
 func (s *Store) Check() error { return s.db.check() }
 
 // CheckWrite reports why the next call may not be stored. Not more often than every
-// ten seconds it commits a write that changes nothing; after a failure the next call
-// tries again.
+// ten seconds it reads what was stored last and commits a write that changes nothing;
+// after a failure the next call tries again.
 func (s *Store) CheckWrite(ctx context.Context) error { return s.db.checkWrite(ctx) }
 
 // Integrity compares the tables and lists what does not agree: heads of runs and
@@ -106,4 +106,9 @@ func (s *Store) CheckWrite(ctx context.Context) error { return s.db.checkWrite(c
 // changes nothing. Damaged pages are for PostgreSQL's own tools.
 func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
 	return s.db.integrity(ctx)
+}
+
+// QuickCheck reports damaged pages that PostgreSQL has found. It reads no table.
+func (s *Store) QuickCheck(ctx context.Context) (damages []string, err error) {
+	return s.db.quickCheck(ctx)
 }

@@ -45,6 +45,11 @@ func (d *database) explain(err error) error {
 		return fault.Wrap(err, fault.StoreUnavailable, "database %s: %v; nothing is stored until the server is started again", d.path, gone).
 			WithRemedy("the operator has to stop every process that uses this database, check it with `kairos doctor --deep`, restore it from a backup where it is missing or damaged, and start the server; nothing of this call is kept")
 	}
+	var lost *logError
+	if errors.As(err, &lost) {
+		return fault.Wrap(err, fault.StoreFailed, "database %s: %v", d.path, lost).
+			WithRemedy("the operator has to stop every process that uses this database, keep a copy of it, check it with `kairos doctor`, and restore the last backup")
+	}
 	why := reason(err)
 	if why == diskFull && d.limitReached() {
 		return fault.Wrap(err, fault.StoreFailed, "database %s: it has reached its size limit of %d MiB (database_limits.max_size)", d.path, d.room.MaxSize>>20).

@@ -32,15 +32,7 @@ func (d *database) integrity(ctx context.Context) (damages []string, err error) 
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
-	err = pragma(ctx, db, fmt.Sprintf(`PRAGMA integrity_check(%d)`, maxDamages), func(scan func(...any) error) error {
-		var line string
-		if err := scan(&line); err != nil || line == "ok" {
-			return err
-		}
-		damages = append(damages, line)
-		return nil
-	})
-	if err != nil {
+	if damages, err = pages(ctx, db, "integrity_check"); err != nil {
 		return damages, d.explain(err)
 	}
 	err = pragma(ctx, db, `PRAGMA foreign_key_check`, func(scan func(...any) error) error {
@@ -66,6 +58,41 @@ func (d *database) integrity(ctx context.Context) (damages []string, err error) 
 	}
 	damages, err = brokenRuns(ctx, db)
 	return damages, d.explain(err)
+}
+
+// quickCheck reads every page, and lists those that are damaged and what the log has
+// lost. It changes nothing, and a file that does not exist has no damage.
+func (d *database) quickCheck(ctx context.Context) (damages []string, err error) {
+	if _, err := os.Stat(d.path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	db, err := connect(d.path, nil, url.Values{"mode": {"ro"}, "_query_only": {"true"}})
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	var lost *logError
+	if err := d.checkLog(ctx, db); errors.As(err, &lost) {
+		return []string{lost.Error()}, nil
+	} else if err != nil {
+		return nil, d.explain(err)
+	}
+	damages, err = pages(ctx, db, "quick_check")
+	return damages, d.explain(err)
+}
+
+// pages lists what one of SQLite's own checks finds.
+func pages(ctx context.Context, db *sql.DB, check string) (damages []string, err error) {
+	err = pragma(ctx, db, fmt.Sprintf(`PRAGMA %s(%d)`, check, maxDamages), func(scan func(...any) error) error {
+		var line string
+		if err := scan(&line); err != nil || line == "ok" {
+			return err
+		}
+		damages = append(damages, line)
+		return nil
+	})
+	return damages, err
 }
 
 // lostSaves counts the saves without a run. Older versions have no such table.

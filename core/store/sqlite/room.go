@@ -42,8 +42,8 @@ type room struct {
 
 // checkWrite reports why the next call may not be stored: it checks the free space
 // of the disk, whether the files are still those that were opened, and, not more
-// often than Limits.WriteEvery, commits a write that changes nothing. After a
-// failure the next call tries again.
+// often than Limits.WriteEvery, makes a round trip. After a failure the next call
+// tries again.
 func (d *database) checkWrite(ctx context.Context) error {
 	if f := d.file.Opened(); f != nil {
 		if err := f.writer.files.check(); err != nil {
@@ -67,10 +67,25 @@ func (d *database) tryWrite(ctx context.Context) error {
 	if every := cmp.Or(d.room.WriteEvery, defaultWriteEvery); d.room.failed == nil && !d.room.wrote.IsZero() && time.Since(d.room.wrote) < every {
 		return nil
 	}
-	// This number is never read, but setting it is a normal commit.
-	d.room.failed = d.write(ctx, func(tx *transaction) error { return tx.exec(`PRAGMA user_version = 1`) })
+	d.room.failed = d.roundTrip(ctx)
 	d.room.wrote = time.Now()
 	return d.room.failed
+}
+
+// roundTrip does what a step needs: it reads what was stored last, commits, and stores a
+// run, which it takes back.
+func (d *database) roundTrip(ctx context.Context) error {
+	err := d.write(ctx, func(tx *transaction) error {
+		if err := d.probe(ctx); err != nil {
+			return err
+		}
+		// This number is never read, but setting it is a normal commit.
+		return tx.exec(`PRAGMA user_version = 1`)
+	})
+	if err != nil {
+		return err
+	}
+	return d.rehearse(ctx)
 }
 
 // limit makes the connection reject writes that would exceed the size limit.

@@ -106,9 +106,10 @@ func (s *Store) Close() error { return s.db.close() }
 func (s *Store) Check() error { return s.db.check() }
 
 // CheckWrite reports why the next call may not be stored: it looks at the free
-// space of the disk, checks that the files are still those that were opened,
-// and, not more often than Limits.WriteEvery, commits a write that changes
-// nothing. After a failure the next call tries again.
+// space of the disk, checks that the files are still those that were opened, and, not
+// more often than Limits.WriteEvery, does what a step needs: it reads what was stored
+// last, without anything in memory, commits, and stores a run, which it takes back.
+// After a failure the next call tries again.
 func (s *Store) CheckWrite(ctx context.Context) error { return s.db.checkWrite(ctx) }
 
 // Integrity reads the whole database and lists what is damaged: pages, indexes
@@ -118,4 +119,11 @@ func (s *Store) CheckWrite(ctx context.Context) error { return s.db.checkWrite(c
 // beside a running server. A file that does not exist has no damage.
 func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
 	return s.db.integrity(ctx)
+}
+
+// QuickCheck reads every page and lists those that are damaged, without comparing tables
+// with their indexes and with each other as Integrity does. It changes nothing and works
+// beside a running server.
+func (s *Store) QuickCheck(ctx context.Context) (damages []string, err error) {
+	return s.db.quickCheck(ctx)
 }

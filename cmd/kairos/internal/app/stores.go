@@ -41,7 +41,8 @@ type Database interface {
 	// nothing could be stored.
 	Check() error
 	CheckWrite(ctx context.Context) error
-	// Integrity returns what is damaged.
+	// QuickCheck returns the damage that little time finds, and Integrity all of it.
+	QuickCheck(ctx context.Context) (damages []string, err error)
 	Integrity(ctx context.Context) (damages []string, err error)
 	Close() error
 }

@@ -68,7 +68,8 @@ func doctorCommand(at *session.Session) *cobra.Command {
 		Long: "Checks the configuration, the driver lock, the binaries and who may write them, the decision tree, the database and\n" +
 			"the running servers; then asks the drivers whether they still accept every stored challenge and the open step of\n" +
 			"every run. For each problem it says what to do. It changes nothing. The exit status is 1 if there is a problem.\n" +
-			"With --deep it also reads the whole database to find damage, which takes a while if the database is large.\n" +
+			"It reads every page of a SQLite database to find damage. With --deep it also compares indexes with tables, and\n" +
+			"runs with what happened in them, which takes longer. Of PostgreSQL it asks whether damaged pages were found.\n" +
 			"With --url a server says how it, its stores and its drivers are, and what of your protocols and runs no driver serves.",
 		Example: "  kairos doctor\n  kairos doctor --deep -o json\n  kairos doctor --url http://127.0.0.1:3300",
 		Args:    cobra.NoArgs, Annotations: session.AsksServers,
@@ -251,8 +252,7 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 			r.check("database", a.Config.Database.String(), "", err)
 			return nil
 		}
-		r.check("database", a.Config.Database.String(), "", nil)
-		if deep && !r.integrity(ctx, a) {
+		if !r.sound(ctx, a) || deep && !r.integrity(ctx, a) {
 			return nil // whatever else reads or writes a damaged database may do more harm
 		}
 		r.index(ctx, a)
@@ -282,9 +282,20 @@ const (
 		"without a backup, `sqlite3 FILE .recover | sqlite3 NEW` saves what can still be read"
 )
 
-// integrity reads the whole database and reports whether it is sound.
-func (r *doctorReport) integrity(ctx context.Context, a *app.App) (sound bool) {
+// sound looks for damage of the database that shows in little time.
+func (r *doctorReport) sound(ctx context.Context, a *app.App) bool {
+	damages, err := a.Store.QuickCheck(ctx)
+	return r.damage(a, "database", a.Config.Database.String(), damages, err)
+}
+
+// integrity reads the whole database and compares what belongs together.
+func (r *doctorReport) integrity(ctx context.Context, a *app.App) bool {
 	damages, err := a.Store.Integrity(ctx)
+	return r.damage(a, "integrity", "the whole database was read, nothing is damaged", damages, err)
+}
+
+// damage notes a check of the database, and reports whether it is sound.
+func (r *doctorReport) damage(a *app.App, check, sound string, damages []string, err error) bool {
 	var problems []finding
 	for _, d := range damages {
 		problems = append(problems, finding{Problem: d})
@@ -293,7 +304,7 @@ func (r *doctorReport) integrity(ctx context.Context, a *app.App) (sound bool) {
 		problems = append(problems, finding{Problem: err.Error()})
 	}
 	if len(problems) == 0 {
-		r.note("integrity", "the whole database was read, nothing is damaged")
+		r.note(check, sound)
 		return true
 	}
 	fix := damagedFile
@@ -301,7 +312,7 @@ func (r *doctorReport) integrity(ctx context.Context, a *app.App) (sound bool) {
 		fix = damagedPostgres
 	}
 	problems[len(problems)-1].Fix = fix
-	r.note("integrity", a.Config.Database.String(), problems...)
+	r.note(check, a.Config.Database.String(), problems...)
 	return false
 }
 
