@@ -49,3 +49,6 @@ type Quality struct {
 	LastRater      string    `json:"lastRater,omitempty"`
 	UsageContext   string    `json:"usageContext,omitempty"`
 }
+
+// Verbatim implements Verbatim: kairos_update and kairos_mint take the document back.
+func (DumpReply) Verbatim() {}

@@ -28,6 +28,23 @@ func Encode(v any, indent string) ([]byte, error) {
 	return unescapeHTML(bytes.TrimRight(b.Bytes(), "\n")), nil
 }
 
+// Verbatim is a reply with a document that is stored again as it is read.
+type Verbatim interface{ Verbatim() }
+
+// EncodeReply is Encode for what an agent reads of a tool: hidden characters, which
+// whoever wrote a protocol or submitted a result may have put into it, are shown by
+// their codes. In a Verbatim reply they are JSON escapes.
+func EncodeReply(reply any, indent string) ([]byte, error) {
+	b, err := Encode(reply, indent)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := reply.(Verbatim); ok {
+		return plain.JSON(b), nil
+	}
+	return plain.ShownJSON(b), nil
+}
+
 // buffers are used again, because a buffer that grows to the size of a reply takes
 // several times its size.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}

@@ -71,7 +71,7 @@ func (e edit) withStep(ctx context.Context, chain protocol.Chain, i int, change 
 	if err != nil {
 		return chain, nil, err
 	}
-	found = slices.Concat(found, twice, judged, protocol.CheckReferences(chain))
+	found = slices.Concat(found, twice, judged, protocol.CheckReferences(chain), protocol.CheckHidden(chain))
 	_, warnings, err := split([]protocol.Chain{chain}, found)
 	chain.UpdatedAt = e.clock.Now()
 	return chain, warnings, err

@@ -95,6 +95,7 @@ func (j judge) findings(ctx context.Context, space, document string) ([]protocol
 		}
 		// After the drivers, because it needs to know the escapings they declared.
 		found = append(found, protocol.CheckReferences(chain)...)
+		found = append(found, protocol.CheckHidden(chain)...)
 	}
 	return chains, found, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // call is what somebody says about a call of the tool.
@@ -211,9 +212,9 @@ func errorText(result json.RawMessage) string {
 // sameTool compares tool names; the server's name that hosts put in front of
 // them ("mcp__calendar__find_slot", "calendar:find_slot", ...) does not count.
 func sameTool(want, got string) bool {
-	wanted := namesOf(want)
+	wanted, shown := namesOf(want), namesOf(plain.Text(want)) // agents are shown the latter
 	for name := range namesOf(got) {
-		if wanted[name] {
+		if wanted[name] || shown[name] {
 			return true
 		}
 	}
@@ -295,6 +296,9 @@ func contains(want, got any, path string) (string, bool) {
 	case json.Number:
 		g, isNumber := got.(json.Number)
 		return path, isNumber && sameNumber(w, g)
+	case string:
+		g, isText := got.(string)
+		return path, isText && (w == g || plain.Text(w) == g) // agents are shown the one, tools get the other
 	}
 	return path, want == got
 }

@@ -15,7 +15,9 @@ package plain
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -91,17 +93,81 @@ func JSON(document []byte) []byte {
 	return b.Bytes()
 }
 
+// ShownJSON returns a JSON document with each of its texts, keys included, as Text shows
+// it. What is not JSON must not be given.
+func ShownJSON(document []byte) []byte {
+	var b bytes.Buffer
+	done := 0
+	for at := 0; at < len(document); at++ {
+		if document[at] != '"' {
+			continue
+		}
+		start := at
+		for at++; at < len(document) && document[at] != '"'; at++ {
+			if document[at] == '\\' {
+				at++
+			}
+		}
+		end := min(at+1, len(document))
+		if literal := shownLiteral(document[start:end]); literal != nil {
+			b.Write(document[done:start])
+			b.Write(literal)
+			done = end
+		}
+	}
+	if done == 0 {
+		return document
+	}
+	b.Write(document[done:])
+	return b.Bytes()
+}
+
+// shownLiteral is a JSON string as Text shows it; nil: as it is.
+func shownLiteral(literal []byte) []byte {
+	hides := bytes.ContainsFunc(literal, func(r rune) bool { return r >= 0x7f && Hidden(r) })
+	for at := 0; !hides && at+1 < len(literal); at++ {
+		if literal[at] == '\\' {
+			at++
+			hides = bytes.IndexByte([]byte("urbf"), literal[at]) >= 0
+		}
+	}
+	if !hides {
+		return nil
+	}
+	var text string
+	if json.Unmarshal(literal, &text) != nil {
+		return nil
+	}
+	shown := Text(text)
+	if shown == text {
+		return nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(shown) != nil {
+		return nil // unreachable: a text
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
 // Marked returns the offset of the first character that Text would show by its code;
 // -1: there is none.
 func Marked(s string) int {
-	marked := -1
-	eachHidden(strings.ToValidUTF8(s, "\uFFFD"), staysInText, func(at, _ int, how drawing) bool {
-		if how == byCode {
-			marked = at
-		}
-		return marked < 0
-	})
-	return marked
+	for at := range Marks(s) {
+		return at
+	}
+	return -1
+}
+
+// Marks visits the characters that Text would show by their codes, with their offsets.
+func Marks(s string) iter.Seq2[int, rune] {
+	return func(yield func(int, rune) bool) {
+		eachHidden(s, staysInText, func(at, size int, how drawing) bool {
+			r, _ := utf8.DecodeRuneInString(s[at : at+size])
+			return how != byCode || yield(at, r)
+		})
+	}
 }
 
 func shown(s string, stays func(rune) bool) string {
@@ -140,7 +206,7 @@ func eachHidden(s string, stays func(rune) bool, visit func(at, size int, how dr
 	}
 	before, symbol := ' ', ' ' // symbol: before, without a variation selector behind it
 	for at, r := range s {
-		size := utf8.RuneLen(r)
+		_, size := utf8.DecodeRuneInString(s[at:])
 		switch {
 		case !Hidden(r) || stays(r) || joins(symbol, r, s[at+size:]):
 		case picksDrawing(before, r):

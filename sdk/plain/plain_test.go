@@ -1,6 +1,7 @@
 package plain_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"strings"
@@ -151,6 +152,37 @@ func TestJSONSaysTheSameWithNothingHidden(t *testing.T) {
 			t.Errorf("JSON(%s) = %q has hidden characters", document, shown)
 		}
 	})
+}
+
+func TestShownJSONShowsEachTextAsText(t *testing.T) {
+	text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.SampledFrom([]rune("a\"\\/<&\u202e\u200b\U000e0041\ufe0f\u2028\x7f\r\n\t\b⚠"))))
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.MapOf(rapid.StringMatching(`[a-z]+`), rapid.SliceOfN(text, 0, 3)).Draw(t, "value")
+		var document bytes.Buffer
+		enc := json.NewEncoder(&document)
+		enc.SetEscapeHTML(rapid.Bool().Draw(t, "html"))
+		if err := enc.Encode(value); err != nil {
+			t.Fatal(err)
+		}
+		var got map[string][]string
+		if err := json.Unmarshal(plain.ShownJSON(document.Bytes()), &got); err != nil {
+			t.Fatal(err)
+		}
+		for name, texts := range value {
+			for i, s := range texts {
+				if want := plain.Text(strings.ToValidUTF8(s, "\ufffd")); got[name][i] != want {
+					t.Errorf("%q is shown as %q, want %q", s, got[name][i], want)
+				}
+			}
+		}
+	})
+	for in, want := range map[string]string{
+		`{"a\u202eb":1,"c":"\r\n"}`: `{"a⟨U+202E⟩b":1,"c":"\n"}`, `"\ud83d\ude00 \u0026"`: `"\ud83d\ude00 \u0026"`, `["\\u202e"]`: `["\\u202e"]`, `"\udb40\udc41"`: `"⟨U+E0041⟩"`,
+	} {
+		if got := string(plain.ShownJSON([]byte(in))); got != want {
+			t.Errorf("ShownJSON(%s) = %s, want %s", in, got, want)
+		}
+	}
 }
 
 func FuzzPlain(f *testing.F) {

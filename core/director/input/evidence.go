@@ -6,6 +6,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -21,8 +22,8 @@ func Prompted(in driver.Input, k Task) driver.Input {
 	if s == nil {
 		return in
 	}
-	in.System = cmp.Or(s.System, in.System)
-	in.User = cmp.Or(s.User, in.User)
+	in.System = cmp.Or(plain.Text(s.System), in.System)
+	in.User = cmp.Or(plain.Text(s.User), in.User)
 	if s.MaxTokens != nil {
 		in.MaxTokens = *s.MaxTokens
 	}

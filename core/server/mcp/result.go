@@ -20,7 +20,7 @@ import (
 // result is the result with a reply. A run error is a normal reply. A non-empty indent
 // formats the text.
 func result(reply any, indent string) (*mcp.CallToolResult, error) {
-	text, err := api.Encode(reply, indent)
+	text, err := api.EncodeReply(reply, indent)
 	if err != nil {
 		return nil, fmt.Errorf("encode reply: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -27,7 +28,7 @@ const (
 
 // System is the system prompt for an input.
 func System(in driver.Input) string {
-	parts := []string{firstNonBlank(in.System, plainSystem), oneValue}
+	parts := []string{plain.Text(firstNonBlank(in.System, plainSystem)), oneValue}
 	if len(in.Schema) > 0 {
 		var compact bytes.Buffer
 		if json.Compact(&compact, strict(in.Schema)) == nil {
@@ -48,7 +49,7 @@ func strict(s json.RawMessage) json.RawMessage {
 
 // User is the user prompt, with what was wrong with the answer before.
 func User(req driver.RenderRequest) string {
-	text := firstNonBlank(req.Input.User, req.Input.Description, req.Step.Text, req.Step.Label)
+	text := plain.Text(firstNonBlank(req.Input.User, req.Input.Description, req.Step.Text, req.Step.Label))
 	if len(req.Diagnostics) == 0 {
 		return text
 	}
@@ -57,8 +58,8 @@ func User(req driver.RenderRequest) string {
 
 func firstNonBlank(texts ...string) string {
 	for _, text := range texts {
-		if text = strings.TrimSpace(text); text != "" {
-			return text
+		if !plain.Empty(text) {
+			return strings.TrimSpace(text)
 		}
 	}
 	return ""

@@ -17,6 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // walk is one `kairos next --follow`. It ends: each call but a few takes a
@@ -202,7 +203,7 @@ func (w *walk) show(reply api.StepReply) error {
 		p.Printf("\n")
 	}
 	w.shown = key
-	p.Document(reply.CurrentStep.Content)
+	p.Document(plain.Text(reply.CurrentStep.Content))
 	return p.Err
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 func beginCommand(at *session.Session) *cobra.Command {
@@ -77,7 +78,7 @@ func printStep(cmd *cobra.Command, out output.Format, reply api.StepReply, url s
 		output.Tell(cmd.ErrOrStderr(), "%s\n", output.Lines(output.Message(runError(reply))))
 	}
 	return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) {
-		p.Document(reply.CurrentStep.Content)
+		p.Document(plain.Text(reply.CurrentStep.Content))
 		if out == output.FormatText {
 			p.Printf("\n%s", output.Lines(continuation(reply, url)))
 		}
