@@ -240,18 +240,26 @@ func searchReply(hits []Hit, sure bool) api.SearchReply {
 		r.NextCall = api.BeginCall(protocol.URI(refineUUID))
 	case sure:
 		r.Confidence = api.ConfidenceSure
-		r.Message = "The first match fits."
+		r.Message = foundMessage(len(hits)) + " The first match fits."
 		r.NextAction = "follow the first choice's next_action"
 		r.NextCall = api.BeginCall(r.Choices[0].URI)
 	default:
 		for i, h := range hits {
 			r.Choices[i].Description = summary(h.Chain)
 		}
-		r.Message = "No match is sure."
+		r.Message = foundMessage(len(hits)) + " No match is sure."
 		r.NextAction = "if a choice is exactly what the user wants, follow that choice's next_action; otherwise refine or create"
 	}
 	r.Choices = append(r.Choices, refineChoice(), createChoice())
 	return r
+}
+
+// foundMessage counts the matches, as clients of the earlier server know it.
+func foundMessage(n int) string {
+	if n == 1 {
+		return "Found 1 match."
+	}
+	return fmt.Sprintf("Found %d matches.", n)
 }
 
 func refineChoice() api.Choice {

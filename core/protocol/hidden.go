@@ -54,10 +54,15 @@ const maxCodes = 5
 
 // hiddenIn are the codes of the hidden characters of a text, each once.
 func hiddenIn(text string) (codes []string) {
+	var seen []rune
 	for _, r := range plain.Marks(text) {
-		if code := fmt.Sprintf("U+%04X", r); len(codes) < maxCodes && !slices.Contains(codes, code) {
-			codes = append(codes, code)
+		if slices.Contains(seen, r) {
+			continue
 		}
+		if seen = append(seen, r); len(seen) > maxCodes {
+			return append(codes, "...")
+		}
+		codes = append(codes, fmt.Sprintf("U+%04X", r))
 	}
 	return codes
 }

@@ -64,22 +64,22 @@ func embedded(s json.RawMessage) (first, second json.RawMessage, err error) {
 	return first, json.RawMessage(`{"$ref":` + string(id) + `}`), err
 }
 
-// systemPrompt is for a model that is asked for the evidence.
+// systemPrompt is for a model that is asked for the evidence. It may have no tools, and
+// then it must be able to say so: an order that it cannot follow makes it invent.
 func systemPrompt(p params) string {
 	const honest = " Report what the tool really returned; never invent a result."
+	asked := fmt.Sprintf("You are solving a KAIROS challenge. Its evidence is the result of the MCP tool %s. If you can call tools here, call it with the arguments given. ", p.Name)
 	if p.output != nil {
-		return fmt.Sprintf("You are solving a KAIROS challenge. Call the MCP tool %s with the arguments given. Return its bare result "+
-			"as one JSON object that matches the given JSON Schema.%s If you cannot call the tool or it fails, "+
-			`return {"success": false, "error": "<why>"}.`, p.Name, honest)
+		return asked + "Return its bare result as one JSON object that matches the given JSON Schema." + honest +
+			` If you have no tools, or the call fails, return {"success": false, "error": "<why>"}.`
 	}
-	return fmt.Sprintf("You are solving a KAIROS challenge. Call the MCP tool %s with the arguments given. Return JSON: "+
-		`{"tool_name": "<tool called>", "arguments": {<arguments used>}, "result": <what the tool returned>, "success": true}.%s `+
-		`If you cannot call the tool or it fails, set "success" to false and put the reason into "result".`, p.Name, honest)
+	return asked + `Return JSON: {"tool_name": "<tool called>", "arguments": {<arguments used>}, "result": <what the tool returned>, "success": true}.` + honest +
+		` If you have no tools, or the call fails, set "success" to false and put the reason into "result".`
 }
 
 func userPrompt(p params, step driver.Step) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Call the MCP tool %s", p.Name)
+	fmt.Fprintf(&b, "The MCP tool %s", p.Name)
 	if p.Arguments != nil {
 		fmt.Fprintf(&b, " with these arguments:\n%s", untrusted.Block(string(p.Arguments)))
 	} else {

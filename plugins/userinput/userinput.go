@@ -8,7 +8,6 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/prompt"
-	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 	"github.com/kairos-mcp/kairos/sdk/settings"
 )
@@ -101,7 +100,7 @@ func (u userInput) need(p params) (driver.AdvanceResult, error) {
 	}
 	input := driver.Input{
 		ID: inputID, Kind: driver.KindEvidence, Type: typeName, Display: display,
-		Description: p.Prompt, System: systemPrompt, User: untrusted.Block(p.Prompt), Schema: json.RawMessage(confirmationSchema),
+		Description: p.Prompt, System: systemPrompt, User: p.Prompt, Schema: json.RawMessage(confirmationSchema),
 		Approval: driver.ApprovalUser, Person: true,
 	}
 	if p.form != nil {

@@ -1772,7 +1772,10 @@ type Answer struct {
 	Usage *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	// Of an observation: the boundary that the driver knows of. It lowers the one
 	// that the operator declared, and never raises it.
-	Boundary      Boundary `protobuf:"varint,8,opt,name=boundary,proto3,enum=kairos.driver.v1.Boundary" json:"boundary,omitempty"`
+	Boundary Boundary `protobuf:"varint,8,opt,name=boundary,proto3,enum=kairos.driver.v1.Boundary" json:"boundary,omitempty"`
+	// When the server obtained the answer itself, RFC 3339; set by the host. Empty: an
+	// agent reported it.
+	ObtainedAt    string `protobuf:"bytes,9,opt,name=obtained_at,json=obtainedAt,proto3" json:"obtained_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1861,6 +1864,13 @@ func (x *Answer) GetBoundary() Boundary {
 		return x.Boundary
 	}
 	return Boundary_BOUNDARY_UNSPECIFIED
+}
+
+func (x *Answer) GetObtainedAt() string {
+	if x != nil {
+		return x.ObtainedAt
+	}
+	return ""
 }
 
 // Usage counts the tokens of a model.
@@ -4171,7 +4181,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"similarity\x12\x16\n" +
 	"\x06action\x18\x10 \x01(\fR\x06actionB\x0e\n" +
 	"\f_temperatureB\b\n" +
-	"\x06_top_p\"\xa7\x02\n" +
+	"\x06_top_p\"\xc8\x02\n" +
 	"\x06Answer\x12\x19\n" +
 	"\binput_id\x18\x01 \x01(\tR\ainputId\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12<\n" +
@@ -4183,7 +4193,9 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\vstop_reason\x18\x06 \x01(\tR\n" +
 	"stopReason\x12-\n" +
 	"\x05usage\x18\a \x01(\v2\x17.kairos.driver.v1.UsageR\x05usage\x126\n" +
-	"\bboundary\x18\b \x01(\x0e2\x1a.kairos.driver.v1.BoundaryR\bboundary\"O\n" +
+	"\bboundary\x18\b \x01(\x0e2\x1a.kairos.driver.v1.BoundaryR\bboundary\x12\x1f\n" +
+	"\vobtained_at\x18\t \x01(\tR\n" +
+	"obtainedAt\"O\n" +
 	"\x05Usage\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\rR\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\rR\foutputTokens\"5\n" +

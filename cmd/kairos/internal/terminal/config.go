@@ -112,7 +112,8 @@ type Config struct {
 	// long one call; 0 means 20 seconds and 5 minutes.
 	StartTimeout, CallTimeout time.Duration
 	// AllowAutoSampling lists the servers, by the name the person gave them,
-	// whose requests marked "auto" go to the model unseen.
+	// whose requests marked "auto" go to the model unseen. Case, blanks and an ending
+	// such as -mcp do not count.
 	AllowAutoSampling []string
 	Model             Model
 	// Script answers every question; nil: a person does, through In and Out.
@@ -177,6 +178,21 @@ func (c Config) serverName() string {
 		return "KAIROS"
 	}
 	return c.ServerName
+}
+
+// allowsAuto reports whether the person trusts this server with automatic requests.
+// Hosts name a server in their own way: case, blanks and an ending such as -mcp do not count.
+func (c Config) allowsAuto() bool {
+	own := bareServer(c.serverName())
+	return slices.ContainsFunc(c.AllowAutoSampling, func(name string) bool { return bareServer(name) == own })
+}
+
+func bareServer(name string) string {
+	name = strings.ToLower(strings.Join(strings.Fields(name), ""))
+	for _, ending := range []string{"-mcp", "_mcp"} {
+		name = strings.TrimSuffix(name, ending)
+	}
+	return name
 }
 
 func (c Config) declares(capability string) bool { return !slices.Contains(c.Without, capability) }

@@ -253,7 +253,7 @@ func (h *host) answerPrompt(ctx context.Context, p prompt) (completion, error) {
 // server asked for that and the person trusts this server with it.
 func (h *host) unseen(p prompt) bool {
 	return h.script == nil && p.Approval == "auto" && h.hasModel() &&
-		slices.Contains(h.cfg.AllowAutoSampling, h.cfg.serverName())
+		h.cfg.allowsAuto()
 }
 
 func (h *host) hasModel() bool { return h.cfg.Model.URL != "" }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -331,6 +332,7 @@ func TestModelIsAsked(t *testing.T) {
 		"edited":                    {nil, []string{resolved, booked}, "a\ny\n30\ne\nBook it twice\n.\ny\n", "Book it twice", 2},
 		"answer replaced":           {nil, []string{says("prose"), booked}, "a\nw\n[\"Adam\",\"Betty\"]\n.\n30\na\ny\n", "Book it", 2},
 		"auto unseen, user seen":    {[]string{"KAIROS"}, []string{resolved, booked}, "30\na\ny\n", "Book it", 1},
+		"the name of the seeds":     {[]string{" Kairos-MCP "}, []string{resolved, booked}, "30\na\ny\n", "Book it", 1},
 		"another server is allowed": {[]string{"other"}, []string{resolved, booked}, "a\ny\n30\na\ny\n", "Book it", 2},
 		"reads with a tool unseen":  {[]string{"KAIROS"}, []string{calls("tools__look", `{"names":["Adam"]}`), resolved, booked}, "30\na\ny\n", "Book it", 1},
 		"writes after consent":      {[]string{"KAIROS"}, []string{calls("tools__book", `{"ok":true}`), resolved, booked}, "y\n30\na\ny\n", "Book it", 1},
@@ -358,6 +360,9 @@ func TestModelIsAsked(t *testing.T) {
 			}
 			if got := strings.Count(out.String(), "wants to ask your model"); got != tc.shown {
 				t.Errorf("%d prompts were shown, want %d:\n%s", got, tc.shown, &out)
+			}
+			if told, other := strings.Contains(out.String(), "allowAutoSampling names other and not this server, KAIROS"), slices.Contains(tc.allow, "other"); told != other {
+				t.Errorf("that another server is allowed is told: %v\n%s", told, &out)
 			}
 			if e.keys[0] != "Bearer sesame" || strings.Contains(out.String(), "sesame") {
 				t.Errorf("key sent as %q; output %s", e.keys[0], &out)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
@@ -53,6 +54,9 @@ func Play(ctx context.Context, cfg Config) (res Result, err error) {
 	}()
 	server.OnNotification(h.notified)
 	h.tools.adopt(cfg.serverName(), server)
+	if len(cfg.AllowAutoSampling) > 0 && !cfg.allowsAuto() {
+		h.console.say("allowAutoSampling names %s and not this server, %s: what it asks of your model is shown to you first", strings.Join(cfg.AllowAutoSampling, ", "), cfg.serverName())
+	}
 	p := &play{host: h, server: server, tried: map[string]int{}, solved: map[int]Solved{}, failed: map[int]int{}, began: time.Now()}
 	p.result.Version = server.ProtocolVersion()
 	err = p.run(ctx)
