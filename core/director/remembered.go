@@ -120,8 +120,12 @@ func (re *remembered) askedAgain(inputID string) bool {
 func (re *remembered) said() string {
 	d := re.decline
 	if last := re.t.Run.Step.LastDecline; d == nil && last != nil && !last.TakenBack.IsZero() {
-		return plain.Sentences(fmt.Sprintf("This was declined at %s (%s), and the decline was taken back at %s by %s",
-			last.At.UTC().Format(time.DateTime+" UTC"), last.Reason, last.TakenBack.UTC().Format(time.DateTime+" UTC"), last.By), last.Why)
+		said := fmt.Sprintf("This was declined at %s (%s), and the decline was taken back at %s by %s",
+			last.At.UTC().Format(time.DateTime+" UTC"), last.Reason, last.TakenBack.UTC().Format(time.DateTime+" UTC"), last.By)
+		if last.Why != "" {
+			said += ": " + last.Why
+		}
+		return plain.Sentences(said)
 	}
 	if d == nil || d.Run == re.t.Run.ID {
 		return ""

@@ -21,22 +21,32 @@ const releaseDoc = "# Release <b>\n\n## Pick\n\nx\n\n```json\n{\"challenge\":{\"
 // and what asks again.
 func (w *world) gate(extra string) (path string, again func() answer) {
 	w.t.Helper()
-	minted := w.do("POST", "/api/kairos_mint/raw", strings.NewReader(fmt.Sprintf(releaseDoc, extra)), "Content-Type", "text/markdown").want(200, "")
-	items := minted.fields["items"].([]any)
-	uri := func(i int) string { return items[i].(map[string]any)["uri"].(string) }
-	r := w.post("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri(0))).want(200, "")
-	c := r.fields["challenge"].(map[string]any)
-	r = w.post("kairos_next", fmt.Sprintf(`{"uri":%q,"solution":{"type":"shell","nonce":%q,"proof_hash":%q,"shell":{"exit_code":0}}}`,
-		uri(0), c["nonce"], c["proof_hash"])).want(200, "")
-	c = r.fields["challenge"].(map[string]any)
-	again = func() answer {
-		return w.post("kairos_next", fmt.Sprintf(`{"uri":%q,"solution":{"type":"shell","nonce":%q}}`, uri(1), c["nonce"]))
-	}
-	waits := again()
+	path, _, again = w.gateRun(w.mint(fmt.Sprintf(releaseDoc, extra)))
+	return path, again
+}
+
+// gateRun plays another run of the protocol up to its approval.
+func (w *world) gateRun(uris []string) (path, id string, again func() answer) {
+	w.t.Helper()
+	path, id, again, waits := w.atGate(uris)
 	if waits.str("error_code") != "WAITING_FOR_USER" || waits.str("approval_url") == "" {
 		w.t.Fatalf("reply %s, want one that waits for the page", waits.body)
 	}
-	return waits.str("approval_url"), again
+	return path, id, again
+}
+
+func (w *world) atGate(uris []string) (path, id string, again func() answer, first answer) {
+	w.t.Helper()
+	r := w.post("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uris[0])).want(200, "")
+	c := r.fields["challenge"].(map[string]any)
+	r = w.post("kairos_next", fmt.Sprintf(`{"uri":%q,"solution":{"type":"shell","nonce":%q,"proof_hash":%q,"shell":{"exit_code":0}}}`,
+		uris[0], c["nonce"], c["proof_hash"])).want(200, "")
+	c = r.fields["challenge"].(map[string]any)
+	again = func() answer {
+		return w.post("kairos_next", fmt.Sprintf(`{"uri":%q,"solution":{"type":"shell","nonce":%q}}`, uris[1], c["nonce"]))
+	}
+	first = again()
+	return first.str("approval_url"), r.str("run_id"), again, first
 }
 
 var digestField = regexp.MustCompile(`name="digest" value="([0-9a-f]+)"`)

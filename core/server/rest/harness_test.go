@@ -21,6 +21,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
@@ -314,17 +315,23 @@ func (w *world) openEngine(log *slog.Logger) {
 		}
 	})
 	w.compile()
-	w.engine = director.New(director.Store{
+	w.engine = w.anotherEngine(clock.System(), log)
+}
+
+// anotherEngine is that of another server with the same database and keys.
+func (w *world) anotherEngine(c *clock.Clock, log *slog.Logger) *director.Engine {
+	e := director.New(director.Store{
 		Protocols: w.store, Writer: w.store, Versions: w.store, Searcher: w.store, Vectors: w.store, Ratings: w.store,
-		Runs: w.store, Index: w.store, Archive: w.store, History: w.store, Eraser: w.store, Grants: w.store,
+		Runs: w.store, Index: w.store, Archive: w.store, History: w.store, Eraser: w.store, Grants: w.store, Declines: w.store,
 	}, w.setups, director.Options{
-		ApprovalURL: rest.ApprovalPath,
+		ApprovalURL: rest.ApprovalPath, DeclineTTL: time.Hour, Keys: func() ([][32]byte, error) { return [][32]byte{{1}}, nil }, Clock: c,
 	}, log)
 	w.t.Cleanup(func() {
-		if err := w.engine.Close(); err != nil {
+		if err := e.Close(); err != nil {
 			w.t.Error(err)
 		}
 	})
+	return e
 }
 
 // answer is a reply, decoded if it is a JSON object.

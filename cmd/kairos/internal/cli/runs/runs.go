@@ -24,7 +24,7 @@ func Command(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	out.AddTo(cmd)
 	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { *out = output.FormatJSON; return nil })
-	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsAbandon(at, out), runsExport(at, out), runsVerify(out), runsKey(at, out), runsRedact(at, out), runsDecide(at, out), runsCancel(at, out), runsPrune(at, out))
+	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsAbandon(at, out), runsExport(at, out), runsVerify(out), runsKey(at, out), runsRedact(at, out), runsDecide(at, out), runsCancel(at, out), runsUndecline(at, out), runsPrune(at, out))
 	return cmd
 }
 
