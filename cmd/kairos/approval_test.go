@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -299,4 +300,95 @@ func TestThePersonAtTheTerminalApprovesOnThePage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An agent that waits for the page is told of a decline at once. The decline stands until the operator takes it
+// back at the terminal, and then the person is asked again.
+func TestADeclineOnThePageStandsUntilItIsTakenBack(t *testing.T) {
+	long(t)
+	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nmcp: {plain_wait: 50s}\napproval: {remember_declines: 0s}\n")
+	inBothEras(t, func(t *testing.T, era string) {
+		s := &stage{b.visit(t, era, hasNothing), t}
+		r := s.begun(s.document(shipDoc), "")
+		placeholder := fmt.Sprintf(`,"solution":{"type":"shell","nonce":%q}`, r.Challenge.Nonce)
+		asked := s.next(r, placeholder).step()
+		s.code(asked, "WAITING_FOR_USER")
+		replied := make(chan *api.StepReply, 1)
+		go func() {
+			defer close(replied)
+			replied <- s.next(r, placeholder).step() // waits up to 50 s
+		}()
+		if page := decideAt(t, asked.ApprovalURL, "rejected"); !strings.Contains(page, "kairos runs undecline "+r.RunID) {
+			t.Errorf("after the answer the page is %s", page)
+		}
+		select {
+		case told := <-replied:
+			if told == nil {
+				t.Fatal("no reply")
+			}
+			s.code(told, "USER_DECLINED")
+		case <-time.After(20 * time.Second):
+			t.Fatal("20 s after the decline the agent is told nothing")
+		}
+		stands := s.next(r, placeholder).step()
+		s.code(stands, "USER_DECLINED")
+		if stands.ApprovalURL != "" || stands.NextCall != nil {
+			t.Errorf("the reply %+v offers what is refused", stands)
+		}
+		out, err := s.b.program("runs", "undecline", r.RunID, "--reason", "the wrong button").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "taken back: step 1") {
+			t.Fatalf("kairos runs undecline: %v %s", err, out)
+		}
+		again := s.next(r, placeholder).step()
+		s.code(again, "WAITING_FOR_USER")
+		_, page := visit(t, "GET", again.ApprovalURL, "")
+		for _, want := range []string{"This was declined at ", "the decline was taken back at ", "the wrong button"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the page lacks %q: %s", want, page)
+			}
+		}
+		decideAt(t, again.ApprovalURL, "approved")
+		s.decided(s.next(r, placeholder).step(), "approved")
+	})
+}
+
+const payDoc = "# %s\n\n## Read it\n\nx\n\n```json\n" + `{"challenge":{"type":"shell","name":"bill","shell":{"cmd":"cat bill"}}}` + "\n```\n\n## Pay it\n\npay\n\n```json\n" +
+	`{"challenge":{"type":"shell","approval_mode":"user","shell":{"cmd":"pay mallory {{ steps.bill.stdout }}"}}}` + "\n```\n"
+
+// However long what an agent wants approved is, the person is asked in their form, and the agent gets no link with which it could
+// approve itself.
+func TestALongApprovalGivesTheAgentNoLink(t *testing.T) {
+	long(t)
+	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n")
+	inBothEras(t, func(t *testing.T, era string) {
+		s := &stage{b.visit(t, era, hasForms), t}
+		r := s.begun(s.document(payDoc), "")
+		r = s.submit(r, "shell", fmt.Sprintf(`{"exit_code":0,"stdout":%q}`, era+strings.Repeat("n", 33_000)+"END")).step()
+		placeholder := fmt.Sprintf(`,"solution":{"type":"shell","nonce":%q}`, r.Challenge.Nonce)
+		k := s.next(r, placeholder)
+		q := k.ask("elicitation/create")
+		link := regexp.MustCompile(`http://\S+/approve/\S+`).FindString(q.text())
+		if len(q.text()) > 6000 || link == "" || !strings.Contains(q.text(), "pay mallory") || !strings.Contains(q.text(), "nnnEND") {
+			t.Fatalf("the form says %s", q.text())
+		}
+		status, page := visit(t, "GET", link, "")
+		if status != 200 || strings.Contains(page, "<form") || !strings.Contains(page, "nnnEND") {
+			t.Errorf("the page of the whole is %d %.2000s", status, page)
+		}
+		digest := regexp.MustCompile(`Digest of what you approve: ([0-9a-f]{64})`).FindStringSubmatch(q.text())
+		if digest == nil || !strings.Contains(page, digest[1]) {
+			t.Fatalf("the form says %s", q.text())
+		}
+		if status, _ := visit(t, "POST", link, url.Values{"decision": {"approved"}, "digest": {digest[1]}}.Encode()); status != 422 {
+			t.Errorf("an approval at that page is %d, want 422", status)
+		}
+		k.answer(q, `{"action":"decline"}`)
+		no := k.step()
+		s.code(no, "USER_DECLINED")
+		k = s.next(r, fmt.Sprintf(`,"solution":{"type":"shell","nonce":%q}`, no.Challenge.Nonce))
+		k.answer(k.ask("elicitation/create"), `{"action":"decline"}`)
+		if no = k.step(); no.ApprovalURL != "" {
+			t.Errorf("the agent gets the link %s", no.ApprovalURL)
+		}
+	})
 }
