@@ -126,7 +126,7 @@ func (qs *questions) answered(ctx context.Context, k input.Task, q run.Question,
 		return Round{}, err
 	}
 	if optional {
-		if err := qs.t.offering.accept(ctx, q, a); err != nil {
+		if err := qs.t.offering.accept(ctx, q); err != nil {
 			return Round{}, err
 		}
 	}

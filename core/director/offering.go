@@ -141,7 +141,7 @@ func (of *offering) allowed(q run.Question, a driver.Answer) bool {
 // else. A form is worth no more: until people log in, a client can fill it by itself. The
 // answer is stored first: another server may have taken one before, and then this one
 // allows nothing.
-func (of *offering) accept(ctx context.Context, q run.Question, a driver.Answer) error {
+func (of *offering) accept(ctx context.Context, q run.Question) error {
 	var shown Acts
 	if err := json.Unmarshal(q.Input.Display, &shown); err != nil {
 		return fmt.Errorf("read what was offered: %w", err)

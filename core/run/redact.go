@@ -69,7 +69,7 @@ func redacted(r *Run, e Event) error {
 	if e.Redaction.Whole {
 		r.Input, r.Roots = nil, nil
 		s := r.Step
-		r.Step = Step{Index: s.Index, Nonce: s.Nonce, Tries: s.Tries.redacted(), DeclineCount: s.DeclineCount, Digest: s.Digest}
+		r.Step = Step{Index: s.Index, Nonce: s.Nonce, Tries: s.redacted(), DeclineCount: s.DeclineCount, Digest: s.Digest}
 	}
 	return nil
 }

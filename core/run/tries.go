@@ -147,9 +147,9 @@ func (r Run) Unsuccessful() (all []StepTries) {
 	return all
 }
 
-// String counts for people what was tried: "3 attempts, 2 failures, 2 observations of
+// Counts says to people how much was tried: "3 attempts, 2 failures, 2 observations of
 // the server that did not count".
-func (t Tries) String() string {
+func (t Tries) Counts() string {
 	var parts []string
 	for _, p := range []struct {
 		n         int

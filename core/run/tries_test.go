@@ -3,6 +3,7 @@ package run_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +75,7 @@ func TestWhatIsRepeatedIsCountedAndNotKept(t *testing.T) {
 		"questions": func(r *recorder, i int) {
 			q := run.Question{Seq: r.run.Seq + 1, Input: evidenceInput(), Via: "elicitation", Human: true}
 			if open := r.run.Step.Question; open != nil {
-				q.Earlier = append(open.Earlier, open.Seq)
+				q.Earlier = append(slices.Clone(open.Earlier), open.Seq)
 			}
 			r.happens(run.Event{Kind: run.Asked, Question: &q})
 		},

@@ -41,7 +41,7 @@ func (x *trial) serve() {
 	if x.record == forgery.Observed {
 		x.addTools()
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		x.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func optionsInValues(pointer, command string) (found []driver.Diagnostic) {
 // mayBeOption reports whether a program may take a word after these for an option.
 func mayBeOption(before []string) bool {
 	from, harmless := readsNoOptions[path.Base(before[0])]
-	return !slices.Contains(before, "--") && !(harmless && len(before) >= from)
+	return !slices.Contains(before, "--") && (!harmless || len(before) < from)
 }
 
 // commandsOf splits a text into simple commands and those into words, as far as quotes,

@@ -81,9 +81,9 @@ func (r Run) view() view {
 			s.Erased = fmt.Sprintf("Redacted %s UTC: %s", at.At.UTC().Format("2006-01-02 15:04:05"), at.Verdict)
 		}
 		if tries, tried := r.Timeline.TriesOf(s.Index); tried {
-			s.Tries = "Tried before: " + tries.String()
+			s.Tries = "Tried before: " + tries.Counts()
 			if !tries.Solved {
-				s.Tries = "Tried so far: " + tries.String()
+				s.Tries = "Tried so far: " + tries.Counts()
 			}
 		}
 		for _, group := range r.groups(s.Index) {

@@ -140,7 +140,7 @@ func printChecked(p *output.Printer, r statement.Report) {
 			p.Field("verdict", run.NotRequired)
 		}
 		if s.Tries != nil {
-			p.Field("tried", s.Tries.String())
+			p.Field("tried", s.Tries.Counts())
 		}
 		p.Field("driver", exactly(s.Driver))
 		p.Field("via", exactly(s.Via))
@@ -160,7 +160,7 @@ func printChecked(p *output.Printer, r statement.Report) {
 		p.Field("proof", s.ProofHash)
 	}
 	if r.Open != nil {
-		p.Printf("\n  the next step is not solved: %s\n", r.Open)
+		p.Printf("\n  the next step is not solved: %s\n", r.Open.Counts())
 	}
 	p.Printf("\n")
 	for _, problem := range r.Problems {

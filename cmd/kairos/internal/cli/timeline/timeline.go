@@ -53,7 +53,7 @@ func printTries(p *output.Printer, line archive.Timeline, step int) {
 	if !tries.Solved {
 		head = "tried so far"
 	}
-	p.Printf("     %s: %s\n", head, tries)
+	p.Printf("     %s: %s\n", head, tries.Counts())
 	if tries.LeftOut == 0 {
 		return
 	}
