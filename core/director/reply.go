@@ -143,9 +143,14 @@ func (rp *replies) refuse(ctx context.Context, code fault.Code, why string) (Rou
 
 // reject counts evidence that its driver refused.
 func (rp *replies) reject(ctx context.Context, code fault.Code, why string) (Round, error) {
+	return rp.rejectSeen(ctx, "", code, why)
+}
+
+// rejectSeen is reject of what a challenge driver observed itself; empty: it did not.
+func (rp *replies) rejectSeen(ctx context.Context, via string, code fault.Code, why string) (Round, error) {
 	why = plain.Clip(why, 2000)
 	refused := []driver.Diagnostic{driver.Problem("", fmt.Sprintf("%s: %s", code, why))}
-	if err := rp.t.apply(run.Event{Kind: run.Rejected, Code: string(code), Reason: why, Diagnostics: refused}); err != nil {
+	if err := rp.t.apply(run.Event{Kind: run.Rejected, Via: via, Code: string(code), Reason: why, Diagnostics: refused}); err != nil {
 		return Round{}, err
 	}
 	return rp.fail(ctx, code, why)

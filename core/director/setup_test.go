@@ -403,6 +403,30 @@ func TestOnlyADriverThatLooksMayObserve(t *testing.T) {
 	}
 }
 
+// What a challenge driver looked at itself and did not accept is told with what it accepts.
+func TestALookOfAChallengeDriverThatFailedIsTold(t *testing.T) {
+	w, looks := newWorld(t, nil), 0
+	desc := descriptors["user_input"]
+	desc.Effect, desc.StateVersions = driver.EffectReads, []int{1}
+	w.setups.replace(w.setupOf(map[string]driver.Challenge{"user_input": staged{writes: 1, judge: func() driver.AdvanceResult {
+		if looks++; looks < 3 {
+			return driver.Reject("COMMAND_FAILED", "it is down")
+		}
+		return driver.Observe(json.RawMessage(`{"status":200}`), json.RawMessage(`{"up":true}`))
+	}}}, desc))
+	uri := w.mint(stagedStep)[0]
+	r := w.begin(uri)
+	for range 6 {
+		if r = w.next(uri, solve(r, `{"ok":true}`)); len(r.Solved) > 0 {
+			break
+		}
+	}
+	a := w.attest(api.AttestRequest{URI: uri, Outcome: "success", RunID: r.RunID})
+	if looks != 3 || len(a.Tries) != 1 || a.Tries[0].Discarded != 2 || a.Tries[0].Failures != 2 || a.Tries[0].Observations[0].Driver != "user_input" {
+		t.Errorf("after %d looks attest says of the tries %+v, want two looks that did not count", looks, a.Tries)
+	}
+}
+
 func TestAnObservationIsHeldToTheStrictSchema(t *testing.T) {
 	const doc = "# Observed\n\n## Look\n\nlook\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{},\"output_schema\":{\"type\":\"object\",\"properties\":{\"up\":{\"type\":\"boolean\"}}}}}\n```\n"
 	w := newWorld(t, nil)

@@ -60,7 +60,11 @@ func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
 	case res.Accepted != nil:
 		return ve.judge(ctx, k, *res.Accepted)
 	case res.Rejected != nil:
-		return ve.t.replies.reject(ctx, fault.OfDriver(k.Use, res.Rejected.Code), res.Rejected.Message)
+		looked := ""
+		if ve.t.vouching.judgeLooks(k) {
+			looked = k.Use
+		}
+		return ve.t.replies.rejectSeen(ctx, looked, fault.OfDriver(k.Use, res.Rejected.Code), res.Rejected.Message)
 	case res.Declined != nil:
 		said, ok := evidenceOf(ve.t.Run.Step)
 		if !ok {
@@ -191,7 +195,9 @@ func (ve *verdicts) judge(ctx context.Context, k input.Task, a driver.Accepted) 
 	if len(a.Output) > maxOutput {
 		return ve.tooLarge(ctx, k, evidence, len(a.Output))
 	}
+	looked := ""
 	if a.Observed {
+		looked = k.Use
 		desc, _, _ := ve.t.e.Drivers.Describe(k.Use)
 		if !drivers.MayClaim(desc, driver.ServerObserved) {
 			return Round{}, unavailable("driver %s says that it observed step %d itself, but its descriptor says that it looks at nothing (effect %s)",
@@ -200,10 +206,10 @@ func (ve *verdicts) judge(ctx context.Context, k input.Task, a driver.Accepted) 
 		evidence = driver.Answer{Via: k.Use, Provenance: ve.t.trust.limited(k.Use, driver.ServerObserved)}
 	}
 	if why := ve.t.vouching.counted(k, evidence); why != "" {
-		return ve.t.replies.reject(ctx, fault.EvidenceNotAccepted, why)
+		return ve.t.replies.rejectSeen(ctx, looked, fault.EvidenceNotAccepted, why)
 	}
 	if problems := input.OutputProblems(k, ve.t.trust.reported(evidence), a.Output); len(problems) > 0 {
-		return ve.t.replies.reject(ctx, fault.OutputInvalid, "the result does not match the step's output_schema: "+input.Describe(problems))
+		return ve.t.replies.rejectSeen(ctx, looked, fault.OutputInvalid, "the result does not match the step's output_schema: "+input.Describe(problems))
 	}
 	if k.Common.Judge != nil {
 		return Round{}, ve.hold(k, a, evidence)

@@ -101,6 +101,7 @@ type Event struct {
 	Question *Question      `json:"question,omitempty"`
 	Seq      int64          `json:"seq,omitempty"` // Answered, Unanswered, Dismissed, Opened, Declined, RouteClosed on a question
 	Input    string         `json:"input,omitempty"`
+	// Via is who obtained it; Rejected: the challenge driver, if it looked itself.
 	Via      string         `json:"via,omitempty"`
 	Answer   *driver.Answer `json:"answer,omitempty"`
 	Approval *Approval      `json:"approval,omitempty"`

@@ -98,6 +98,17 @@ func (t *Tries) discard(answers []driver.Answer, e Event) {
 	}
 }
 
+// discardLook counts what the challenge driver observed itself, which is no answer.
+func (s *Step) discardLook(e Event) {
+	via := e.Via
+	if w := s.Withheld; w != nil && w.Provenance == driver.ServerObserved {
+		via = w.Via
+	}
+	if via != "" && !slices.ContainsFunc(s.Answers, func(a driver.Answer) bool { return a.Via == via }) {
+		s.discard([]driver.Answer{{Via: via, Provenance: driver.ServerObserved}}, e)
+	}
+}
+
 // lookFailed counts an attempt of a driver that was allowed to look, and brought nothing back.
 func (s *Step) lookFailed(e Event) {
 	if a, p := e.Attempt, s.Plan; p != nil && p.Driver == a.Via && !a.Untried {

@@ -83,6 +83,7 @@ func rejected(r *Run, e Event) error {
 // and the next one may use any route.
 func (s Step) again(e Event) Step {
 	s.discard(s.Answers, e)
+	s.discardLook(e)
 	return Step{
 		Index: s.Index, Nonce: s.Nonce, Tries: s.Tries, Declines: s.Declines, DeclineCount: s.DeclineCount, LastDecline: s.LastDecline,
 		Early: s.Early, Done: s.done(e.At), Claim: s.Claim, Attempts: s.Attempts, Refused: s.Refused,
