@@ -143,28 +143,28 @@ func bombs() map[string]func(title string) string {
 		},
 		"braces":                text(fill("{{")),
 		"almost templates":      text(fill("{{ input. }}")),
-		"one template repeated": in(comment + `,"note":"` + fill("{{ input.a }}") + `"}}`),
+		"one template repeated": in(comment + `,"note":"` + fill("{{ input.a }}") + `"}`),
 		"80,000 templates":      in(`{"type":"shell","shell":{"cmd":"echo ` + strings.Repeat("{{ input.a }}", 80_000) + `"}}`),
-		"9,000 templates":       in(`{"type":"shell","shell":{"cmd":"echo ` + strings.Repeat("{{ input.a }}"+strings.Repeat(" x", 45), 9_000) + `"}}`),
-		"9,000 bad templates":   in(`{"type":"shell","shell":{"cmd":"echo '` + strings.Repeat("{{ input.a }}"+strings.Repeat(" x", 45), 9_000) + `"}}`),
+		"9,000 templates":       one(`{"type":"shell","shell":{"cmd":"echo ` + strings.Repeat("{{ input.a }}"+strings.Repeat(" x", 45), 9_000) + `"}}`),
+		"9,000 bad templates":   one(`{"type":"shell","shell":{"cmd":"echo '` + strings.Repeat("{{ input.a }}"+strings.Repeat(" x", 45), 9_000) + `"}}`),
 		"templates of a big step": func(title string) string {
 			return in(`{"type":"comment","name":"one","comment":{"min_length":1,"x":"`+strings.Repeat("x", 900_000)+`"},"output_schema":{"properties":{"a":{}}}}`)(title) + "\n## Two\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"echo " + count(300_000, " ", each("{{ steps.one.b# }}")) + "\"}}}\n```\n"
 		},
 		"braces of a challenge": in(`{"type":"shell","shell":{"cmd":"` + fill("{{") + `"}}`),
-		"integers":              in(comment + `,"n":[` + fill("1,") + `1]}}`),
-		"objects":               in(comment + `,"n":[` + fill("{},") + `1]}}`),
-		"deep JSON":             in(comment + `,"n":` + strings.Repeat("[", 60) + fill("1,") + "1" + strings.Repeat("]", 60) + `}}`),
+		"integers":              in(comment + `,"n":[` + fill("1,") + `1]}`),
+		"objects":               in(comment + `,"n":[` + fill("{},") + `1]}`),
+		"deep JSON":             in(comment + `,"n":` + strings.Repeat("[", 60) + fill("1,") + "1" + strings.Repeat("]", 60) + `}`),
 		"deeper JSON":           in(fill("[")),
 		"many keys":             in(`{"type":"comment","comment":{"min_length":1},` + count(bombText, ",", each(`"k#":1`)) + `}`),
 		"keys beside the challenge": func(title string) string {
-			return strings.Replace(in(comment+`}}`)(title), `{"challenge"`, "{"+count(bombText, ",", each(`"k#":1`))+`,"challenge"`, 1)
+			return strings.Replace(one(comment+`}`)(title), `{"challenge"`, "{"+count(bombText, ",", each(`"k#":1`))+`,"challenge"`, 1)
 		},
 		"a long key":               in(`{"type":"comment","comment":{"min_length":1},"` + strings.Repeat("k", 900_000) + `":{"a":[` + strings.Repeat("0,", 2<<20) + `0]}}`),
 		"long keys":                in(`{"type":"comment","comment":{` + count(bombText, ",", each(`"`+strings.Repeat("k", 900)+`#":{"a":1}`)) + `}}`),
-		"duplicate keys":           in(comment + `,` + fill(`"a":1,`) + `"a":1}}`),
-		"escapes":                  in(comment + `,"x":"` + fill(`\u0041\n\"`) + `"}}`),
-		"exponents":                in(comment + `,"x":[` + strings.Repeat("1e999999999,", 100_000) + `1]}}`),
-		"long numbers":             in(comment + `,"x":` + fill("9") + `}}`),
+		"duplicate keys":           in(comment + `,` + fill(`"a":1,`) + `"a":1}`),
+		"escapes":                  in(comment + `,"x":"` + fill(`\u0041\n\"`) + `"}`),
+		"exponents":                in(comment + `,"x":[` + strings.Repeat("1e999999999,", 100_000) + `1]}`),
+		"long numbers":             in(comment + `,"x":` + fill("9") + `}`),
 		"an open string":           in(`{"type":"` + fill("x")),
 		"10,000 patterns in files": in(comment + `,"files":[` + count(200_000, ",", each(`{"path":"a#","regex":"x{999}#"}`)) + `]}`),
 		"files of many steps": func(title string) string {
@@ -191,7 +191,7 @@ func bombs() map[string]func(title string) string {
 		"many inputs": func(title string) string {
 			return "# " + title + "\n\n" + whole("```json\n{\"inputs\":{}}\n```\n") + "\n## One\n\nx\n"
 		},
-		"180,000 integers":   one(comment + `,"n":[` + strings.Repeat("1,", 180_000) + `1]}}`),
+		"180,000 integers":   one(comment + `,"n":[` + strings.Repeat("1,", 180_000) + `1]}`),
 		"the largest forms":  in(ask + `{"type":"object","properties":{` + count(36_000, ",", each(`"a#":{"type":"string"}`)) + `}}}`),
 		"a large form":       one(ask + `{"type":"object","properties":{` + count(70_000, ",", each(`"a#":{"type":"string"}`)) + `}}}`),
 		"the largest inputs": withInputs(`{"properties":{` + count(30_000, ",", each(`"a#":{"pattern":"#(ab?c){30}"}`)) + `},"items":{"anyOf":[` + count(30_000, ",", each(`{"const":"#"}`)) + `]}}`),
@@ -333,6 +333,9 @@ func TestNoDocumentKillsTheServer(t *testing.T) {
 			line := fmt.Sprintf("%-27s %9d B  mint %d %6.2fs  begin %d %5.2fs  %5.2fs CPU %4d MiB", name, len(document), mint.status, mint.took.Seconds(), begin.status, begin.took.Seconds(), worked.Seconds(), alone>>20)
 			if !mint.harmless() || begin.status != 0 && !begin.harmless() || alone > bombMemory {
 				t.Errorf("alone: mint %d after %s, begin %d after %s, %d MiB: %.300s %.300s", mint.status, mint.took, begin.status, begin.took, alone>>20, mint.reply, begin.reply)
+			}
+			if broken := name == "deeper JSON" || name == "an open string"; strings.Contains(mint.reply, "invalid JSON") && !broken {
+				t.Errorf("the document itself is wrong: %.300s", mint.reply)
 			}
 			var slowest time.Duration
 			worst := 0
