@@ -81,6 +81,8 @@ func tried(uri string, s *solution) string {
 	switch {
 	case s == nil:
 		return what + " and no solution"
+	case s.Type == "":
+		return what + " and a solution without a type"
 	case !s.supplied():
 		return fmt.Sprintf("%s and a solution of type %s that leaves the proof to the server", what, plain.Clip(s.Type, 80))
 	}

@@ -47,6 +47,9 @@ func parseSolution(raw json.RawMessage) (*solution, error) {
 		return nil, fault.Wrap(err, fault.InvalidArgument, "solution: type, nonce and proof_hash must be strings")
 	}
 	s.Evidence = fields["evidence"]
+	if s.Type == "" && saysMore(fields) {
+		return nil, fault.New(fault.InvalidArgument, "solution.type is missing, so nothing of the solution was used: it is the type of the open challenge")
+	}
 	if s.ProofHash == "" {
 		s.ProofHash = s.PreviousProofHash
 	}
@@ -66,6 +69,20 @@ func sum(payload []byte) string {
 // supplied reports whether the solution says anything: a placeholder such as
 // {"type": "...", "nonce": "..."} asks the server to obtain the answer itself.
 func (s *solution) supplied() bool { return s != nil && s.given }
+
+// saysMore reports whether a solution says anything beside which challenge it is for.
+func saysMore(fields map[string]json.RawMessage) bool {
+	for name, value := range fields {
+		switch name {
+		case "type", "nonce", "proof_hash", "previousProofHash":
+		default:
+			if says(value) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // says reports whether a JSON value holds anything but emptiness.
 func says(raw json.RawMessage) bool {

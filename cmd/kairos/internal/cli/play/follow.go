@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,8 +55,8 @@ func newWalk(cmd *cobra.Command, at *session.Session, t api.Transport, out outpu
 // where the run stands.
 func (w *walk) run(ctx context.Context, in api.NextRequest) error {
 	// The call without a solution shows which step is open, and counts no
-	// failure. A solution that names its nonce needs no such look.
-	if len(w.given) > 0 && textOf(w.given[0], "nonce") != "" {
+	// failure. A solution that lacks nothing needs no such look.
+	if len(w.given) > 0 && isWhole(w.given[0]) {
 		in.Solution, w.given = w.given[0], w.given[1:]
 	}
 	reply, err := api.Next.Call(ctx, w.tools, in)
@@ -281,7 +282,7 @@ func (n nextStep) unaided() bool {
 		return false
 	}
 	for key := range fields {
-		if key != "type" && key != "nonce" && key != "proof_hash" {
+		if !slices.Contains(envelope, key) {
 			return false
 		}
 	}
@@ -295,7 +296,7 @@ func (n nextStep) form(c api.Challenge) string {
 	if json.Unmarshal(n.solution, &fields) != nil || n.unaided() {
 		fields = map[string]any{c.Type: map[string]any{}}
 	}
-	for _, key := range []string{"type", "nonce", "proof_hash"} {
+	for _, key := range envelope {
 		delete(fields, key)
 	}
 	b, err := api.Encode(fields, "")
@@ -303,33 +304,4 @@ func (n nextStep) form(c api.Challenge) string {
 		return "{}"
 	}
 	return string(b)
-}
-
-// filledIn is the solution with what it leaves out of type, nonce and proof_hash.
-func filledIn(raw json.RawMessage, c api.Challenge) (json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, fmt.Errorf("the solution must be a JSON object: %w", err)
-	}
-	for key, value := range map[string]string{"type": c.Type, "nonce": c.Nonce, "proof_hash": c.ProofHash} {
-		if textOf(raw, key) != "" || value == "" {
-			continue
-		}
-		b, err := json.Marshal(value)
-		if err != nil {
-			return nil, err
-		}
-		fields[key] = b
-	}
-	return json.Marshal(fields)
-}
-
-// textOf is a member of a JSON object that is a string; empty: there is none.
-func textOf(raw json.RawMessage, key string) string {
-	var fields map[string]json.RawMessage
-	var s string
-	if json.Unmarshal(raw, &fields) != nil || json.Unmarshal(fields[key], &s) != nil {
-		return ""
-	}
-	return s
 }

@@ -159,7 +159,7 @@ func nextCommand(at *session.Session) *cobra.Command {
 is for one step, then each line of standard input, and at a terminal it asks you. Missing type, nonce and proof_hash are
 filled in. The title of a protocol, or a file that holds it, means its open run. A reply that reports an error is printed with exit status 0, unless --strict or --follow is given.`,
 		Example: `  kairos next 'Release a version' --follow
-  kairos next URI --solution '{"type":"shell","nonce":"...","proof_hash":"...","shell":{"exit_code":0}}'
+  kairos next 'Release a version' --solution '{"shell":{"exit_code":0}}'
   kairos next URI --follow --solution '{"shell":{"exit_code":0}}' --solution '{"comment":{"text":"..."}}'`,
 		ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -182,10 +182,12 @@ filled in. The title of a protocol, or a file that holds it, means its open run.
 				if follow {
 					return newWalk(cmd, at, t, *out, given).run(ctx, in)
 				}
+				var reply api.StepReply
 				if len(given) == 1 {
-					in.Solution = given[0]
+					reply, err = submit(ctx, t, in, given[0])
+				} else {
+					reply, err = api.Next.Call(ctx, t, in)
 				}
-				reply, err := api.Next.Call(ctx, t, in)
 				if refused := (*fault.Error)(nil); errors.As(err, &refused) && noSingleRun(refused.Code) {
 					return printRefusal(cmd, *out, refused, strict)
 				}
