@@ -326,8 +326,11 @@ func (qs *questions) ask(ctx context.Context, q run.Question, r decision.Route) 
 	if qs.t.caller.Asked != nil {
 		qs.t.caller.Asked(qs.t.Run.ID, q.Seq)
 	}
-	if len(q.Needs) == 0 {
-		q.Needs, _ = driver.Descriptor{}.Demands(q.Ask) // what was not recorded is a request that MCP defines
+	if len(q.Needs) == 0 { // what was not recorded is a request that MCP defines
+		var err error
+		if q.Needs, err = (driver.Descriptor{}).Demands(q.Ask); err != nil {
+			return Round{}, fmt.Errorf("find out what a client needs for a question: %w", err)
+		}
 	}
 	wait := qs.t.caller.CanWait
 	if r.Timeout > 0 && r.Timeout < wait {

@@ -91,13 +91,18 @@ func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
 }
 
-// can is what the installed bubblewrap offers, by the words of its --help.
+// can is what the installed bubblewrap offers, by the words of its --help. If it does not
+// say, it is taken for a new one: an older one refuses the option, and no command runs with
+// less confinement than it could have.
 var can = sync.OnceValue(func() func(option string) bool {
 	path, err := bubblewrap("/nowhere")
 	if err != nil {
 		return func(string) bool { return false }
 	}
-	help, _ := exec.CommandContext(context.Background(), path, "--help").CombinedOutput()
+	help, err := exec.CommandContext(context.Background(), path, "--help").CombinedOutput()
+	if err != nil {
+		return func(string) bool { return true }
+	}
 	return func(option string) bool { return strings.Contains(string(help), " "+option+" ") }
 })
 

@@ -22,10 +22,10 @@ const every = 100 * time.Millisecond
 func watch(ctx context.Context, end context.CancelCauseFunc, folder string, most int64) (stopped func() <-chan struct{}) {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
-	start, _ := taken(folder)
+	start, unknown := taken(folder)
 	go func() {
 		defer close(done)
-		had, _ := size(folder)
+		had, _ := size(folder) // one that is too large to count ends the command below
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for limit := start + most; ; {
@@ -35,9 +35,9 @@ func watch(ctx context.Context, end context.CancelCauseFunc, folder string, most
 			case <-tick.C:
 			}
 			now, err := taken(folder)
-			if err != nil || now <= limit {
+			if err == nil && unknown == nil && now <= limit {
 				continue
-			}
+			} // a disk that does not say how full it is means that the files are counted
 			wrote, complete := size(folder)
 			if !complete || wrote+unnamed(folder)-had > most || nearlyFull(folder) {
 				end(errDisk)

@@ -32,7 +32,10 @@ func addCommand(c config.Config, file string, to *driverhost.Config) error {
 	if err := json.Unmarshal(own.Config, &settings); err != nil {
 		return fmt.Errorf("drivers.settings.%s.config: %w", commandDriver, err)
 	}
-	mask, _ := settings["mask"].([]any) // the driver refuses anything but a list
+	mask, ok := settings["mask"].([]any)
+	if settings["mask"] != nil && !ok {
+		return fmt.Errorf("drivers.settings.%s.config.mask must be a list of paths", commandDriver)
+	}
 	delete(settings, "mask")
 	rest, err := json.Marshal(settings)
 	if err != nil {

@@ -226,7 +226,7 @@ func addPlatform(lock driverhost.Lock, platform, from string) (driverhost.Lock, 
 	if !ok || system == "" || arch == "" {
 		return lock, fmt.Errorf("--platform is %q: must be like linux/arm64", platform)
 	}
-	paths, err := filepath.Glob(filepath.Join(from, driverhost.BinaryPrefix+"*"))
+	paths, err := binariesIn(from)
 	if err != nil || len(paths) == 0 {
 		return lock, errors.Join(fmt.Errorf("no %s* in %s", driverhost.BinaryPrefix, from), err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -125,10 +126,25 @@ func Verify(ctx context.Context, c config.Config, names []string, start *driverh
 	return r, nil
 }
 
+// binariesIn lists the files of a folder that are named as drivers are. The name of the
+// folder is no pattern.
+func binariesIn(dir string) (paths []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), driverhost.BinaryPrefix) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, err
+}
+
 // notLocked lists binaries in the folder that never start.
 func notLocked(c config.Config, lock driverhost.Lock) []string {
-	paths, _ := filepath.Glob(filepath.Join(c.Drivers.Dir, driverhost.BinaryPrefix+"*")) // the pattern is sound
+	paths, err := binariesIn(c.Drivers.Dir)
 	var out []string
+	if err != nil {
+		out = append(out, fmt.Sprintf("the folder cannot be read, so nothing says which binaries in it are not locked: %v", err))
+	}
 	for _, path := range paths {
 		if !slices.ContainsFunc(lock.Drivers, func(e driverhost.LockedEntry) bool { return e.File == filepath.Base(path) }) {
 			out = append(out, fmt.Sprintf("%s is not locked, so it never starts; `kairos driver lock %s` locks it", path, c.Drivers.Dir))
