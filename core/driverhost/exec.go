@@ -193,7 +193,7 @@ func (o oneShot) run(ctx context.Context) ([]byte, error) {
 	streams.Go(func() { _, _ = io.Copy(out, &leftovers{file: p.pipes.stdout.host}) })
 	streams.Go(func() { p.listen(o.say) })
 	ended := waitFor(p.cmd, p.end)
-	o.guard.ended(p.cmd.Process.Pid)
+	excess := o.guard.ended(p.cmd.Process.Pid)
 	// The group is dead. Escaped child processes may keep the pipes open.
 	deadline := time.Now().Add(lingering)
 	for _, f := range []pipe{p.pipes.stdin, p.pipes.stdout, p.pipes.stderr} {
@@ -207,6 +207,8 @@ func (o oneShot) run(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("it printed more than %d bytes", o.max)
 	case ended == nil:
 		return out.kept.Bytes(), nil
+	case excess != nil:
+		return nil, diedError{excess}
 	case aborted:
 		return out.kept.Bytes(), fmt.Errorf("it was still running and is killed: %w", context.Cause(ctx))
 	default:

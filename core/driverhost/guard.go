@@ -55,6 +55,7 @@ type guard struct {
 	config      guardConfig
 	starter     *starter
 	confinement *confinement
+	exceeded    func(error) // hears why a process was ended for its memory; nil: nobody does
 
 	mu       sync.Mutex // guards the fields below
 	ready    bool       // the rest is set
@@ -65,13 +66,14 @@ type guard struct {
 	group    *cgroup // nil: there is none
 	noGroup  error   // why
 	owners   map[int]string
+	watched  map[int]*excess // by process number
 }
 
 func newGuard(name string, c guardConfig, s *starter, hide *confinement, log *slog.Logger) *guard {
 	if c.memoryMiB <= 0 {
 		c.memoryMiB = DefaultMemoryMiB
 	}
-	return &guard{log: log, name: name, config: c, starter: s, confinement: hide, owners: map[int]string{}}
+	return &guard{log: log, name: name, config: c, starter: s, confinement: hide, owners: map[int]string{}, watched: map[int]*excess{}}
 }
 
 // start starts an isolated process, which may change the folders of its own. The
@@ -90,18 +92,22 @@ func (g *guard) start(cmd *exec.Cmd, own ...string) error {
 	}
 	g.mu.Lock()
 	g.owners[cmd.Process.Pid] = owner
+	g.watched[cmd.Process.Pid] = g.watchExcess(cmd.Process.Pid, owner)
 	g.mu.Unlock()
 	return nil
 }
 
 // ended ends processes that a process of the driver has left outside of its process
-// group. The process itself has ended and is reaped.
-func (g *guard) ended(pid int) {
+// group. The process itself has ended and is reaped. It returns why the guard has ended
+// it; nil: it has not.
+func (g *guard) ended(pid int) error {
 	g.mu.Lock()
-	owner := g.owners[pid]
+	owner, watched := g.owners[pid], g.watched[pid]
 	delete(g.owners, pid)
+	delete(g.watched, pid)
 	g.mu.Unlock()
 	endOrphans(owner)
+	return watched.end()
 }
 
 // prepare completes a command and says how it is launched.
@@ -301,6 +307,10 @@ func (g *guard) fileWords() string {
 func (g *guard) memoryWords() string {
 	if g.group != nil {
 		return g.group.words(g.config.memoryMiB)
+	}
+	if canWatch {
+		return fmt.Sprintf("memory: %d MiB, looked at every %s, so that more may be used for a moment (no cgroup: %v)",
+			g.config.memoryMiB, excessEvery, g.noGroup)
 	}
 	return fmt.Sprintf("memory: GOMEMLIMIT %d MiB, which only programs in Go heed (no cgroup: %v)",
 		g.config.memoryMiB, g.noGroup)

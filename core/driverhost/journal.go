@@ -34,6 +34,7 @@ type journal struct {
 	repeats    int64
 	lastError  string
 	lastAt     time.Time
+	excess     MemoryExcess
 	latency    map[string]*samples
 	lines      []Line
 	followers  map[chan Line]struct{}

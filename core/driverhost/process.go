@@ -105,7 +105,9 @@ func (p *process) launch(ctx context.Context, cmd *exec.Cmd, lifeline *os.File) 
 // reap waits for the end of the process, ends its group, and closes the pipes.
 func (p *process) reap(pipes *pipes) {
 	err := waitFor(p.cmd, p.end)
-	p.guard.ended(p.cmd.Process.Pid)
+	if excess := p.guard.ended(p.cmd.Process.Pid); excess != nil {
+		err = excess
+	}
 	p.guard.close() // ends processes that left the process group, where there is a cgroup
 	deadline := time.Now().Add(lingering)
 	_ = pipes.stdout.host.SetReadDeadline(deadline)

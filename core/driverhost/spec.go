@@ -98,6 +98,7 @@ func (s spec) transport(h *Host, pinned *pinnedBinary, log *slog.Logger, says *o
 		memoryMiB: s.config.MemoryMiB, offline: s.config.Network == NetworkDeny,
 		launcher: s.entry.Descriptor.Has(driver.FeatureLauncher), use: useOf(s),
 	}, h.starter, h.confinement, log)
+	guard.exceeded = says.journal.exceeded
 	if s.entry.Descriptor.Transport == driver.TransportExec {
 		return &execTransport{pinned: pinned, descriptor: s.entry.Descriptor, options: execOptions{
 			guard: guard, env: slices.Clone(s.env), config: s.config.Config, says: says, secret: s.secret(),

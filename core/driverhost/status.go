@@ -33,6 +33,7 @@ type Status struct {
 	InFlight   int                `json:"in_flight"`
 	Latency    map[string]Latency `json:"latency,omitempty"` // by method
 	RSSBytes   int64              `json:"rss_bytes,omitempty"`
+	Excess     MemoryExcess       `json:"memory_excess,omitzero"`
 	Config     json.RawMessage    `json:"config,omitempty"` // secrets hidden
 	EnvFrom    []string           `json:"env_from,omitempty"`
 	Protection []string           `json:"protection,omitempty"`
@@ -127,7 +128,7 @@ func (j *journal) statusIn(out *Status) {
 	defer j.mu.Unlock()
 	out.Generation, out.Starts, out.Crashes = j.generation, j.generation, j.crashes
 	out.Calls, out.Failures, out.Repeats = j.calls, j.failures, j.repeats
-	out.LastError, out.LastErrorAt = j.lastError, j.lastAt
+	out.LastError, out.LastErrorAt, out.Excess = j.lastError, j.lastAt, j.excess
 	out.Latency = make(map[string]Latency, len(j.latency))
 	for method, s := range j.latency {
 		out.Latency[method] = s.summary()

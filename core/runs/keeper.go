@@ -168,11 +168,11 @@ func (k *Keeper) SetBack(before time.Time) bool {
 }
 
 // whyExpired is which time of a run has passed, for people.
-func (k *Keeper) whyExpired(r run.Run) string {
-	if k.opt.Clock.Settled().Sub(r.CreatedAt) > k.opt.RunTTL {
-		return fmt.Sprintf("it was not attested within %s", hours(k.opt.RunTTL))
+func whyExpired(opt Options, r run.Run) string {
+	if opt.Clock.Settled().Sub(r.CreatedAt) > opt.RunTTL {
+		return fmt.Sprintf("it was not attested within %s", hours(opt.RunTTL))
 	}
-	return fmt.Sprintf("it never advanced beyond its first step, and nobody continued it for %s", hours(k.opt.UntouchedTTL))
+	return fmt.Sprintf("it never advanced beyond its first step, and nobody continued it for %s", hours(opt.UntouchedTTL))
 }
 
 func hours(d time.Duration) string {
@@ -201,7 +201,7 @@ func (k *Keeper) Expired(s run.Summary) bool {
 // Expire ends a run whose time has passed. fault.Conflict: somebody changed it
 // just now.
 func (k *Keeper) Expire(ctx context.Context, r run.Run, chain protocol.Chain) (run.Run, error) {
-	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, Reason: k.whyExpired(r)}
+	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, Reason: whyExpired(k.opt, r)}
 	ev.At, ev.Clock = r.Stamp(k.opt.Clock.Now())
 	next, err := run.Apply(r, ev)
 	if err != nil {
@@ -231,7 +231,7 @@ func (k *Keeper) OpenRuns(ctx context.Context, c access.Caller, chain string) (O
 	if err != nil {
 		return Open{}, fmt.Errorf("list open runs: %w", err)
 	}
-	return k.stillOpen(found), nil
+	return stillOpen(found, k.Expired), nil
 }
 
 // OpenOnConnection are those of them that were begun or resumed last on the caller's
@@ -244,12 +244,12 @@ func (k *Keeper) OpenOnConnection(ctx context.Context, c access.Caller, chain st
 	if err != nil {
 		return Open{}, fmt.Errorf("list the open runs of a connection: %w", err)
 	}
-	return k.stillOpen(found), nil
+	return stillOpen(found, k.Expired), nil
 }
 
-func (k *Keeper) stillOpen(found []run.Summary) Open {
+func stillOpen(found []run.Summary, expired func(run.Summary) bool) Open {
 	more := len(found) == reach
-	return Open{slices.DeleteFunc(found, k.Expired), more}
+	return Open{slices.DeleteFunc(found, expired), more}
 }
 
 func openQuery(c access.Caller, chain string) OpenQuery {

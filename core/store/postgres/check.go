@@ -121,7 +121,7 @@ var newest = []string{
 
 // quickCheck reports pages that the server read and found damaged, if it keeps
 // checksums. It reads no table.
-func (d *database) quickCheck(ctx context.Context) (damages []string, err error) {
+func quickCheck(ctx context.Context, d *database) (damages []string, err error) {
 	conn, err := pgx.ConnectConfig(ctx, d.config.ConnConfig.Copy())
 	if err != nil {
 		return nil, d.explain(err)

@@ -110,5 +110,5 @@ func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
 
 // QuickCheck reports damaged pages that PostgreSQL has found. It reads no table.
 func (s *Store) QuickCheck(ctx context.Context) (damages []string, err error) {
-	return s.db.quickCheck(ctx)
+	return quickCheck(ctx, s.db)
 }

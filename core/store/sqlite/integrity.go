@@ -73,7 +73,7 @@ func (d *database) quickCheck(ctx context.Context) (damages []string, err error)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
 	var lost *logError
-	if err := d.checkLog(ctx, db); errors.As(err, &lost) {
+	if err := checkLog(ctx, d.path, db); errors.As(err, &lost) {
 		return []string{lost.Error()}, nil
 	} else if err != nil {
 		return nil, d.explain(err)

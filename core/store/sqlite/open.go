@@ -150,7 +150,7 @@ func (d *database) migrate(ctx context.Context, conn *sql.Conn) error {
 		return fmt.Errorf("its schema is version %d, this program knows versions up to %d: %w",
 			have, schemaVersion, errNewer)
 	}
-	if err := d.mayUpgrade(have); err != nil {
+	if err := mayUpgrade(d, have); err != nil {
 		return err
 	}
 	// Only now, so that the file of another program stays unchanged.
@@ -158,7 +158,7 @@ func (d *database) migrate(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	if have > 0 {
-		if err := d.saveOlder(ctx, have); err != nil {
+		if err := saveOlder(ctx, d, have); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ var newest = []string{
 var errRehearsed = errors.New("rehearsed")
 
 // rehearse stores a run and takes it back.
-func (d *database) rehearse(ctx context.Context) error {
+func rehearse(ctx context.Context, d *database) error {
 	at := time.Now().UnixNano()
 	err := d.write(ctx, func(tx *transaction) error {
 		if err := tx.exec(`INSERT INTO pins (digest, space, document) VALUES ('readiness', '', x'')`); err != nil {
@@ -47,7 +47,7 @@ func (d *database) rehearse(ctx context.Context) error {
 		}
 		return errRehearsed
 	})
-	if errors.Is(err, errRehearsed) || d.full(err) {
+	if errors.Is(err, errRehearsed) || full(d, err) {
 		return nil
 	}
 	return err
@@ -55,19 +55,19 @@ func (d *database) rehearse(ctx context.Context) error {
 
 // full reports whether the size limit of the database was reached: runs that fit in
 // free pages are still stored.
-func (d *database) full(err error) bool { return reason(err) == diskFull && d.limitReached() }
+func full(d *database, err error) bool { return reason(err) == diskFull && d.limitReached() }
 
 // probe reads what was stored last over a connection of its own, which has nothing in
 // memory, and compares the log with what SQLite knows of it. It is called while nobody
 // writes.
-func (d *database) probe(ctx context.Context) (err error) {
+func probe(ctx context.Context, d *database) (err error) {
 	db, err := connect(d.path, nil, url.Values{"mode": {"ro"}, "_query_only": {"true"}})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
-	if err := d.checkLog(ctx, db); err != nil {
+	if err := checkLog(ctx, d.path, db); err != nil {
 		return err
 	}
 	for _, query := range newest {
@@ -90,7 +90,7 @@ const (
 
 // checkLog reports a write-ahead log that lost frames which SQLite still reads from it:
 // another program cut it off. SQLite notices only when it needs one of them.
-func (d *database) checkLog(ctx context.Context, db *sql.DB) error {
+func checkLog(ctx context.Context, path string, db *sql.DB) error {
 	var busy, frames, moved, page int64
 	if err := db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(NOOP)`).Scan(&busy, &frames, &moved); err != nil || frames <= 0 {
 		return err
@@ -98,7 +98,7 @@ func (d *database) checkLog(ctx context.Context, db *sql.DB) error {
 	if err := db.QueryRowContext(ctx, `PRAGMA page_size`).Scan(&page); err != nil {
 		return err
 	}
-	path, err := filepath.EvalSymlinks(d.path)
+	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
 	}

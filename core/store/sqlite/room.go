@@ -67,16 +67,16 @@ func (d *database) tryWrite(ctx context.Context) error {
 	if every := cmp.Or(d.room.WriteEvery, defaultWriteEvery); d.room.failed == nil && !d.room.wrote.IsZero() && time.Since(d.room.wrote) < every {
 		return nil
 	}
-	d.room.failed = d.roundTrip(ctx)
+	d.room.failed = roundTrip(ctx, d)
 	d.room.wrote = time.Now()
 	return d.room.failed
 }
 
 // roundTrip does what a step needs: it reads what was stored last, commits, and stores a
 // run, which it takes back.
-func (d *database) roundTrip(ctx context.Context) error {
+func roundTrip(ctx context.Context, d *database) error {
 	err := d.write(ctx, func(tx *transaction) error {
-		if err := d.probe(ctx); err != nil {
+		if err := probe(ctx, d); err != nil {
 			return err
 		}
 		// This number is never read, but setting it is a normal commit.
@@ -85,7 +85,7 @@ func (d *database) roundTrip(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.rehearse(ctx)
+	return rehearse(ctx, d)
 }
 
 // limit makes the connection reject writes that would exceed the size limit.

@@ -9,7 +9,7 @@ import (
 )
 
 // mayUpgrade refuses to update the schema of a database for a program that only reads.
-func (d *database) mayUpgrade(have int) error {
+func mayUpgrade(d *database, have int) error {
 	if !d.keepSchema || have == 0 || have >= schemaVersion {
 		return nil
 	}
@@ -19,7 +19,7 @@ func (d *database) mayUpgrade(have int) error {
 
 // saveOlder copies a database of an earlier schema into a file beside it, because the
 // programs of that version cannot use it once it is updated.
-func (d *database) saveOlder(ctx context.Context, have int) error {
+func saveOlder(ctx context.Context, d *database, have int) error {
 	path := d.path + "." + time.Now().UTC().Format("20060102T150405.000Z") + ".backup"
 	if _, err := d.backup(ctx, path); err != nil {
 		return fault.Wrap(err, fault.StoreFailed, "database %s: its schema is version %d and has to be updated, but the backup before that failed: %v", d.path, have, err).

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -120,6 +121,18 @@ func (f *faulty) goWrong(ctx context.Context) (*driver.AdvanceResult, error) {
 	case "freezes":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		<-ctx.Done() // the signal may take its time
+	case "hungry":
+		took := make([]byte, 500<<20)
+		for i := range took {
+			took[i] = byte(i) // else the kernel gives no memory for it
+		}
+		<-ctx.Done()
+		runtime.KeepAlive(took)
+	case "hungry-child":
+		child := exec.Command("/bin/sh", "-c", "x=$(head -c 400000000 /dev/zero | tr '\\0' x); sleep 100")
+		if err := child.Run(); err != nil {
+			return nil, err
+		}
 	case "grandchild":
 		return nil, leave(1)
 	case "fork-bomb":

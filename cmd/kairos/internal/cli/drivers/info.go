@@ -247,6 +247,9 @@ func printStatus(p *output.Printer, s driverhost.Status) {
 	for _, protection := range s.Protection {
 		printRow(p, "protection", protection)
 	}
+	if s.Excess.Count > 0 {
+		printRow(p, "memory", fmt.Sprintf("ended %d times for it, last at %s: %s", s.Excess.Count, output.Moment(s.Excess.At), s.Excess.Why))
+	}
 	if s.LastError != "" {
 		printRow(p, "last error", output.Moment(s.LastErrorAt)+"  "+s.LastError)
 	}

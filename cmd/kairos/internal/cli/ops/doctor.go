@@ -235,6 +235,13 @@ func ailments(s admin.Found, d driverhost.Status, lock driverhost.Lock) []findin
 			Fix:     fmt.Sprintf("see `kairos driver info %s`; `kairos driver reload %s` once it is fixed", d.Name, d.Name),
 		})
 	}
+	if d.Excess.Count > 0 {
+		out = append(out, finding{
+			Problem: fmt.Sprintf("%s: processes of driver %s were ended %d times because of their memory, last at %s: %s", servers.Process(s), d.Name,
+				d.Excess.Count, output.Moment(d.Excess.At), d.Excess.Why),
+			Fix: fmt.Sprintf("raise drivers.settings.%s.memory_mib if it needs more, else replace the driver; a restart of the server forgets this", d.Name),
+		})
+	}
 	if e, ok := drivers.EntryOf(lock, d.Name); ok && e.SHA256[driverhost.Platform()] != d.SHA256 {
 		out = append(out, finding{
 			Problem: fmt.Sprintf("%s: driver %s runs as %s %s, but %s %s is locked", servers.Process(s), d.Name,
@@ -273,47 +280,6 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 	}) {
 		r.check("protocols", "", "", err)
 	}
-}
-
-// Fixes of a damaged database.
-const (
-	damagedPostgres = "stop every server that uses it and restore the last backup; the log of PostgreSQL and its extension amcheck say whether pages are damaged, too"
-	damagedFile     = "stop every server that uses it, keep a copy of it with its -wal and -shm, and restore the last backup; " +
-		"without a backup, `sqlite3 FILE .recover | sqlite3 NEW` saves what can still be read"
-)
-
-// sound looks for damage of the database that shows in little time.
-func (r *doctorReport) sound(ctx context.Context, a *app.App) bool {
-	damages, err := a.Store.QuickCheck(ctx)
-	return r.damage(a, "database", a.Config.Database.String(), damages, err)
-}
-
-// integrity reads the whole database and compares what belongs together.
-func (r *doctorReport) integrity(ctx context.Context, a *app.App) bool {
-	damages, err := a.Store.Integrity(ctx)
-	return r.damage(a, "integrity", "the whole database was read, nothing is damaged", damages, err)
-}
-
-// damage notes a check of the database, and reports whether it is sound.
-func (r *doctorReport) damage(a *app.App, check, sound string, damages []string, err error) bool {
-	var problems []finding
-	for _, d := range damages {
-		problems = append(problems, finding{Problem: d})
-	}
-	if err != nil {
-		problems = append(problems, finding{Problem: err.Error()})
-	}
-	if len(problems) == 0 {
-		r.note(check, sound)
-		return true
-	}
-	fix := damagedFile
-	if a.Config.Database.Postgres() {
-		fix = damagedPostgres
-	}
-	problems[len(problems)-1].Fix = fix
-	r.note(check, a.Config.Database.String(), problems...)
-	return false
 }
 
 // redactions finishes what an interrupted redaction left in the files.
