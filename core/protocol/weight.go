@@ -12,6 +12,7 @@ import (
 // The limits of what the challenges and inputs of one document hold together.
 const (
 	maxChallenge = 1 << 20 // bytes of one of them
+	maxBytes     = 4 << 20 // of all of them
 	maxValues    = 200_000 // JSON values
 	maxTemplates = 10_000
 	maxPatterns  = 250_000 // steps of the programs of all patterns; see pattern.MaxSteps
@@ -22,7 +23,7 @@ const (
 // weight is what the blocks of a document hold so far. It is counted before a block
 // is read, so that a document beyond a limit costs nothing else.
 type weight struct {
-	values, templates, patterns, schemas int
+	bytes, values, templates, patterns, schemas int
 
 	excess string // the limit that is exceeded; empty: none
 }
@@ -32,6 +33,10 @@ type weight struct {
 func (w *weight) block(content []byte) bool {
 	if len(content) > maxChallenge {
 		w.excess = fmt.Sprintf("the block has %d bytes; a challenge or inputs may have at most %d", len(content), maxChallenge)
+		return false
+	}
+	w.bytes += len(content)
+	if w.limit(w.bytes, maxBytes, "bytes"); w.excess != "" {
 		return false
 	}
 	_ = walkJSON(content, jsonWalker{

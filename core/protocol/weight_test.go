@@ -38,6 +38,7 @@ func TestWhatTheBlocksOfADocumentHoldIsBounded(t *testing.T) {
 		"a text of 2 MiB":           {"# T\n\n## S\n\n" + strings.Repeat("x", 2<<20), "the text of the step has 2097153 bytes; at most 1048576"},
 		"a text without a step":     {"# T\n\n" + strings.Repeat("x", 2<<20), "the text of the step has 2097157 bytes; at most 1048576"},
 		"a description of 2 MiB":    {"# T\n\n" + strings.Repeat("x", 2<<20) + "\n\n## S\n\nx\n", "the description has"},
+		"five challenges of 1 MB":   {steps(5, `{"type":"a","a":"`+strings.Repeat("x", 1_000_000)+`"}`), "more than 4194304 bytes"},
 		"400,000 values":            {steps(4, `{"type":"a","a":[`+strings.Repeat("1,", 100_000)+`1]}`), "more than 200000 JSON values"},
 		"20,000 templates":          {steps(4, `{"type":"a","a":"`+strings.Repeat("{{ input.a }}", 5_000)+`"}`), "more than 10000 templates"},
 		"many patterns":             {steps(90, `{"type":"a","a":{"pattern":"`+pattern+`"}}`), "more than 250000 steps of patterns"},
