@@ -98,6 +98,7 @@ func (e useCase) resume(ctx context.Context, c access.Caller, id run.ID) (*turn,
 func (t *turn) apply(ev run.Event) error {
 	t.Stamp(&ev)
 	t.trust.limit(&ev)
+	obtained(&ev)
 	if err := t.explain(&ev); err != nil {
 		return err
 	}
@@ -108,6 +109,19 @@ func (t *turn) apply(ev run.Event) error {
 	}
 	t.observation.routed(before, &t.Events[len(t.Events)-1])
 	return nil
+}
+
+// obtained notes in an answer of a person or a model when the server got it, which is a
+// part of what a driver may record as proof.
+func obtained(ev *run.Event) {
+	if ev.Answer == nil {
+		return
+	}
+	switch a := *ev.Answer; a.Provenance {
+	case driver.ClientAttested, driver.LinkHolder, driver.ModelGenerated:
+		a.ObtainedAt = ev.At.UTC().Format(time.RFC3339)
+		ev.Answer = &a
+	}
 }
 
 // explain puts into the event why the tree led to it.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -40,6 +41,7 @@ func judgeConfirmation(answer driver.Answer, p params) (driver.AdvanceResult, er
 		o.Wrong("confirmation", "is missing, or nothing in it can be seen")
 	}
 	timestamp, _ := o.String("timestamp")
+	timestamp = cmp.Or(answer.ObtainedAt, timestamp)
 	if problems := o.Problems(); problems != nil {
 		return incomplete(fields.Text(problems), p), nil
 	}
@@ -118,7 +120,7 @@ func judgeForm(answer driver.Answer, p params) (driver.AdvanceResult, error) {
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	recorded, err := json.Marshal(proof{Type: typeName, Prompt: p.Prompt, Form: form})
+	recorded, err := json.Marshal(proof{Type: typeName, Prompt: p.Prompt, Timestamp: answer.ObtainedAt, Form: form})
 	return driver.Accept(recorded, form), err
 }
 

@@ -188,6 +188,24 @@ func TestProofSaysWhatWasAnswered(t *testing.T) {
 	}
 }
 
+// What the server obtained itself has its time, whatever else is said.
+func TestProofSaysWhenTheServerWasAnswered(t *testing.T) {
+	for challenge, tc := range map[string]struct{ value, want string }{
+		confirm: {`{"confirmation":"approved"}`,
+			`{"type":"user_input","prompt":"Deploy to production?","confirmation":"approved","timestamp":"2026-11-25T21:00:00Z"}`},
+		note: {`{"note":"x"}`,
+			`{"type":"user_input","prompt":"Please confirm that this step is completed as described.","timestamp":"2026-11-25T21:00:00Z","form":{"note":"x"}}`},
+	} {
+		eachWay(t, func(t *testing.T, d driver.Challenge) {
+			a := evidence(tc.value, person)
+			a.ObtainedAt = "2026-11-25T21:00:00Z"
+			if res := advance(t, d, challenge, a); res.Accepted == nil || string(res.Accepted.Proof) != tc.want {
+				t.Errorf("Advance(%s) = %+v, want the proof %s", challenge, res, tc.want)
+			}
+		})
+	}
+}
+
 func TestValidateFindsWhatIsWrong(t *testing.T) {
 	for name, tc := range map[string]struct{ challenge, want, result string }{
 		"prompt":    {confirm, "", `{"type":"user_input","user_input":{"prompt":"Deploy to production?"}}`},

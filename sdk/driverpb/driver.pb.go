@@ -1773,8 +1773,8 @@ type Answer struct {
 	// Of an observation: the boundary that the driver knows of. It lowers the one
 	// that the operator declared, and never raises it.
 	Boundary Boundary `protobuf:"varint,8,opt,name=boundary,proto3,enum=kairos.driver.v1.Boundary" json:"boundary,omitempty"`
-	// When the server obtained the answer itself, RFC 3339; set by the host. Empty: an
-	// agent reported it.
+	// When the server obtained the answer of a person or a model itself, RFC 3339; set by
+	// the host. Empty: an agent reported it, or a driver observed it.
 	ObtainedAt    string `protobuf:"bytes,9,opt,name=obtained_at,json=obtainedAt,proto3" json:"obtained_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

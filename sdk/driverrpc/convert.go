@@ -240,7 +240,7 @@ func toAnswer(c *conversion, a driver.Answer) *driverpb.Answer {
 	return &driverpb.Answer{
 		InputId: a.InputID, Value: a.Value, Provenance: toEnum(c, provenances, a.Provenance),
 		Via: a.Via, Model: a.Model, StopReason: a.StopReason, Usage: toUsage(c, a.Usage),
-		Boundary: toEnum(c, boundaries, a.Boundary),
+		Boundary: toEnum(c, boundaries, a.Boundary), ObtainedAt: a.ObtainedAt,
 	}
 }
 
@@ -249,7 +249,7 @@ func fromAnswer(c *conversion, a *driverpb.Answer) driver.Answer {
 		InputID: a.GetInputId(), Value: fromBytes(a.GetValue()),
 		Provenance: fromEnum(c, provenances, a.GetProvenance()),
 		Via:        a.GetVia(), Model: a.GetModel(), StopReason: a.GetStopReason(), Usage: fromUsage(a.GetUsage()),
-		Boundary: fromEnum(c, boundaries, a.GetBoundary()),
+		Boundary: fromEnum(c, boundaries, a.GetBoundary()), ObtainedAt: a.GetObtainedAt(),
 	}
 }
 
