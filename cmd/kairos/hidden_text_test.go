@@ -118,7 +118,7 @@ func TestAnAgentSeesTheCodesOfHiddenCharacters(t *testing.T) {
 		rest("kairos_begin", fmt.Sprintf(`{"uri":%q,"session_id":%q}`, s.Current.URI, s.RunID), &s)
 	}
 	next("shell", `{"exit_code":0,"stdout":"x\u202ey\udb40\udc41"}`)
-	// What the agent was shown of the arguments is taken for them.
+	// The arguments may be reported as the agent was shown them.
 	next("mcp", fmt.Sprintf(`{"tool_name":"look⟨U+200B⟩","arguments":%s,"result":"\u200bok","success":true}`, s.Challenge.MCP.Arguments))
 	if s.Challenge.Shell.Cmd != "echo 'x⟨U+202E⟩y⟨U+E0041⟩'" {
 		t.Errorf("the command with a value is %q", s.Challenge.Shell.Cmd)

@@ -10,8 +10,8 @@ import (
 )
 
 // CheckHidden warns of characters in a chain that a reader cannot see or that change how
-// the text around them is drawn, once a text: an author rarely means them. Whoever reads
-// the protocol is shown their codes.
+// the text around them is drawn, once a text: an author rarely means them. Readers
+// of the protocol are shown their codes.
 func CheckHidden(c Chain) []Diagnostic {
 	var found []Diagnostic
 	warn := func(s Step, at Place, pointer, where, text string) {

@@ -188,7 +188,7 @@ func TestProofSaysWhatWasAnswered(t *testing.T) {
 	}
 }
 
-// What the server obtained itself has its time, whatever else is said.
+// An answer that the server obtained itself has the time of that.
 func TestProofSaysWhenTheServerWasAnswered(t *testing.T) {
 	for challenge, tc := range map[string]struct{ value, want string }{
 		confirm: {`{"confirmation":"approved"}`,
