@@ -42,8 +42,8 @@ func (qs *questions) answer(ctx context.Context, q run.Question, in Continuation
 	if err == nil && res.Missing != nil && q.Link != nil && !q.Link.ReadOnly {
 		return qs.openedPage(ctx, k, q)
 	}
-	if in.Error != nil && outcomeOf(in) == decision.Errored && qs.shortens(q) {
-		return qs.shorter(ctx, k, q, r)
+	if in.Error != nil && outcomeOf(in) == decision.Errored && (short{qs}).possible(q) {
+		return (short{qs}).ask(ctx, k, q, r)
 	}
 	optional := input.Of(q.Input.Kind).Optional
 	if err == nil && res.Dismissed != nil && q.Human && !optional {

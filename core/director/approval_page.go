@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -202,111 +201,6 @@ func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 	e.answers.tell(id)
 	e.log.InfoContext(ctx, "approval answered on its page", "run", id, "step", l.step, "decision", in.Decision, "by", in.By)
 	return l.view(ctx)
-}
-
-// linked is a question that has a link, and what became of it.
-type linked struct {
-	turn     *turn
-	question run.Question
-	step     int
-	open     bool
-	decided  *run.Event // nil: not through the link
-	// takenBack is when decided was taken back; nil: it was not.
-	takenBack *run.Event
-	readOnly  bool // the link shows what is asked, and nobody answers with it
-}
-
-// linked finds the question by the secret of its link. Whoever does not have it
-// learns nothing of the run, not even whether there is one.
-func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret string) (*linked, error) {
-	number, u, known, err := e.linkOf(id, secret)
-	if err != nil {
-		return nil, err
-	}
-	if !known {
-		return nil, noApproval()
-	}
-	r, err := e.runs.Read(ctx, id)
-	if fault.CodeOf(err) == fault.NotFound {
-		return nil, noApproval()
-	}
-	if err != nil {
-		return nil, err
-	}
-	l := &linked{readOnly: u == toRead}
-	if q := r.Step.Question; opens(q, number) {
-		l.question, l.step, l.open = *q, r.Step.Index, r.State.Live()
-	} else if err := e.lookBack(ctx, l, id, number); err != nil {
-		return nil, err
-	}
-	if !e.mayApprove(c, r) {
-		return nil, fault.New(fault.Forbidden, "Only the owner of this run, or one of the approvers that the server names, may see and answer this.")
-	}
-	if l.question.Link.ReadOnly && !l.readOnly {
-		return nil, noApproval() // nobody was given this one
-	}
-	chain, err := e.runs.Pinned(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	if c.Principal == r.Principal && !c.Reads(chain.Space) {
-		return nil, noApproval() // left the group meanwhile, as in usable
-	}
-	if r.State.Live() && e.runs.Expired(r.Summary()) {
-		if r, err = e.runs.Expire(ctx, r, chain); err != nil {
-			return nil, err
-		}
-		l.open = false
-	}
-	l.turn = newTurn(e.runs.Change(r, chain), e, c)
-	l.turn.observation.trying = l.question.Via
-	if err := l.turn.approvals.distrust(); err != nil {
-		return nil, err
-	}
-	if q := l.turn.Run.Step.Question; l.open && q != nil {
-		l.question = *q
-	}
-	l.turn.observation.begin(l.question.Input.ID, l.question.AskedAt)
-	l.open = l.open && l.turn.trust.barred(l.question.Input, l.question.Via) == ""
-	return l, nil
-}
-
-// lookBack finds a question that is over, and what was decided about it.
-func (e useCase) lookBack(ctx context.Context, l *linked, id run.ID, number int64) error {
-	events, err := e.store.History.Events(ctx, id)
-	if err != nil {
-		return fmt.Errorf("read what happened in run %s: %w", id, err)
-	}
-	numbers := make(map[int64]bool) // of the question, which may have been asked again
-	for i, ev := range events {
-		switch {
-		case opens(ev.Question, number):
-			l.question, l.step = *ev.Question, ev.Step
-			numbers[ev.Question.Seq] = true
-		case (ev.Kind == run.Answered || ev.Kind == run.Declined) && numbers[ev.Seq]:
-			l.decided = &events[i]
-		case ev.Kind == run.Undeclined && l.decided != nil && l.takenBack == nil && ev.Step == l.decided.Step:
-			l.takenBack = &events[i]
-		}
-	}
-	if len(numbers) == 0 {
-		return noApproval()
-	}
-	return nil
-}
-
-// opens reports whether the link with that number is the question's.
-func opens(q *run.Question, number int64) bool {
-	return q != nil && q.Link != nil && q.Link.Number == number
-}
-
-func noApproval() *fault.Error {
-	return fault.New(fault.NotFound, "There is no such approval. If the agent still needs one, it gets a new link when it continues.")
-}
-
-// mayApprove: the run's own principal, and whoever the configuration names.
-func (e *Engine) mayApprove(c access.Caller, r run.Run) bool {
-	return c.Principal == r.Principal || slices.Contains(e.opt.Approvers, c.Principal)
 }
 
 // view is what the page shows: what the form of a client shows, and the step besides.

@@ -404,7 +404,7 @@ func TestADeclineOfARunThatHasEndedIsTakenBack(t *testing.T) {
 	w.code(w.next(uri, placeholder(w.begin(uri))), "WAITING_FOR_USER")
 }
 
-// Whoever waits for the page is told of a decline at once, also by another server.
+// A call that waits for the page is told of a decline at once, also by another server.
 func TestADeclineEndsTheWaitForIt(t *testing.T) {
 	for name, elsewhere := range map[string]bool{"the same server": false, "another server": true} {
 		t.Run(name, func(t *testing.T) {
@@ -441,7 +441,7 @@ func TestADeclineEndsTheWaitForIt(t *testing.T) {
 }
 
 // TestWorkAfterANoToItsApprovalIsRefused: only the placeholder asks the person
-// again, and no more often than three times. Whoever declined by a link is not asked again.
+// again, and no more often than three times. A person who declined by a link is not asked again.
 func TestWorkAfterANoToItsApprovalIsRefused(t *testing.T) {
 	for name, client := range map[string]driver.Client{"on the page": {}, "in a form": {ElicitationForm: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -100,8 +100,8 @@ type Engine struct {
 
 	declines *declines.Declines
 
-	callKey  func() ([]byte, error)   // makes idempotency keys
-	linkKeys func() ([][]byte, error) // make secrets of approval links
+	callKey func() ([]byte, error) // makes idempotency keys
+	links   linkSecrets
 
 	hourly   hourly
 	answers  answers
@@ -146,7 +146,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 	}
 	return &Engine{
 		Library: l, Archive: a, Grants: grants.New(store.Grants, opt.Clock), declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL),
-		runs: k, callKey: cache.Once(callKey(opt.Keys)), linkKeys: cache.Once(linkKeys(opt.Keys)), store: store, setups: setups, opt: opt, log: log,
+		runs: k, callKey: cache.Once(callKey(opt.Keys)), links: linkSecrets{cache.Once(linkKeys(opt.Keys))}, store: store, setups: setups, opt: opt, log: log,
 		contents: cache.New[string, string](maxContents),
 	}
 }

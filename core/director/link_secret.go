@@ -20,6 +20,9 @@ import (
 // secrets: change it with the layout.
 const linkLabel = "kairos approval link 1"
 
+// linkSecrets makes the secrets of links and knows them again.
+type linkSecrets struct{ keys func() ([][]byte, error) }
+
 // linkKeys returns the keys that secrets of links are made from: the first one makes
 // them, and the others are known still.
 func linkKeys(secrets func() ([][32]byte, error)) func() ([][]byte, error) {
@@ -63,8 +66,8 @@ func linkSecret(key []byte, id run.ID, number int64, u use) string {
 }
 
 // secretOf is the secret of a link as it is made now.
-func (e *Engine) secretOf(id run.ID, number int64, u use) (string, error) {
-	keys, err := e.linkKeys()
+func (ls linkSecrets) secretOf(id run.ID, number int64, u use) (string, error) {
+	keys, err := ls.keys()
 	if err != nil {
 		return "", err
 	}
@@ -74,8 +77,8 @@ func (e *Engine) secretOf(id run.ID, number int64, u use) (string, error) {
 // linkOf is the number of the link with the secret, and what it is good for; false: this
 // server has not made it. It reads nothing of the run, so that it takes the same
 // time whether the run exists or not.
-func (e *Engine) linkOf(id run.ID, secret string) (number int64, u use, ok bool, err error) {
-	keys, err := e.linkKeys()
+func (ls linkSecrets) linkOf(id run.ID, secret string) (number int64, u use, ok bool, err error) {
+	keys, err := ls.keys()
 	if err != nil {
 		return 0, 0, false, err
 	}

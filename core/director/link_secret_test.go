@@ -95,7 +95,7 @@ func TestALinkWorksWhileItsKeyIsKnown(t *testing.T) {
 	}
 }
 
-// Whoever has no link learns nothing: not even the database is asked.
+// A guess is answered without a look at the database.
 func TestAGuessedLinkReadsNothing(t *testing.T) {
 	w := withPage(t, nil)
 	_, waits := w.gate(gatedDoc)

@@ -98,14 +98,14 @@ func (li *links) whereToRead(l *run.ApprovalLink) string {
 	return li.t.e.opt.ApprovalURL(li.t.Run.ID, readMark(l)) + " (that page takes no answer)"
 }
 
-// secrets are the marks of a link and what stands for them, each behind its mark; the mark
-// that begins with another comes first.
+// secrets are the marks of a link, each followed by its secret; the mark that begins with
+// another comes first.
 func (li *links) secrets(l *run.ApprovalLink) (marksAndSecrets []string, err error) {
-	read, err := li.t.e.secretOf(li.t.Run.ID, l.Number, toRead)
+	read, err := li.t.e.links.secretOf(li.t.Run.ID, l.Number, toRead)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := li.t.e.secretOf(li.t.Run.ID, l.Number, toAnswer)
+	answer, err := li.t.e.links.secretOf(li.t.Run.ID, l.Number, toAnswer)
 	return []string{readMark(l), read, l.Mark, answer}, err
 }
 

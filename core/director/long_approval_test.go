@@ -119,7 +119,7 @@ func TestAClientThatFailsAtALongFormGetsAShortOne(t *testing.T) {
 	}
 }
 
-// What a person answered in a form, however unusable, is not replaced by what comes by a link.
+// An answer in a form, however unusable, is not replaced by one that comes by a link.
 func TestAnUnusableAnswerDoesNotLeadToALink(t *testing.T) {
 	w := withPage(t, nil)
 	uri, shown := w.long(payDoc, 10)

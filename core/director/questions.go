@@ -196,8 +196,8 @@ type rendering struct {
 
 // rendered sends the question that a driver made, or takes what it answered without one.
 func (qs *questions) rendered(ctx context.Context, k input.Task, q run.Question, r decision.Route, made rendering) (Round, error) {
-	if (made.err != nil || made.res.Unavailable != nil) && qs.shortens(q) {
-		return qs.shorter(ctx, k, q, r)
+	if (made.err != nil || made.res.Unavailable != nil) && (short{qs}).possible(q) {
+		return (short{qs}).ask(ctx, k, q, r)
 	}
 	if made.err != nil {
 		return Round{}, qs.failed(ctx, q, r, made)
@@ -226,20 +226,6 @@ func (qs *questions) rendered(ctx context.Context, k input.Task, q run.Question,
 		return Round{}, qs.t.obtaining.closeRoute(ctx, in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
 	}
 	return Round{}, qs.t.obtaining.closeRoute(ctx, in.ID, r, decision.Errored, "driver gave no outcome the host can use", 0)
-}
-
-// shortens reports whether a person who could not be asked may be asked with a short form. What is to be
-// approved must not lead away from the person by its length.
-func (qs *questions) shortens(q run.Question) bool {
-	return input.Of(q.Input.Kind).Approves && q.Human && !q.Short && qs.t.caller.Client.ElicitationForm &&
-		!sentToAddress(q.Ask) && input.MayBeTooLong(q.Input) && qs.t.Run.Step.Call == nil
-}
-
-// shorter asks with the short form.
-func (qs *questions) shorter(ctx context.Context, k input.Task, q run.Question, r decision.Route) (Round, error) {
-	q.Short = true
-	q.Input = qs.t.approvals.shortQuestion(k, qs.t.approvals.gatedInput())
-	return qs.render(ctx, k, q, r, nil)
 }
 
 // failed leaves the route of a driver that failed to render.
@@ -272,8 +258,8 @@ func (qs *questions) send(ctx context.Context, k input.Task, q run.Question, r d
 	}
 	made.cost.spend()
 	request, err := readable(*made.res.ClientRequest)
-	if err != nil && qs.shortens(q) {
-		return qs.shorter(ctx, k, q, r)
+	if err != nil && (short{qs}).possible(q) {
+		return (short{qs}).ask(ctx, k, q, r)
 	}
 	if err != nil {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "its request is not sound JSON: "+err.Error(), 0)

@@ -94,7 +94,7 @@ var inRun = []Row{
 	{
 		Code: UserDeclined, Counted: "yes", Status: 200,
 		Meaning: "a person declined", Advice: "tell the user what declining means here and ask how to continue",
-		Hint: "the run waits; submit again to be asked once more, or attest a failure",
+		Hint: "the run waits; with a client that shows forms submit again to be asked once more, else take the decline back with `kairos runs undecline`, or attest a failure",
 	},
 	{
 		Code: WaitingForUser, Counted: "no", Status: 200,

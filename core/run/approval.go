@@ -1,0 +1,111 @@
+package run
+
+import (
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Approval is a person's yes to one evidence input, or the decision to leave
+// that yes to the client's review of the request.
+type Approval struct {
+	Digest     string            `json:"digest"` // of the evidence input as shown
+	Via        string            `json:"via"`
+	Route      int               `json:"route"`
+	Provenance driver.Provenance `json:"provenance"`
+	// ClientReview: the evidence must come through Via itself.
+	ClientReview bool `json:"client_review,omitempty"`
+	// Basis is how the yes came; empty where a driver gave it in a way of its own.
+	Basis Basis `json:"basis,omitempty"`
+	// By is the principal who answered on the approval page, where who answers
+	// is known.
+	By string `json:"by,omitempty"`
+	// Typed: a phrase had to be typed, and was.
+	Typed bool `json:"typed,omitempty"`
+	// Visits are how the approval page was reached: each time it was opened before
+	// the answer, then the answer itself. At most MaxVisits openings are kept.
+	Visits []Visit `json:"visits,omitempty"`
+	// Premature is how often work was submitted before this approval.
+	Premature int `json:"submitted_before,omitempty"`
+	// Questions are the numbers under which the client was asked what was
+	// answered on the page: its no may still come.
+	Questions []int64   `json:"questions,omitempty"`
+	GrantedAt time.Time `json:"granted_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+	// Lapsed: it covers the open call, and nothing that comes after it.
+	Lapsed bool `json:"lapsed,omitempty"`
+}
+
+// Expired reports whether the approval is too old at that time.
+func (a Approval) Expired(at time.Time) bool { return !a.ExpiresAt.IsZero() && at.After(a.ExpiresAt) }
+
+// Basis is how a person's yes came to the server. None of them proves that a
+// person was there.
+type Basis string
+
+// The bases.
+const (
+	// BasisForm: a form that the client showed.
+	BasisForm Basis = "form"
+	// BasisPage: the approval page, by a principal who was identified.
+	BasisPage Basis = "page"
+	// BasisLink: the approval page, by whoever had its link.
+	BasisLink Basis = "link"
+	// BasisReview: left to the client's own review of the request.
+	BasisReview Basis = "review"
+	// BasisAgent: the agent's word.
+	BasisAgent Basis = "agent"
+)
+
+// ApprovalLink lets a person answer an approval on a page of the server, apart from the
+// client. It is the question's and ends with it.
+type ApprovalLink struct {
+	// Number is unique among the links of the run. The last part of the link, with which
+	// anybody may answer, is derived from it and the server's key, and not stored.
+	Number int64 `json:"number"`
+	// Mark is random, and stands in what is stored where the secret stood.
+	Mark string `json:"mark"`
+	// ReadOnly: nobody was given the link itself, but one to the same page that shows what is
+	// asked and takes no answer.
+	ReadOnly  bool      `json:"read_only,omitempty"`
+	ExpiresAt time.Time `json:"expires_at"`
+	// Opened is when the page behind the link was opened; at most MaxVisits.
+	Opened []Visit `json:"opened,omitempty"`
+}
+
+// MaxVisits is how many openings of an approval page are kept.
+const MaxVisits = 16
+
+// Visit is a request for the approval page, as far as the server can tell. It
+// says nothing of who made it.
+type Visit struct {
+	At time.Time `json:"at"`
+	// From is the kind of address that it came from; empty: not known.
+	From Place `json:"from,omitempty"`
+	// Browser: the request looks like a page load of a browser. Any program can
+	// make it look so.
+	Browser bool `json:"browser,omitempty"`
+}
+
+// Place is a kind of network address.
+type Place string
+
+// The places.
+const (
+	ThisMachine    Place = "this machine"
+	PrivateNetwork Place = "a private network"
+	PublicNetwork  Place = "a public network"
+	// BehindProxy: a proxy that is not trusted forwarded the request.
+	BehindProxy Place = "behind a proxy"
+)
+
+// Decline is a person's decision against an input of the step.
+type Decline struct {
+	At     time.Time `json:"at"`
+	Via    string    `json:"via"`
+	Reason string    `json:"reason,omitempty"`
+	// TakenBack is when the operator took it back, By who did so and Why; zero: it stands.
+	TakenBack time.Time `json:"taken_back,omitzero"`
+	By        string    `json:"by,omitempty"`
+	Why       string    `json:"why,omitempty"`
+}
