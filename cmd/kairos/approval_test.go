@@ -392,3 +392,71 @@ func TestALongApprovalGivesTheAgentNoLink(t *testing.T) {
 		}
 	})
 }
+
+// A trusted agent whose client cannot show the form that it declares makes the call that the reply gives, and gets on.
+func TestATrustedAgentMakesTheCallThatItIsGiven(t *testing.T) {
+	long(t)
+	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\napproval: {trust_agent: true}\n")
+	inBothEras(t, func(t *testing.T, era string) {
+		s := &stage{b.visit(t, era, hasForms), t}
+		r := s.begun(s.document(shipDoc), "")
+		k := s.next(r, fmt.Sprintf(`,"solution":{"type":"shell","nonce":%q}`, r.Challenge.Nonce))
+		for asked := 0; ; asked++ {
+			h := k.hear()
+			if h.reply != nil {
+				r = h.reply
+				break
+			}
+			if asked > 3 || h.question == nil || era == modernEra {
+				t.Skipf("a client of this era tells of no error: %s", h)
+			}
+			k.refuse(h.question, -32603)
+		}
+		if r.NextCall == nil || r.Challenge.Type != "user_input" {
+			t.Fatalf("reply = %+v, want the call that reports the person's decision", r)
+		}
+		var given struct {
+			URI      string         `json:"uri"`
+			Solution map[string]any `json:"solution"`
+		}
+		if err := json.Unmarshal(r.NextCall.Arguments, &given); err != nil {
+			t.Fatal(err)
+		}
+		given.Solution["user_input"] = map[string]any{"confirmation": "approved"}
+		call, err := json.Marshal(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k = s.call("kairos_next", string(call))
+		h := k.hear()
+		if h.reply == nil {
+			t.Fatalf("the server says %s, want a reply", h)
+		}
+		s.code(h.reply, "")
+		s.decided(h.reply, "approved")
+	})
+}
+
+// Nobody gets a link to answer what counts only as a person's own word.
+func TestALinkIsNotGivenWhereItsAnswerWouldNotCount(t *testing.T) {
+	long(t)
+	const sureDoc = "# %s\n\n## Sure\n\nAre you?\n\n```json\n" +
+		`{"challenge":{"type":"user_input","approval_mode":"user","evidence_from":"person","user_input":{"prompt":"Are you sure?"}}}` + "\n```\n"
+	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n")
+	inBothEras(t, func(t *testing.T, era string) {
+		for _, can := range []string{hasNothing, opensLinks} {
+			s := &stage{b.visit(t, era, can), t}
+			r := s.begun(s.document(sureDoc+"\n## "+strings.Repeat("x", len(can))+"\n\nx\n"), "")
+			r = s.next(r, fmt.Sprintf(`,"solution":{"type":"user_input","nonce":%q}`, r.Challenge.Nonce)).step()
+			s.code(r, "APPROVAL_UNAVAILABLE")
+			if r.ApprovalURL != "" || !strings.Contains(r.Message, "counts only if a person answers it") || !strings.Contains(r.Message, "client that shows forms") {
+				t.Errorf("reply = %+v, want what would be accepted, and no link", r)
+			}
+		}
+		s := &stage{b.visit(t, era, hasForms), t}
+		r := s.begun(s.document(sureDoc), "")
+		k := s.next(r, fmt.Sprintf(`,"solution":{"type":"user_input","nonce":%q}`, r.Challenge.Nonce))
+		k.answer(k.ask("elicitation/create"), `{"action":"accept","content":{"confirmation":"approved"}}`)
+		s.proves(k.step(), driver.ClientAttested)
+	})
+}
