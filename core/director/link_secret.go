@@ -26,21 +26,22 @@ type linkSecrets struct{ keys func() ([][]byte, error) }
 // linkKeys returns the keys that secrets of links are made from: the first one makes
 // them, and the others are known still.
 func linkKeys(secrets func() ([][32]byte, error)) func() ([][]byte, error) {
-	if secrets == nil {
-		var key [32]byte
-		_, _ = rand.Read(key[:]) // never fails
-		secrets = func() ([][32]byte, error) { return [][32]byte{key}, nil }
-	}
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // never fails
 	return func() ([][]byte, error) {
-		all, err := secrets()
-		if err == nil && len(all) == 0 {
-			err = errors.New("there is no state key")
+		all := [][32]byte{random}
+		if secrets != nil {
+			var err error
+			if all, err = secrets(); err != nil {
+				return nil, fmt.Errorf("read the keys of approval links: %w", err)
+			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read the keys of approval links: %w", err)
+		if len(all) == 0 {
+			return nil, errors.New("there is no state key to make approval links from")
 		}
 		keys := make([][]byte, len(all))
 		for i, secret := range all {
+			var err error
 			if keys[i], err = hkdf.Key(sha256.New, secret[:], nil, linkLabel, 32); err != nil {
 				return nil, fmt.Errorf("derive the key of approval links: %w", err)
 			}
