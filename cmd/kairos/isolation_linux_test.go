@@ -2,10 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -134,7 +137,7 @@ func (g guarded) own() {
 func (g guarded) kairos(args ...string) string {
 	g.t.Helper()
 	cmd := exec.Command(g.at("bin/kairos"), args...)
-	cmd.Dir = g.at("project")
+	cmd.Dir, cmd.Stdin = g.at("project"), strings.NewReader("once\n")
 	if args[0] == "driver" {
 		cmd.Dir = g.dir
 	}
@@ -149,8 +152,35 @@ func (g guarded) kairos(args ...string) string {
 	return string(out)
 }
 
-// spies runs a protocol whose step is judged by the spy.
-func (g guarded) spies(when string) {
+// saves makes a backup, which takes the place of the database, an export of a run, which
+// is signed by a new key, and rotates the key of the state.
+func (g guarded) saves() {
+	g.t.Helper()
+	g.write("backups/.keep", "", 0o600)
+	g.write("exports/.keep", "", 0o600)
+	g.own()
+	g.kairos("backup", g.at("backups/copy.db"))
+	run := regexp.MustCompile(`kairos runs show ([0-9a-f]{8})`).FindStringSubmatch(g.spies("to be exported"))
+	if run == nil {
+		g.t.Fatal("no run to export")
+	}
+	g.kairos("runs", "export", run[1], "--file", g.at("exports/run.json"))
+	for _, name := range []string{"kairos.db-wal", "kairos.db-shm"} {
+		_ = os.Remove(g.at("data/" + name)) // the last one who closed it may have done so
+	}
+	copied, err := os.ReadFile(g.at("backups/copy.db"))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.write("data/restored.db", string(copied), 0o600)
+	if err := errors.Join(os.Rename(g.at("data/restored.db"), g.at("data/kairos.db")), os.Remove(g.at("data/state.key"))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		g.t.Fatal(err)
+	}
+	g.own()
+}
+
+// spies runs a protocol whose step is judged by the spy, and returns what was said.
+func (g guarded) spies(when string) string {
 	g.t.Helper()
 	never := []string{"/etc/shadow"}
 	for _, name := range []string{
@@ -167,9 +197,11 @@ func (g guarded) spies(when string) {
 	}
 	g.write("spy.md", "# Spy "+when+"\n\n## Look\n\nLook.\n\n```json\n"+string(asked)+"\n```\n", 0o644)
 	g.own()
-	if said := g.kairos("run", g.at("spy.md"), "--script", g.at("write.yaml"), "--without", "elicitation,sampling"); !strings.Contains(said, "verified") {
+	said := g.kairos("run", g.at("spy.md"), "--script", g.at("write.yaml"), "--without", "elicitation,sampling")
+	if !strings.Contains(said, "verified") {
 		g.t.Errorf("%s: %s", when, said)
 	}
+	return said
 }
 
 // A driver in Python sees nothing of its server, at whatever level and of whatever
@@ -189,10 +221,7 @@ func TestDriversSeeWhatTheyNeedAndNothingOfTheServer(t *testing.T) {
 				g := newGuarded(t, account, level)
 				g.write("write.yaml", "rules: [{on: comment, answer: done}, {on: evidence, answer: {done: true}}]\n", 0o644)
 				g.spies("at first")
-				g.write("backups/.keep", "", 0o600)
-				g.own()
-				g.kairos("backup", g.at("backups/copy.db"))
-				g.kairos("restore", "--force", g.at("backups/copy.db"))
+				g.saves()
 				g.write("files.md", "# Files\n\n## Look\n\nWrite it.\n\n```json\n"+
 					`{"challenge":{"type":"comment","files":[{"path":"main.txt","contains":"x"}],"comment":{"min_length":1}}}`+"\n```\n", 0o644)
 				g.own()
@@ -236,12 +265,7 @@ func (g guarded) tools() {
 	for path, want := range map[string]string{g.at("pkg/package.json"): "opened", g.at("data/kairos.db"): "refused", g.at("home/.ssh/id_ed25519"): "refused", "/etc/passwd": "opened"} {
 		g.write("tool.md", "# Tool\n\n## Look\n\nLook.\n\n```json\n"+
 			fmt.Sprintf(`{"challenge":{"type":"mcp","evidence_from":"server","mcp":{"tool_name":"look","arguments":{"path":%q},"expected_result":{"said":%q}}}}`, path, want)+"\n```\n", 0o644)
-		g.write("once.txt", "once\n", 0o644)
 		g.own()
-		if said := g.kairos("mint", g.at("tool.md"), "--force"); said == "" {
-			g.t.Error("nothing was stored")
-		}
-		g.kairos("allow", "Tool", "--looks-only", "--yes")
 		if said := g.kairos("run", g.at("tool.md")); !strings.Contains(said, "verified: 1 step seen by KAIROS") {
 			g.t.Errorf("%s: %s", path, said)
 		}
