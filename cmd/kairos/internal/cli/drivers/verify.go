@@ -126,8 +126,8 @@ func Verify(ctx context.Context, c config.Config, names []string, start *driverh
 	return r, nil
 }
 
-// binariesIn lists the files of a folder that are named as drivers are. The name of the
-// folder is no pattern.
+// binariesIn lists the files of a folder that are named as drivers are. It reads the folder,
+// because in a pattern the name of the folder would take part.
 func binariesIn(dir string) (paths []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {

@@ -13,12 +13,16 @@ import (
 // envelope are the members of a solution that say which challenge it is for.
 var envelope = []string{"type", "nonce", "proof_hash"}
 
-// submit submits a solution. What it leaves out of type, nonce and proof_hash is that of the
-// open challenge, at which it looks first: without a nonce the server shows the step, uses
-// no evidence and counts nothing.
-func submit(ctx context.Context, t api.Transport, in api.NextRequest, given json.RawMessage) (api.StepReply, error) {
-	in.Solution = given
+// submit submits a solution, if there is one. If it leaves out type, nonce or proof_hash, they
+// are filled in from the open challenge, at which submit looks first: without a nonce the
+// server shows the step, uses no evidence and counts nothing.
+func submit(ctx context.Context, t api.Transport, in api.NextRequest, solutions []json.RawMessage) (api.StepReply, error) {
+	if len(solutions) == 0 {
+		return api.Next.Call(ctx, t, in)
+	}
+	given := solutions[0]
 	if isWhole(given) {
+		in.Solution = given
 		return api.Next.Call(ctx, t, in)
 	}
 	var err error

@@ -182,12 +182,7 @@ filled in. The title of a protocol, or a file that holds it, means its open run.
 				if follow {
 					return newWalk(cmd, at, t, *out, given).run(ctx, in)
 				}
-				var reply api.StepReply
-				if len(given) == 1 {
-					reply, err = submit(ctx, t, in, given[0])
-				} else {
-					reply, err = api.Next.Call(ctx, t, in)
-				}
+				reply, err := submit(ctx, t, in, given)
 				if refused := (*fault.Error)(nil); errors.As(err, &refused) && noSingleRun(refused.Code) {
 					return printRefusal(cmd, *out, refused, strict)
 				}
