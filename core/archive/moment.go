@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -111,6 +112,9 @@ func tellQuestion(m *Moment, ev run.Event) {
 	m.Question = ev.Question.Input.Description
 	if ev.Question.Input.User != "" && ev.Question.Input.Kind == driver.KindEvidence && !ev.Question.Human {
 		m.Question = ev.Question.Input.User
+	}
+	if in := ev.Question.Input; ev.Question.Short {
+		m.Question = strings.Join([]string{m.Question, "The whole:", in.Type + " " + string(in.Display), in.System, in.User}, "\n")
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -63,6 +65,10 @@ func TestALongApprovalStaysInThePersonsForm(t *testing.T) {
 				t.Errorf("the form says nothing of where to read the whole: %s", message)
 			} else if tc.page {
 				w.onlyReads(shown, link, message)
+			}
+			line, err := w.Timeline(t.Context(), w.caller, runOf(shown))
+			if err != nil || !slices.ContainsFunc(line.Moments, func(m archive.Moment) bool { return strings.Contains(m.Question, strings.Repeat("n", tc.bytes)+"END") }) {
+				t.Errorf("runs show has not the whole (%v)", err)
 			}
 			no := w.reply(w.answer(ask, `{"action":"decline"}`))
 			w.code(no, "USER_DECLINED")

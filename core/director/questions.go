@@ -104,7 +104,7 @@ func (qs *questions) viaClient(ctx context.Context, k input.Task, in driver.Inpu
 	}
 	q := run.Question{
 		Phrase: qs.t.approvals.phraseIn(k, in), Input: in, Via: r.Via, Route: r.Index, Path: r.Path, Human: desc.Has(driver.FeatureHuman),
-		Asked: times, Earlier: earlier, Dismissed: dismissed,
+		Asked: times, Earlier: earlier, Dismissed: dismissed, Short: strings.Contains(in.Description, input.ReadMark),
 	}
 	return qs.render(ctx, k, q, r, nil)
 }

@@ -239,8 +239,7 @@ type Question struct {
 	Elsewhere string `json:"elsewhere,omitempty"`
 	// Phrase has to be typed to approve; empty: none.
 	Phrase string `json:"phrase,omitempty"`
-	// Short: it shows only how what is approved begins and ends, because the client
-	// failed at the whole.
+	// Short: it shows only how what is approved begins and ends. The rest is in Input.
 	Short bool `json:"short,omitempty"`
 	// Asked counts how often this input went out through this route.
 	Asked int `json:"asked"`
