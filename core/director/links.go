@@ -93,7 +93,7 @@ func readMark(l *run.ApprovalLink) string { return l.Mark + "-read" }
 // whereToRead says where a person reads the whole of what a form shows in part.
 func (li *links) whereToRead(l *run.ApprovalLink) string {
 	if l == nil {
-		return fmt.Sprintf("`kairos runs show %s`, on the server's machine", li.t.Run.ID)
+		return fmt.Sprintf("`kairos runs show %s --json`, on the server's machine", li.t.Run.ID)
 	}
 	return li.t.e.opt.ApprovalURL(li.t.Run.ID, readMark(l)) + " (that page takes no answer)"
 }
