@@ -403,7 +403,7 @@ func TestOnlyADriverThatLooksMayObserve(t *testing.T) {
 	}
 }
 
-// What a challenge driver looked at itself and did not accept is told with what it accepts.
+// The attestation counts the looks that a challenge driver made itself and did not accept.
 func TestALookOfAChallengeDriverThatFailedIsTold(t *testing.T) {
 	w, looks := newWorld(t, nil), 0
 	desc := descriptors["user_input"]

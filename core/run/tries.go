@@ -98,7 +98,7 @@ func (t *Tries) discard(answers []driver.Answer, e Event) {
 	}
 }
 
-// discardLook counts what the challenge driver observed itself, which is no answer.
+// discardLook counts what the challenge driver observed itself, which is not among the answers.
 func (s *Step) discardLook(e Event) {
 	via := e.Via
 	if w := s.Withheld; w != nil && w.Provenance == driver.ServerObserved {
