@@ -670,3 +670,26 @@ func TestUserWithoutPrivilegesGetsAMountNamespaceToo(t *testing.T) {
 		}
 	}
 }
+
+// A script needs its interpreter, which may be in somebody's home folder.
+func TestAnInterpreterOutsideOfTheViewIsNamed(t *testing.T) {
+	i := newInstallation(t)
+	tools := t.TempDir()
+	shell, err := os.ReadFile("/bin/sh")
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(tools, "sh"), shell, 0o700))
+	script := filepath.Join(t.TempDir(), "kairos-driver-script")
+	check(t, os.WriteFile(script, []byte("#!"+tools+"/sh\necho '\"works\"'\n"), 0o700))
+	for name, setup := range isolations(t, i) {
+		t.Run(name, func(t *testing.T) {
+			_, err := newExec(t, script, setup, io.Discard).Run(t.Context(), "Advance", "{}")
+			if err == nil || !strings.Contains(err.Error(), tools+"/sh") || !strings.Contains(err.Error(), "folders") {
+				t.Errorf("error = %v, want that the interpreter and the setting are named", err)
+			}
+			setup.Read = []string{tools}
+			if got, err := newExec(t, script, setup, io.Discard).Run(t.Context(), "Advance", "{}"); err != nil || strings.TrimSpace(got) != `"works"` {
+				t.Errorf("with the folder: %s, %v", got, err)
+			}
+		})
+	}
+}
