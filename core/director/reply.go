@@ -187,7 +187,7 @@ func (rp *replies) failed(r api.StepReply, f failure) api.StepReply {
 	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s; take nonce and proof_hash from this reply's challenge", uri, r.Challenge.Type)
 	switch {
 	case f.code == fault.UserDeclined && rp.declineStands():
-		r = rp.outOfDecline(r)
+		r = outOfDecline(r)
 	case f.code == fault.UserDeclined && !rp.declinedByAgent():
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person again; `+
 			"do that only if they want to be asked, else call kairos_attest with %s and outcome failure", uri, r.Challenge.Type, r.Challenge.Nonce, uri)
@@ -224,7 +224,7 @@ func (rp *replies) declineStands() bool {
 }
 
 // outOfDecline says what is left to do. None of it is to be done without the person.
-func (rp *replies) outOfDecline(r api.StepReply) api.StepReply {
+func outOfDecline(r api.StepReply) api.StepReply {
 	uri := r.CurrentStep.URI
 	r.MustObey, r.NextCall = false, nil
 	r.NextAction = fmt.Sprintf("tell the person, and do what they choose: call kairos_attest with %s and outcome failure to end the run; "+
@@ -268,7 +268,7 @@ func (rp *replies) halt(ctx context.Context, f *fault.Error) (Round, error) {
 	}
 	switch {
 	case f.Code == fault.UserDeclined && rp.declineStands():
-		r = rp.outOfDecline(r)
+		r = outOfDecline(r)
 	case rp.t.Run.Step.Failures >= maxFailures:
 		r = present.WaysOut(r)
 	}
