@@ -63,27 +63,33 @@ func TestAnApprovalShowsWhatIsApproved(t *testing.T) {
 	if in.ID != input.ApprovalKind.Name || !in.Person || strings.Contains(string(in.Schema), "ship") || strings.Contains(string(in.Schema), "default") {
 		t.Errorf("%+v, form %s", in, in.Schema)
 	}
-	// The page shows whole what no form can hold.
+	// A form that cannot hold all of it says so, and names the digest of the whole.
 	evidence.Display = json.RawMessage(`"` + strings.Repeat("x", 40<<10) + `"`)
-	if in := input.Approval(k, input.ApprovalQuestion{Evidence: evidence, Digest: strings.Repeat("ab", 32)}); in.Schema != nil {
-		t.Error("a form approves what it does not show")
+	in = input.Approval(k, input.ApprovalQuestion{Evidence: evidence, Digest: strings.Repeat("ab", 32)})
+	for _, want := range []string{"does not show all that you approve", input.ReadMark, strings.Repeat("ab", 32), "characters are left out here"} {
+		if in.Schema == nil || !strings.Contains(in.Description, want) {
+			t.Errorf("the form of a long approval lacks %q:\n%s", want, in.Description)
+		}
 	}
 }
 
 var twoFiles = protocol.Common{Files: json.RawMessage(`[{"path":"a.txt"},{"path":"b.txt","exists":false}]`)}
 
-// Nobody approves what a form cuts off: such a plan has no form, and the page shows it.
-func TestAPlanThatNoFormHoldsHasNoForm(t *testing.T) {
+// A long plan stays in the person's form, which shows its beginning and its end and says where to read the whole.
+func TestAPlanThatNoFormHoldsIsShortened(t *testing.T) {
 	for name, tc := range map[string]struct {
-		text string
-		form bool
+		text  string
+		short bool
 	}{
-		"short": {"book at 10:00", true},
-		"long":  {"attendees: " + strings.Repeat("a@example.com, ", 3000) + "\nstart: 03:00", false},
+		"short": {"book at 10:00", false},
+		"long":  {"attendees: " + strings.Repeat("a@example.com, ", 3000) + "\nstart: 03:00", true},
 	} {
 		in := input.Approval(input.Task{}, input.ApprovalQuestion{Digest: strings.Repeat("d", 64), Plan: &run.Plan{Driver: "tools", Text: tc.text}})
-		if got := in.Schema != nil; got != tc.form {
-			t.Errorf("%s: has a form = %t, want %t", name, got, tc.form)
+		if got := strings.Contains(in.Description, input.ReadMark); in.Schema == nil || got != tc.short {
+			t.Errorf("%s: form %s, names where to read the whole = %t, want a form and %t", name, in.Schema, got, tc.short)
+		}
+		if tc.short && !strings.Contains(in.Description, "start: 03:00") {
+			t.Errorf("%s: the form leaves out how the plan ends:\n%s", name, in.Description)
 		}
 	}
 }
