@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -57,7 +58,11 @@ func (x *trial) start(p procedure, asks bool) *session {
 // configure writes kairos.yaml.
 func (x *trial) configure() {
 	x.Helper()
-	settings := []string{fmt.Sprintf("command: {config: {workspace: %q, include: [done], %s}}", x.path("work"), x.commands)}
+	settings := []string{
+		fmt.Sprintf("command: {config: {workspace: %q, include: [done], %s}}", x.path("work"), x.commands),
+		// What tool.sh starts and where the calendar is, which its command line does not name.
+		fmt.Sprintf("tools: {folders: [%q, %q]}", x.dir, filepath.Join(x.bin, "calendar-server")),
+	}
 	if _, err := os.Stat(x.path("drivers/kairos-driver-liar")); err == nil {
 		settings = append(settings, fmt.Sprintf("liar: {allow_effects: true, folders: [%q]}", x.dir))
 	}

@@ -175,11 +175,18 @@ func (s stage) database(observed bool) string {
 	return filepath.Join(s.dir, "kairos.db")
 }
 
+// calendar is the folder of the calendar's file. A tool server makes new files only in its
+// working folder and in folders that are named.
+func (s stage) calendar() string { return filepath.Join(s.dir, "calendar") }
+
 // addCalendar gives KAIROS the calendar, as an operator does.
 func (s stage) addCalendar(ctx context.Context) error {
 	fmt.Printf("\n=== KAIROS is given a calendar\n\n")
-	args := []string{"tools", "add", "calendar", "--db", s.database(true), "--yes", "--", filepath.Join(s.bin, "calendar-server"), "--state", filepath.Join(s.dir, "calendar.json")}
-	out, err := s.kairos(ctx, args...)
+	if err := os.MkdirAll(s.calendar(), 0o700); err != nil {
+		return err
+	}
+	out, err := s.kairosIn(ctx, s.calendar(), "tools", "add", "calendar", "--db", s.database(true), "--yes", "--",
+		filepath.Join(s.bin, "calendar-server"), "--state", "calendar.json")
 	fmt.Print(out)
 	return err
 }
@@ -273,9 +280,15 @@ func (s stage) perform(ctx context.Context, a act) error {
 
 // kairos runs the program and returns what it printed.
 func (s stage) kairos(ctx context.Context, args ...string) (string, error) {
+	return s.kairosIn(ctx, "", args...)
+}
+
+// kairosIn does the same in a folder.
+func (s stage) kairosIn(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "kairos"), args...)
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(),
-		"CALENDAR_SERVER="+filepath.Join(s.bin, "calendar-server"), "CALENDAR_STATE="+filepath.Join(s.dir, "calendar.json"), "LOG_LEVEL=error")
+		"CALENDAR_SERVER="+filepath.Join(s.bin, "calendar-server"), "CALENDAR_STATE="+filepath.Join(s.calendar(), "calendar.json"), "LOG_LEVEL=error")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -318,7 +331,7 @@ func (s stage) compare(ctx context.Context, id string, a act) error {
 
 // countEvents asks the calendar itself, over MCP.
 func (s stage) countEvents(ctx context.Context, want int) (err error) {
-	c, err := client.NewStdioMCPClient(filepath.Join(s.bin, "calendar-server"), nil, "--state", filepath.Join(s.dir, "calendar.json"))
+	c, err := client.NewStdioMCPClient(filepath.Join(s.bin, "calendar-server"), nil, "--state", filepath.Join(s.calendar(), "calendar.json"))
 	if err != nil {
 		return fmt.Errorf("start the calendar: %w", err)
 	}
