@@ -58,10 +58,14 @@ func (x *trial) start(p procedure, asks bool) *session {
 // configure writes kairos.yaml.
 func (x *trial) configure() {
 	x.Helper()
+	self, err := os.Executable() // the tools that deceive
+	if err != nil {
+		x.Fatal(err)
+	}
 	settings := []string{
 		fmt.Sprintf("command: {config: {workspace: %q, include: [done], %s}}", x.path("work"), x.commands),
 		// What tool.sh starts and where the calendar is, which its command line does not name.
-		fmt.Sprintf("tools: {folders: [%q, %q]}", x.dir, filepath.Join(x.bin, "calendar-server")),
+		fmt.Sprintf("tools: {folders: [%q, %q, %q]}", x.dir, filepath.Join(x.bin, "calendar-server"), self),
 	}
 	if _, err := os.Stat(x.path("drivers/kairos-driver-liar")); err == nil {
 		settings = append(settings, fmt.Sprintf("liar: {allow_effects: true, folders: [%q]}", x.dir))
