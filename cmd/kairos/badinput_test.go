@@ -141,7 +141,7 @@ func TestOddQueriesAreAnsweredOverStdio(t *testing.T) {
 	s.lock()
 	s.start()
 	for name, query := range map[string]string{
-		"syntax of a search engine": `a"b*c(NEAR/2 OR AND -x:^title:"`, "a NUL": "\x00", "a megabyte": strings.Repeat("word ", 200_000), "one long word": strings.Repeat("x", 1<<20),
+		"syntax of a search engine": `a"b*c(NEAR/2 OR AND -x:^title:"`, "a NUL": "x\x00", "a megabyte": strings.Repeat("word ", 200_000), "one long word": strings.Repeat("x", 1<<20),
 	} {
 		if found := s.search(query); !strings.Contains(found, `"role":"create"`) || strings.Contains(found, `"role":"match"`) {
 			t.Errorf("%s: kairos_search = %.300s, want no match, and the choices that are always there", name, found)

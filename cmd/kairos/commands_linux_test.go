@@ -243,6 +243,10 @@ func TestCommandsDoNotSeeTheServersFiles(t *testing.T) {
 		c := withCommands(t, "", "")
 		c.write("kairos.yaml", fmt.Sprintf("database: project/data/kairos.db\nadmin: {socket: project/run/admin.sock}\nmetrics: {listen: off}\ndrivers:\n  dir: %s\n  isolation: %s\n"+
 			"  settings: {command: {config: {workspace: %q, read: [%q]}}}\n", buildDrivers(t), isolation, c.path("project"), c.dir))
+		// Sockets of other servers, which are in a folder that the driver reads.
+		if err := os.MkdirAll(c.path(fmt.Sprintf("kairos-%d", os.Getuid())), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		git := exec.CommandContext(t.Context(), "git", "init", "-q", c.path("project"))
 		if out, err := git.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)

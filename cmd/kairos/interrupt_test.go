@@ -50,13 +50,14 @@ func TestAnInterruptIsNotAnError(t *testing.T) {
 // status says so, whatever it prints.
 func TestAnInterruptedCommandThatReportsSaysSoInItsStatus(t *testing.T) {
 	dir := t.TempDir()
-	started := filepath.Join(dir, "started")
+	work := filepath.Join(dir, "work") // the only folder of this test that the driver may change
+	started := filepath.Join(work, "started")
 	content := "#!/bin/sh\n" +
-		`if [ "$1" = --describe ]; then echo '{"name":"slow","version":"1.0.0","transport":"exec","role":"challenge","handles":["slow"],"effect":"pure"}'; exit; fi` +
+		`if [ "$1" = --describe ]; then echo '{"name":"slow","version":"1.0.0","transport":"exec","role":"challenge","handles":["slow"],"effect":"reads"}'; exit; fi` +
 		"\n>" + started + "\nexec sleep 60\n"
 	binary, samples := filepath.Join(dir, "kairos-driver-slow"), filepath.Join(dir, "samples.json")
-	const sample = `{"samples":[{"name":"a","method":"Validate","want":"valid","request":{"challenge":{"type":"slow","slow":{}}}}]}`
-	if err := errors.Join(os.WriteFile(binary, []byte(content), 0o755), os.WriteFile(samples, []byte(sample), 0o600)); err != nil {
+	sample := `{"config":{"folder":"` + work + `"},"samples":[{"name":"a","method":"Validate","want":"valid","request":{"challenge":{"type":"slow","slow":{}}}}]}`
+	if err := errors.Join(os.Mkdir(work, 0o700), os.WriteFile(binary, []byte(content), 0o755), os.WriteFile(samples, []byte(sample), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])

@@ -72,10 +72,11 @@ type DriverConfig struct {
 	Network Network
 	// MemoryMiB is the driver's memory limit; 0: 256.
 	MemoryMiB int
-	// Folders lists the files and folders that the driver may use, those that Config
-	// names included: see PathsIn. Only a driver with effects may change them.
+	// Folders lists the files and folders that the driver may use. One of effect class
+	// "pure" reads them; any other may change them.
 	Folders []string
-	// ReadOnly lists files and folders that the driver may only read.
+	// ReadOnly lists files and folders that the driver may only read, such as those that
+	// Config names: see PathsIn.
 	ReadOnly []string
 	// Call and Idle override Config.Call and Config.Idle; 0: they do not. A change
 	// applies to the running process.

@@ -139,13 +139,13 @@ func (c *confinement) check(s spec) error {
 // use is what a driver may use besides the system's files.
 type use struct{ read, write []string }
 
-// useOf is what the settings of a driver name. Only one with effects changes it.
+// useOf is what the settings of a driver name. A pure driver changes nothing.
 func useOf(s spec) use {
 	read := slices.Concat(s.config.ReadOnly, s.roots)
-	if s.entry.Descriptor.Effect == driver.EffectEffects {
-		return use{read, s.config.Folders}
+	if s.entry.Descriptor.Effect == driver.EffectPure {
+		return use{read: append(read, s.config.Folders...)}
 	}
-	return use{read: append(read, s.config.Folders...)}
+	return use{read, s.config.Folders}
 }
 
 // view is what a driver sees, or why that would show it files of the server.

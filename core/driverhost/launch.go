@@ -88,7 +88,7 @@ func RunOnce(ctx context.Context, path string, args []string, input []byte, cfg 
 		env = append(env, driverrpc.ConfigEnv+"="+string(cfg.Config))
 	}
 	began := time.Now()
-	p.Stdout, err = once(ctx, h, guardConfig{use: use{read: PathsIn(cfg.Config)}}, oneShot{
+	p.Stdout, err = once(ctx, h, guardConfig{use: use{write: PathsIn(cfg.Config)}}, oneShot{
 		binary: b, args: args, env: env, input: input, max: maxReply,
 		say: func(line []byte, _ bool) {
 			if len(p.Stderr) < maxReply {

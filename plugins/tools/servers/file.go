@@ -129,8 +129,7 @@ func (f File) EnvNames() []string {
 }
 
 // Paths lists what the servers need of this machine: their programs and headers, which
-// are read, and the files and folders that their other fields name. What does not exist
-// is left out.
+// are read, and the absolute paths that their other fields name, whether they exist or not.
 func (f File) Paths() (read, named []string) {
 	for _, name := range f.Names() {
 		s := f.Servers[name]
@@ -144,7 +143,7 @@ func (f File) Paths() (read, named []string) {
 			if _, value, ok := strings.Cut(word, "="); ok && !filepath.IsAbs(word) {
 				word = value
 			}
-			if _, err := os.Stat(word); filepath.IsAbs(word) && err == nil {
+			if filepath.IsAbs(word) {
 				named = append(named, filepath.Clean(word))
 			}
 		}

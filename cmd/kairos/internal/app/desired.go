@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
@@ -49,11 +50,12 @@ func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 			return out, fmt.Errorf("drivers.settings.%s.config: %w", name, err)
 		}
 		out.Drivers[name] = driverhost.DriverConfig{
-			Config: b, EnvFrom: own.EnvFrom, AllowEffects: own.AllowEffects, Network: driverhost.Network(own.Network), MemoryMiB: own.MemoryMiB, Folders: folders(name, own, b),
+			Config: b, EnvFrom: own.EnvFrom, AllowEffects: own.AllowEffects, Network: driverhost.Network(own.Network), MemoryMiB: own.MemoryMiB, Folders: files.Absolute(own.Folders...), ReadOnly: read(name, b),
 			Call: time.Duration(own.CallTimeout), Idle: idleTime(own.IdleStop), Limits: own.Limits(),
 		}
 	}
-	err := errors.Join(addTools(c.ToolsFile, &out), addCommand(c, s.File, &out))
+	hidden := Confinement(c, s.File)
+	err := errors.Join(addTools(c.ToolsFile, slices.Concat(hidden.Private, hidden.Settings), &out), addCommand(c, s.File, &out))
 	if err != nil {
 		return out, err
 	}
@@ -66,18 +68,17 @@ func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	out.Lock, err = driverhost.DescribeAll(ctx, c.Drivers.Dir, Confinement(c, s.File))
+	out.Lock, err = driverhost.DescribeAll(ctx, c.Drivers.Dir, hidden)
 	return out, err
 }
 
-// folders are what the settings of a driver name. Those of the driver that runs commands
-// name also what must not be seen: see addCommand.
-func folders(name string, own config.DriverSettings, given json.RawMessage) []string {
-	named := files.Absolute(own.Folders...)
+// read are the paths that the configuration of a driver names. That of the driver that
+// runs commands names also what must not be seen: see addCommand.
+func read(name string, given json.RawMessage) []string {
 	if name == commandDriver {
-		return named
+		return nil
 	}
-	return append(named, driverhost.PathsIn(given)...)
+	return driverhost.PathsIn(given)
 }
 
 // idleTime is an idle_stop as the host takes it: 0 where it is not set, negative

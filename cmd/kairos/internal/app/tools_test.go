@@ -19,7 +19,7 @@ func TestTheDriverThatCallsToolsIsGivenItsServers(t *testing.T) {
 		c := driverhost.Config{Call: call, Drivers: map[string]driverhost.DriverConfig{
 			servers.DriverName: {Config: json.RawMessage(`{"idle":"1m"}`), EnvFrom: []string{"MINE"}, Call: own},
 		}}
-		if err := addTools(file, &c); err != nil {
+		if err := addTools(file, nil, &c); err != nil {
 			t.Fatal(err)
 		}
 		return c.Drivers[servers.DriverName]
@@ -51,7 +51,41 @@ func TestTheDriverThatCallsToolsIsGivenItsServers(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"mcpServers":{"calendar":{}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := addTools(file, &driverhost.Config{}); err == nil {
+	if err := addTools(file, nil, &driverhost.Config{}); err == nil {
 		t.Error("a server that cannot be started was taken")
+	}
+}
+
+// A file that a server names stands for its folder: the server makes it there, or a new one in its place.
+func TestFilesThatToolServersNameStandForTheirFolders(t *testing.T) {
+	dir := t.TempDir()
+	state, kept := filepath.Join(dir, "state"), filepath.Join(dir, "kept")
+	for _, d := range []string{state, kept} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := filepath.Join(kept, "there.json")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own := []string{filepath.Join(kept, "kairos.db")}
+	for name, tc := range map[string]struct{ named, want string }{
+		"a file that is not there yet":        {filepath.Join(state, "calendar.json"), state},
+		"a folder":                            {state, state},
+		"beside the database":                 {there, there},
+		"beside the database, not there yet":  {filepath.Join(kept, "new.json"), ""},
+		"in the folder for temporary files":   {filepath.Join(os.TempDir(), "kairos-not-there.json"), ""},
+		"in the folder of the root":           {"/not-there.json", ""},
+		"in a folder of the system":           {"/usr/not-there.json", ""},
+		"in a folder that does not exist yet": {filepath.Join(state, "later/calendar.json"), ""},
+	} {
+		want := []string(nil)
+		if tc.want != "" {
+			want = []string{tc.want}
+		}
+		if got := places([]string{tc.named}, own); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
 	}
 }

@@ -45,7 +45,7 @@ type DriverSettings struct {
 	// Network: allow or deny. Default allow.
 	Network string `yaml:"network"`
 	// Folders are files and folders that the driver needs besides the system's and
-	// those that its config names.
+	// those that its config names, which it only reads. It may change these, unless it is pure.
 	Folders []string `yaml:"folders"`
 	// MemoryMiB is how much memory the driver should do with, in MiB. Default 256.
 	MemoryMiB int `yaml:"memory_mib"`
