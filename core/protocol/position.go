@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -36,6 +37,7 @@ func (s Step) Positions(pointers ...string) []Place {
 		}
 		return true
 	}})
+	lines := s.challengeLines()
 	for i, p := range pointers {
 		if p != "" && p[0] != '/' {
 			p = ""
@@ -43,20 +45,39 @@ func (s Step) Positions(pointers ...string) []Place {
 		for p != "" && wanted[p] < 0 {
 			p = p[:strings.LastIndexByte(p, '/')]
 		}
-		out[i] = s.placeAt(wanted[p])
+		out[i] = s.placeIn(lines, wanted[p])
 	}
 	return out
 }
 
+// challengeLines are the offsets at which the lines of the challenge begin.
+func (s Step) challengeLines() []int {
+	starts := []int{0}
+	for i := 0; ; {
+		next := bytes.IndexByte(s.Challenge[i:], '\n')
+		if next < 0 {
+			return starts
+		}
+		i += next + 1
+		starts = append(starts, i)
+	}
+}
+
 // placeAt is the place in the document of an offset of the challenge.
-func (s Step) placeAt(offset int) Place {
-	before := s.Challenge[:min(max(offset, 0), len(s.Challenge))]
-	line := bytes.Count(before, []byte{'\n'})
+func (s Step) placeAt(offset int) Place { return s.placeIn(s.challengeLines(), offset) }
+
+// placeIn is placeAt with the lines of the challenge.
+func (s Step) placeIn(lines []int, offset int) Place {
+	offset = min(max(offset, 0), len(s.Challenge))
+	line, exact := slices.BinarySearch(lines, offset)
+	if !exact {
+		line--
+	}
 	if line >= len(s.Places) {
 		return Place{max(s.ChallengeLine, s.Line, 1), 1}
 	}
 	at := s.Places[line]
-	at.Column += columns(before[bytes.LastIndexByte(before, '\n')+1:])
+	at.Column += columns(s.Challenge[lines[line]:offset])
 	return at
 }
 
