@@ -64,7 +64,7 @@ func References(challenge json.RawMessage) []Reference {
 // template, in its offset in its string.
 func eachTemplate(challenge json.RawMessage, visit func(r Reference, at int, value string, in int)) {
 	_ = walkJSON(challenge, jsonWalker{onString: func(pointer string, start, _ int, value string) {
-		found := templatePattern.FindAllStringSubmatchIndex(value, -1)
+		found := templatesIn(value, -1)
 		if found == nil {
 			return
 		}
@@ -87,6 +87,51 @@ func unescaped(written []byte, value string) int {
 		n++
 	}
 	return n
+}
+
+// eachBraced visits the parts of a text in double braces without braces inside, in
+// order, until visit returns false. Only such a part can be a template: the expression
+// is not run over the rest of a text, which may have megabytes.
+func eachBraced(text string, visit func(start, end int) bool) {
+	for at := 0; ; {
+		open := strings.Index(text[at:], "{{")
+		if open < 0 {
+			return
+		}
+		for at += open + len("{{"); at < len(text) && text[at] == '{'; at++ { // the last two braces of a row begin it
+		}
+		inside := strings.IndexAny(text[at:], "{}")
+		if inside < 0 {
+			return
+		}
+		start := at - len("{{")
+		if at += inside; strings.HasPrefix(text[at:], "}}") {
+			if at += len("}}"); !visit(start, at) {
+				return
+			}
+		}
+	}
+}
+
+// templatesIn returns the matches of templatePattern as FindAllStringSubmatchIndex
+// does, at most this many; negative: all.
+func templatesIn(text string, most int) (found [][]int) {
+	eachBraced(text, func(start, end int) bool {
+		if most >= 0 && len(found) >= most {
+			return false
+		}
+		m := templatePattern.FindStringSubmatchIndex(text[start:end])
+		for i := range m {
+			if m[i] >= 0 {
+				m[i] += start
+			}
+		}
+		if m != nil {
+			found = append(found, m)
+		}
+		return true
+	})
+	return found
 }
 
 // groups are the texts of a match.
@@ -173,7 +218,7 @@ type filler struct {
 
 // fill returns the JSON that replaces a string; nil: no change.
 func (f *filler) fill(pointer, value string) []byte {
-	at := templatePattern.FindAllStringSubmatchIndex(value, -1)
+	at := templatesIn(value, -1)
 	if at == nil || f.err != nil {
 		return nil
 	}
@@ -227,8 +272,8 @@ func (f *filler) keepString(s string, err error) string {
 func (f *filler) values(pointer, value string) ([]json.RawMessage, bool) {
 	var out []json.RawMessage
 	complete := true
-	for _, m := range templatePattern.FindAllStringSubmatch(value, -1) {
-		r := reference(pointer, m)
+	for _, m := range templatesIn(value, -1) {
+		r := reference(pointer, groups(value, m))
 		v, ok := f.lookup(r)
 		if !ok {
 			f.missing = append(f.missing, r)

@@ -81,7 +81,7 @@ func (c Chain) eachInText(step int, visit func(r Reference, at int)) {
 	if !strings.Contains(text, "{{") {
 		return
 	}
-	for _, m := range templatePattern.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range templatesIn(text, -1) {
 		visit(reference("", groups(text, m)), m[0])
 	}
 }
@@ -155,9 +155,10 @@ const notATemplate = " is not a template and stays as it is; templates are {{ in
 
 // eachNear visits text that looks like a template but is not one.
 func eachNear(s string, visit func(text string, at int)) {
-	for _, m := range nearTemplate.FindAllStringIndex(s, -1) {
-		if text := s[m[0]:m[1]]; !templatePattern.MatchString(text) {
-			visit(text, m[0])
+	eachBraced(s, func(start, end int) bool {
+		if text := s[start:end]; nearTemplate.MatchString(text) && !templatePattern.MatchString(text) {
+			visit(text, start)
 		}
-	}
+		return true
+	})
 }

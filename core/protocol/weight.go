@@ -47,7 +47,7 @@ func (w *weight) block(content []byte) bool {
 		},
 		onString: func(pointer string, _, _ int, value string) {
 			left := maxTemplates - w.templates
-			w.templates += len(templatePattern.FindAllStringIndex(value, left+1))
+			w.templates += len(templatesIn(value, left+1))
 			w.limit(w.templates, maxTemplates, "templates")
 			if key := pointer[strings.LastIndexByte(pointer, '/')+1:]; key == "pattern" || key == "regex" || key == "matches" {
 				w.pattern(value)
