@@ -84,6 +84,12 @@ func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) (
 	g.SetLimit(4 * runtime.GOMAXPROCS(0))
 	for i, item := range in.Items {
 		g.Go(func() error {
+			leave, err := l.large.enter(ctx, len(item.Document))
+			if err != nil {
+				all[i].fail(err)
+				return nil
+			}
+			defer leave()
 			all[i] = im.arrive(ctx, item)
 			return nil
 		})

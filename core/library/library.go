@@ -60,8 +60,8 @@ type Library struct {
 	large gate
 }
 
-// gate holds a token for each large document that is being stored: each takes many
-// times its size in memory.
+// gate holds a token for each large document that is being checked and stored: each
+// takes many times its size in memory.
 type gate chan struct{}
 
 const (
@@ -104,7 +104,7 @@ func (l *Library) Close() error {
 // Starting the server touches nothing, because hosts start servers to probe them.
 func (l *Library) Ready(ctx context.Context) error { return l.catalog.ready(ctx) }
 
-// enter waits until a document of this size may be stored. If err is nil, the caller
+// enter waits until a document of this size may be checked and stored. If err is nil, the caller
 // must call leave exactly once.
 func (g gate) enter(ctx context.Context, size int) (leave func(), err error) {
 	if size <= largeDocument {

@@ -36,6 +36,11 @@ func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequ
 	if err != nil {
 		return api.UpdateReply{}, err
 	}
+	leave, err := l.large.enter(ctx, sizeOf(in))
+	if err != nil {
+		return api.UpdateReply{}, err
+	}
+	defer leave()
 	uris := once(in.URIs)
 	j, release := hold(l.setups)
 	defer release()
@@ -51,6 +56,15 @@ func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequ
 		reply.TotalUpdated++
 	}
 	return reply, nil
+}
+
+// sizeOf is how many bytes of documents and fields an update brings.
+func sizeOf(in api.UpdateRequest) int {
+	size := len(in.Updates)
+	for _, document := range in.Documents {
+		size += len(document)
+	}
+	return size
 }
 
 // maxURIs bounds the URIs of one call: each is a transaction and a part of the
