@@ -3,6 +3,7 @@ package library
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -122,7 +123,7 @@ func (j judge) validate(ctx context.Context, use string, s *protocol.Step) ([]pr
 			WithNext("call kairos_mint again once the driver works")
 	}
 	s.Templates = slices.Clone(res.Templates)
-	diagnostics := outputSchemaProblem(s.Challenge, res.Diagnostics)
+	diagnostics := outputSchemaProblem(s.Challenge, shortened(res.Diagnostics))
 	pointers := make([]string, len(diagnostics))
 	for i, d := range diagnostics {
 		pointers[i] = d.Pointer
@@ -135,6 +136,30 @@ func (j judge) validate(ctx context.Context, use string, s *protocol.Step) ([]pr
 		}
 	}
 	return out, nil
+}
+
+// maxFindings bounds the findings that a driver may have about one step: a challenge
+// may have 200,000 keys that no driver knows.
+const maxFindings = 1000
+
+// shortened keeps at most maxFindings findings, errors before others, and says how many
+// it left out.
+func shortened(found []driver.Diagnostic) []driver.Diagnostic {
+	if len(found) <= maxFindings {
+		return found
+	}
+	isError := func(d driver.Diagnostic) bool { return d.Severity != driver.SeverityWarning }
+	kept := make([]driver.Diagnostic, 0, maxFindings+1)
+	for _, errors := range []bool{true, false} {
+		for _, d := range found {
+			if isError(d) == errors && len(kept) < maxFindings {
+				kept = append(kept, d)
+			}
+		}
+	}
+	rest := driver.Problem("", fmt.Sprintf("%d more findings are not shown", len(found)-maxFindings))
+	rest.Severity = kept[len(kept)-1].Severity
+	return append(kept, rest)
 }
 
 // outputSchemaProblem adds a finding if the output_schema does not compile, unless

@@ -65,8 +65,8 @@ type Library struct {
 type gate chan struct{}
 
 const (
-	largeDocument  = 1 << 20 // bytes
-	largeDocuments = 2       // at a time
+	largeDocument  = 256 << 10 // bytes
+	largeDocuments = 2         // at a time
 )
 
 // New returns a library. It does not use store and setups before the first call.
