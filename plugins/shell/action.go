@@ -31,7 +31,7 @@ func actionOf(command string) (action json.RawMessage, err error) {
 			action, err = anything, nil
 		}
 	}()
-	if len(command) <= maxScript && strings.Count(command, "(") <= maxOpened {
+	if parsable(command) {
 		c := collector{seen: map[string]bool{}}
 		if whole := c.script(command, 0); !whole || len(c.parts) == 0 {
 			c.add(asText(command))
@@ -41,6 +41,24 @@ func actionOf(command string) (action json.RawMessage, err error) {
 		}
 	}
 	return anything, nil
+}
+
+// parsable reports whether a script is within the limits of what is parsed.
+func parsable(script string) bool {
+	return len(script) <= maxScript && strings.Count(script, "(") <= maxOpened
+}
+
+// eachNode visits the nodes of a script up to the first line that cannot be parsed;
+// false: there is one. visit reports whether the nodes below are visited, too.
+func eachNode(script string, visit func(syntax.Node) bool) (whole bool) {
+	parser := syntax.NewParser(syntax.Variant(syntax.LangBash))
+	for stmt, err := range parser.StmtsSeq(strings.NewReader(script)) {
+		if err != nil {
+			return false
+		}
+		syntax.Walk(stmt, func(n syntax.Node) bool { return n != nil && visit(n) })
+	}
+	return true
 }
 
 // part is one thing that a command does. A simple command is the list of its words;
@@ -83,19 +101,12 @@ func (c *collector) script(text string, inner int) (whole bool) {
 	if inner > maxInner {
 		return false
 	}
-	parser := syntax.NewParser(syntax.Variant(syntax.LangBash))
-	for stmt, err := range parser.StmtsSeq(strings.NewReader(legible(text))) {
-		if err != nil {
-			return false
+	return eachNode(legible(text), func(n syntax.Node) bool {
+		if !c.failed {
+			c.node(n, inner)
 		}
-		syntax.Walk(stmt, func(n syntax.Node) bool {
-			if n != nil && !c.failed {
-				c.node(n, inner)
-			}
-			return !c.failed
-		})
-	}
-	return true
+		return !c.failed
+	})
 }
 
 func (c *collector) node(n syntax.Node, inner int) {

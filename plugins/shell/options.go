@@ -5,7 +5,10 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -13,8 +16,9 @@ import (
 // reference is a template that the host replaces by one quoted word.
 var reference = regexp.MustCompile(`\{\{\s*((?:input|steps)\.[^\s{}]+)\s*\}\}`)
 
-// mark stands around a reference while words are told apart.
-const mark = "\x00"
+// mark stands around the number of a reference while the command is parsed. Parsers
+// keep it as a part of a word.
+const mark = "\x01"
 
 // readsNoOptions are programs whose words cannot do anything else than be printed or
 // compared, from that word on.
@@ -23,18 +27,22 @@ var readsNoOptions = map[string]int{"echo": 1, "printf": 2, "[": 1}
 // optionsInValues warns of values that a program may read as an option, because they
 // are a word's beginning: a value is one word, and "--version" is one, too.
 func optionsInValues(pointer, command string) (found []driver.Diagnostic) {
-	for _, words := range commandsOf(reference.ReplaceAllString(command, mark+"$1"+mark)) {
+	var names []string
+	marked := reference.ReplaceAllStringFunc(strings.ReplaceAll(command, mark, ""), func(r string) string {
+		names = append(names, reference.FindStringSubmatch(r)[1])
+		return mark + strconv.Itoa(len(names)-1) + mark
+	})
+	for _, words := range commandsOf(marked) {
 		for i, w := range words {
-			value, begins := strings.CutPrefix(w, mark)
-			value, _, _ = strings.Cut(value, mark)
+			name, begins := beginning(w, names)
 			switch {
 			case !begins:
 			case i == 0:
-				found = append(found, driver.Warning(pointer, fmt.Sprintf("{{ %s }} is the first word of a command, so whoever gives the value chooses the program", value)))
+				found = append(found, driver.Warning(pointer, fmt.Sprintf("{{ %s }} is the first word of a command, so whoever gives the value chooses the program", name)))
 			case mayBeOption(words[:i]):
 				found = append(found, driver.Warning(pointer, fmt.Sprintf(
 					"{{ %s }} begins a word, so %s may read a value such as --version as an option: write -- before it where the program knows that, "+
-						"or begin the word otherwise (./{{…}}, --name={{…}})", value, strings.ReplaceAll(words[0], mark, ""))))
+						"or begin the word otherwise (./{{…}}, --name={{…}})", name, named(words[0], names))))
 			}
 		}
 	}
@@ -47,54 +55,49 @@ func mayBeOption(before []string) bool {
 	return !slices.Contains(before, "--") && (!harmless || len(before) < from)
 }
 
-// commandsOf splits a text into simple commands and those into words, as far as quotes,
-// separators and blanks tell. Targets of redirections, and assignments in
-// front, are left out. It is for warnings: the text is not parsed.
-func commandsOf(text string) (all [][]string) {
-	var words []string
-	var word strings.Builder
-	inWord, target := false, false
-	var quote rune
-	endWord := func() {
-		assigns := len(words) == 0 && assignment.MatchString(word.String())
-		if inWord && !target && !assigns {
-			words = append(words, word.String())
-		}
-		if inWord {
-			target = false
-		}
-		word.Reset()
-		inWord = false
+// beginning is the reference that a word begins with.
+func beginning(word string, names []string) (name string, begins bool) {
+	number, begins := strings.CutPrefix(word, mark)
+	number, _, _ = strings.Cut(number, mark)
+	at, err := strconv.Atoi(number)
+	if !begins || err != nil || at < 0 || at >= len(names) { // $'\x01' may forge a mark
+		return "", false
 	}
-	escaped := false
-	for _, r := range text {
-		switch {
-		case escaped:
-			escaped = false
-			word.WriteRune(r)
-		case r == '\\' && quote != '\'':
-			escaped, inWord = true, true
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote != 0:
-			word.WriteRune(r)
-		case r == '\'' || r == '"':
-			quote, inWord = r, true
-		case r == ' ' || r == '\t':
-			endWord()
-		case strings.ContainsRune(";|&\n()`", r):
-			endWord()
-			all, words = append(all, words), nil
-		case r == '>' || r == '<':
-			endWord()
-			target = true
-		default:
-			inWord = true
-			word.WriteRune(r)
-		}
-	}
-	endWord()
-	return append(all, words)
+	return names[at], true
 }
 
-var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+// named is a word with the references instead of their numbers.
+func named(word string, names []string) string {
+	for i, name := range names {
+		word = strings.ReplaceAll(word, mark+strconv.Itoa(i)+mark, name)
+	}
+	return word
+}
+
+// commandsOf returns the words of each simple command of a text, without redirections and
+// assignments. It is for warnings: of a text that cannot be parsed to its end it returns
+// the commands before the error, and of one that is too large none.
+func commandsOf(text string) (all [][]string) {
+	if !parsable(text) {
+		return nil
+	}
+	defer func() { _ = recover() }() // the parser is not ours, and must not end the driver
+	eachNode(text, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CallExpr:
+			if len(n.Args) > 0 {
+				all = append(all, wordsOf(n.Args))
+			}
+		case *syntax.DeclClause:
+			words := []string{n.Variant.Value}
+			for _, a := range n.Args {
+				if a.Naked && a.Value != nil {
+					words = append(words, wordOf(a.Value))
+				}
+			}
+			all = append(all, words)
+		}
+		return true
+	})
+	return all
+}

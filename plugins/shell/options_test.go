@@ -27,6 +27,12 @@ func TestAValueThatMayBeReadAsAnOptionIsWarnedOf(t *testing.T) {
 		"x='it is; here' sh -c \"cd 'a b' && ls\" -- {{ input.a }}": nil,
 		"printf {{ input.a }}":                                      {"input.a"},
 		"rm -- a\nrm {{ input.a }}":                                 {"input.a"},
+		"export {{ input.a }}":                                      {"input.a"},
+		"! rm {{ input.a }}; if {{ input.b }}; then ls; fi":         {"input.a", "input.b"},
+		"rm {{ input.a }}\nif then fi\nls":                          {"input.a"},
+		"for f in {{ input.a }}; do :; done":                        nil,
+		`rm $'\x017\x01' $'\x01-1\x01'`:                             nil,
+		"cat <<'E'\nrm {{ input.a }}\nE\n":                          nil,
 	} {
 		var got []string
 		for _, d := range optionsInValues("/shell/cmd", command) {

@@ -138,7 +138,7 @@ var (
 )
 
 // within is what a command runs: the arguments of eval, the script of a shell, the
-// command of a wrapper; empty: nothing, or it cannot be told.
+// command of a wrapper; empty if it runs nothing, or nothing that can be read.
 func within(words []string) []string {
 	rest := words[1:]
 	switch {
