@@ -18,11 +18,37 @@ import (
 const maxDamages = 20
 
 // integrity reads the whole database and lists what is damaged: pages, indexes
-// that do not agree with their tables, rows that break a constraint, and
-// references to rows that do not exist, and runs whose proof chain is broken. It changes nothing, also not the schema
-// of an older version, and works beside a running server. A file that does not
-// exist has no damage.
+// that do not agree with their tables, rows that break a constraint,
+// references to rows that do not exist, and runs whose proof chain is broken. It changes
+// nothing, also not the schema of an older version, and works beside a running server. A
+// file that does not exist has no damage.
 func (d *database) integrity(ctx context.Context) (damages []string, err error) {
+	return d.inspect(func(db *sql.DB) ([]string, error) {
+		for _, check := range []func(context.Context, *sql.DB) ([]string, error){constraints, brokenRuns} {
+			if damages, err := check(ctx, db); err != nil || len(damages) > 0 {
+				return damages, err
+			}
+		}
+		return nil, nil
+	})
+}
+
+// quickCheck reads every page, and lists those that are damaged and what the log has
+// lost. It changes nothing, and a file that does not exist has no damage.
+func (d *database) quickCheck(ctx context.Context) (damages []string, err error) {
+	return d.inspect(func(db *sql.DB) ([]string, error) {
+		var lost *logError
+		if err := checkLog(ctx, d.path, db); errors.As(err, &lost) {
+			return []string{lost.Error()}, nil
+		} else if err != nil {
+			return nil, err
+		}
+		return pages(ctx, db, "quick_check")
+	})
+}
+
+// inspect calls check with a connection that only reads, if the file exists.
+func (d *database) inspect(check func(*sql.DB) ([]string, error)) (damages []string, err error) {
 	if _, err := os.Stat(d.path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -32,8 +58,15 @@ func (d *database) integrity(ctx context.Context) (damages []string, err error) 
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
+	damages, err = check(db)
+	return damages, d.explain(err)
+}
+
+// constraints lists damaged pages, rows that break a constraint, and references to rows
+// that do not exist.
+func constraints(ctx context.Context, db *sql.DB) (damages []string, err error) {
 	if damages, err = pages(ctx, db, "integrity_check"); err != nil {
-		return damages, d.explain(err)
+		return damages, err
 	}
 	err = pragma(ctx, db, `PRAGMA foreign_key_check`, func(scan func(...any) error) error {
 		var table, parent string
@@ -47,39 +80,13 @@ func (d *database) integrity(ctx context.Context) (damages []string, err error) 
 		return nil
 	})
 	if err != nil {
-		return damages, d.explain(err)
+		return damages, err
 	}
 	lost, err := lostSaves(ctx, db)
 	if lost > 0 {
 		damages = append(damages, fmt.Sprintf("%d rows of table saves refer to rows of runs that do not exist", lost))
 	}
-	if err != nil || len(damages) > 0 {
-		return damages, d.explain(err)
-	}
-	damages, err = brokenRuns(ctx, db)
-	return damages, d.explain(err)
-}
-
-// quickCheck reads every page, and lists those that are damaged and what the log has
-// lost. It changes nothing, and a file that does not exist has no damage.
-func (d *database) quickCheck(ctx context.Context) (damages []string, err error) {
-	if _, err := os.Stat(d.path); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	db, err := connect(d.path, nil, url.Values{"mode": {"ro"}, "_query_only": {"true"}})
-	if err != nil {
-		return nil, d.explain(err)
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1)
-	var lost *logError
-	if err := checkLog(ctx, d.path, db); errors.As(err, &lost) {
-		return []string{lost.Error()}, nil
-	} else if err != nil {
-		return nil, d.explain(err)
-	}
-	damages, err = pages(ctx, db, "quick_check")
-	return damages, d.explain(err)
+	return damages, err
 }
 
 // pages lists what one of SQLite's own checks finds.
