@@ -137,15 +137,7 @@ func (x *trial) done() string {
 func (x *trial) tool(name string, arguments any) string {
 	x.Helper()
 	x.calls++
-	c := client.NewClient(transport.NewStdio("sh", nil, x.path("tool.sh")))
-	if err := c.Start(x.Context()); err != nil {
-		x.Fatal(err)
-	}
-	defer c.Close()
-	hello(x.T, c)
-	var call mcp.CallToolRequest
-	call.Params.Name, call.Params.Arguments = name, arguments
-	res, err := c.CallTool(x.Context(), call)
+	res, err := x.call(name, arguments)
 	if err != nil {
 		x.Fatalf("the agent's call of %s: %v", name, err)
 	}
@@ -163,6 +155,14 @@ func (x *trial) tool(name string, arguments any) string {
 // ends calls a tool whose program ends before it answers.
 func (x *trial) ends(name string, arguments any) {
 	x.Helper()
+	if _, err := x.call(name, arguments); err == nil {
+		x.Fatalf("the call of %s was answered", name)
+	}
+}
+
+// call calls a tool in a process of its own.
+func (x *trial) call(name string, arguments any) (*mcp.CallToolResult, error) {
+	x.Helper()
 	c := client.NewClient(transport.NewStdio("sh", nil, x.path("tool.sh")))
 	if err := c.Start(x.Context()); err != nil {
 		x.Fatal(err)
@@ -171,9 +171,7 @@ func (x *trial) ends(name string, arguments any) {
 	hello(x.T, c)
 	var call mcp.CallToolRequest
 	call.Params.Name, call.Params.Arguments = name, arguments
-	if _, err := c.CallTool(x.Context(), call); err == nil {
-		x.Fatalf("the call of %s was answered", name)
-	}
+	return c.CallTool(x.Context(), call)
 }
 
 func hello(t *testing.T, c *client.Client) {
