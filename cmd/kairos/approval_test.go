@@ -302,7 +302,7 @@ func TestThePersonAtTheTerminalApprovesOnThePage(t *testing.T) {
 	}
 }
 
-// An agent that waits for the page is told of a decline at once. The decline stands until the operator takes it
+// An agent that waits for the page gets a decline at once. The decline stands until the operator takes it
 // back at the terminal, and then the person is asked again.
 func TestADeclineOnThePageStandsUntilItIsTakenBack(t *testing.T) {
 	long(t)
@@ -328,7 +328,7 @@ func TestADeclineOnThePageStandsUntilItIsTakenBack(t *testing.T) {
 			}
 			s.code(told, "USER_DECLINED")
 		case <-time.After(20 * time.Second):
-			t.Fatal("20 s after the decline the agent is told nothing")
+			t.Fatal("20 s after the decline the agent has no reply")
 		}
 		stands := s.next(r, placeholder).step()
 		s.code(stands, "USER_DECLINED")
@@ -437,7 +437,7 @@ func TestATrustedAgentMakesTheCallThatItIsGiven(t *testing.T) {
 	})
 }
 
-// Nobody gets a link to answer what counts only as a person's own word.
+// A step that takes only a person's own word gives out no link to answer it.
 func TestALinkIsNotGivenWhereItsAnswerWouldNotCount(t *testing.T) {
 	long(t)
 	const sureDoc = "# %s\n\n## Sure\n\nAre you?\n\n```json\n" +

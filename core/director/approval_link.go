@@ -19,7 +19,7 @@ type linked struct {
 	decided  *run.Event // nil: not through the link
 	// takenBack is when decided was taken back; nil: it was not.
 	takenBack *run.Event
-	readOnly  bool // the link shows what is asked, and nobody answers with it
+	readOnly  bool // the link shows what is asked and takes no answer
 }
 
 // linked finds the question by the secret of its link. Without the secret a caller learns
@@ -49,7 +49,7 @@ func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret 
 		return nil, fault.New(fault.Forbidden, "Only the owner of this run, or one of the approvers that the server names, may see and answer this.")
 	}
 	if l.question.Link.ReadOnly && !l.readOnly {
-		return nil, noApproval() // nobody was given this one
+		return nil, noApproval() // this one was not given out
 	}
 	chain, err := e.runs.Pinned(ctx, r)
 	if err != nil {

@@ -51,7 +51,7 @@ type ApprovalView struct {
 	// Plan is what KAIROS will do itself, instead of Display; nil: somebody else does it.
 	Plan *run.Plan
 	// Done says what was done for the step already, and Declined that a person declined
-	// the same before; empty: nobody did. DeclineStands: it was not taken back.
+	// the same before; empty if not. DeclineStands: the decline was not taken back.
 	Done, Declined string
 	DeclineStands  bool
 	// System and Prompt are what will be asked for; values of earlier steps may
@@ -156,7 +156,7 @@ func (e *Engine) AnswerApproval(ctx context.Context, c access.Caller, id run.ID,
 }
 
 func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
-	// Nobody without a link waits for the run, so that they cannot tell whether there is one.
+	// The link is checked before waiting for the run: the delay must not show whether the run exists.
 	if _, err := e.linked(ctx, c, id, secret); err != nil {
 		return ApprovalView{}, err
 	}

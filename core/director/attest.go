@@ -157,7 +157,7 @@ func (t *turn) worth(reply *api.AttestReply) {
 	}
 }
 
-// tried fills in what did not succeed at once: one success is not told as the only attempt.
+// tried fills in what did not succeed at once, so that a success does not look like the only attempt.
 func (t *turn) tried(reply *api.AttestReply) {
 	discarded := 0
 	for _, s := range t.Run.Unsuccessful() {

@@ -9,8 +9,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// An agent that submits what fails for ever: the record of its run, and what is told of
-// it, stay small, and both say how often it failed.
+// An agent that submits what fails for ever: the record of its run, and the
+// timeline of it, stay small, and both say how often it failed.
 func TestFailuresAreCountedAndNotAllKept(t *testing.T) {
 	w := newWorld(t, nil)
 	uri := w.mint(plainStep)[0]
@@ -54,7 +54,7 @@ func sameTries(a, b api.AttestedTries) bool {
 	return string(x) == string(y)
 }
 
-// Observations that did not count are told with the one that did.
+// Observations that did not count are reported with the one that did.
 func TestDiscardedObservationsAreTold(t *testing.T) {
 	w, d := withDoer(t, driver.EffectReads)
 	uri := w.mint(strings.Replace(plainStep, `"type":`, `"evidence_from":"server","type":`, 1))[0]

@@ -268,8 +268,7 @@ func TestTheBoundaryIsTheWeakestOfWhatIsKnown(t *testing.T) {
 	}
 }
 
-// Nobody is asked for an answer that would not count: the route is passed over before, and the reply says
-// what would.
+// A route whose answer would not count is skipped before it asks anything, and the reply says what would count.
 func TestARouteThatDoesNotCountAsksNobody(t *testing.T) {
 	const doc = "# Ask\n\n## Sure\n\nAre you?\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"name\":\"sure\",\"approval_mode\":\"user\",%s\"user_input\":{\"prompt\":\"sure?\"}}}\n```\n"
 	byPolicy := "\npolicy:\n  - {evidence_from: [client-attested]}\n"

@@ -74,7 +74,7 @@ func (li *links) answerable(k input.Task) bool {
 	return li.served() && li.t.remembered.byLink() && li.t.vouching.countsAsAnswer(k, li.t.approvals.gatedInput(), driver.LinkHolder)
 }
 
-// marked is the address of a link with its mark instead of the secret; empty: there is none.
+// marked is the address of a link with its mark instead of the secret, or empty.
 func (li *links) marked(l *run.ApprovalLink) string {
 	if l == nil || li.t.e.opt.ApprovalURL == nil {
 		return ""
@@ -82,7 +82,7 @@ func (li *links) marked(l *run.ApprovalLink) string {
 	return li.t.e.opt.ApprovalURL(li.t.Run.ID, l.Mark)
 }
 
-// linkTo is the address of a link; empty: there is none.
+// linkTo is the address of a link, or empty.
 func (li *links) linkTo(l *run.ApprovalLink) (string, error) {
 	return li.reveal(l, li.marked(l))
 }
@@ -142,8 +142,8 @@ func (li *links) revealReply(r *api.StepReply) (err error) {
 	return nil
 }
 
-// kept is the link as the question keeps it: one that nobody was given dies. The request
-// has its marks.
+// kept is the link that the question keeps. A link that was not given out is dropped: its
+// mark is not in the request.
 func (li *links) kept(l *run.ApprovalLink, concealed string) *run.ApprovalLink {
 	old := li.t.Run.Step.Question
 	switch {

@@ -218,7 +218,7 @@ func (ob *obtaining) noRoute(ctx context.Context, k input.Task, in driver.Input)
 	return unavailable("no route is left to obtain %q of step %d%s", in.ID, ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))
 }
 
-// declinedFor is the error where a person declined the input and nobody asks them again.
+// declinedFor is the error if a person declined the input and is not asked again.
 func (ob *obtaining) declinedFor(by string) *fault.Error {
 	at := ""
 	if d := ob.t.Run.Step.LastDecline; d != nil {

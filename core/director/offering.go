@@ -160,7 +160,7 @@ func (of *offering) accept(ctx context.Context, q run.Question) error {
 	return err
 }
 
-// formOf names the form that was answered. Nobody knows who filled it.
+// formOf names the form that was answered. The person who filled it is not identified.
 func formOf(q run.Question) string {
 	return fmt.Sprintf("a form in %s, through %s", cmp.Or(plain.LineWithin(q.Client.Name, 80), "a client without a name"), q.Via)
 }

@@ -95,14 +95,14 @@ func (re *remembered) bars(in driver.Input, desc driver.Descriptor) string {
 	return plain.Sentences("only a person can approve what a person declined.", re.said())
 }
 
-// byLink reports whether whoever has a link may approve: nobody knows who that is, so not
-// what a person declined.
+// byLink reports whether the holder of a link may approve: not what a person declined,
+// because the holder is not identified.
 func (re *remembered) byLink() bool {
 	_, no := re.t.Run.Step.Declines[input.ApprovalKind.Name]
 	return re.decline == nil && !no
 }
 
-// way is how a person's decline is taken back where nobody is asked again.
+// way is how a person's decline is taken back if they are not asked again.
 func (re *remembered) way() string {
 	return fmt.Sprintf("The operator of this server can take the decline back with `kairos runs undecline %s`", re.t.Run.ID)
 }
@@ -115,8 +115,8 @@ func (re *remembered) askedAgain(inputID string) bool {
 	return forms && !slices.Contains(desc.Needs, driver.NeedApprovalPage)
 }
 
-// said tells of the decline; empty: there is none, or it stands in this run, whose
-// replies tell of it.
+// said describes the decline; empty if there is none, or if it was made in this run, whose
+// replies describe it.
 func (re *remembered) said() string {
 	d := re.decline
 	if last := re.t.Run.Step.LastDecline; d == nil && last != nil && !last.TakenBack.IsZero() {

@@ -94,7 +94,7 @@ func (re *remembered) openAction() (declines.Action, error) {
 	return nil, nil
 }
 
-// standing is the decline at the open step that nobody has taken back; nil: there is none.
+// standing is the decline at the open step that was not taken back, or nil.
 func (re *remembered) standing() *run.Decline {
 	s := re.t.Run.Step
 	if !re.t.Run.State.Live() || len(s.Declines) == 0 {

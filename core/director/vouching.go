@@ -76,8 +76,8 @@ func (vo *vouching) countsAsAnswer(k input.Task, in driver.Input, p driver.Prove
 	return !vo.t.trust.ownAnswer(k, in) || !input.YesOrNo(in) || k.Demand.Counts(p, "")
 }
 
-// noLink says why nobody gets a link with which to answer, and what would be taken instead;
-// empty: somebody may get one, or the server has none.
+// noLink says why no link to answer with is given out, and what would be accepted instead;
+// empty if a link may be given out, or if the server has no approval page.
 func (vo *vouching) noLink(k input.Task) string {
 	if !vo.t.links.served() || vo.t.links.answerable(k) {
 		return ""

@@ -55,15 +55,15 @@ type guard struct {
 	config      guardConfig
 	starter     *starter
 	confinement *confinement
-	exceeded    func(error) // hears why a process was ended for its memory; nil: nobody does
+	exceeded    func(error) // is called with the reason if a process was ended for its memory; may be nil
 
 	mu       sync.Mutex // guards the fields below
 	ready    bool       // the rest is set
 	closed   bool
 	network  isolation
 	confined confined
-	temp     string  // its folder for temporary files; empty: there is none yet
-	group    *cgroup // nil: there is none
+	temp     string  // its folder for temporary files; empty before it is made
+	group    *cgroup // nil without one
 	noGroup  error   // why
 	owners   map[int]string
 	watched  map[int]*excess // by process number

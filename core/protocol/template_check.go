@@ -80,7 +80,7 @@ func declaredInputs(schema json.RawMessage) map[string]bool {
 type misplacing struct {
 	pointer string // of the string that was read last
 	command shellReader
-	told    bool // that a template in it is misplaced: more of them add nothing
+	found   bool // a misplaced template was found; further ones add nothing
 }
 
 // misplaced says why Fill would reject the first template of a string that it would
@@ -92,11 +92,11 @@ func (m *misplacing) misplaced(s Step, r Reference, before string) string {
 	if m.pointer != r.Pointer {
 		*m = misplacing{pointer: r.Pointer}
 	}
-	if m.told {
+	if m.found {
 		return ""
 	}
 	place := m.command.placeAfter(before)
-	if m.told = place != ""; !m.told {
+	if m.found = place != ""; !m.found {
 		return ""
 	}
 	return "values are quoted when they are put into a command, so a template cannot stand " + place

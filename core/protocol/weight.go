@@ -28,8 +28,8 @@ type weight struct {
 	excess string // the limit that is exceeded; empty: none
 }
 
-// block adds the JSON of a block; false: the document exceeds a limit. What is not
-// valid JSON is left to its reader.
+// block adds the JSON of a block; false: the document exceeds a limit. Invalid JSON
+// is left to its reader.
 func (w *weight) block(content []byte) bool {
 	if len(content) > maxChallenge {
 		w.excess = fmt.Sprintf("the block has %d bytes; a challenge or inputs may have at most %d", len(content), maxChallenge)

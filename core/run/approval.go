@@ -65,7 +65,7 @@ type ApprovalLink struct {
 	Number int64 `json:"number"`
 	// Mark is random, and stands in what is stored where the secret stood.
 	Mark string `json:"mark"`
-	// ReadOnly: nobody was given the link itself, but one to the same page that shows what is
+	// ReadOnly: the link itself was not given out, but one to the same page that shows what is
 	// asked and takes no answer.
 	ReadOnly  bool      `json:"read_only,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`

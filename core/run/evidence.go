@@ -39,7 +39,7 @@ type Evidence struct {
 	Tries *Tries `json:"tries,omitempty"`
 	// Permission of the driver that did the step itself; nil: none did.
 	Permission *Permission `json:"permission,omitempty"`
-	// RedactedAt is when the evidence was erased; zero: it is there. What is left
-	// then is not what the digest is of.
+	// RedactedAt is when the evidence was erased; zero if it was not. The digest is of the
+	// evidence before that.
 	RedactedAt time.Time `json:"redacted_at,omitzero"`
 }

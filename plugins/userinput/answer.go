@@ -125,7 +125,7 @@ func judgeForm(answer driver.Answer, p params) (driver.AdvanceResult, error) {
 }
 
 // unseen is the first field, in the order of their names, whose text holds characters
-// and nothing that can be seen; empty: there is none. An empty text says openly that
+// and nothing that can be seen; empty if no field does. An empty text says openly that
 // nothing was filled in, which the form may allow.
 func unseen(form json.RawMessage) string {
 	var values map[string]any

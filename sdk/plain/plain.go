@@ -94,7 +94,7 @@ func JSON(document []byte) []byte {
 }
 
 // ShownJSON returns a JSON document with each of its texts, keys included, as Text shows
-// it. What is not JSON must not be given.
+// it. The document must be valid JSON.
 func ShownJSON(document []byte) []byte {
 	var b bytes.Buffer
 	done := 0
@@ -152,7 +152,7 @@ func shownLiteral(literal []byte) []byte {
 }
 
 // Marked returns the offset of the first character that Text would show by its code;
-// -1: there is none.
+// -1 if there is none.
 func Marked(s string) int {
 	for at := range Marks(s) {
 		return at

@@ -163,7 +163,7 @@ func TestHonestLargeValuesAreJudged(t *testing.T) {
 	}
 }
 
-// Findings are put into words only if they are told, and never at any length.
+// Findings are put into words only if they are reported, and their length is limited.
 func TestManyFindingsAreToldShortly(t *testing.T) {
 	for name, tc := range map[string]struct{ schema, value string }{
 		"300000 items":        {`{"items":{"type":"string"}}`, `[` + many(300_000, same("0")) + `]`},

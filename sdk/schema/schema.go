@@ -209,8 +209,8 @@ type findings struct {
 	count int
 }
 
-// leaves collects the ends of the error tree. Of alternatives only the closest one
-// is told: all of them at once read as contradictions.
+// leaves collects the ends of the error tree. Of alternatives it keeps only
+// the closest one: all of them at once read as contradictions.
 func leaves(verr *jsonschema.ValidationError) findings {
 	switch verr.ErrorKind.(type) {
 	case *kind.AnyOf:

@@ -99,8 +99,8 @@ func (s *scale) part(pointer int) error {
 	return nil
 }
 
-// pattern counts the steps of an expression. What is not one may be a property
-// called pattern, and is for the compiler to judge.
+// pattern counts the steps of an expression. A text that is not an
+// expression may be a property called pattern, and is for the compiler to judge.
 func (s *scale) pattern(text string) error {
 	if s.seen[text] {
 		return nil

@@ -40,7 +40,7 @@ func (l Launch) TempSeen() string {
 	return l.View.Temp
 }
 
-// job is what the launcher is told.
+// job is the request to the launcher.
 type job struct {
 	Launch
 	Program string   // empty: nothing is executed
@@ -103,7 +103,7 @@ func (l Launch) run(cmd *exec.Cmd, look []string, start func() error) (said []by
 		return nil, err
 	}
 	if said, err = io.ReadAll(read); err != nil {
-		return nil, fmt.Errorf("hear the launcher: %w", err)
+		return nil, fmt.Errorf("read the launcher's report: %w", err)
 	}
 	if number, what, failed := strings.Cut(string(said), " "); failed {
 		errno, err := strconv.Atoi(number)

@@ -17,16 +17,16 @@ import (
 // launcherName is the name by which this program is the launcher.
 const launcherName = "kairos-driver-launcher"
 
-// self is this program, as a child of it sees it right after it is born.
+// self is this program, as its child sees it right after the fork.
 const self = "/proc/self/exe"
 
 // apply makes a command start through the launcher, with its namespaces.
 func (l Launch) apply(cmd *exec.Cmd, j job) error {
-	told, err := json.Marshal(j)
+	request, err := json.Marshal(j)
 	if err != nil {
-		return fmt.Errorf("tell the launcher: %w", err)
+		return fmt.Errorf("write the request to the launcher: %w", err)
 	}
-	cmd.Args, cmd.Path = append([]string{launcherName, string(told)}, cmd.Args...), self
+	cmd.Args, cmd.Path = append([]string{launcherName, string(request)}, cmd.Args...), self
 	switch {
 	case l.Namespaces:
 		flags := uintptr(unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC)
@@ -91,7 +91,7 @@ func launch(args []string) struct{} { //nolint:unparam // the value makes the ca
 	if err := j.do(args[2:]); err != nil {
 		failed := &Error{err.Error(), unix.EINVAL}
 		errors.As(err, &failed)
-		_, _ = unix.Write(j.Status, []byte(strconv.Itoa(int(failed.errno))+" "+failed.what)) // without a reader nobody needs it
+		_, _ = unix.Write(j.Status, []byte(strconv.Itoa(int(failed.errno))+" "+failed.what)) // fails only if the server has left
 		os.Exit(failedStatus)
 	}
 	os.Exit(0)

@@ -60,7 +60,7 @@ func authorize(req *http.Request, socket string) error {
 const bearer = "Bearer "
 
 // Authorize returns nil if a request carries the token of this server, and else where the
-// token is. Without a token, before Listen or after it failed, nobody is authorized.
+// token is. Without a token, before Listen or after it failed, no request is authorized.
 func (s *Server) Authorize(r *http.Request) error {
 	s.mu.Lock()
 	tokens, failed := s.tokens, s.failed

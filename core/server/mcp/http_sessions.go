@@ -124,8 +124,8 @@ func (ss *sessions) evictLocked(of *sessionClient, order []usage) bool {
 	return false
 }
 
-// hold counts bytes that a session keeps until drop, and evicts sessions whose questions
-// nobody waits for if there are too many.
+// hold counts bytes that a session keeps until drop, and if there are too many, evicts
+// sessions whose questions have no waiting client.
 func (ss *sessions) hold(s *httpSession, bytes int64) error {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()

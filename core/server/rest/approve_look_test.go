@@ -159,7 +159,7 @@ func (w *world) settles(t *testing.T, url, says string) {
 	t.Errorf("after the button was pressed the page does not say %q", says)
 }
 
-// A decline on the page is told to the agent by its next call, and what follows leads on.
+// The agent's next call replies with a decline on the page, and what follows leads on.
 func TestADeclineOnThePageIsOneStory(t *testing.T) {
 	w := newWorld(t, nil)
 	path, id, again := w.gateRun(w.mint(fmt.Sprintf(releaseDoc, "")))

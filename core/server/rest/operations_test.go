@@ -220,7 +220,7 @@ func TestOperationsNeedAnOperator(t *testing.T) {
 }
 
 // Everything that a server answers without the token of the operator; what is not listed
-// here needs it, and shows nobody's runs.
+// here needs it, and shows no runs.
 func TestOnlyThisIsOpen(t *testing.T) {
 	open := []string{
 		"/", "/api", "/api/openapi.json", "/api/snapshot", "/health", "/healthz", "/readyz", "/auth/callback", "/mcp", "/approve/{run}/{secret}",

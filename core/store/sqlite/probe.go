@@ -58,8 +58,8 @@ func rehearse(ctx context.Context, d *database) error {
 func full(d *database, err error) bool { return reason(err) == diskFull && d.limitReached() }
 
 // probe reads what was stored last over a connection of its own, which has nothing in
-// memory, and compares the log with what SQLite knows of it. It is called while nobody
-// writes.
+// memory, and compares the log with what SQLite knows of it. It must not run
+// beside a write.
 func probe(ctx context.Context, d *database) (err error) {
 	db, err := connect(d.path, nil, url.Values{"mode": {"ro"}, "_query_only": {"true"}})
 	if err != nil {

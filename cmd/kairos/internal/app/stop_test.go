@@ -10,7 +10,7 @@ import (
 
 func TestAServerStopsInTimeWhateverStillWorks(t *testing.T) {
 	for name, tc := range map[string]struct {
-		takes time.Duration // to end after it was told
+		takes time.Duration // to end after the signal
 		want  error
 	}{
 		"a job that ends":        {time.Second, nil},

@@ -100,7 +100,7 @@ func membersOf(solution json.RawMessage) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// textOf is a member of a JSON object that is a string; empty: there is none.
+// textOf is a member of a JSON object that is a string, or empty.
 func textOf(raw json.RawMessage, key string) string {
 	var fields map[string]json.RawMessage
 	var s string

@@ -23,10 +23,10 @@ func runsUndecline(at *session.Session, out *output.Format) *cobra.Command {
 		Args:        cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
 		Long: `Takes back what people declined in a run, and what keeps its open step from being approved because the same was declined
 in another run. It approves nothing: the agent may continue the run, and the person is asked again. The run records who
-took the decline back and why, and the person who is asked next is told of it.
+took the decline back and why, and shows it to the person who is asked next.
 
-A decline in a form can also be changed by the person in a form. One on an approval page can not be changed there: nobody
-knows who has a link, so no link takes a decline back.`,
+A decline in a form can also be changed by the person in a form. One on an approval page cannot be changed there: the
+holder of a link is not identified, so no link takes a decline back.`,
 		Example: "  kairos runs undecline RUN --reason 'Ann pressed the wrong button'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
