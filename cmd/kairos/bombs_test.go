@@ -214,9 +214,9 @@ func doubling(n int) string {
 
 // blast is what one hostile document did to the server.
 type blast struct {
-	status     int
-	took       time.Duration
-	reply, uri string
+	status int
+	took   time.Duration
+	reply  string
 }
 
 // mintBomb posts a document and begins what was stored of it.

@@ -54,7 +54,7 @@ func newTrial(c Confinement, log *slog.Logger) *Host {
 
 // once runs a binary to its end and returns what it printed.
 func once(ctx context.Context, h *Host, c guardConfig, shot oneShot) ([]byte, error) {
-	c.brief, c.use.read = true, append(c.use.read, h.confinement.Folders...)
+	c.brief, c.read = true, append(c.read, h.confinement.Folders...)
 	shot.guard = newGuard(filepath.Base(shot.binary.path), c, h.starter, h.confinement, h.log)
 	defer shot.guard.close()
 	return shot.run(ctx)

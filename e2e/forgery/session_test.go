@@ -64,7 +64,7 @@ func (x *trial) configure() {
 	}
 	settings := []string{
 		fmt.Sprintf("command: {config: {workspace: %q, include: [done], %s}}", x.path("work"), x.commands),
-		// What tool.sh starts and where the calendar is, which its command line does not name.
+		// tool.sh starts a program beside the calendar; its command line names none of the folders.
 		fmt.Sprintf("tools: {folders: [%q, %q, %q]}", x.dir, filepath.Join(x.bin, "calendar-server"), self),
 	}
 	if _, err := os.Stat(x.path("drivers/kairos-driver-liar")); err == nil {

@@ -160,13 +160,13 @@ func searchExplained(t *testing.T, s Protocols) {
 	}
 }
 
-func in(space string, c protocol.Chain) protocol.Chain {
-	c.Space = space
+func inTheirs(c protocol.Chain) protocol.Chain {
+	c.Space = theirs
 	return c
 }
 
 func searchSpaces(t *testing.T, s Protocols) {
-	mustSave(t, s, written("Mine about the walrus", "Step | text"), in(theirs, written("Theirs about the narwhal", "Step | walrus")))
+	mustSave(t, s, written("Mine about the walrus", "Step | text"), inTheirs(written("Theirs about the narwhal", "Step | walrus")))
 	for _, tc := range []struct {
 		query  string
 		spaces []string
@@ -196,7 +196,7 @@ func searchSpaces(t *testing.T, s Protocols) {
 func searchSmallSpace(t *testing.T, s Protocols) {
 	var many []protocol.Chain
 	for i := range 120 {
-		many = append(many, in(theirs, written(fmt.Sprintf("Server restart %d", i), "Restart the server | common words")))
+		many = append(many, inTheirs(written(fmt.Sprintf("Server restart %d", i), "Restart the server | common words")))
 	}
 	mustSave(t, s, many...)
 	mustSave(t, s, written("Notes", "Step | restart of the server, with common words"))

@@ -7,7 +7,7 @@ import (
 )
 
 func searchSameTitle(t *testing.T, s Protocols) {
-	mustSave(t, s, written("Onboarding", "Mine | text"), in(theirs, written("Onboarding", "Theirs | text")))
+	mustSave(t, s, written("Onboarding", "Mine | text"), inTheirs(written("Onboarding", "Theirs | text")))
 	hits := mustSearch(t, s, "onboarding", mine, theirs)
 	if len(hits) != 2 || hits[0].Score < 0.9 || hits[1].Score != hits[0].Score || hits[0].Chain.Space == hits[1].Chain.Space {
 		t.Errorf("Search = %s, want one exact hit of each space", describe(hits))
@@ -18,7 +18,7 @@ func searchSameTitle(t *testing.T, s Protocols) {
 }
 
 func searchLookAlike(t *testing.T, s Protocols) {
-	mustSave(t, s, written("Deploy the shop", "Step | text"), written("D\u0435stroy the shop", "Deploy the shop | text"), in(theirs, written("Copy", "Step | text")))
+	mustSave(t, s, written("Deploy the shop", "Step | text"), written("D\u0435stroy the shop", "Deploy the shop | text"), inTheirs(written("Copy", "Step | text")))
 	for query, want := range map[string]string{
 		"De\u200bploy the shop": "Deploy the shop", "Dеploy the shоp": "Deploy the shop", "Deploy the shop": "Deploy the shop",
 		"Destroy the shop": "D\u0435stroy the shop", "Deploy": "", "the shop": "", "C\u043epy": "",

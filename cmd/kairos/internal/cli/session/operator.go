@@ -2,9 +2,11 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
@@ -20,9 +22,9 @@ const (
 // operator returns a client for calls of operators, with the token of the server if it is
 // one of this user on this machine; nil: it is not.
 func (s Session) operator(ctx context.Context, address string) (*client.Client, error) {
-	at, err := url.Parse(address)
+	at, err := url.Parse(strings.TrimSpace(address)) // as client.New does
 	if err != nil {
-		return nil, nil // the call says what is wrong with the address
+		return nil, fmt.Errorf("the address of the server: %w", err)
 	}
 	c, err := s.Load()
 	if err != nil {
