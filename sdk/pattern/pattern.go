@@ -29,9 +29,6 @@ const runesPerStep = 32
 // ready; it must not be used concurrently.
 type Budget struct{ used int }
 
-// Used is how many steps the compiled expressions have together.
-func (b *Budget) Used() int { return b.used }
-
 // Pattern is a compiled expression that knows what matching costs.
 type Pattern struct {
 	*regexp.Regexp
