@@ -100,7 +100,7 @@ func (p ProtocolRevision) String() string {
 	case p.Current:
 		return fmt.Sprintf("revision %d of the protocol, which says the same as the stored revision %d", p.Revision, p.Stored)
 	}
-	return fmt.Sprintf("revision %d of the protocol, which is not what is stored now (revision %d)", p.Revision, p.Stored)
+	return fmt.Sprintf("revision %d of the protocol, which differs from the stored protocol (revision %d)", p.Revision, p.Stored)
 }
 
 // AttestedTries is what was tried at a step without success.

@@ -271,7 +271,7 @@ func (l *linked) approve(ctx context.Context, by string) error {
 		return err
 	}
 	if by == "" && !t.remembered.byLink() {
-		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(t.remembered.said(), "Nobody knows who has this link, so it cannot take a decline back", t.remembered.way()))
+		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(t.remembered.said(), "The holder of this link is not identified, so the link cannot take a decline back", t.remembered.way()))
 	}
 	a := t.approvals.approval(decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
 	a.Visits = append(slices.Clone(q.Link.Opened), t.links.visit())

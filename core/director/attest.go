@@ -172,7 +172,7 @@ func (t *turn) tried(reply *api.AttestReply) {
 		discarded += s.Discarded
 	}
 	if discarded > 0 {
-		reply.Message = plain.Sentences(reply.Message, fmt.Sprintf("%d of what KAIROS observed itself did not count before (tries).", discarded))
+		reply.Message = plain.Sentences(reply.Message, fmt.Sprintf("%d observations of KAIROS itself did not count before (tries).", discarded))
 	}
 }
 

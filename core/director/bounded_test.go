@@ -72,7 +72,7 @@ func TestDiscardedObservationsAreTold(t *testing.T) {
 	if len(a.Tries) != 1 || a.Tries[0].Discarded != 2 || a.Tries[0].Attempts != 3 || len(a.Tries[0].Observations) != 2 || a.Tries[0].Observations[0].Driver != "doer" {
 		t.Errorf("attest says of the tries %+v, want two observations of doer", a.Tries)
 	}
-	if !strings.Contains(a.Message, "2 of what KAIROS observed itself did not count before") {
+	if !strings.Contains(a.Message, "2 observations of KAIROS itself did not count before") {
 		t.Errorf("message = %q, want that it says so", a.Message)
 	}
 	if ev := w.state(runOf(r)).Evidence[0]; ev.Tries == nil || ev.Tries.Discarded != 2 {
@@ -102,7 +102,7 @@ func TestAttestNamesTheRevisionThatWasFollowed(t *testing.T) {
 		if a.Protocol == nil || *a.Protocol != tc.want {
 			t.Errorf("%s: attest says %+v, want %+v", name, a.Protocol, tc.want)
 		}
-		if says := strings.Contains(a.Message, "not what is stored now"); says == tc.want.Current {
+		if says := strings.Contains(a.Message, "differs from the stored protocol"); says == tc.want.Current {
 			t.Errorf("%s: message = %q", name, a.Message)
 		}
 		line, err := w.Timeline(t.Context(), w.caller, runOf(tc.run))

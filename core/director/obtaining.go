@@ -200,7 +200,7 @@ func (ob *obtaining) noRoute(ctx context.Context, k input.Task, in driver.Input)
 	if d := ob.t.remembered.decline; input.Of(in.Kind).Approves && d != nil && ob.t.links.served() {
 		return fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(ob.t.remembered.said(),
 			"Only a person can approve what a person declined"+ob.t.tries.troubles(in.ID),
-			"Nobody knows who has the link of an approval page, so none is given out: continue the run with a client that shows forms", ob.t.remembered.way()))
+			noLinkGiven, ob.t.remembered.way()))
 	}
 	if ob.t.approvals.takesNoReport(k, in) {
 		return fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(notByReport,

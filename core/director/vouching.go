@@ -76,13 +76,16 @@ func (vo *vouching) countsAsAnswer(k input.Task, in driver.Input, p driver.Prove
 	return !vo.t.trust.ownAnswer(k, in) || !input.YesOrNo(in) || k.Demand.Counts(p, "")
 }
 
+// noLinkGiven is the reason for which links are held back, and the way without one.
+const noLinkGiven = "The holder of an approval link is not identified, so KAIROS gives out no link: continue the run with a client that shows forms"
+
 // noLink says why no link to answer with is given out, and what would be accepted instead;
 // empty if a link may be given out, or if the server has no approval page.
 func (vo *vouching) noLink(k input.Task) string {
 	if !vo.t.links.served() || vo.t.links.answerable(k) {
 		return ""
 	}
-	return vo.only() + ". Nobody knows who has the link of an approval page, so none is given out: continue the run with a client that shows forms"
+	return vo.only() + ". " + noLinkGiven
 }
 
 // cannotDecide says why a person's decision that comes through a driver does not count

@@ -274,7 +274,7 @@ func weakenAndRestore(x *trial) (bool, bool) {
 	s.report("test", out)
 	accepted := s.accepted()
 	told := s.attested.Protocol != nil && !s.attested.Protocol.Current
-	if shown := x.kairos("runs", "show", s.run); !strings.Contains(shown, "which is not what is stored now") {
+	if shown := x.kairos("runs", "show", s.run); !strings.Contains(shown, "which differs from the stored protocol") {
 		x.Logf("runs show does not say it: %s", shown)
 		told = false
 	}

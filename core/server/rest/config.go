@@ -122,7 +122,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("engine is missing"))
 	}
 	if c.Operations != nil && c.Identify == nil && c.Operator == nil {
-		errs = append(errs, errors.New("operations are served, but nothing says who is an operator"))
+		errs = append(errs, errors.New("operations are served, but no Operator is set"))
 	}
 	if c.Principal == "" || c.Space == "" {
 		errs = append(errs, errors.New("principal and space are required"))

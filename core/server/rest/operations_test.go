@@ -239,7 +239,7 @@ func TestOperationsAreNotServedWithoutWhoIsAnOperator(t *testing.T) {
 	var c rest.Config
 	newWorld(t, func(given *rest.Config) { c = *given })
 	c.Operator = nil
-	if _, err := rest.New(c, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "operator") {
+	if _, err := rest.New(c, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "no Operator is set") {
 		t.Errorf("New = %v, want an error: everybody would be an operator", err)
 	}
 }

@@ -127,5 +127,5 @@ func checkLog(ctx context.Context, path string, db *sql.DB) error {
 type logError struct{ frames, whole int64 }
 
 func (e *logError) Error() string {
-	return fmt.Sprintf("the write-ahead log has lost what was stored last: of %d frames the first %d are whole", e.frames, e.whole)
+	return fmt.Sprintf("the write-ahead log has lost its last writes: of %d frames the first %d are whole", e.frames, e.whole)
 }

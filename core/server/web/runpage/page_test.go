@@ -235,7 +235,7 @@ func TestPageSaysWhatDidNotCountAndWhichRevisionWasFollowed(t *testing.T) {
 	r.Timeline.Protocol = &api.ProtocolRevision{Revision: 2, Stored: 3}
 	r.Timeline.Tries = []run.StepTries{{Step: r.Timeline.Moments[0].Step, Solved: true, Tries: run.Tries{Times: 3, Failures: 2, Discarded: 2}}}
 	page := html(t, r)
-	for _, want := range []string{"revision 2 of the protocol, which is not what is stored now (revision 3)", "Tried before: 3 attempts, 2 failures, 2 observations of the server that did not count"} {
+	for _, want := range []string{"revision 2 of the protocol, which differs from the stored protocol (revision 3)", "Tried before: 3 attempts, 2 failures, 2 observations of the server that did not count"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
