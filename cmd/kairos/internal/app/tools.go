@@ -62,9 +62,9 @@ func addTools(file string, own []string, to *driverhost.Config) error {
 	return nil
 }
 
-// places are what the tool servers may use of the paths that they name. A file stands for its
+// places are what the tool servers may use of the paths that they name. For a file they get its
 // folder, in which the server makes it, or a new one in its place. In a folder that has files of
-// this server or of everybody it stands for itself, once it exists.
+// this server or of everybody they get the file alone, once it exists.
 func places(named, own []string) []string {
 	var out []string
 	for _, path := range named {

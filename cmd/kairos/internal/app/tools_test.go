@@ -56,8 +56,8 @@ func TestTheDriverThatCallsToolsIsGivenItsServers(t *testing.T) {
 	}
 }
 
-// A file that a server names stands for its folder: the server makes it there, or a new one in its place.
-func TestFilesThatToolServersNameStandForTheirFolders(t *testing.T) {
+// For a file that a server names it gets the folder: it makes the file there, or puts a new one in its place.
+func TestToolServersGetTheFoldersOfFilesThatTheyName(t *testing.T) {
 	dir := t.TempDir()
 	state, kept := filepath.Join(dir, "state"), filepath.Join(dir, "kept")
 	for _, d := range []string{state, kept} {
