@@ -98,6 +98,9 @@ func asksInFolder(t *testing.T, desk string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.MkdirAll(desk, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "kairos.yaml")
 	config = bytes.ReplaceAll(config, []byte("/tmp/kairos-ask-folder.yaml"), []byte(withRule(t, "ask-folder")))
 	config = bytes.ReplaceAll(config, []byte("/tmp/kairos-ask-folder"), []byte(desk))

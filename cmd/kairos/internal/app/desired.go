@@ -49,6 +49,9 @@ func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 		if err != nil {
 			return out, fmt.Errorf("drivers.settings.%s.config: %w", name, err)
 		}
+		if err := there(c, name, own.Folders); err != nil {
+			return out, err
+		}
 		out.Drivers[name] = driverhost.DriverConfig{
 			Config: b, EnvFrom: own.EnvFrom, AllowEffects: own.AllowEffects, Network: driverhost.Network(own.Network), MemoryMiB: own.MemoryMiB, Folders: files.Absolute(own.Folders...), ReadOnly: read(name, b),
 			Call: time.Duration(own.CallTimeout), Idle: idleTime(own.IdleStop), Limits: own.Limits(),
@@ -70,6 +73,20 @@ func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 	defer cancel()
 	out.Lock, err = driverhost.DescribeAll(ctx, c.Drivers.Dir, hidden)
 	return out, err
+}
+
+// there refuses a folder that does not exist: an isolated driver would make it in a place that
+// only it sees.
+func there(c config.Config, name string, folders []string) error {
+	if c.Drivers.Isolation == string(driverhost.LevelNone) {
+		return nil
+	}
+	for _, path := range files.Absolute(folders...) {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("drivers.settings.%s.folders: %w: make it before the driver starts, which cannot make it itself", name, err)
+		}
+	}
+	return nil
 }
 
 // read are the paths that the configuration of a driver names. That of the driver that
