@@ -149,8 +149,8 @@ func (ob *obtaining) through(ctx context.Context, k input.Task, in driver.Input,
 	}
 	review := kind.Approves && desc.Has(driver.FeatureClientReview)
 	switch {
-	case kind.Approves && ob.t.tries.answeredUnusably(in.ID) && slices.Contains(desc.Needs, driver.NeedApprovalPage):
-		return Round{}, ob.passOver(ctx, in.ID, r, "the person was asked by form, and a link does not take the place of their answer")
+	case kind.Approves && (review || slices.Contains(desc.Needs, driver.NeedApprovalPage)) && ob.t.tries.answeredUnusably(in.ID):
+		return Round{}, ob.passOver(ctx, in.ID, r, "the person was asked by form, and neither a link nor a review takes the place of their answer")
 	case !known:
 		return Round{}, ob.closeRoute(ctx, in.ID, r, decision.Unavailable, "driver is not configured", 0)
 	case review && !ob.t.approvals.evidenceComesThrough(k, r.Via):
