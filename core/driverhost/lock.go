@@ -196,7 +196,7 @@ func DescribeAll(ctx context.Context, dir string, c Confinement) (l Lock, err er
 	if err != nil {
 		return Lock{}, fmt.Errorf("list drivers: %w", err)
 	}
-	paths, err := filepath.Glob(filepath.Join(dir, BinaryPrefix+"*"))
+	paths, err := binariesIn(dir)
 	if err != nil {
 		return Lock{}, fmt.Errorf("list drivers: %w", err)
 	}

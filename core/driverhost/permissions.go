@@ -20,7 +20,7 @@ const maxLinks = 40
 // The error names every such path, its mode and the command that fixes it. The
 // folders above are not checked. A missing file is not an error.
 func CheckPermissions(dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, BinaryPrefix+"*"))
+	paths, err := binariesIn(dir)
 	if err != nil {
 		return fmt.Errorf("check the permissions of %s: %w", dir, err)
 	}
@@ -138,4 +138,20 @@ func shellWord(path string) string {
 		return path
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// binariesIn lists the files of a folder that are named like drivers. The name of the folder
+// may have any characters, also those of a pattern. A folder that does not exist has none.
+func binariesIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var paths []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), BinaryPrefix) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, nil
 }
