@@ -2,6 +2,7 @@ package soak_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -84,6 +85,15 @@ func playRuns(t *testing.T, s *play.Server, uris []string, runs int64) {
 	clients.Wait()
 }
 
+// unrepeated is a text of so many words, none of which comes twice.
+func unrepeated(words int) string {
+	text := make([]string, words)
+	for i := range text {
+		text[i] = rand.Text()
+	}
+	return strings.Join(text, " ")
+}
+
 func playRun(t *testing.T, s *play.Server, uri string) {
 	call := func(tool string, arguments map[string]any, reply any) {
 		text, err := json.Marshal(arguments)
@@ -100,7 +110,7 @@ func playRun(t *testing.T, s *play.Server, uri string) {
 	for open.Challenge.Nonce != "" && !t.Failed() {
 		solution := map[string]any{
 			"type": "comment", "nonce": open.Challenge.Nonce, "proof_hash": open.Challenge.ProofHash,
-			"comment": map[string]any{"text": "The memory of the server does not grow: " + strings.Repeat("it was measured. ", 40)},
+			"comment": map[string]any{"text": "The memory of the server does not grow: " + unrepeated(30)},
 		}
 		next := api.StepReply{}
 		call("kairos_next", map[string]any{"uri": open.CurrentStep.URI, "run_id": open.RunID, "solution": solution}, &next)

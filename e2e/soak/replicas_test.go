@@ -23,7 +23,7 @@ func TestNothingAcknowledgedIsLostWhenReplicasAreKilled(t *testing.T) {
 	database := postgrestest.Start(t).Database(t)
 	operator := play.NewServer(t, bin)
 	operator.Configure(database, "")
-	t.Setenv("KAIROS_TOOLS", operator.Path("tools.json"))
+	t.Setenv("KAIROS_TOOLS", operator.Path("operator/tools.json"))
 	uri := operator.Store()
 	set := replicas.Start(t, 3, replicas.Config{
 		Program: func(args ...string) *exec.Cmd {
