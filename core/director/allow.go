@@ -48,18 +48,6 @@ func (e *Engine) actsOn(ctx context.Context, c access.Caller, on ActsOn) (chain 
 	return chain, r, nil
 }
 
-// toldGrants makes what is allowed count for every call that begins afterwards.
-type toldGrants struct {
-	grants.Store
-	stored func()
-}
-
-// SaveGrants hides that of the store.
-func (g toldGrants) SaveGrants(ctx context.Context, all []grants.Grant) error {
-	defer g.stored()
-	return g.Store.SaveGrants(ctx, all)
-}
-
 // AllowInput says what a person allows.
 type AllowInput struct {
 	ActsOn

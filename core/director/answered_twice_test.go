@@ -88,7 +88,7 @@ func TestAnApprovalThatCameSecondDoesNotUndoADecline(t *testing.T) {
 	if err := w.answeredTwice(a, yesToTheForm, `{"action":"decline"}`); fault.CodeOf(err) != fault.Replayed {
 		t.Errorf("the approval gets %v, want that the decline stands", err)
 	}
-	w.caller.Client, w.Engine = driver.Client{}, w.another() // this one may know for a moment that there was no decline
+	w.caller.Client, w.Engine = driver.Client{}, w.another()
 	if r := w.agentApproves(uri); !strings.Contains(r.Message+r.NextAction, "only a person can approve what a person declined") {
 		t.Errorf("reply = %q: %s, want that only a person can approve it", r.ErrorCode, r.Message)
 	}

@@ -44,7 +44,7 @@ func (e *Engine) Attest(ctx context.Context, c access.Caller, in api.AttestReque
 	}
 	h, release := e.hold()
 	defer release()
-	return runs.Presuming(ctx, h.claim, func() (api.AttestReply, error) { return h.attest(ctx, c, in) })
+	return runs.Again(func() (api.AttestReply, error) { return h.attest(ctx, c, in) })
 }
 
 func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error) {

@@ -22,7 +22,7 @@ import (
 func (e *Engine) Continue(ctx context.Context, c access.Caller, in Continuation) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return runs.Presuming(ctx, h.claim, func() (Round, error) { return h.resumeWith(ctx, c, in) })
+	return runs.Again(func() (Round, error) { return h.resumeWith(ctx, c, in) })
 }
 
 func (e useCase) resumeWith(ctx context.Context, c access.Caller, in Continuation) (Round, error) {

@@ -141,9 +141,6 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 			Protocols: store.Protocols, Runs: store.Runs, History: store.History, Archive: store.Archive, Eraser: store.Eraser, Files: store.Files,
 		}, k, l, setups, archive.Options{RunKeep: opt.RunKeep, Clock: opt.Clock},
 	)
-	if store.Grants != nil {
-		store.Grants = toldGrants{store.Grants, k.Stored}
-	}
 	return &Engine{
 		Library: l, Archive: a, Grants: grants.New(store.Grants, opt.Clock), declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL),
 		runs: k, callKey: cache.Once(callKey(opt.Keys)), links: linkSecrets{cache.Once(linkKeys(opt.Keys))}, store: store, setups: setups, opt: opt, log: log,

@@ -22,7 +22,7 @@ import (
 func (e *Engine) Next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return runs.Presuming(ctx, h.claim, func() (Round, error) { return h.next(ctx, c, in) })
+	return runs.Again(func() (Round, error) { return h.next(ctx, c, in) })
 }
 
 func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {

@@ -24,8 +24,8 @@ type Change struct {
 	keeper  *Keeper
 	records []Recorded // not stored yet
 	created bool       // the run is not in the store yet
-	saved   bool       // the store took a change of the run
-	absent  absence
+	absent  Absent     // when the run was read
+	read    time.Time
 }
 
 // Create is a change that makes a new run; it is stored with the first save.
@@ -35,18 +35,18 @@ func (k *Keeper) Create(r run.Run, chain protocol.Chain) *Change {
 
 // Open is a change of a stored run that the caller may continue.
 func (k *Keeper) Open(ctx context.Context, c access.Caller, id run.ID) (*Change, error) {
+	read := time.Now()
 	r, absent, err := k.look(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	change := &Change{Run: r, keeper: k, absent: absent}
-	return change, k.use(ctx, c, change)
-}
-
-// use checks that the caller may continue the run.
-func (k *Keeper) use(ctx context.Context, c access.Caller, change *Change) (err error) {
-	change.Run, change.Chain, err = k.Usable(ctx, c, change.Run)
-	return err
+	r, chain, err := k.Usable(ctx, c, r)
+	if err != nil {
+		return nil, err
+	}
+	change := k.Change(r, chain)
+	change.absent, change.read = absent, read
+	return change, nil
 }
 
 // Change is a change of a run that was loaded with its protocol.
@@ -57,14 +57,20 @@ func (k *Keeper) Change(r run.Run, chain protocol.Chain) *Change {
 // New reports whether the run is not in the store yet.
 func (c *Change) New() bool { return c.created }
 
+// absentFor is how long what was absent when a call read its run counts as absent.
+// Another call may store it meanwhile, and drivers and people may take much longer.
+const absentFor = 100 * time.Millisecond
+
 // Absent is what the store held nothing of a moment ago; the zero value says nothing.
-func (c *Change) Absent() Absent { return c.absent.within(absentFor) }
+func (c *Change) Absent() Absent {
+	if time.Since(c.read) > absentFor {
+		return Absent{}
+	}
+	return c.absent
+}
 
 // Stored makes Absent say nothing any more, because the call has stored some of it.
-func (c *Change) Stored() {
-	c.absent = absence{}
-	c.keeper.Stored()
-}
+func (c *Change) Stored() { c.absent = Absent{} }
 
 // Now is when the next event of the run happens. It is for what is recorded, and
 // for the order of what happens in the run. A deadline is compared with
@@ -121,11 +127,9 @@ func (c *Change) Save(ctx context.Context) ([]run.Event, error) {
 		return nil, nil
 	default:
 		if err := c.keeper.store.Runs.SaveRun(ctx, change); err != nil {
-			c.keeper.live.drop(c.Run.ID)
 			return nil, fmt.Errorf("save run %s: %w", c.Run.ID, err)
 		}
 	}
-	c.saved = true
 	c.Run.Revision++
 	c.keeper.live.put(c.Run)
 	c.keeper.moved(c.Run, c.Chain)

@@ -66,9 +66,6 @@ func (c *claims) leave(id run.ID, k *claim) {
 type Claim struct {
 	keeper *Keeper
 	run    run.ID // claimed; empty: none
-	// presumes is set while runs may be taken as this process knows them.
-	presumes bool
-	presumed *Change // that was; nil: none
 }
 
 // Claim returns a claim on no run yet.
@@ -93,28 +90,7 @@ func (c *Claim) Open(ctx context.Context, caller access.Caller, id run.ID) (*Cha
 	if err := c.Take(ctx, id); err != nil {
 		return nil, err
 	}
-	if c.presumes && c.presumed == nil {
-		if change, ok := c.keeper.presume(id); ok && c.keeper.use(ctx, caller, change) == nil {
-			c.presumed = change
-			return change, nil
-		}
-	}
 	return c.keeper.Open(ctx, caller, id)
-}
-
-// confirm is fault.Conflict if the run that was presumed has changed meanwhile. What was
-// saved needs no confirmation: the store refuses what follows an earlier revision.
-func (c *Claim) confirm(ctx context.Context) error {
-	change := c.presumed
-	c.presumes, c.presumed = false, nil
-	if change == nil || change.saved {
-		return nil
-	}
-	look, err := c.keeper.store.Runs.RunUnless(ctx, change.Run)
-	if look.Changed || fault.CodeOf(err) == fault.NotFound {
-		return fault.New(fault.Conflict, "run %q was changed meanwhile", change.Run.ID)
-	}
-	return err
 }
 
 // Release gives the run to whoever waits for it.
@@ -138,20 +114,6 @@ func Again[T any](do func() (T, error)) (out T, err error) {
 		}
 	}
 	return out, err
-}
-
-// Presuming is Again for a use case that opens a run with the claim. At first the run is
-// taken as this process knows it, without asking the store, which refuses a save if that
-// is outdated. If nothing was saved, the store is asked before the outcome counts.
-func Presuming[T any](ctx context.Context, c *Claim, do func() (T, error)) (T, error) {
-	c.presumes = true
-	return Again(func() (T, error) {
-		out, err := do()
-		if unconfirmed := c.confirm(ctx); unconfirmed != nil {
-			return out, unconfirmed
-		}
-		return out, err
-	})
 }
 
 // Claims is for how many runs somebody drives or waits to.

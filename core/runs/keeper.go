@@ -43,8 +43,6 @@ type Keeper struct {
 	claims claims
 	live   *liveRuns
 	pinned *cache.Cache[string, protocol.Chain] // by digest; they never change
-
-	absences *absences
 }
 
 // New returns a keeper. It does not touch the store until called.
@@ -54,9 +52,7 @@ func New(store Store, opt Options) *Keeper {
 	if opt.Clock == nil {
 		opt.Clock = clock.System()
 	}
-	return &Keeper{
-		store: store, opt: opt, live: newLiveRuns(), pinned: cache.New[string, protocol.Chain](maxPinned), absences: newAbsences(),
-	}
+	return &Keeper{store: store, opt: opt, live: newLiveRuns(), pinned: cache.New[string, protocol.Chain](maxPinned)}
 }
 
 // maxPinned is how many bytes of pinned protocols are kept.
@@ -83,33 +79,27 @@ func (k *Keeper) Read(ctx context.Context, id run.ID) (run.Run, error) {
 }
 
 // look is Read, with what the store holds nothing of.
-func (k *Keeper) look(ctx context.Context, id run.ID) (run.Run, absence, error) {
-	known, asked := k.live.get(id).Run, run.Run{ID: id}
+func (k *Keeper) look(ctx context.Context, id run.ID) (run.Run, Absent, error) {
+	known, asked := k.live.get(id), run.Run{ID: id}
 	if known.Revision > 0 {
 		asked = known
 	}
-	began, forgotten := time.Now(), k.absences.reading()
 	look, err := k.store.Runs.RunUnless(ctx, asked)
 	switch {
 	case fault.CodeOf(err) == fault.NotFound:
 		k.live.drop(id)
-		return run.Run{}, absence{}, noRun(id)
+		return run.Run{}, Absent{}, noRun(id)
 	case err != nil:
-		return run.Run{}, absence{}, err
+		return run.Run{}, Absent{}, err
 	case !look.Changed:
-		k.live.put(known)
-		absent := absence{look.Absent, began}
-		if w, ok := k.whose(known); ok {
-			k.absences.keep(w, absent, forgotten)
-		}
-		return known, absent, nil
+		return known, look.Absent, nil
 	}
 	r, err := k.recall(ctx, look.Run, known)
 	if err != nil {
-		return run.Run{}, absence{}, err
+		return run.Run{}, Absent{}, err
 	}
 	k.live.put(r)
-	return r, absence{}, nil
+	return r, Absent{}, nil
 }
 
 // recall adds to a run its past, of which an earlier revision may be known.

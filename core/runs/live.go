@@ -2,7 +2,6 @@ package runs
 
 import (
 	"sync"
-	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -19,25 +18,19 @@ const (
 // run since: its revision tells. It is safe for concurrent use.
 type liveRuns struct {
 	mu    sync.Mutex // guards the fields below
-	runs  *lru.Cache[run.ID, liveRun]
+	runs  *lru.Cache[run.ID, run.Run]
 	bytes int
-}
-
-// liveRun is a run as the store had it at a time.
-type liveRun struct {
-	run.Run
-	at time.Time
 }
 
 func newLiveRuns() *liveRuns {
 	l := &liveRuns{}
 	// It fails for a size below 1 only.
-	l.runs, _ = lru.NewWithEvict(maxLiveRuns, func(_ run.ID, r liveRun) { l.bytes -= size(r.Run) })
+	l.runs, _ = lru.NewWithEvict(maxLiveRuns, func(_ run.ID, r run.Run) { l.bytes -= size(r) })
 	return l
 }
 
-// get returns the run as this process knows it; the zero value: it does not.
-func (l *liveRuns) get(id run.ID) liveRun {
+// get returns the run as this process knows it; the zero value if it does not.
+func (l *liveRuns) get(id run.ID) run.Run {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r, _ := l.runs.Get(id)
@@ -52,7 +45,7 @@ func (l *liveRuns) put(r run.Run) {
 	if !r.State.Live() {
 		return
 	}
-	l.runs.Add(r.ID, liveRun{r, time.Now()})
+	l.runs.Add(r.ID, r)
 	// A larger run stays until another one is used: to read it at each of its steps
 	// would take longer with each.
 	for l.bytes += size(r); l.bytes > maxLiveBytes && l.runs.Len() > 1; {

@@ -1,51 +1,16 @@
 package director_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/director"
-	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
-
-// countedRuns counts how often the store is asked for a run.
-type countedRuns struct {
-	*sqlite.Store
-	looks atomic.Int32
-}
-
-func (c *countedRuns) RunUnless(ctx context.Context, known run.Run) (runs.Look, error) {
-	c.looks.Add(1)
-	return c.Store.RunUnless(ctx, known)
-}
-
-// looking makes the world's server one that counts.
-func (w *world) looking() *countedRuns {
-	w.t.Helper()
-	c := &countedRuns{Store: w.store}
-	store := engineStore(w.store)
-	store.Runs = c
-	w.Engine = director.New(store, w.setups, director.Options{
-		SolutionFields: []string{"shell", "mcp", "user_input", "comment"}, Clock: clock.New(w.machine),
-	}, slog.New(slog.DiscardHandler))
-	w.t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			w.t.Error(err)
-		}
-	})
-	return c
-}
 
 func longProtocol(steps int) string {
 	var doc strings.Builder
@@ -54,25 +19,6 @@ func longProtocol(steps int) string {
 		fmt.Fprintf(&doc, "\n## Step %d\n\ndo it\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"make %d\"}}}\n```\n", i+1, i+1)
 	}
 	return doc.String()
-}
-
-func TestAServerThatKnowsARunDoesNotReadItAtEachStep(t *testing.T) {
-	w := newWorld(t, nil)
-	c := w.looking()
-	const steps = 60
-	uri := w.mint(longProtocol(steps))[0]
-	r := w.begin(uri)
-	for range steps {
-		r = w.next(r.CurrentStep.URI, solve(r, `{"ok":true}`))
-		w.code(r, "")
-	}
-	if _, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uri, RunID: r.RunID, Outcome: "success", Message: "done"}); err != nil {
-		t.Fatal(err)
-	}
-	// What was absent is read anew every 20 ms, so a slow machine reads more often.
-	if looks := c.looks.Load(); looks >= steps {
-		t.Errorf("the store was asked %d times for a run of %d steps", looks, steps)
-	}
 }
 
 func TestAServerThatKnowsAnEarlierRevisionOfARunRepliesByTheLatest(t *testing.T) {
