@@ -3,8 +3,6 @@ package driverhost
 import (
 	"io"
 	"os"
-
-	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
 // CleanLine is cleanLine, for the fuzz test of what drivers print.
@@ -55,16 +53,3 @@ func Step(from, e string) (string, error) {
 
 // ReadLeftovers reads a pipe as the output of a process is read.
 func ReadLeftovers(pipe *os.File) ([]byte, error) { return io.ReadAll(&leftovers{file: pipe}) }
-
-// Streams reports whether a running driver is called over a stream.
-func Streams(s *Set, name string) bool {
-	rpc, ok := s.slots[name].gen.rpc.(*driverrpc.Client)
-	return ok && rpc.Streams()
-}
-
-// MakeUnary keeps a running driver from being called over its stream.
-func MakeUnary(s *Set, name string) {
-	if rpc, ok := s.slots[name].gen.rpc.(*driverrpc.Client); ok {
-		s.slots[name].gen.rpc = rpc.Unary()
-	}
-}

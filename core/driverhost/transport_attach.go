@@ -19,7 +19,7 @@ type attachTransport struct {
 }
 
 // connect implements transport.
-func (l *attachTransport) connect(ctx context.Context, verified func() error) (driverrpc.Calls, error) {
+func (l *attachTransport) connect(_ context.Context, verified func() error) (driverrpc.Calls, error) {
 	if err := verified(); err != nil {
 		return nil, err
 	}
@@ -30,9 +30,6 @@ func (l *attachTransport) connect(ctx context.Context, verified func() error) (d
 	l.mu.Lock()
 	l.close = stop
 	l.mu.Unlock()
-	if err := client.Stream(ctx); err != nil {
-		return nil, fmt.Errorf("attach to process %d at %s: %w", l.to.PID, l.to.Address, err)
-	}
 	return client, nil
 }
 

@@ -79,7 +79,7 @@ func (l *grpcTransport) connect(ctx context.Context, verified func() error) (dri
 		return v.binary, v.err
 	}
 	abort := context.AfterFunc(ctx, l.process.kill)
-	err := l.dial(ctx)
+	err := l.dial()
 	if !abort() { // the error of dial is due to the end of the process
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, fmt.Errorf("it was not ready within %v", l.within)
@@ -97,7 +97,7 @@ func (l *grpcTransport) connect(ctx context.Context, verified func() error) (dri
 func (l *grpcTransport) settled() { removeSocket(l.log, l.process.socketDir) }
 
 // dial starts the process and connects to it.
-func (l *grpcTransport) dial(ctx context.Context) error {
+func (l *grpcTransport) dial() error {
 	if _, err := l.client.Start(); err != nil {
 		if l.process.handshake.missing() {
 			return errors.New("it closed its stdout without a handshake")
@@ -117,9 +117,6 @@ func (l *grpcTransport) dial(ctx context.Context) error {
 		return fmt.Errorf("connect: the plugin is a %T", raw)
 	}
 	l.rpc = rpc
-	if err := rpc.Stream(ctx); err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
 	return nil
 }
 
@@ -146,9 +143,6 @@ func (l *grpcTransport) protection() []string { return l.process.guard.protectio
 func (l *grpcTransport) stop(grace time.Duration) {
 	l.stopOnce.Do(func() {
 		l.process.stop(grace)
-		if l.rpc != nil {
-			l.rpc.Close()
-		}
 		l.client.Kill() // the process is gone: this only waits for go-plugin's goroutines
 		removeSocket(l.log, l.process.socketDir)
 	})

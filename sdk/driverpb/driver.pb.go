@@ -887,236 +887,6 @@ func (x *CheckHealthResponse) GetReason() string {
 	return ""
 }
 
-// CallsRequest begins a call, or cancels one.
-type CallsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Chosen by the host: not 0, and never used twice in a stream.
-	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// "/kairos.driver.v1.ChallengeService/Advance".
-	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
-	// The method's request message, at most 64 KiB. Larger ones are unary calls.
-	Request []byte `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"`
-	// How long the caller waits, in nanoseconds; 0: there is no deadline.
-	TimeoutNanos uint64 `protobuf:"varint,4,opt,name=timeout_nanos,json=timeoutNanos,proto3" json:"timeout_nanos,omitempty"`
-	// As with a unary call: "traceparent".
-	Metadata []*CallMetadata `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty"`
-	// The caller of this id does not wait any more. Only the id is set.
-	Cancel        bool `protobuf:"varint,6,opt,name=cancel,proto3" json:"cancel,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CallsRequest) Reset() {
-	*x = CallsRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CallsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CallsRequest) ProtoMessage() {}
-
-func (x *CallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
-func (*CallsRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *CallsRequest) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *CallsRequest) GetMethod() string {
-	if x != nil {
-		return x.Method
-	}
-	return ""
-}
-
-func (x *CallsRequest) GetRequest() []byte {
-	if x != nil {
-		return x.Request
-	}
-	return nil
-}
-
-func (x *CallsRequest) GetTimeoutNanos() uint64 {
-	if x != nil {
-		return x.TimeoutNanos
-	}
-	return 0
-}
-
-func (x *CallsRequest) GetMetadata() []*CallMetadata {
-	if x != nil {
-		return x.Metadata
-	}
-	return nil
-}
-
-func (x *CallsRequest) GetCancel() bool {
-	if x != nil {
-		return x.Cancel
-	}
-	return false
-}
-
-// CallMetadata is one key of the metadata of a call with one value.
-type CallMetadata struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CallMetadata) Reset() {
-	*x = CallMetadata{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CallMetadata) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CallMetadata) ProtoMessage() {}
-
-func (x *CallMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CallMetadata.ProtoReflect.Descriptor instead.
-func (*CallMetadata) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *CallMetadata) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *CallMetadata) GetValue() []byte {
-	if x != nil {
-		return x.Value
-	}
-	return nil
-}
-
-// CallsResponse is the reply to a call, or a part of it. A call has exactly one
-// response without more, even if it was cancelled.
-type CallsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the call; 0: the greeting.
-	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The method's response message, or the next part of it, at most 64 KiB. A
-	// long reply is split, so that others need not wait for its end.
-	Reply []byte `protobuf:"bytes,2,opt,name=reply,proto3" json:"reply,omitempty"`
-	// Further parts of the reply follow.
-	More bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
-	// The call failed: a google.rpc.Status, as in grpc-status-details-bin, of at most
-	// 64 KiB.
-	Status []byte `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
-	// Of the greeting: how many calls may be in flight. A call is in flight until its
-	// last response. Further ones are unary.
-	MaxCalls      uint32 `protobuf:"varint,5,opt,name=max_calls,json=maxCalls,proto3" json:"max_calls,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CallsResponse) Reset() {
-	*x = CallsResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CallsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CallsResponse) ProtoMessage() {}
-
-func (x *CallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CallsResponse.ProtoReflect.Descriptor instead.
-func (*CallsResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *CallsResponse) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *CallsResponse) GetReply() []byte {
-	if x != nil {
-		return x.Reply
-	}
-	return nil
-}
-
-func (x *CallsResponse) GetMore() bool {
-	if x != nil {
-		return x.More
-	}
-	return false
-}
-
-func (x *CallsResponse) GetStatus() []byte {
-	if x != nil {
-		return x.Status
-	}
-	return nil
-}
-
-func (x *CallsResponse) GetMaxCalls() uint32 {
-	if x != nil {
-		return x.MaxCalls
-	}
-	return 0
-}
-
 // Diagnostic is one finding about a JSON document.
 type Diagnostic struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -1130,7 +900,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[10]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +912,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[10]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,7 +925,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{10}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Diagnostic) GetSeverity() Severity {
@@ -1191,7 +961,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[11]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +973,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[11]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +986,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{11}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Template) GetPointer() string {
@@ -1242,7 +1012,7 @@ type ValidateRequest struct {
 
 func (x *ValidateRequest) Reset() {
 	*x = ValidateRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[12]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1024,7 @@ func (x *ValidateRequest) String() string {
 func (*ValidateRequest) ProtoMessage() {}
 
 func (x *ValidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[12]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1037,7 @@ func (x *ValidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateRequest.ProtoReflect.Descriptor instead.
 func (*ValidateRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{12}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ValidateRequest) GetChallengeJson() []byte {
@@ -1289,7 +1059,7 @@ type ValidateResponse struct {
 
 func (x *ValidateResponse) Reset() {
 	*x = ValidateResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[13]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1071,7 @@ func (x *ValidateResponse) String() string {
 func (*ValidateResponse) ProtoMessage() {}
 
 func (x *ValidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[13]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1084,7 @@ func (x *ValidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateResponse.ProtoReflect.Descriptor instead.
 func (*ValidateResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{13}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ValidateResponse) GetDiagnostics() []*Diagnostic {
@@ -1354,7 +1124,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[14]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1136,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[14]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1149,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{14}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Step) GetProtocol() string {
@@ -1438,7 +1208,7 @@ type Client struct {
 
 func (x *Client) Reset() {
 	*x = Client{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[15]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1220,7 @@ func (x *Client) String() string {
 func (*Client) ProtoMessage() {}
 
 func (x *Client) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[15]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1233,7 @@ func (x *Client) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Client.ProtoReflect.Descriptor instead.
 func (*Client) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{15}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Client) GetName() string {
@@ -1540,7 +1310,7 @@ type Similarity struct {
 
 func (x *Similarity) Reset() {
 	*x = Similarity{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[16]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1322,7 @@ func (x *Similarity) String() string {
 func (*Similarity) ProtoMessage() {}
 
 func (x *Similarity) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[16]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1335,7 @@ func (x *Similarity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Similarity.ProtoReflect.Descriptor instead.
 func (*Similarity) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{16}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Similarity) GetText() string {
@@ -1617,7 +1387,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[17]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1399,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[17]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1412,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{17}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Input) GetId() string {
@@ -1782,7 +1552,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[18]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1794,7 +1564,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[18]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1807,7 +1577,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{18}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Answer) GetInputId() string {
@@ -1884,7 +1654,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +1666,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +1679,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{19}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Usage) GetInputTokens() uint32 {
@@ -1937,7 +1707,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1949,7 +1719,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1962,7 +1732,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{20}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -2010,7 +1780,7 @@ type AdvanceRequest struct {
 
 func (x *AdvanceRequest) Reset() {
 	*x = AdvanceRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +1792,7 @@ func (x *AdvanceRequest) String() string {
 func (*AdvanceRequest) ProtoMessage() {}
 
 func (x *AdvanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +1805,7 @@ func (x *AdvanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceRequest.ProtoReflect.Descriptor instead.
 func (*AdvanceRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{21}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AdvanceRequest) GetChallengeJson() []byte {
@@ -2135,7 +1905,7 @@ type AdvanceResponse struct {
 
 func (x *AdvanceResponse) Reset() {
 	*x = AdvanceResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2147,7 +1917,7 @@ func (x *AdvanceResponse) String() string {
 func (*AdvanceResponse) ProtoMessage() {}
 
 func (x *AdvanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2160,7 +1930,7 @@ func (x *AdvanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceResponse.ProtoReflect.Descriptor instead.
 func (*AdvanceResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{22}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AdvanceResponse) GetOutcome() isAdvanceResponse_Outcome {
@@ -2321,7 +2091,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2103,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2116,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{23}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Pending) GetReason() string {
@@ -2388,7 +2158,7 @@ type Unknown struct {
 
 func (x *Unknown) Reset() {
 	*x = Unknown{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2170,7 @@ func (x *Unknown) String() string {
 func (*Unknown) ProtoMessage() {}
 
 func (x *Unknown) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2183,7 @@ func (x *Unknown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unknown.ProtoReflect.Descriptor instead.
 func (*Unknown) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{24}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Unknown) GetReason() string {
@@ -2434,7 +2204,7 @@ type NotDone struct {
 
 func (x *NotDone) Reset() {
 	*x = NotDone{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2216,7 @@ func (x *NotDone) String() string {
 func (*NotDone) ProtoMessage() {}
 
 func (x *NotDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2229,7 @@ func (x *NotDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotDone.ProtoReflect.Descriptor instead.
 func (*NotDone) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{25}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NotDone) GetReason() string {
@@ -2479,7 +2249,7 @@ type NeedInput struct {
 
 func (x *NeedInput) Reset() {
 	*x = NeedInput{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +2261,7 @@ func (x *NeedInput) String() string {
 func (*NeedInput) ProtoMessage() {}
 
 func (x *NeedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +2274,7 @@ func (x *NeedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NeedInput.ProtoReflect.Descriptor instead.
 func (*NeedInput) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{26}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NeedInput) GetInputs() []*Input {
@@ -2530,7 +2300,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2312,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2325,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{27}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Accepted) GetProof() []byte {
@@ -2592,7 +2362,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +2374,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +2387,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{28}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Rejected) GetErrorCode() string {
@@ -2651,7 +2421,7 @@ type Declined struct {
 
 func (x *Declined) Reset() {
 	*x = Declined{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2663,7 +2433,7 @@ func (x *Declined) String() string {
 func (*Declined) ProtoMessage() {}
 
 func (x *Declined) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2676,7 +2446,7 @@ func (x *Declined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declined.ProtoReflect.Descriptor instead.
 func (*Declined) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{29}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Declined) GetReason() string {
@@ -2700,7 +2470,7 @@ type Unavailable struct {
 
 func (x *Unavailable) Reset() {
 	*x = Unavailable{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2712,7 +2482,7 @@ func (x *Unavailable) String() string {
 func (*Unavailable) ProtoMessage() {}
 
 func (x *Unavailable) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2725,7 +2495,7 @@ func (x *Unavailable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unavailable.ProtoReflect.Descriptor instead.
 func (*Unavailable) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{30}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Unavailable) GetReason() string {
@@ -2753,7 +2523,7 @@ type Links struct {
 
 func (x *Links) Reset() {
 	*x = Links{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2765,7 +2535,7 @@ func (x *Links) String() string {
 func (*Links) ProtoMessage() {}
 
 func (x *Links) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2778,7 +2548,7 @@ func (x *Links) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Links.ProtoReflect.Descriptor instead.
 func (*Links) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{31}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Links) GetApproval() string {
@@ -2811,7 +2581,7 @@ type RenderRequest struct {
 
 func (x *RenderRequest) Reset() {
 	*x = RenderRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2823,7 +2593,7 @@ func (x *RenderRequest) String() string {
 func (*RenderRequest) ProtoMessage() {}
 
 func (x *RenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2836,7 +2606,7 @@ func (x *RenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderRequest.ProtoReflect.Descriptor instead.
 func (*RenderRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{32}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RenderRequest) GetInput() *Input {
@@ -2922,7 +2692,7 @@ type PreviewRequest struct {
 
 func (x *PreviewRequest) Reset() {
 	*x = PreviewRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +2704,7 @@ func (x *PreviewRequest) String() string {
 func (*PreviewRequest) ProtoMessage() {}
 
 func (x *PreviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +2717,7 @@ func (x *PreviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewRequest.ProtoReflect.Descriptor instead.
 func (*PreviewRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{33}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PreviewRequest) GetInput() *Input {
@@ -2993,7 +2763,7 @@ type PreviewResponse struct {
 
 func (x *PreviewResponse) Reset() {
 	*x = PreviewResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +2775,7 @@ func (x *PreviewResponse) String() string {
 func (*PreviewResponse) ProtoMessage() {}
 
 func (x *PreviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +2788,7 @@ func (x *PreviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewResponse.ProtoReflect.Descriptor instead.
 func (*PreviewResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{34}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PreviewResponse) GetOutcome() isPreviewResponse_Outcome {
@@ -3113,7 +2883,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3125,7 +2895,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3138,7 +2908,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{35}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Plan) GetText() string {
@@ -3182,7 +2952,7 @@ type Propose struct {
 
 func (x *Propose) Reset() {
 	*x = Propose{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +2964,7 @@ func (x *Propose) String() string {
 func (*Propose) ProtoMessage() {}
 
 func (x *Propose) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +2977,7 @@ func (x *Propose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Propose.ProtoReflect.Descriptor instead.
 func (*Propose) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{36}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Propose) GetSchema() []byte {
@@ -3245,7 +3015,7 @@ type RenderResponse struct {
 
 func (x *RenderResponse) Reset() {
 	*x = RenderResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3027,7 @@ func (x *RenderResponse) String() string {
 func (*RenderResponse) ProtoMessage() {}
 
 func (x *RenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3040,7 @@ func (x *RenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderResponse.ProtoReflect.Descriptor instead.
 func (*RenderResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{37}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RenderResponse) GetOutcome() isRenderResponse_Outcome {
@@ -3452,7 +3222,7 @@ type Elsewhere struct {
 
 func (x *Elsewhere) Reset() {
 	*x = Elsewhere{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +3234,7 @@ func (x *Elsewhere) String() string {
 func (*Elsewhere) ProtoMessage() {}
 
 func (x *Elsewhere) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +3247,7 @@ func (x *Elsewhere) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Elsewhere.ProtoReflect.Descriptor instead.
 func (*Elsewhere) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{38}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Elsewhere) GetMessage() string {
@@ -3497,7 +3267,7 @@ type ClientReview struct {
 
 func (x *ClientReview) Reset() {
 	*x = ClientReview{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3509,7 +3279,7 @@ func (x *ClientReview) String() string {
 func (*ClientReview) ProtoMessage() {}
 
 func (x *ClientReview) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3522,7 +3292,7 @@ func (x *ClientReview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientReview.ProtoReflect.Descriptor instead.
 func (*ClientReview) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{39}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ClientReview) GetReason() string {
@@ -3543,7 +3313,7 @@ type ClientRequest struct {
 
 func (x *ClientRequest) Reset() {
 	*x = ClientRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[40]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3555,7 +3325,7 @@ func (x *ClientRequest) String() string {
 func (*ClientRequest) ProtoMessage() {}
 
 func (x *ClientRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[40]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3568,7 +3338,7 @@ func (x *ClientRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequest.ProtoReflect.Descriptor instead.
 func (*ClientRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{40}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ClientRequest) GetMethod() string {
@@ -3598,7 +3368,7 @@ type AgentChallenge struct {
 
 func (x *AgentChallenge) Reset() {
 	*x = AgentChallenge{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[41]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3610,7 +3380,7 @@ func (x *AgentChallenge) String() string {
 func (*AgentChallenge) ProtoMessage() {}
 
 func (x *AgentChallenge) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[41]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3623,7 +3393,7 @@ func (x *AgentChallenge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentChallenge.ProtoReflect.Descriptor instead.
 func (*AgentChallenge) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{41}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AgentChallenge) GetType() string {
@@ -3664,7 +3434,7 @@ type InterpretRequest struct {
 
 func (x *InterpretRequest) Reset() {
 	*x = InterpretRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[42]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3676,7 +3446,7 @@ func (x *InterpretRequest) String() string {
 func (*InterpretRequest) ProtoMessage() {}
 
 func (x *InterpretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[42]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3689,7 +3459,7 @@ func (x *InterpretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterpretRequest.ProtoReflect.Descriptor instead.
 func (*InterpretRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{42}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *InterpretRequest) GetInput() *Input {
@@ -3752,7 +3522,7 @@ type ClientError struct {
 
 func (x *ClientError) Reset() {
 	*x = ClientError{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[43]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3764,7 +3534,7 @@ func (x *ClientError) String() string {
 func (*ClientError) ProtoMessage() {}
 
 func (x *ClientError) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[43]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3777,7 +3547,7 @@ func (x *ClientError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientError.ProtoReflect.Descriptor instead.
 func (*ClientError) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{43}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ClientError) GetCode() int64 {
@@ -3811,7 +3581,7 @@ type InterpretResponse struct {
 
 func (x *InterpretResponse) Reset() {
 	*x = InterpretResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[44]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3823,7 +3593,7 @@ func (x *InterpretResponse) String() string {
 func (*InterpretResponse) ProtoMessage() {}
 
 func (x *InterpretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[44]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3836,7 +3606,7 @@ func (x *InterpretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterpretResponse.ProtoReflect.Descriptor instead.
 func (*InterpretResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{44}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *InterpretResponse) GetOutcome() isInterpretResponse_Outcome {
@@ -3950,7 +3720,7 @@ type Invalid struct {
 
 func (x *Invalid) Reset() {
 	*x = Invalid{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[45]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3962,7 +3732,7 @@ func (x *Invalid) String() string {
 func (*Invalid) ProtoMessage() {}
 
 func (x *Invalid) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[45]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3975,7 +3745,7 @@ func (x *Invalid) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invalid.ProtoReflect.Descriptor instead.
 func (*Invalid) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{45}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Invalid) GetDiagnostics() []*Diagnostic {
@@ -3995,7 +3765,7 @@ type Missing struct {
 
 func (x *Missing) Reset() {
 	*x = Missing{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[46]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4007,7 +3777,7 @@ func (x *Missing) String() string {
 func (*Missing) ProtoMessage() {}
 
 func (x *Missing) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[46]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4020,7 +3790,7 @@ func (x *Missing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Missing.ProtoReflect.Descriptor instead.
 func (*Missing) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{46}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Missing) GetReason() string {
@@ -4041,7 +3811,7 @@ type Dismissed struct {
 
 func (x *Dismissed) Reset() {
 	*x = Dismissed{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[47]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4053,7 +3823,7 @@ func (x *Dismissed) String() string {
 func (*Dismissed) ProtoMessage() {}
 
 func (x *Dismissed) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[47]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4066,7 +3836,7 @@ func (x *Dismissed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dismissed.ProtoReflect.Descriptor instead.
 func (*Dismissed) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{47}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Dismissed) GetReason() string {
@@ -4108,23 +3878,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x12CheckHealthRequest\"G\n" +
 	"\x13CheckHealthResponse\x12\x18\n" +
 	"\ahealthy\x18\x01 \x01(\bR\ahealthy\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xc9\x01\n" +
-	"\fCallsRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
-	"\x06method\x18\x02 \x01(\tR\x06method\x12\x18\n" +
-	"\arequest\x18\x03 \x01(\fR\arequest\x12#\n" +
-	"\rtimeout_nanos\x18\x04 \x01(\x04R\ftimeoutNanos\x12:\n" +
-	"\bmetadata\x18\x05 \x03(\v2\x1e.kairos.driver.v1.CallMetadataR\bmetadata\x12\x16\n" +
-	"\x06cancel\x18\x06 \x01(\bR\x06cancel\"6\n" +
-	"\fCallMetadata\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"~\n" +
-	"\rCallsResponse\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
-	"\x05reply\x18\x02 \x01(\fR\x05reply\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\x12\x16\n" +
-	"\x06status\x18\x04 \x01(\fR\x06status\x12\x1b\n" +
-	"\tmax_calls\x18\x05 \x01(\rR\bmaxCalls\"x\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"x\n" +
 	"\n" +
 	"Diagnostic\x126\n" +
 	"\bseverity\x18\x01 \x01(\x0e2\x1a.kairos.driver.v1.SeverityR\bseverity\x12\x18\n" +
@@ -4386,9 +4140,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x11CapabilityService\x12K\n" +
 	"\x06Render\x12\x1f.kairos.driver.v1.RenderRequest\x1a .kairos.driver.v1.RenderResponse\x12T\n" +
 	"\tInterpret\x12\".kairos.driver.v1.InterpretRequest\x1a#.kairos.driver.v1.InterpretResponse\x12N\n" +
-	"\aPreview\x12 .kairos.driver.v1.PreviewRequest\x1a!.kairos.driver.v1.PreviewResponse2]\n" +
-	"\rStreamService\x12L\n" +
-	"\x05Calls\x12\x1e.kairos.driver.v1.CallsRequest\x1a\x1f.kairos.driver.v1.CallsResponse(\x010\x01B>Z<github.com/kairos-mcp/kairos/proto/kairos/driver/v1;driverv1b\x06proto3"
+	"\aPreview\x12 .kairos.driver.v1.PreviewRequest\x1a!.kairos.driver.v1.PreviewResponseB>Z<github.com/kairos-mcp/kairos/proto/kairos/driver/v1;driverv1b\x06proto3"
 
 var (
 	file_kairos_driver_v1_driver_proto_rawDescOnce sync.Once
@@ -4403,7 +4155,7 @@ func file_kairos_driver_v1_driver_proto_rawDescGZIP() []byte {
 }
 
 var file_kairos_driver_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(Role)(0),                   // 0: kairos.driver.v1.Role
 	(Effect)(0),                 // 1: kairos.driver.v1.Effect
@@ -4420,47 +4172,44 @@ var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(*ConfigureResponse)(nil),   // 12: kairos.driver.v1.ConfigureResponse
 	(*CheckHealthRequest)(nil),  // 13: kairos.driver.v1.CheckHealthRequest
 	(*CheckHealthResponse)(nil), // 14: kairos.driver.v1.CheckHealthResponse
-	(*CallsRequest)(nil),        // 15: kairos.driver.v1.CallsRequest
-	(*CallMetadata)(nil),        // 16: kairos.driver.v1.CallMetadata
-	(*CallsResponse)(nil),       // 17: kairos.driver.v1.CallsResponse
-	(*Diagnostic)(nil),          // 18: kairos.driver.v1.Diagnostic
-	(*Template)(nil),            // 19: kairos.driver.v1.Template
-	(*ValidateRequest)(nil),     // 20: kairos.driver.v1.ValidateRequest
-	(*ValidateResponse)(nil),    // 21: kairos.driver.v1.ValidateResponse
-	(*Step)(nil),                // 22: kairos.driver.v1.Step
-	(*Client)(nil),              // 23: kairos.driver.v1.Client
-	(*Similarity)(nil),          // 24: kairos.driver.v1.Similarity
-	(*Input)(nil),               // 25: kairos.driver.v1.Input
-	(*Answer)(nil),              // 26: kairos.driver.v1.Answer
-	(*Usage)(nil),               // 27: kairos.driver.v1.Usage
-	(*State)(nil),               // 28: kairos.driver.v1.State
-	(*AdvanceRequest)(nil),      // 29: kairos.driver.v1.AdvanceRequest
-	(*AdvanceResponse)(nil),     // 30: kairos.driver.v1.AdvanceResponse
-	(*Pending)(nil),             // 31: kairos.driver.v1.Pending
-	(*Unknown)(nil),             // 32: kairos.driver.v1.Unknown
-	(*NotDone)(nil),             // 33: kairos.driver.v1.NotDone
-	(*NeedInput)(nil),           // 34: kairos.driver.v1.NeedInput
-	(*Accepted)(nil),            // 35: kairos.driver.v1.Accepted
-	(*Rejected)(nil),            // 36: kairos.driver.v1.Rejected
-	(*Declined)(nil),            // 37: kairos.driver.v1.Declined
-	(*Unavailable)(nil),         // 38: kairos.driver.v1.Unavailable
-	(*Links)(nil),               // 39: kairos.driver.v1.Links
-	(*RenderRequest)(nil),       // 40: kairos.driver.v1.RenderRequest
-	(*PreviewRequest)(nil),      // 41: kairos.driver.v1.PreviewRequest
-	(*PreviewResponse)(nil),     // 42: kairos.driver.v1.PreviewResponse
-	(*Plan)(nil),                // 43: kairos.driver.v1.Plan
-	(*Propose)(nil),             // 44: kairos.driver.v1.Propose
-	(*RenderResponse)(nil),      // 45: kairos.driver.v1.RenderResponse
-	(*Elsewhere)(nil),           // 46: kairos.driver.v1.Elsewhere
-	(*ClientReview)(nil),        // 47: kairos.driver.v1.ClientReview
-	(*ClientRequest)(nil),       // 48: kairos.driver.v1.ClientRequest
-	(*AgentChallenge)(nil),      // 49: kairos.driver.v1.AgentChallenge
-	(*InterpretRequest)(nil),    // 50: kairos.driver.v1.InterpretRequest
-	(*ClientError)(nil),         // 51: kairos.driver.v1.ClientError
-	(*InterpretResponse)(nil),   // 52: kairos.driver.v1.InterpretResponse
-	(*Invalid)(nil),             // 53: kairos.driver.v1.Invalid
-	(*Missing)(nil),             // 54: kairos.driver.v1.Missing
-	(*Dismissed)(nil),           // 55: kairos.driver.v1.Dismissed
+	(*Diagnostic)(nil),          // 15: kairos.driver.v1.Diagnostic
+	(*Template)(nil),            // 16: kairos.driver.v1.Template
+	(*ValidateRequest)(nil),     // 17: kairos.driver.v1.ValidateRequest
+	(*ValidateResponse)(nil),    // 18: kairos.driver.v1.ValidateResponse
+	(*Step)(nil),                // 19: kairos.driver.v1.Step
+	(*Client)(nil),              // 20: kairos.driver.v1.Client
+	(*Similarity)(nil),          // 21: kairos.driver.v1.Similarity
+	(*Input)(nil),               // 22: kairos.driver.v1.Input
+	(*Answer)(nil),              // 23: kairos.driver.v1.Answer
+	(*Usage)(nil),               // 24: kairos.driver.v1.Usage
+	(*State)(nil),               // 25: kairos.driver.v1.State
+	(*AdvanceRequest)(nil),      // 26: kairos.driver.v1.AdvanceRequest
+	(*AdvanceResponse)(nil),     // 27: kairos.driver.v1.AdvanceResponse
+	(*Pending)(nil),             // 28: kairos.driver.v1.Pending
+	(*Unknown)(nil),             // 29: kairos.driver.v1.Unknown
+	(*NotDone)(nil),             // 30: kairos.driver.v1.NotDone
+	(*NeedInput)(nil),           // 31: kairos.driver.v1.NeedInput
+	(*Accepted)(nil),            // 32: kairos.driver.v1.Accepted
+	(*Rejected)(nil),            // 33: kairos.driver.v1.Rejected
+	(*Declined)(nil),            // 34: kairos.driver.v1.Declined
+	(*Unavailable)(nil),         // 35: kairos.driver.v1.Unavailable
+	(*Links)(nil),               // 36: kairos.driver.v1.Links
+	(*RenderRequest)(nil),       // 37: kairos.driver.v1.RenderRequest
+	(*PreviewRequest)(nil),      // 38: kairos.driver.v1.PreviewRequest
+	(*PreviewResponse)(nil),     // 39: kairos.driver.v1.PreviewResponse
+	(*Plan)(nil),                // 40: kairos.driver.v1.Plan
+	(*Propose)(nil),             // 41: kairos.driver.v1.Propose
+	(*RenderResponse)(nil),      // 42: kairos.driver.v1.RenderResponse
+	(*Elsewhere)(nil),           // 43: kairos.driver.v1.Elsewhere
+	(*ClientReview)(nil),        // 44: kairos.driver.v1.ClientReview
+	(*ClientRequest)(nil),       // 45: kairos.driver.v1.ClientRequest
+	(*AgentChallenge)(nil),      // 46: kairos.driver.v1.AgentChallenge
+	(*InterpretRequest)(nil),    // 47: kairos.driver.v1.InterpretRequest
+	(*ClientError)(nil),         // 48: kairos.driver.v1.ClientError
+	(*InterpretResponse)(nil),   // 49: kairos.driver.v1.InterpretResponse
+	(*Invalid)(nil),             // 50: kairos.driver.v1.Invalid
+	(*Missing)(nil),             // 51: kairos.driver.v1.Missing
+	(*Dismissed)(nil),           // 52: kairos.driver.v1.Dismissed
 }
 var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	0,  // 0: kairos.driver.v1.DescribeResponse.role:type_name -> kairos.driver.v1.Role
@@ -4468,88 +4217,85 @@ var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	3,  // 2: kairos.driver.v1.DescribeResponse.approval:type_name -> kairos.driver.v1.ApprovalMode
 	2,  // 3: kairos.driver.v1.DescribeResponse.transport:type_name -> kairos.driver.v1.Transport
 	10, // 4: kairos.driver.v1.DescribeResponse.sends:type_name -> kairos.driver.v1.ClientMethod
-	18, // 5: kairos.driver.v1.ConfigureResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	16, // 6: kairos.driver.v1.CallsRequest.metadata:type_name -> kairos.driver.v1.CallMetadata
-	4,  // 7: kairos.driver.v1.Diagnostic.severity:type_name -> kairos.driver.v1.Severity
-	5,  // 8: kairos.driver.v1.Template.escaping:type_name -> kairos.driver.v1.Escaping
-	18, // 9: kairos.driver.v1.ValidateResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	19, // 10: kairos.driver.v1.ValidateResponse.templates:type_name -> kairos.driver.v1.Template
-	3,  // 11: kairos.driver.v1.Input.approval:type_name -> kairos.driver.v1.ApprovalMode
-	24, // 12: kairos.driver.v1.Input.similarity:type_name -> kairos.driver.v1.Similarity
-	6,  // 13: kairos.driver.v1.Answer.provenance:type_name -> kairos.driver.v1.Provenance
-	27, // 14: kairos.driver.v1.Answer.usage:type_name -> kairos.driver.v1.Usage
-	7,  // 15: kairos.driver.v1.Answer.boundary:type_name -> kairos.driver.v1.Boundary
-	22, // 16: kairos.driver.v1.AdvanceRequest.step:type_name -> kairos.driver.v1.Step
-	23, // 17: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
-	26, // 18: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
-	28, // 19: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
-	34, // 20: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
-	35, // 21: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
-	36, // 22: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
-	37, // 23: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
-	38, // 24: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	31, // 25: kairos.driver.v1.AdvanceResponse.pending:type_name -> kairos.driver.v1.Pending
-	32, // 26: kairos.driver.v1.AdvanceResponse.unknown:type_name -> kairos.driver.v1.Unknown
-	33, // 27: kairos.driver.v1.AdvanceResponse.not_done:type_name -> kairos.driver.v1.NotDone
-	28, // 28: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
-	25, // 29: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
-	25, // 30: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
-	22, // 31: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
-	23, // 32: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
-	39, // 33: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
-	18, // 34: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	25, // 35: kairos.driver.v1.PreviewRequest.input:type_name -> kairos.driver.v1.Input
-	22, // 36: kairos.driver.v1.PreviewRequest.step:type_name -> kairos.driver.v1.Step
-	23, // 37: kairos.driver.v1.PreviewRequest.client:type_name -> kairos.driver.v1.Client
-	43, // 38: kairos.driver.v1.PreviewResponse.plan:type_name -> kairos.driver.v1.Plan
-	44, // 39: kairos.driver.v1.PreviewResponse.propose:type_name -> kairos.driver.v1.Propose
-	53, // 40: kairos.driver.v1.PreviewResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	38, // 41: kairos.driver.v1.PreviewResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	1,  // 42: kairos.driver.v1.Plan.effect:type_name -> kairos.driver.v1.Effect
-	48, // 43: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
-	49, // 44: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
-	26, // 45: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
-	38, // 46: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	47, // 47: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
-	53, // 48: kairos.driver.v1.RenderResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	46, // 49: kairos.driver.v1.RenderResponse.elsewhere:type_name -> kairos.driver.v1.Elsewhere
-	31, // 50: kairos.driver.v1.RenderResponse.pending:type_name -> kairos.driver.v1.Pending
-	32, // 51: kairos.driver.v1.RenderResponse.unknown:type_name -> kairos.driver.v1.Unknown
-	33, // 52: kairos.driver.v1.RenderResponse.not_done:type_name -> kairos.driver.v1.NotDone
-	25, // 53: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
-	22, // 54: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
-	23, // 55: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
-	51, // 56: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
-	26, // 57: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
-	37, // 58: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
-	53, // 59: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	38, // 60: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	54, // 61: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
-	55, // 62: kairos.driver.v1.InterpretResponse.dismissed:type_name -> kairos.driver.v1.Dismissed
-	18, // 63: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	8,  // 64: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
-	11, // 65: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
-	13, // 66: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
-	20, // 67: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
-	29, // 68: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
-	40, // 69: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
-	50, // 70: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
-	41, // 71: kairos.driver.v1.CapabilityService.Preview:input_type -> kairos.driver.v1.PreviewRequest
-	15, // 72: kairos.driver.v1.StreamService.Calls:input_type -> kairos.driver.v1.CallsRequest
-	9,  // 73: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
-	12, // 74: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
-	14, // 75: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
-	21, // 76: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
-	30, // 77: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
-	45, // 78: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
-	52, // 79: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
-	42, // 80: kairos.driver.v1.CapabilityService.Preview:output_type -> kairos.driver.v1.PreviewResponse
-	17, // 81: kairos.driver.v1.StreamService.Calls:output_type -> kairos.driver.v1.CallsResponse
-	73, // [73:82] is the sub-list for method output_type
-	64, // [64:73] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	15, // 5: kairos.driver.v1.ConfigureResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	4,  // 6: kairos.driver.v1.Diagnostic.severity:type_name -> kairos.driver.v1.Severity
+	5,  // 7: kairos.driver.v1.Template.escaping:type_name -> kairos.driver.v1.Escaping
+	15, // 8: kairos.driver.v1.ValidateResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	16, // 9: kairos.driver.v1.ValidateResponse.templates:type_name -> kairos.driver.v1.Template
+	3,  // 10: kairos.driver.v1.Input.approval:type_name -> kairos.driver.v1.ApprovalMode
+	21, // 11: kairos.driver.v1.Input.similarity:type_name -> kairos.driver.v1.Similarity
+	6,  // 12: kairos.driver.v1.Answer.provenance:type_name -> kairos.driver.v1.Provenance
+	24, // 13: kairos.driver.v1.Answer.usage:type_name -> kairos.driver.v1.Usage
+	7,  // 14: kairos.driver.v1.Answer.boundary:type_name -> kairos.driver.v1.Boundary
+	19, // 15: kairos.driver.v1.AdvanceRequest.step:type_name -> kairos.driver.v1.Step
+	20, // 16: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
+	23, // 17: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
+	25, // 18: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
+	31, // 19: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
+	32, // 20: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
+	33, // 21: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
+	34, // 22: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
+	35, // 23: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	28, // 24: kairos.driver.v1.AdvanceResponse.pending:type_name -> kairos.driver.v1.Pending
+	29, // 25: kairos.driver.v1.AdvanceResponse.unknown:type_name -> kairos.driver.v1.Unknown
+	30, // 26: kairos.driver.v1.AdvanceResponse.not_done:type_name -> kairos.driver.v1.NotDone
+	25, // 27: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
+	22, // 28: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
+	22, // 29: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
+	19, // 30: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
+	20, // 31: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
+	36, // 32: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
+	15, // 33: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	22, // 34: kairos.driver.v1.PreviewRequest.input:type_name -> kairos.driver.v1.Input
+	19, // 35: kairos.driver.v1.PreviewRequest.step:type_name -> kairos.driver.v1.Step
+	20, // 36: kairos.driver.v1.PreviewRequest.client:type_name -> kairos.driver.v1.Client
+	40, // 37: kairos.driver.v1.PreviewResponse.plan:type_name -> kairos.driver.v1.Plan
+	41, // 38: kairos.driver.v1.PreviewResponse.propose:type_name -> kairos.driver.v1.Propose
+	50, // 39: kairos.driver.v1.PreviewResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	35, // 40: kairos.driver.v1.PreviewResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	1,  // 41: kairos.driver.v1.Plan.effect:type_name -> kairos.driver.v1.Effect
+	45, // 42: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
+	46, // 43: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
+	23, // 44: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
+	35, // 45: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	44, // 46: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
+	50, // 47: kairos.driver.v1.RenderResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	43, // 48: kairos.driver.v1.RenderResponse.elsewhere:type_name -> kairos.driver.v1.Elsewhere
+	28, // 49: kairos.driver.v1.RenderResponse.pending:type_name -> kairos.driver.v1.Pending
+	29, // 50: kairos.driver.v1.RenderResponse.unknown:type_name -> kairos.driver.v1.Unknown
+	30, // 51: kairos.driver.v1.RenderResponse.not_done:type_name -> kairos.driver.v1.NotDone
+	22, // 52: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
+	19, // 53: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
+	20, // 54: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
+	48, // 55: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
+	23, // 56: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
+	34, // 57: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
+	50, // 58: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	35, // 59: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	51, // 60: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
+	52, // 61: kairos.driver.v1.InterpretResponse.dismissed:type_name -> kairos.driver.v1.Dismissed
+	15, // 62: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	8,  // 63: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
+	11, // 64: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
+	13, // 65: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
+	17, // 66: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
+	26, // 67: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
+	37, // 68: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
+	47, // 69: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
+	38, // 70: kairos.driver.v1.CapabilityService.Preview:input_type -> kairos.driver.v1.PreviewRequest
+	9,  // 71: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
+	12, // 72: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
+	14, // 73: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
+	18, // 74: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
+	27, // 75: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
+	42, // 76: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
+	49, // 77: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
+	39, // 78: kairos.driver.v1.CapabilityService.Preview:output_type -> kairos.driver.v1.PreviewResponse
+	71, // [71:79] is the sub-list for method output_type
+	63, // [63:71] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_kairos_driver_v1_driver_proto_init() }
@@ -4557,8 +4303,8 @@ func file_kairos_driver_v1_driver_proto_init() {
 	if File_kairos_driver_v1_driver_proto != nil {
 		return
 	}
-	file_kairos_driver_v1_driver_proto_msgTypes[17].OneofWrappers = []any{}
-	file_kairos_driver_v1_driver_proto_msgTypes[22].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[14].OneofWrappers = []any{}
+	file_kairos_driver_v1_driver_proto_msgTypes[19].OneofWrappers = []any{
 		(*AdvanceResponse_NeedInput)(nil),
 		(*AdvanceResponse_Accepted)(nil),
 		(*AdvanceResponse_Rejected)(nil),
@@ -4568,14 +4314,14 @@ func file_kairos_driver_v1_driver_proto_init() {
 		(*AdvanceResponse_Unknown)(nil),
 		(*AdvanceResponse_NotDone)(nil),
 	}
-	file_kairos_driver_v1_driver_proto_msgTypes[23].OneofWrappers = []any{}
-	file_kairos_driver_v1_driver_proto_msgTypes[34].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[20].OneofWrappers = []any{}
+	file_kairos_driver_v1_driver_proto_msgTypes[31].OneofWrappers = []any{
 		(*PreviewResponse_Plan)(nil),
 		(*PreviewResponse_Propose)(nil),
 		(*PreviewResponse_Invalid)(nil),
 		(*PreviewResponse_Unavailable)(nil),
 	}
-	file_kairos_driver_v1_driver_proto_msgTypes[37].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[34].OneofWrappers = []any{
 		(*RenderResponse_ClientRequest)(nil),
 		(*RenderResponse_AgentChallenge)(nil),
 		(*RenderResponse_Answer)(nil),
@@ -4587,7 +4333,7 @@ func file_kairos_driver_v1_driver_proto_init() {
 		(*RenderResponse_Unknown)(nil),
 		(*RenderResponse_NotDone)(nil),
 	}
-	file_kairos_driver_v1_driver_proto_msgTypes[44].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[41].OneofWrappers = []any{
 		(*InterpretResponse_Answer)(nil),
 		(*InterpretResponse_Declined)(nil),
 		(*InterpretResponse_Invalid)(nil),
@@ -4601,9 +4347,9 @@ func file_kairos_driver_v1_driver_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kairos_driver_v1_driver_proto_rawDesc), len(file_kairos_driver_v1_driver_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   48,
+			NumMessages:   45,
 			NumExtensions: 0,
-			NumServices:   4,
+			NumServices:   3,
 		},
 		GoTypes:           file_kairos_driver_v1_driver_proto_goTypes,
 		DependencyIndexes: file_kairos_driver_v1_driver_proto_depIdxs,

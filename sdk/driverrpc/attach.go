@@ -77,6 +77,5 @@ func Dial(a Attachment) (*Client, func() error, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("attach to driver %s: %w", a.Name, err)
 	}
-	client := NewClient(conn)
-	return client, func() error { client.Close(); return conn.Close() }, nil
+	return NewClient(conn), conn.Close, nil
 }

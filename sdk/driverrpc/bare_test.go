@@ -94,9 +94,6 @@ func bareCertificate() tls.Certificate {
 func TestADriverNeedsNothingOfGoPlugin(t *testing.T) {
 	lifeline := stdinOfDrivers(t)
 	host, client := startDriver(t, "bare")
-	if err := client.Stream(t.Context()); err != nil || client.Streams() {
-		t.Errorf("Stream = %v, streams %t, want unary calls", err, client.Streams())
-	}
 	if d, err := client.Describe(t.Context()); err != nil || d.Name != "bare" || d.Transport != driver.TransportGRPC {
 		t.Errorf("Describe = %+v, %v", d, err)
 	}

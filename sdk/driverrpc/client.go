@@ -16,8 +16,7 @@ import (
 // Client calls a driver over gRPC. It is safe for concurrent use. Errors of
 // the transport and of the driver keep their gRPC status.
 type Client struct {
-	cc       sendTrace
-	streamed *callStream // nil: all calls are unary
+	cc sendTrace
 }
 
 var _ driver.Configurer = (*Client)(nil)
@@ -25,37 +24,6 @@ var _ driver.Configurer = (*Client)(nil)
 // NewClient calls the driver at the other end of the connection. The trace of
 // a call's context, see driver.WithTrace, goes along.
 func NewClient(cc grpc.ClientConnInterface) *Client { return &Client{cc: sendTrace{cc}} }
-
-// Stream lets the calls go over one stream, which costs less than a unary call for each, if
-// the driver serves it. ctx limits the wait for the driver. Call it before any other method,
-// and Close when done.
-func (c *Client) Stream(ctx context.Context) error {
-	streamed, err := openStream(ctx, c.cc.ClientConnInterface)
-	if err != nil || streamed == nil {
-		return err
-	}
-	c.cc, c.streamed = sendTrace{streamed}, streamed
-	return nil
-}
-
-// Streams reports whether the calls go over a stream.
-func (c *Client) Streams() bool { return c.streamed != nil }
-
-// Unary returns a client of the same driver whose calls are unary.
-func (c *Client) Unary() *Client {
-	if c.streamed == nil {
-		return c
-	}
-	return NewClient(c.streamed.unary)
-}
-
-// Close ends the stream, and the calls in flight with it. Without a stream it does nothing.
-// It may be called twice.
-func (c *Client) Close() {
-	if c.streamed != nil {
-		c.streamed.close()
-	}
-}
 
 // Describe returns the driver's descriptor, checked.
 func (c *Client) Describe(ctx context.Context) (driver.Descriptor, error) {

@@ -41,7 +41,7 @@ func serveDebug(d driver.Driver, log *slog.Logger, stdout, stderr io.Writer) (er
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", address, err)
 	}
-	server, streamed := newServer(d, log)
+	server := newServer(d, log)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 
@@ -53,7 +53,6 @@ func serveDebug(d driver.Driver, log *slog.Logger, stdout, stderr io.Writer) (er
 	if err == nil {
 		<-ctx.Done()
 	}
-	close(streamed.closing)
 	stopWithin(server, debugGrace)
 	return errors.Join(err, <-served)
 }

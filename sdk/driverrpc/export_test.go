@@ -2,9 +2,7 @@ package driverrpc
 
 import (
 	"fmt"
-	"log/slog"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -53,22 +51,4 @@ func protoOf(c *conversion, v any) proto.Message {
 	}
 	c.fail("no message for a %s", fmt.Sprintf("%T", v))
 	return nil
-}
-
-// MarshalProto, FromStatus and Conn are for tests that speak to the other end of a stream.
-var (
-	MarshalProto = proto.Marshal
-	FromStatus   = fromStatus
-)
-
-// Conn is the connection of a client whose calls are unary.
-func Conn(c *Client) grpc.ClientConnInterface { return c.cc.ClientConnInterface }
-
-// ServeStream serves one stream of calls of the driver.
-func ServeStream(
-	d driver.Driver, log *slog.Logger, stream grpc.BidiStreamingServer[driverpb.CallsRequest, driverpb.CallsResponse],
-) error {
-	server, streamed := newServer(d, log)
-	defer server.Stop()
-	return streamed.Calls(stream)
 }

@@ -15,15 +15,14 @@ import (
 )
 
 // Loopback serves the driver inside this process and returns a client that
-// calls it over gRPC, for tests: what a process would do, without a process. Its
-// calls are streamed, those of its Unary are not.
+// calls it over gRPC, for tests: what a process would do, without a process.
 // Call the returned function to stop it; calls still running are cut off.
 func Loopback(d driver.Driver) (*Client, func() error, error) {
 	if err := CheckDriver(d); err != nil {
 		return nil, nil, fmt.Errorf("driver: %w", err)
 	}
 	listener := bufconn.Listen(1 << 20)
-	server, _ := newServer(d, slog.New(slog.DiscardHandler))
+	server := newServer(d, slog.New(slog.DiscardHandler))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 
@@ -37,15 +36,10 @@ func Loopback(d driver.Driver) (*Client, func() error, error) {
 		server.Stop()
 		return nil, nil, errors.Join(fmt.Errorf("dial the loopback: %w", err), <-served)
 	}
-	client := NewClient(conn)
 	stop := func() error {
-		client.Close()
 		err := conn.Close()
 		server.Stop()
 		return errors.Join(err, <-served)
 	}
-	if err := client.Stream(context.Background()); err != nil {
-		return nil, nil, errors.Join(err, stop())
-	}
-	return client, stop, nil
+	return NewClient(conn), stop, nil
 }

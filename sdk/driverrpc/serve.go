@@ -59,7 +59,7 @@ func servePlugin(d driver.Driver, log *slog.Logger, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	s, _ := newServer(d, log, options...)
+	s := newServer(d, log, options...)
 	registerPlugin(s)
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // meant for the host, which ends its drivers itself
 	if _, err := fmt.Fprintf(out, "1|%d|unix|%s|grpc|%s\n", ProtocolVersion, listener.Addr(), cert); err != nil {

@@ -18,10 +18,9 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverpb"
 )
 
-// streamWorkers is how many goroutines of a driver's server, and of a stream of calls, take
-// one call after the other: a new one would grow its stack again for each. Calls beyond so
-// many at once get one of their own.
-const streamWorkers = 4
+// workers is how many goroutines of a driver's server take one call after the other: a new
+// one would grow its stack again for each. Calls beyond so many at once get one of their own.
+const workers = 4
 
 // serverOptions are the limits, the trace and the panic net of every driver server.
 func serverOptions(log *slog.Logger) []grpc.ServerOption {
@@ -29,12 +28,12 @@ func serverOptions(log *slog.Logger) []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
-		grpc.NumStreamWorkers(streamWorkers),
+		grpc.NumStreamWorkers(workers),
 		grpc.UnaryInterceptor(intercept(log)),
 	}
 }
 
-// intercept is what unary and streamed calls pass on their way to a handler.
+// intercept is what calls pass on their way to a handler.
 func intercept(log *slog.Logger) grpc.UnaryServerInterceptor {
 	guard := recoverPanic(log)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -63,20 +62,17 @@ func panicked(ctx context.Context, log *slog.Logger, call string, p any) error {
 	return status.Errorf(codes.Internal, "driver panicked in %s: %v", call, p)
 }
 
-// newServer is a gRPC server with the limits of a driver. It serves the driver, by unary and
-// by streamed calls.
-func newServer(d driver.Driver, log *slog.Logger, options ...grpc.ServerOption) (*grpc.Server, *streamServer) {
-	server, streamed := grpc.NewServer(append(options, serverOptions(log)...)...), newStreamServer(log)
-	driverpb.RegisterStreamServiceServer(server, streamed)
-	services := registry{server, streamed}
+// newServer is a gRPC server with the limits of a driver. It serves the driver.
+func newServer(d driver.Driver, log *slog.Logger, options ...grpc.ServerOption) *grpc.Server {
+	server := grpc.NewServer(append(options, serverOptions(log)...)...)
 	if d.Challenge != nil {
-		driverpb.RegisterChallengeServiceServer(services, challengeServer{impl: d.Challenge})
+		driverpb.RegisterChallengeServiceServer(server, challengeServer{impl: d.Challenge})
 	}
 	if d.Capability != nil {
-		driverpb.RegisterCapabilityServiceServer(services, capabilityServer{impl: d.Capability})
+		driverpb.RegisterCapabilityServiceServer(server, capabilityServer{impl: d.Capability})
 	}
-	driverpb.RegisterDriverServiceServer(services, &driverServer{descriptor: d.Descriptor, configurer: configurerOf(d)})
-	return server, streamed
+	driverpb.RegisterDriverServiceServer(server, &driverServer{descriptor: d.Descriptor, configurer: configurerOf(d)})
+	return server
 }
 
 type driverServer struct {

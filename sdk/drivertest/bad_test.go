@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"google.golang.org/grpc"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -165,7 +162,7 @@ func (c *counter) Advance(ctx context.Context, req driver.AdvanceRequest) (drive
 	if !ok {
 		return c.need(req), nil
 	}
-	return c.judge(ctx, req, answer)
+	return c.judge(req, answer)
 }
 
 // misbehaves are the faults that do not show in the result.
@@ -216,7 +213,7 @@ func (c *counter) need(req driver.AdvanceRequest) driver.AdvanceResult {
 	return result
 }
 
-func (c *counter) judge(ctx context.Context, req driver.AdvanceRequest, answer driver.Answer) (driver.AdvanceResult, error) {
+func (c *counter) judge(req driver.AdvanceRequest, answer driver.Answer) (driver.AdvanceResult, error) {
 	if string(answer.Value) == `"no"` {
 		return c.declined(req, answer), nil
 	}
@@ -253,9 +250,6 @@ func (c *counter) judge(ctx context.Context, req driver.AdvanceRequest, answer d
 	proof := answer.Value
 	if c.fault == "call/other-process" {
 		proof = json.RawMessage(fmt.Sprint(os.Getpid()))
-	}
-	if way, _ := grpc.Method(ctx); c.fault == "call/same-over-stream" {
-		proof = json.RawMessage(strconv.Quote(way))
 	}
 	result := driver.Accept(proof, nil)
 	result.Accepted.Observed = c.fault == "challenge/observed"

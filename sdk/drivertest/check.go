@@ -128,7 +128,6 @@ func callChecks() []Check {
 		{"call/says-why", Should, everySample, "who refuses says why: a diagnostic, a message or a reason", saysWhy},
 		{"call/repeatable", Must, pureDriver, "a pure driver answers the same request the same way, ten times", repeatable},
 		{"call/other-process", Must, "programs of pure drivers; every sample", "a pure driver answers the same in another process", otherProcess},
-		{"call/same-over-stream", Must, "drivers without effects that serve the stream of calls; every sample", "a call comes to the same, over the stream and as a unary call", sameOverStream},
 		{"call/concurrent", Must, tameDriver, "calls do not disturb each other", concurrent},
 		{"call/cancelled", Must, everySample, "a call whose caller is gone ends within a second", cancelled},
 		{"call/hostile-input", Must, tameDriver, "no input, however broken, makes a driver panic or give a reply that breaks the contract", hostileInput},

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
 func repeatable(ctx context.Context, s Subject) error {
@@ -54,26 +53,6 @@ func sameResults(ctx context.Context, a, b Subject) error {
 		one, err := a.call(ctx, sample.Request)
 		other, otherErr := b.call(ctx, sample.Request)
 		return differ(one, err, other, otherErr)
-	})
-}
-
-// sameOverStream makes unary calls to a driver that is called over a stream.
-func sameOverStream(ctx context.Context, s Subject) error {
-	client, ok := s.describer.(*driverrpc.Client)
-	if !ok || !client.Streams() {
-		return unconcerned("it is not called over a stream")
-	}
-	if err := tame(s.Descriptor); err != nil {
-		return err
-	}
-	unary := s.over(client.Unary(), s.Descriptor)
-	return s.eachSample(ctx, func(sample Sample) error {
-		streamed, err := s.call(ctx, sample.Request)
-		other, otherErr := unary.call(ctx, sample.Request)
-		if s.Descriptor.Effect != driver.EffectPure {
-			streamed, other = nil, nil // the world may have changed
-		}
-		return differ(streamed, err, other, otherErr)
 	})
 }
 

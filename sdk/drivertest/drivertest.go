@@ -82,9 +82,8 @@ type describer interface {
 	Describe(ctx context.Context) (driver.Descriptor, error)
 }
 
-// Run makes every check of the driver: directly, with unary calls and over a
-// stream of calls. Configure the driver before, if it needs that to serve the samples: Run only ever
-// configures it with dryRun.
+// Run makes every check of the driver, directly and over gRPC. Configure the driver
+// before, if it needs that to serve the samples: Run only ever configures it with dryRun.
 func Run(t *testing.T, d driver.Driver, samples ...Sample) {
 	t.Helper()
 	run(t, d, SampleFile{Samples: samples})
@@ -136,17 +135,15 @@ func run(t *testing.T, d driver.Driver, file SampleFile) {
 	})
 	t.Run("grpc", func(t *testing.T) {
 		if withRaceDetector {
-			runOver(t, d, client.Unary(), file, costly...) // a minute of decoding, in which it finds nothing
+			runOver(t, d, client, file, costly...) // a minute of decoding, in which it finds nothing
 		} else {
-			runOver(t, d, client.Unary(), file)
+			runOver(t, d, client, file)
 		}
 	})
-	t.Run("stream", func(t *testing.T) { runOver(t, d, client, file, costly...) })
 }
 
 // costly are the checks that Run makes only over gRPC: they take longest, and
 // what they look for shows there too. With the race detector they are left out.
-// Requests as large as theirs are never streamed.
 var costly = []string{"call/huge-input", "call/size-limits"}
 
 func runOver(t *testing.T, d driver.Driver, client *driverrpc.Client, file SampleFile, except ...string) {

@@ -7,8 +7,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// EachWay runs a test on the driver as it is, with unary calls over gRPC, and
-// over a stream of calls, as a host calls it.
+// EachWay runs a test on the driver as it is, and over gRPC.
 func EachWay(t *testing.T, d driver.Driver, test func(*testing.T, driver.Driver)) {
 	t.Helper()
 	t.Run("direct", func(t *testing.T) { test(t, d) })
@@ -21,9 +20,6 @@ func EachWay(t *testing.T, d driver.Driver, test func(*testing.T, driver.Driver)
 			t.Error(err)
 		}
 	})
-	over := func(c *driverrpc.Client) driver.Driver {
-		return driver.Driver{Descriptor: d.Descriptor, Challenge: c.Challenge(), Capability: c.Capability()}
-	}
-	t.Run("grpc", func(t *testing.T) { test(t, over(client.Unary())) })
-	t.Run("stream", func(t *testing.T) { test(t, over(client)) })
+	over := driver.Driver{Descriptor: d.Descriptor, Challenge: client.Challenge(), Capability: client.Capability()}
+	t.Run("grpc", func(t *testing.T) { test(t, over) })
 }

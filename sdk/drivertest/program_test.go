@@ -179,10 +179,7 @@ func (p *process) connect(ctx context.Context, stdout io.Reader) error {
 		return fmt.Errorf("no handshake but %q: %w", line, err)
 	}
 	p.client, p.hangUp, err = driverrpc.Dial(driverrpc.Attachment{Name: "test", Address: fields[3]})
-	if err != nil {
-		return err
-	}
-	return p.client.Stream(ctx)
+	return err
 }
 
 func (p *process) Calls() driverrpc.Calls { return p.client }
@@ -241,7 +238,7 @@ func started(t *testing.T, name, fault string) drivertest.Subject {
 var processFaults = map[string]bool{
 	"process/starts": true, "process/starts-soon": false, "process/clean-environment": false, "process/by-hand": false,
 	"process/quiet-stdout": false, "process/stderr-text": false, "process/lifeline": false, "descriptor/static": false,
-	"config/dry-run": false, "call/other-process": false, "call/same-over-stream": false, "call/no-growth, files": false,
+	"config/dry-run": false, "call/other-process": false, "call/no-growth, files": false,
 	"call/recovers, elsewhere": false, "call/pending-continues, elsewhere": false,
 }
 
