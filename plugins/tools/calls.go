@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -32,7 +32,7 @@ var errCancelled = errors.New("it was cancelled")
 // call is one call of a tool, which is being made or has ended.
 type call struct {
 	plan     plan
-	found    servers.Found
+	found    mcpclient.Found
 	asked    display
 	evidence json.RawMessage // its schema
 	limit    time.Duration
@@ -40,7 +40,7 @@ type call struct {
 	redescribed bool
 	again       bool // it may have been made before, with the same key
 	end         context.CancelCauseFunc
-	progress    atomic.Pointer[servers.Progress]
+	progress    atomic.Pointer[mcpclient.Progress]
 	done        chan struct{} // closed when result is set
 	result      driver.RenderResult
 }

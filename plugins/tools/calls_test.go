@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -47,7 +47,7 @@ func said(res driver.RenderResult) string {
 }
 
 func TestALongCallIsPendingUntilItEnds(t *testing.T) {
-	for _, class := range []servers.Class{servers.Reads, servers.Changes} {
+	for _, class := range []mcpclient.Class{mcpclient.Reads, mcpclient.Changes} {
 		t.Run(string(class), func(t *testing.T) {
 			c := newCounter(t, class)
 			req := c.begun("takes long")
@@ -75,7 +75,7 @@ func TestALongCallIsPendingUntilItEnds(t *testing.T) {
 
 // A call that nobody is told the end of was made once, whatever its driver forgot.
 func TestACallThatEndedWithItsProcessIsNotRepeated(t *testing.T) {
-	c := newCounter(t, servers.Changes)
+	c := newCounter(t, mcpclient.Changes)
 	req := c.request(c.plan(countByTwo))
 	req.Recover = true
 	if res := c.ask(t.Context(), req); res.Unknown == nil {
@@ -89,7 +89,7 @@ func TestACallThatEndedWithItsProcessIsNotRepeated(t *testing.T) {
 	if res := c.ask(t.Context(), req); res.Unknown == nil || len(c.calls()) > 0 {
 		t.Errorf("a call that came late: Render = %s after %d calls, want none", said(res), len(c.calls()))
 	}
-	reads := newCounter(t, servers.Reads)
+	reads := newCounter(t, mcpclient.Reads)
 	req = reads.request(reads.plan(countByTwo))
 	req.Recover = true
 	if res := reads.ask(t.Context(), req); res.NotDone == nil {
@@ -110,7 +110,7 @@ func TestACallThatWasCutOffIsRepeatedWhereItsServerDeduplicates(t *testing.T) {
 		"its server ends in each call":  {"ends in the call", false, false, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCounter(t, servers.Changes)
+			c := newCounter(t, mcpclient.Changes)
 			c.s.Deduplicates = true
 			c.becomes(tc.behaviour)
 			req := c.request(c.plan(countByTwo))
@@ -133,7 +133,7 @@ func TestACallThatWasCutOffIsRepeatedWhereItsServerDeduplicates(t *testing.T) {
 			}
 		})
 	}
-	c := newCounter(t, servers.Changes)
+	c := newCounter(t, mcpclient.Changes)
 	c.s.Deduplicates = true
 	c.accept()
 	req := c.request(c.plan(countByTwo))
@@ -144,14 +144,14 @@ func TestACallThatWasCutOffIsRepeatedWhereItsServerDeduplicates(t *testing.T) {
 }
 
 func TestACallIsCancelled(t *testing.T) {
-	for _, class := range []servers.Class{servers.Reads, servers.Changes} {
+	for _, class := range []mcpclient.Class{mcpclient.Reads, mcpclient.Changes} {
 		for _, behaviour := range []string{"takes long", "ignores that it is cancelled"} {
 			t.Run(behaviour+", "+string(class), func(t *testing.T) {
 				c := newCounter(t, class)
 				req := c.begun(behaviour)
 				req.Cancel = true
 				res := c.ask(t.Context(), req)
-				if (class == servers.Reads) != (res.NotDone != nil) || (class == servers.Changes) != (res.Unknown != nil) || !strings.Contains(said(res), "told, and ended") {
+				if (class == mcpclient.Reads) != (res.NotDone != nil) || (class == mcpclient.Changes) != (res.Unknown != nil) || !strings.Contains(said(res), "told, and ended") {
 					t.Errorf("Render = %s", said(res))
 				}
 				if behaviour == "takes long" && !c.has("cancelled") {
@@ -171,7 +171,7 @@ func TestACallIsCancelled(t *testing.T) {
 
 // Two calls share a server: to cancel one does not end the other.
 func TestTheServerOfAnotherCallIsNotEnded(t *testing.T) {
-	c := newCounter(t, servers.Changes)
+	c := newCounter(t, mcpclient.Changes)
 	first := c.begun("takes long")
 	second := c.request(c.plan(countByTwo))
 	if res := c.ask(t.Context(), second); res.Pending == nil {

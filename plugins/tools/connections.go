@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 )
 
 // end ends the server, once. How it takes that is its own affair.
@@ -22,7 +22,7 @@ type connections struct {
 
 // kept is an open connection.
 type kept struct {
-	*servers.Connection
+	*mcpclient.Connection
 	launch string // digest of how it was started
 	users  int
 	idle   *time.Timer
@@ -32,7 +32,7 @@ type kept struct {
 
 // to returns the connection to a server and starts it if need be. One that was
 // started in another way than is configured now ends with its last call.
-func (cs *connections) to(ctx context.Context, name string, s servers.Server, idle time.Duration) (*servers.Connection, func(), error) {
+func (cs *connections) to(ctx context.Context, name string, s mcpclient.Server, idle time.Duration) (*mcpclient.Connection, func(), error) {
 	cs.mu.Lock()
 	k := cs.open[name]
 	if k != nil && k.launch != s.LaunchDigest() {
@@ -46,7 +46,7 @@ func (cs *connections) to(ctx context.Context, name string, s servers.Server, id
 		return k.Connection, cs.releaser(k, idle), nil
 	}
 	cs.mu.Unlock()
-	c, err := servers.Open(ctx, name, s)
+	c, err := mcpclient.Open(ctx, name, s)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,7 +82,7 @@ func (cs *connections) releaser(k *kept, idle time.Duration) func() {
 }
 
 // drop ends a connection that does not work any more.
-func (cs *connections) drop(c *servers.Connection) {
+func (cs *connections) drop(c *mcpclient.Connection) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for name, k := range cs.open {
@@ -94,7 +94,7 @@ func (cs *connections) drop(c *servers.Connection) {
 
 // stop ends the process of a connection after a grace, unless it has other users. It
 // reports whether the process has ended.
-func (cs *connections) stop(c *servers.Connection) bool {
+func (cs *connections) stop(c *mcpclient.Connection) bool {
 	if !c.Local() {
 		return false
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 	"go.uber.org/goleak"
 
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -94,7 +94,7 @@ func serve(behaviour string) {
 	s := server.NewMCPServer("counter", "1.0.0", server.WithToolCapabilities(false))
 	tool := mcp.NewToolWithRawSchema("count", description, json.RawMessage(schema))
 	s.AddTool(tool, func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		key, _ := req.Params.Meta.AdditionalFields[servers.KeyOfMeta].(string)
+		key, _ := req.Params.Meta.AdditionalFields[mcpclient.KeyOfMeta].(string)
 		f, err := os.OpenFile("calls", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, err
@@ -162,21 +162,21 @@ type counter struct {
 	*tools
 	t   *testing.T
 	dir string
-	s   servers.Server
+	s   mcpclient.Server
 
 	start, timeout string // settings of the driver
 	last           int    // number of the last key
 }
 
-func newCounter(t *testing.T, class servers.Class) *counter {
+func newCounter(t *testing.T, class mcpclient.Class) *counter {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &counter{tools: definition().Capability.(*tools), t: t, dir: t.TempDir(), start: "5s", timeout: "10m"}
-	c.s = servers.Server{Command: self, Dir: c.dir, Env: map[string]string{behaviourEnv: "sound"}}
-	conn, err := servers.Open(t.Context(), "counter", c.s)
+	c.s = mcpclient.Server{Command: self, Dir: c.dir, Env: map[string]string{behaviourEnv: "sound"}}
+	conn, err := mcpclient.Open(t.Context(), "counter", c.s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func newCounter(t *testing.T, class servers.Class) *counter {
 	}
 	pin := listed[0].Pin
 	pin.Class = class
-	c.s.Tools = map[string]servers.Pin{"count": pin}
+	c.s.Tools = map[string]mcpclient.Pin{"count": pin}
 	c.accept()
 	t.Cleanup(c.shut)
 	return c
@@ -213,7 +213,7 @@ func (c *counter) accept() {
 
 func (c *counter) configure() {
 	c.t.Helper()
-	text, err := servers.File{Servers: map[string]servers.Server{"counter": c.s}}.Bytes()
+	text, err := mcpclient.File{Servers: map[string]mcpclient.Server{"counter": c.s}}.Bytes()
 	if err != nil {
 		c.t.Fatal(err)
 	}

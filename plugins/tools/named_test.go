@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -76,7 +76,7 @@ func FuzzNaming(f *testing.F) {
 // The driver says of a result how large it was and what its digest is, and of its
 // content what the step names.
 func TestAnAnswerHoldsNothingThatTheStepDoesNotName(t *testing.T) {
-	c := newCounter(t, servers.Changes)
+	c := newCounter(t, mcpclient.Changes)
 	for schema, want := range map[string]string{
 		"": `"result":null`,
 		`{"properties":{"count":{"type":"integer"}}}`: `"result":{"count":1}`,
@@ -95,7 +95,7 @@ func TestAnAnswerHoldsNothingThatTheStepDoesNotName(t *testing.T) {
 
 // The standard error of a server may quote a result.
 func TestAFaultInACallDoesNotQuoteTheServer(t *testing.T) {
-	c := newCounter(t, servers.Changes)
+	c := newCounter(t, mcpclient.Changes)
 	c.becomes("ends in the call")
 	res := c.render(t.Context(), c.plan(countByTwo))
 	if res.Unknown == nil || strings.Contains(res.Unknown.Reason, "AGENT") {
@@ -105,7 +105,7 @@ func TestAFaultInACallDoesNotQuoteTheServer(t *testing.T) {
 
 // The words of a failure are bounded, and hide nothing.
 func TestTheWordsOfAFailureAreCleaned(t *testing.T) {
-	c := newCounter(t, servers.Reads)
+	c := newCounter(t, mcpclient.Reads)
 	c.becomes("fails at length")
 	res := c.render(t.Context(), c.plan(countByTwo))
 	var r report

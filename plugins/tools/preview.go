@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
@@ -52,7 +52,7 @@ func (t *tools) Preview(_ context.Context, req driver.PreviewRequest) (driver.Pr
 		return driver.PreviewResult{}, err
 	}
 	effect := driver.EffectEffects
-	if found.Pin.Class == servers.Reads {
+	if found.Pin.Class == mcpclient.Reads {
 		effect = driver.EffectReads
 	}
 	return driver.Planned(driver.Plan{Text: p.text(), Data: data, Effect: effect, Action: action}), nil

@@ -12,7 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 )
 
 // A server at an address whose reply cannot be read may have acted all the same.
@@ -50,9 +50,9 @@ func TestRepliesOfAnAddressThatCannotBeRead(t *testing.T) {
 			}))
 			defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 			defer remote.Close()
-			c := newCounter(t, servers.Changes)
-			c.s = servers.Server{URL: remote.URL}
-			conn, err := servers.Open(t.Context(), "counter", c.s)
+			c := newCounter(t, mcpclient.Changes)
+			c.s = mcpclient.Server{URL: remote.URL}
+			conn, err := mcpclient.Open(t.Context(), "counter", c.s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,8 +62,8 @@ func TestRepliesOfAnAddressThatCannotBeRead(t *testing.T) {
 			}
 			_ = conn.Close() // a server without sessions may not know how to end one
 			pin := listed[0].Pin
-			pin.Class = servers.Changes
-			c.s.Tools = map[string]servers.Pin{"count": pin}
+			pin.Class = mcpclient.Changes
+			c.s.Tools = map[string]mcpclient.Pin{"count": pin}
 			c.accept()
 			res := c.render(t.Context(), c.plan(countByTwo))
 			if res.Unknown == nil || !strings.Contains(res.Unknown.Reason, tc.said) || strings.Contains(said(res), "AGENT") || called != 1 {

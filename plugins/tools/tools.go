@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -25,7 +25,7 @@ func definition() driver.Driver {
 	t := &tools{Of: settings.New(sound), open: &connections{}, calls: newCalls()}
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
-			Name: servers.DriverName, Version: "0.1.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
+			Name: mcpclient.DriverName, Version: "0.1.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
 			Effect: driver.EffectEffects, ConfigSchema: t.Schema(),
 			Features: []string{driver.FeatureGrant, driver.FeatureLauncher, driver.FeaturePartial, driver.FeatureRecover, driver.FeatureCancel},
 		},
@@ -41,7 +41,7 @@ type config struct {
 }
 
 func sound(c config) []driver.Diagnostic {
-	if _, err := servers.Parse([]byte(c.Servers)); err != nil {
+	if _, err := mcpclient.Parse([]byte(c.Servers)); err != nil {
 		return []driver.Diagnostic{driver.Problem("/servers", err.Error())}
 	}
 	return nil
@@ -55,10 +55,10 @@ type tools struct {
 }
 
 // file is what the operator added and accepted.
-func (t *tools) file() servers.File {
-	f, err := servers.Parse([]byte(t.Now().Servers))
+func (t *tools) file() mcpclient.File {
+	f, err := mcpclient.Parse([]byte(t.Now().Servers))
 	if err != nil {
-		return servers.File{} // unreachable: Configure refuses it
+		return mcpclient.File{} // unreachable: Configure refuses it
 	}
 	return f
 }
@@ -86,19 +86,19 @@ type plan struct {
 const errChanged = "TOOL_CHANGED"
 
 // meant finds the one tool that the challenge names, as it was accepted.
-func (t *tools) meant(name string) (servers.Found, servers.Server, error) {
+func (t *tools) meant(name string) (mcpclient.Found, mcpclient.Server, error) {
 	f := t.file()
 	found := f.Find(name)
 	switch len(found) {
 	case 1:
 	case 0:
-		return servers.Found{}, servers.Server{}, fmt.Errorf("no server with the tool %q was added: `kairos tools add NAME -- COMMAND` adds one", name)
+		return mcpclient.Found{}, mcpclient.Server{}, fmt.Errorf("no server with the tool %q was added: `kairos tools add NAME -- COMMAND` adds one", name)
 	default:
 		var names []string
 		for _, f := range found {
 			names = append(names, f.Server)
 		}
-		return servers.Found{}, servers.Server{}, fmt.Errorf("the tool %q is one of %s: name it in the challenge as %s/%s", name, strings.Join(names, " and "), names[0], found[0].Tool)
+		return mcpclient.Found{}, mcpclient.Server{}, fmt.Errorf("the tool %q is one of %s: name it in the challenge as %s/%s", name, strings.Join(names, " and "), names[0], found[0].Tool)
 	}
 	s := f.Servers[found[0].Server]
 	if s.Launch != s.LaunchDigest() {
@@ -182,7 +182,7 @@ func (t *tools) prepare(req driver.RenderRequest) (*call, error) {
 }
 
 // accepted is the tool of the plan, if it is still accepted as it was then.
-func (t *tools) accepted(p plan) (servers.Found, error) {
+func (t *tools) accepted(p plan) (mcpclient.Found, error) {
 	found, server, err := t.meant(p.Server + "/" + p.Tool)
 	if err == nil && (found.Pin.Digest() != p.Pin || server.Launch != p.Launch) {
 		err = fmt.Errorf("%s: the tool %s of %s was accepted anew since this call was planned", errChanged, p.Tool, p.Server)
@@ -194,7 +194,7 @@ func (t *tools) accepted(p plan) (servers.Found, error) {
 func (t *tools) lost(req driver.RenderRequest) driver.RenderResult {
 	var p plan
 	if json.Unmarshal(req.Plan, &p) == nil {
-		if found, err := t.accepted(p); err == nil && found.Pin.Class == servers.Reads {
+		if found, err := t.accepted(p); err == nil && found.Pin.Class == mcpclient.Reads {
 			return driver.RenderNotDone("the call ended with the driver process that made it, and changed nothing: the tool only reads")
 		}
 	}
@@ -221,10 +221,10 @@ func (t *tools) make(ctx context.Context, key string, c *call) driver.RenderResu
 		return notCalled(c.again, err)
 	}
 	defer release()
-	res, err := conn.Call(ctx, servers.Call{
-		Tool: c.plan.Tool, Arguments: c.plan.Arguments, Key: key, Progress: func(p servers.Progress) { c.progress.Store(&p) },
+	res, err := conn.Call(ctx, mcpclient.Call{
+		Tool: c.plan.Tool, Arguments: c.plan.Arguments, Key: key, Progress: func(p mcpclient.Progress) { c.progress.Store(&p) },
 	})
-	if uncertain := (*servers.UncertainError)(nil); errors.As(err, &uncertain) {
+	if uncertain := (*mcpclient.UncertainError)(nil); errors.As(err, &uncertain) {
 		if t.file().Servers[c.plan.Server].Deduplicates && !c.again && ctx.Err() == nil {
 			t.open.drop(conn)
 			c.again = true
@@ -240,8 +240,8 @@ func (t *tools) make(ctx context.Context, key string, c *call) driver.RenderResu
 }
 
 // uncertain is what a call comes to whose end was not seen.
-func (t *tools) uncertain(ctx context.Context, conn *servers.Connection, c *call, err error) driver.RenderResult {
-	reads := c.found.Pin.Class == servers.Reads
+func (t *tools) uncertain(ctx context.Context, conn *mcpclient.Connection, c *call, err error) driver.RenderResult {
+	reads := c.found.Pin.Class == mcpclient.Reads
 	if !errors.Is(context.Cause(ctx), errCancelled) {
 		t.open.drop(conn)
 		if reads {
@@ -281,7 +281,7 @@ const maxFailure = 2000
 
 // answer is the evidence of a call that has ended. The words of a failure are for the
 // people who look into it.
-func (c *call) answer(res servers.Result) driver.RenderResult {
+func (c *call) answer(res mcpclient.Result) driver.RenderResult {
 	r := report{
 		Tool: c.asked.Tool, Arguments: c.plan.Arguments, Success: res.Success,
 		Observed: observed{len(res.Value), fmt.Sprintf("sha256:%x", sha256.Sum256(res.Value)), c.redescribed},
@@ -314,7 +314,7 @@ func (*tools) Interpret(context.Context, driver.InterpretRequest) (driver.Interp
 
 // connect returns a connection to the plan's server, whose tool is still the one
 // that was accepted. Release has to be called once the call has ended.
-func (t *tools) connect(ctx context.Context, call *call) (*servers.Connection, func(), error) {
+func (t *tools) connect(ctx context.Context, call *call) (*mcpclient.Connection, func(), error) {
 	p := call.plan
 	wait := startTime(ctx, t.Now().Start)
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("no answer within %s", wait))
@@ -350,7 +350,7 @@ func startTime(ctx context.Context, most time.Duration) time.Duration {
 
 // compare compares what the server offers now with what was accepted. A description
 // alone is an error only where it told somebody which arguments to choose.
-func compare(p plan, found servers.Found, listed []servers.Tool) (redescribed bool, err error) {
+func compare(p plan, found mcpclient.Found, listed []mcpclient.Tool) (redescribed bool, err error) {
 	for _, now := range listed {
 		if now.Name != p.Tool {
 			continue
@@ -369,10 +369,10 @@ func compare(p plan, found servers.Found, listed []servers.Tool) (redescribed bo
 
 // unreached says why a server was not called, in our own words: an agent reads it.
 func unreached(server string, err error) error {
-	if errors.Is(err, servers.ErrLogin) {
+	if errors.Is(err, mcpclient.ErrLogin) {
 		return fmt.Errorf("TOOL_LOGIN_REQUIRED: %w: renew the file that header_files names for %s in tools.json", err, server)
 	}
-	if said := (*servers.SaidError)(nil); errors.As(err, &said) {
+	if said := (*mcpclient.SaidError)(nil); errors.As(err, &said) {
 		return fmt.Errorf("%w; `kairos tools check %s` shows what it said", said.Unwrap(), server)
 	}
 	return err

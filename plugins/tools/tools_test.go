@@ -16,7 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -38,7 +38,7 @@ func TestAnArgumentCannotLookLikeAnother(t *testing.T) {
 }
 
 func TestWhatIsPlannedIsCalledOnceWithItsKey(t *testing.T) {
-	c := newCounter(t, servers.Changes)
+	c := newCounter(t, mcpclient.Changes)
 	p := c.plan(countByTwo)
 	if p.Effect != driver.EffectEffects || p.Text != "Call the tool count of counter with\n  by: 2" {
 		t.Errorf("plan = %+v", p)
@@ -73,7 +73,7 @@ func TestWhatIsPlannedIsCalledOnceWithItsKey(t *testing.T) {
 func TestAServerGetsNoMoreOfTheEnvironmentThanIsNamed(t *testing.T) {
 	t.Setenv("SECRET", "of the driver")
 	t.Setenv("OTHER", "handed over")
-	c := newCounter(t, servers.Reads)
+	c := newCounter(t, mcpclient.Reads)
 	if res := c.render(t.Context(), c.plan(countByTwo)); res.Answer == nil || strings.Contains(string(res.Answer.Value), "of the driver") {
 		t.Errorf("Render = %+v, want no secret", res)
 	}
@@ -111,7 +111,7 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 		"floods":                {said: "larger than", unknown: true, calls: 1},
 		"fails":                 {calls: 1},
 	} {
-		for _, class := range []servers.Class{servers.Reads, servers.Changes} {
+		for _, class := range []mcpclient.Class{mcpclient.Reads, mcpclient.Changes} {
 			t.Run(behaviour+", "+string(class), func(t *testing.T) {
 				c := newCounter(t, class)
 				c.becomes(behaviour)
@@ -139,7 +139,7 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 				if strings.Contains(said, "AGENT") || strings.Contains(said, "Approved") {
 					t.Errorf("an agent reads words of the server: %s", said)
 				}
-				if (res.Unknown != nil) != (want.unknown && class == servers.Changes) {
+				if (res.Unknown != nil) != (want.unknown && class == mcpclient.Changes) {
 					t.Errorf("unknown = %+v", res.Unknown)
 				}
 				if calls := c.calls(); len(calls) != want.calls {
@@ -154,7 +154,7 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 }
 
 func TestASlowStartLeavesNothingUnknown(t *testing.T) {
-	c := newCounter(t, servers.Changes)
+	c := newCounter(t, mcpclient.Changes)
 	c.start = "2s"
 	c.becomes("silent")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -174,11 +174,11 @@ func TestASlowStartLeavesNothingUnknown(t *testing.T) {
 }
 
 func TestWhatIsNotAsAcceptedStops(t *testing.T) {
-	c := newCounter(t, servers.Changes)
+	c := newCounter(t, mcpclient.Changes)
 	p := c.plan(countByTwo)
 	pin := c.s.Tools["count"]
-	pin.Class = servers.Reads
-	c.s.Tools = map[string]servers.Pin{"count": pin}
+	pin.Class = mcpclient.Reads
+	c.s.Tools = map[string]mcpclient.Pin{"count": pin}
 	c.configure()
 	if res := c.render(t.Context(), p); res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "accepted anew") {
 		t.Errorf("Render = %+v, want that the plan is of another class", res)
@@ -195,7 +195,7 @@ func TestWhatIsNotAsAcceptedStops(t *testing.T) {
 }
 
 func TestAnAgentProposesArgumentsThatFitTheSchema(t *testing.T) {
-	c := newCounter(t, servers.Changes)
+	c := newCounter(t, mcpclient.Changes)
 	ask := func(display, proposal string) driver.PreviewResult {
 		t.Helper()
 		res, err := c.Preview(t.Context(), driver.PreviewRequest{Input: asking(display), Proposal: json.RawMessage(proposal)})
@@ -237,7 +237,7 @@ func TestAnAgentProposesArgumentsThatFitTheSchema(t *testing.T) {
 }
 
 func TestToolsAreFoundByWhatChallengesCallThem(t *testing.T) {
-	c := newCounter(t, servers.Reads)
+	c := newCounter(t, mcpclient.Reads)
 	for name, want := range map[string]string{
 		"count": "", "counter/count": "", "mcp__counter__count": "", "counter.count": "",
 		"other/count": "no server with the tool", "count2": "no server with the tool", "": "names no tool",
@@ -248,7 +248,7 @@ func TestToolsAreFoundByWhatChallengesCallThem(t *testing.T) {
 			t.Errorf("%q: %+v, %v, want %q", name, res, err, want)
 		}
 	}
-	text, _ := servers.File{Servers: map[string]servers.Server{"one": c.s, "two": c.s}}.Bytes()
+	text, _ := mcpclient.File{Servers: map[string]mcpclient.Server{"one": c.s, "two": c.s}}.Bytes()
 	config, _ := json.Marshal(map[string]string{"servers": string(text)})
 	if found, err := c.Configure(t.Context(), config, false); err != nil || len(found) > 0 {
 		t.Fatal(found, err)
@@ -271,9 +271,9 @@ func TestALoginThatIsMissingIsSaid(t *testing.T) {
 		if err := os.WriteFile(header, []byte("Bearer old\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c := newCounter(t, servers.Changes)
+		c := newCounter(t, mcpclient.Changes)
 		p := c.s.Tools
-		c.s = servers.Server{URL: remote.URL, HeaderFiles: map[string]string{"Authorization": header}, Tools: p}
+		c.s = mcpclient.Server{URL: remote.URL, HeaderFiles: map[string]string{"Authorization": header}, Tools: p}
 		c.accept()
 		res := c.render(t.Context(), c.plan(countByTwo))
 		want := "TOOL_LOGIN_REQUIRED"
@@ -319,9 +319,9 @@ func TestAServerAtAnAddressIsCalledUntilItsLoginExpires(t *testing.T) {
 		}
 	}
 	write("old")
-	c := newCounter(t, servers.Changes)
-	c.s = servers.Server{URL: remote.URL, HeaderFiles: map[string]string{"Authorization": header}}
-	conn, err := servers.Open(t.Context(), "counter", c.s)
+	c := newCounter(t, mcpclient.Changes)
+	c.s = mcpclient.Server{URL: remote.URL, HeaderFiles: map[string]string{"Authorization": header}}
+	conn, err := mcpclient.Open(t.Context(), "counter", c.s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestAServerAtAnAddressIsCalledUntilItsLoginExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = conn.Close() // a server without sessions may not know how to end one
-	c.s.Tools = map[string]servers.Pin{"count": listed[0].Pin}
+	c.s.Tools = map[string]mcpclient.Pin{"count": listed[0].Pin}
 	c.accept()
 	p := c.plan(countByTwo)
 	if res := c.render(t.Context(), p); res.Answer == nil || called != 1 {
@@ -352,10 +352,10 @@ func TestAServerAtAnAddressIsCalledUntilItsLoginExpires(t *testing.T) {
 }
 
 func TestAServerIsMeantByItsWholeName(t *testing.T) {
-	tool := map[string]servers.Pin{"book": {Class: servers.Changes}}
-	f := servers.File{Servers: map[string]servers.Server{
+	tool := map[string]mcpclient.Pin{"book": {Class: mcpclient.Changes}}
+	f := mcpclient.File{Servers: map[string]mcpclient.Server{
 		"calendar": {Tools: tool}, "my-calendar": {Tools: tool}, "my__calendar": {Tools: tool},
-		"evil": {Tools: map[string]servers.Pin{"calendar/book": {Class: servers.Reads}}},
+		"evil": {Tools: map[string]mcpclient.Pin{"calendar/book": {Class: mcpclient.Reads}}},
 	}}
 	for name, want := range map[string]string{
 		"calendar/book": "calendar", "my-calendar/book": "my-calendar", "my__calendar__book": "my__calendar",
@@ -376,7 +376,7 @@ func FuzzParsingAFileOfServers(f *testing.F) {
 	f.Add([]byte(`{"mcpServers":{"a":{"command":"x","env_from":{"A":"B"}}}}`))
 	f.Add([]byte(`{"mcpServers":{"a":{"url":"http://x","header_files":{"A":"/b"}}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file, err := servers.Parse(data)
+		file, err := mcpclient.Parse(data)
 		if err != nil {
 			return
 		}
@@ -384,7 +384,7 @@ func FuzzParsingAFileOfServers(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := servers.Parse(text); err != nil || len(again.Servers) != len(file.Servers) {
+		if again, err := mcpclient.Parse(text); err != nil || len(again.Servers) != len(file.Servers) {
 			t.Fatalf("what was written is not read: %v\n%s", err, text)
 		}
 	})
@@ -392,7 +392,7 @@ func FuzzParsingAFileOfServers(f *testing.F) {
 
 // A template may stand in for a value before the run; in the run the value has to fit.
 func TestAValueOfARunFitsTheSchemaOrNothingIsCalled(t *testing.T) {
-	c := newCounter(t, servers.Changes)
+	c := newCounter(t, mcpclient.Changes)
 	res := c.render(t.Context(), c.plan(`{"tool_name":"count","arguments":{"by":"{{ steps.evil.text }}"}}`))
 	if res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "do not fit the tool count") || len(c.calls()) > 0 {
 		t.Errorf("Render = %+v after %d calls, want that nothing was called", res, len(c.calls()))

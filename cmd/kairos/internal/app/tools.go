@@ -15,7 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 )
 
 // memoryOfTools is the memory_mib of the driver and the servers that it starts, which
@@ -36,15 +36,15 @@ func addTools(file string, own []string, to *driverhost.Config) error {
 	if err != nil {
 		return err
 	}
-	f, err := servers.Parse(b)
+	f, err := mcpclient.Parse(b)
 	if err != nil {
 		return fmt.Errorf("%s: %w; `kairos tools` writes this file: correct it by hand, or move it away and add the servers again", file, err)
 	}
-	tools := to.Drivers[servers.DriverName]
+	tools := to.Drivers[mcpclient.DriverName]
 	config := map[string]any{}
 	if len(tools.Config) > 0 {
 		if err := json.Unmarshal(tools.Config, &config); err != nil {
-			return fmt.Errorf("drivers.settings.%s.config: %w", servers.DriverName, err)
+			return fmt.Errorf("drivers.settings.%s.config: %w", mcpclient.DriverName, err)
 		}
 	}
 	read, named := f.Paths()
@@ -53,12 +53,12 @@ func addTools(file string, own []string, to *driverhost.Config) error {
 	if tools.Config, err = json.Marshal(config); err != nil {
 		return err
 	}
-	tools.EnvFrom = slices.Concat(tools.EnvFrom, servers.Passed(), f.EnvNames())
+	tools.EnvFrom = slices.Concat(tools.EnvFrom, mcpclient.Passed(), f.EnvNames())
 	slices.Sort(tools.EnvFrom)
 	tools.EnvFrom = slices.Compact(tools.EnvFrom)
 	tools.MemoryMiB = cmp.Or(tools.MemoryMiB, memoryOfTools)
 	tools.Call = cmp.Or(tools.Call, to.Call, callOfTools)
-	to.Drivers[servers.DriverName] = tools
+	to.Drivers[mcpclient.DriverName] = tools
 	return nil
 }
 

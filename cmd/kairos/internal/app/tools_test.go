@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 )
 
 func TestTheDriverThatCallsToolsIsGivenItsServers(t *testing.T) {
@@ -17,12 +17,12 @@ func TestTheDriverThatCallsToolsIsGivenItsServers(t *testing.T) {
 	config := func(call, own time.Duration) driverhost.DriverConfig {
 		t.Helper()
 		c := driverhost.Config{Call: call, Drivers: map[string]driverhost.DriverConfig{
-			servers.DriverName: {Config: json.RawMessage(`{"idle":"1m"}`), EnvFrom: []string{"MINE"}, Call: own},
+			mcpclient.DriverName: {Config: json.RawMessage(`{"idle":"1m"}`), EnvFrom: []string{"MINE"}, Call: own},
 		}}
 		if err := addTools(file, nil, &c); err != nil {
 			t.Fatal(err)
 		}
-		return c.Drivers[servers.DriverName]
+		return c.Drivers[mcpclient.DriverName]
 	}
 	if c := config(0, 0); string(c.Config) != `{"idle":"1m"}` || c.Call != 0 {
 		t.Errorf("without a file: %+v", c)

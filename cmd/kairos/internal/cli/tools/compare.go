@@ -11,7 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ask"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -19,8 +19,8 @@ import (
 type difference struct {
 	launch  bool   // it is started in another way
 	was, is string // how it was started and is now; was is empty where that is not known
-	changed map[string][]servers.Change
-	now     []servers.Tool // as the server lists them, with the accepted classes
+	changed map[string][]mcpclient.Change
+	now     []mcpclient.Tool // as the server lists them, with the accepted classes
 	fresh   []string       // tools that were not there
 	gone    []string
 }
@@ -30,8 +30,8 @@ func (d difference) any() bool {
 }
 
 // compare starts the server and compares it with what was accepted.
-func compare(ctx context.Context, name string, s servers.Server) (d difference, err error) {
-	d = difference{launch: s.Launch != s.LaunchDigest(), was: s.Start, is: s.Started(), changed: map[string][]servers.Change{}}
+func compare(ctx context.Context, name string, s mcpclient.Server) (d difference, err error) {
+	d = difference{launch: s.Launch != s.LaunchDigest(), was: s.Start, is: s.Started(), changed: map[string][]mcpclient.Change{}}
 	if d.now, err = listed(ctx, name, s); err != nil {
 		return d, err
 	}
@@ -186,7 +186,7 @@ them, unless --reads or --changes says otherwise; a new one changes something un
 					return errors.New("nothing was accepted")
 				}
 			}
-			err = change(path, func(f servers.File) error {
+			err = change(path, func(f mcpclient.File) error {
 				if f.Servers[args[0]].LaunchDigest() != s.LaunchDigest() {
 					return fmt.Errorf("the server %s was changed meanwhile; nothing was accepted", args[0])
 				}
@@ -214,11 +214,11 @@ func (d difference) reclass(in added) error {
 	for i := range d.now {
 		for _, name := range d.fresh {
 			if d.now[i].Name == name {
-				d.now[i].Class = servers.Changes
+				d.now[i].Class = mcpclient.Changes
 			}
 		}
 	}
-	for class, names := range map[servers.Class][]string{servers.Reads: in.reads, servers.Changes: in.changes} {
+	for class, names := range map[mcpclient.Class][]string{mcpclient.Reads: in.reads, mcpclient.Changes: in.changes} {
 		for _, name := range names {
 			known := false
 			for i := range d.now {
@@ -234,7 +234,7 @@ func (d difference) reclass(in added) error {
 	return nil
 }
 
-func toolNames(tools []servers.Tool) string {
+func toolNames(tools []mcpclient.Tool) string {
 	names := make([]string, len(tools))
 	for i, t := range tools {
 		names[i] = t.Name

@@ -22,7 +22,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
-	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -47,19 +47,19 @@ different later stops until you accept it. The code of a server can change witho
 }
 
 // read is the file with the servers.
-func read(at *session.Session) (servers.File, string, error) {
+func read(at *session.Session) (mcpclient.File, string, error) {
 	c, err := at.Load()
 	if err != nil {
-		return servers.File{}, "", err
+		return mcpclient.File{}, "", err
 	}
 	b, err := files.Read(c.ToolsFile)
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
 	if err != nil {
-		return servers.File{}, "", err
+		return mcpclient.File{}, "", err
 	}
-	f, err := servers.Parse(b)
+	f, err := mcpclient.Parse(b)
 	if err != nil {
 		return f, c.ToolsFile, fmt.Errorf("%s: %w; correct it by hand, or move it away and add the servers again", c.ToolsFile, err)
 	}
@@ -67,9 +67,9 @@ func read(at *session.Session) (servers.File, string, error) {
 }
 
 // change rewrites the file with the servers.
-func change(path string, edit func(servers.File) error) error {
+func change(path string, edit func(mcpclient.File) error) error {
 	return files.Update(path, func(was []byte) ([]byte, error) {
-		f, err := servers.Parse(was)
+		f, err := mcpclient.Parse(was)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -81,7 +81,7 @@ func change(path string, edit func(servers.File) error) error {
 }
 
 // named is a server that was added.
-func named(f servers.File, name string) (servers.Server, error) {
+func named(f mcpclient.File, name string) (mcpclient.Server, error) {
 	s, ok := f.Servers[name]
 	if !ok {
 		return s, fmt.Errorf("no server %q was added; there are: %s", name, strings.Join(append(f.Names(), "none")[:max(1, len(f.Names()))], ", "))
@@ -90,10 +90,10 @@ func named(f servers.File, name string) (servers.Server, error) {
 }
 
 // listed starts the server and lists its tools.
-func listed(ctx context.Context, name string, s servers.Server) (tools []servers.Tool, err error) {
+func listed(ctx context.Context, name string, s mcpclient.Server) (tools []mcpclient.Tool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("no answer within %s", startTime))
 	defer cancel()
-	c, err := servers.Open(ctx, name, s)
+	c, err := mcpclient.Open(ctx, name, s)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ The server gets HOME, PATH, the language and the time zone of KAIROS's environme
 			}
 			s = s.Accepted()
 			s.Tools = pins(found)
-			if err := change(path, func(f servers.File) error { f.Servers[args[0]] = s; return nil }); err != nil {
+			if err := change(path, func(f mcpclient.File) error { f.Servers[args[0]] = s; return nil }); err != nil {
 				return err
 			}
 			p := &output.Printer{W: cmd.OutOrStdout()}
@@ -171,8 +171,8 @@ The server gets HOME, PATH, the language and the time zone of KAIROS's environme
 
 // server is what the flags describe. A program is named by its whole path, and
 // works in the folder where it was added.
-func (in added) server(argv []string) (s servers.Server, err error) {
-	s = servers.Server{URL: in.url, Env: in.env, EnvFrom: in.envFrom, HeaderFiles: map[string]string{}, Deduplicates: in.deduplicates}
+func (in added) server(argv []string) (s mcpclient.Server, err error) {
+	s = mcpclient.Server{URL: in.url, Env: in.env, EnvFrom: in.envFrom, HeaderFiles: map[string]string{}, Deduplicates: in.deduplicates}
 	for header, file := range in.headerFiles {
 		if s.HeaderFiles[header], err = filepath.Abs(file); err != nil {
 			return s, err
@@ -193,8 +193,8 @@ func (in added) server(argv []string) (s servers.Server, err error) {
 	return s, err
 }
 
-func pins(found []servers.Tool) map[string]servers.Pin {
-	out := map[string]servers.Pin{}
+func pins(found []mcpclient.Tool) map[string]mcpclient.Pin {
+	out := map[string]mcpclient.Pin{}
 	for _, t := range found {
 		out[t.Name] = t.Pin
 	}
@@ -202,23 +202,23 @@ func pins(found []servers.Tool) map[string]servers.Pin {
 }
 
 // classify lets the person say which of the tools change something.
-func classify(cmd *cobra.Command, found []servers.Tool, reads, changes []string, yes bool) error {
+func classify(cmd *cobra.Command, found []mcpclient.Tool, reads, changes []string, yes bool) error {
 	for _, name := range slices.Concat(reads, changes) {
-		if !slices.ContainsFunc(found, func(t servers.Tool) bool { return t.Name == name }) {
+		if !slices.ContainsFunc(found, func(t mcpclient.Tool) bool { return t.Name == name }) {
 			return fmt.Errorf("the server has no tool %q", name)
 		}
 	}
 	says, open := 0, 0
 	for i := range found {
 		t := &found[i]
-		if t.Class == servers.Reads {
+		if t.Class == mcpclient.Reads {
 			says++
 		}
 		switch {
 		case slices.Contains(changes, t.Name):
-			t.Class = servers.Changes
+			t.Class = mcpclient.Changes
 		case slices.Contains(reads, t.Name):
-			t.Class = servers.Reads
+			t.Class = mcpclient.Reads
 		default:
 			open++
 		}
@@ -244,7 +244,7 @@ func classify(cmd *cobra.Command, found []servers.Tool, reads, changes []string,
 
 // askClasses asks a person which tools change something, until the answer names only
 // tools that there are.
-func askClasses(cmd *cobra.Command, p *output.Printer, found []servers.Tool) error {
+func askClasses(cmd *cobra.Command, p *output.Printer, found []mcpclient.Tool) error {
 	question := fmt.Sprintf("Which of them change something? Names, or none [%s]:", cmp.Or(strings.Join(changing(found), ", "), "none"))
 	for {
 		answer, err := ask.Line(cmd, p, question)
@@ -256,7 +256,7 @@ func askClasses(cmd *cobra.Command, p *output.Printer, found []servers.Tool) err
 			chosen = nil
 		}
 		unknown := slices.IndexFunc(chosen, func(name string) bool {
-			return !slices.ContainsFunc(found, func(t servers.Tool) bool { return t.Name == name })
+			return !slices.ContainsFunc(found, func(t mcpclient.Tool) bool { return t.Name == name })
 		})
 		if unknown >= 0 {
 			p.Printf("the server has no tool %q\n", chosen[unknown])
@@ -265,10 +265,10 @@ func askClasses(cmd *cobra.Command, p *output.Printer, found []servers.Tool) err
 		for i := range found {
 			t := &found[i]
 			was := t.Class
-			t.Class = servers.Reads
+			t.Class = mcpclient.Reads
 			if slices.Contains(chosen, t.Name) {
-				t.Class = servers.Changes
-			} else if was == servers.Changes {
+				t.Class = mcpclient.Changes
+			} else if was == mcpclient.Changes {
 				p.Printf("  %s: the server does not say that it only reads. It will be called without an approval.\n", plain.Line(t.Name))
 			}
 		}
@@ -277,9 +277,9 @@ func askClasses(cmd *cobra.Command, p *output.Printer, found []servers.Tool) err
 }
 
 // changing are the names of the tools that change something.
-func changing(found []servers.Tool) (names []string) {
+func changing(found []mcpclient.Tool) (names []string) {
 	for _, t := range found {
-		if t.Class == servers.Changes {
+		if t.Class == mcpclient.Changes {
 			names = append(names, plain.Line(t.Name))
 		}
 	}
@@ -313,19 +313,19 @@ func list(at *session.Session) *cobra.Command {
 }
 
 // launch is how the server is started or reached.
-func launch(s servers.Server) string {
+func launch(s mcpclient.Server) string {
 	if s.URL != "" {
 		return s.URL
 	}
 	return strings.Join(append([]string{s.Command}, s.Args...), " ")
 }
 
-func sorted(pinned map[string]servers.Pin) []servers.Tool {
-	var out []servers.Tool
+func sorted(pinned map[string]mcpclient.Pin) []mcpclient.Tool {
+	var out []mcpclient.Tool
 	for name, pin := range pinned {
-		out = append(out, servers.Tool{Name: name, Pin: pin})
+		out = append(out, mcpclient.Tool{Name: name, Pin: pin})
 	}
-	slices.SortFunc(out, func(a, b servers.Tool) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b mcpclient.Tool) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -341,7 +341,7 @@ func remove(at *session.Session) *cobra.Command {
 			if _, err := named(f, args[0]); err != nil {
 				return err
 			}
-			if err := change(path, func(f servers.File) error { delete(f.Servers, args[0]); return nil }); err != nil {
+			if err := change(path, func(f mcpclient.File) error { delete(f.Servers, args[0]); return nil }); err != nil {
 				return err
 			}
 			p := &output.Printer{W: cmd.OutOrStdout()}
@@ -372,12 +372,12 @@ func call(at *session.Session) *cobra.Command {
 			if !json.Valid(arguments) || !bytes.HasPrefix(bytes.TrimSpace(arguments), []byte{'{'}) {
 				return fmt.Errorf(`the arguments must be a JSON object, such as {"names": ["Adam"]}, not %.80q; nothing was called`, arguments)
 			}
-			c, err := servers.Open(cmd.Context(), args[0], s)
+			c, err := mcpclient.Open(cmd.Context(), args[0], s)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, c.Close()) }()
-			res, err := c.Call(cmd.Context(), servers.Call{Tool: args[1], Arguments: arguments})
+			res, err := c.Call(cmd.Context(), mcpclient.Call{Tool: args[1], Arguments: arguments})
 			if err != nil {
 				return err
 			}
