@@ -55,7 +55,7 @@ func TestPagesOfTheManualAreShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pattern := range []string{"*.md", "tutorials/*.md", "how-to/*.md", "reference/*.md", "explanation/*.md", "development/*.md"} {
+	for _, pattern := range []string{"*.md", "tutorials/*.md", "how-to/*.md", "reference/*.md", "explanation/*.md", "development/*.md", "design/*.md"} {
 		pages, err := filepath.Glob(pattern)
 		if err != nil || len(pages) == 0 {
 			t.Fatalf("%s: %d pages, %v; the test looks in the wrong place", pattern, len(pages), err)
@@ -74,22 +74,6 @@ func TestPagesOfTheManualAreShort(t *testing.T) {
 			if page != "README.md" && !strings.Contains(string(index), "]("+page+")") {
 				t.Errorf("docs/README.md does not list %s", page)
 			}
-		}
-	}
-}
-
-func TestEveryDecisionIsListed(t *testing.T) {
-	text, err := os.ReadFile("decisions/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := filepath.Glob("decisions/0*.md")
-	if err != nil || len(records) < 30 {
-		t.Fatalf("%d records, %v; the test looks in the wrong place", len(records), err)
-	}
-	for _, r := range records {
-		if !strings.Contains(string(text), "]("+filepath.Base(r)+")") {
-			t.Errorf("decisions/README.md does not list %s", filepath.Base(r))
 		}
 	}
 }
@@ -159,13 +143,13 @@ func withoutCode(line string) string {
 	return out.String()
 }
 
-// TestEveryDependencyHasItsReason holds go.mod against the decision on dependencies.
+// TestEveryDependencyHasItsReason compares go.mod with the design page.
 func TestEveryDependencyHasItsReason(t *testing.T) {
 	mod, err := os.ReadFile("../go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
-	reasons, err := os.ReadFile("decisions/0010-dependencies.md")
+	reasons, err := os.ReadFile("design/dependencies.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +160,7 @@ func TestEveryDependencyHasItsReason(t *testing.T) {
 	major := regexp.MustCompile(`/v\d+$`)
 	for _, m := range modules {
 		if name := filepath.Base(major.ReplaceAllString(m[1], "")); !strings.Contains(string(reasons), name) {
-			t.Errorf("%s is in go.mod, but decisions/0010-dependencies.md does not say what for", m[1])
+			t.Errorf("%s is in go.mod, but design/dependencies.md does not say what for", m[1])
 		}
 	}
 }
