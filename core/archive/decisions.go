@@ -8,9 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // Decided is a decision of the tree in a run, and its result.
@@ -24,8 +22,7 @@ type Decided struct {
 }
 
 // Decisions lists the decisions of the tree in one of the caller's runs, oldest
-// first. Facts that the run still holds are put back into their records, so that
-// another tree that looks at more of them can decide, too.
+// first.
 func (a *Archive) Decisions(ctx context.Context, c access.Caller, id run.ID) ([]Decided, error) {
 	t, err := a.runs.Open(ctx, c, id)
 	if err != nil {
@@ -37,7 +34,9 @@ func (a *Archive) Decisions(ctx context.Context, c access.Caller, id run.ID) ([]
 	}
 	list := decisionsOf(events)
 	for i := range list {
-		completeFacts(t, &list[i])
+		if at := list[i].Step - 1; at >= 0 && at < len(t.Chain.Steps) {
+			list[i].Label = t.Chain.Steps[at].Label
+		}
 	}
 	return list, nil
 }
@@ -116,25 +115,4 @@ func walkOf(ev run.Event) (*decision.Decision, *decision.Record) {
 		return &d, nil
 	}
 	return &d, &r
-}
-
-// completeFacts adds the facts that the record omits and the run still holds.
-func completeFacts(t *runs.Change, d *Decided) {
-	if i := d.Step - 1; i < 0 || i >= len(t.Chain.Steps) {
-		return
-	}
-	step := t.Chain.Steps[d.Step-1]
-	d.Label = step.Label
-	if d.Record == nil {
-		return
-	}
-	d.Record.Complete("run.input", decision.Object(t.Run.Input))
-	if step.Challenge == nil {
-		return
-	}
-	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, runs.Scope(t.Run, t.Chain))
-	if err != nil || len(missing) > 0 {
-		return // the evidence of the run was erased; the reader is told so
-	}
-	d.Record.Complete("challenge.params", decision.Member(filled, d.Record.Challenge.Type))
 }

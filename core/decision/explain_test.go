@@ -113,17 +113,6 @@ func TestADecisionIsStoredAsJSON(t *testing.T) {
 	}
 }
 
-func TestGraphShowsTheShippedTree(t *testing.T) {
-	golden(t, "default.mmd", defaultTree(t).Graph())
-}
-
-func TestGraphEscapesWhatItShows(t *testing.T) {
-	tree := compile(t, head+"challenges:\n  - {name: 'a\"]#<b>', match: {type: mcp}, evidence: [{via: agent}]}\n"+tail)
-	if g := tree.Graph(); !strings.Contains(g, "a#quot;]#35;#lt;b#gt;<br/>type is mcp") {
-		t.Errorf("the graph does not escape the name of the rule:\n%s", g)
-	}
-}
-
 func schema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(decision.Schema())))

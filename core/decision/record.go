@@ -11,9 +11,9 @@ import (
 // maxRecord limits the stored facts of one decision, in bytes.
 const maxRecord = 16 << 10
 
-// Record holds the facts of one decision, stored with the run. It suffices to
-// repeat the decision with the same tree or another one. Because records are
-// stored, fields are only added to the JSON form.
+// Record holds the facts of one decision, stored with the run. They suffice to
+// repeat the decision with the same tree. Because records are stored, fields are
+// only added to the JSON form.
 type Record struct {
 	Kind string `json:"kind"` // of the input
 	Tree string `json:"tree"` // Tree.Digest
@@ -144,54 +144,4 @@ func ReadRecord(raw json.RawMessage) (Record, error) {
 		return Record{}, fmt.Errorf("read the facts of a decision: %w", err)
 	}
 	return r, nil
-}
-
-// Complete restores omitted values that are known from other records.
-func (r *Record) Complete(path string, known map[string]any) {
-	at, ok := freeForm[path]
-	if !ok {
-		return
-	}
-	m := at(&r.Facts)
-	var missing []string
-	for _, key := range r.LeftOut[path] {
-		value, ok := known[key]
-		if !ok {
-			missing = append(missing, key)
-			continue
-		}
-		if *m == nil {
-			*m = map[string]any{}
-		}
-		(*m)[key] = value
-	}
-	if len(missing) == 0 {
-		delete(r.LeftOut, path) // a record read from the store may have no map at all
-		return
-	}
-	r.LeftOut[path] = missing
-}
-
-// doubts names the facts that the walk read and the record lacks. With them the
-// decision might be different.
-func (r Record) doubts(d Decision) []string {
-	var missing []string
-	for _, n := range d.Trace {
-		if n.Value == "" {
-			continue // nobody looked
-		}
-		c, errs := compileCondition(n.When)
-		if c == nil || len(errs) > 0 {
-			continue
-		}
-		looksAt := mentionedBy(c)
-		for _, path := range slices.Sorted(maps.Keys(r.LeftOut)) {
-			for _, key := range r.LeftOut[path] {
-				if name := path + "." + key; looksAt.has(path, key) && !slices.Contains(missing, name) {
-					missing = append(missing, name)
-				}
-			}
-		}
-	}
-	return missing
 }

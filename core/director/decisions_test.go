@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -94,37 +93,5 @@ func TestFactsKeepNoSubmittedValues(t *testing.T) {
 	}
 	if kept != 3 {
 		t.Errorf("%d events have facts, want one for each of 3 decisions", kept)
-	}
-}
-
-func TestAnotherTreeSeesWhatTheRunStillHolds(t *testing.T) {
-	w := newWorld(t, nil)
-	id := playThreeRoutes(w)
-	list, err := w.Decisions(t.Context(), w.caller, id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []driver.Descriptor
-	for _, d := range descriptors {
-		all = append(all, d)
-	}
-	before, err := compiledTree()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Replace(string(decision.Default().YAML), "challenges:\n",
-		"challenges:\n  - name: made\n    match: {type: shell}\n    when: challenge.params.cmd.startsWith(\"make\")\n    evidence: [{via: agent}]\n", 1)
-	after, err := decision.Compile(decision.Source{Name: "new.yaml", YAML: []byte(text)}, all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, d := range list {
-		if diff, differ := decision.Compare(before, after, *d.Record); differ {
-			got = append(got, fmt.Sprintf("step %d: %s -> %s %v", d.Step, diff.Old.Via, diff.New.Via, diff.Doubts))
-		}
-	}
-	if diff := cmp.Diff([]string{"step 1: sampling -> agent []"}, got); diff != "" {
-		t.Errorf("differences (-want +got):\n%s", diff)
 	}
 }

@@ -39,6 +39,15 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 			if err := checkExplain(cmd, runID, challengeFile); err != nil {
 				return err
 			}
+			if runID != "" {
+				return at.WithLocalRun(cmd.Context(), runID, func(ctx context.Context, a *app.App, id run.ID) error {
+					list, err := explainRun(ctx, a, id, step, cmd.ErrOrStderr())
+					if err != nil {
+						return err
+					}
+					return out.Print(cmd.OutOrStdout(), list, func(p *output.Printer) { printWalked(p, list) })
+				})
+			}
 			c, err := at.Load()
 			if err != nil {
 				return err
@@ -46,15 +55,6 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 			tree, err := c.CompileTree()
 			if err != nil {
 				return err
-			}
-			if runID != "" {
-				return at.WithLocalRun(cmd.Context(), runID, func(ctx context.Context, a *app.App, id run.ID) error {
-					list, err := explainRun(ctx, a, tree, id, step, cmd.ErrOrStderr())
-					if err != nil {
-						return err
-					}
-					return out.Print(cmd.OutOrStdout(), list, func(p *output.Printer) { printWalked(p, list) })
-				})
 			}
 			if kinds := tree.Kinds(); !slices.Contains(kinds, kind) {
 				return fmt.Errorf("--input is %q: must be one of %s, for which the tree has routes", kind, strings.Join(kinds, ", "))
@@ -142,16 +142,9 @@ func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Fa
 	return f, nil
 }
 
-// walkedAgain is a recorded decision, and what the tree says of it now.
-type walkedAgain struct {
-	archive.Decided
-	// Now is set where another tree is in use.
-	Now *decision.Difference `json:"now,omitempty"`
-}
-
 // explainRun explains the decisions of a run, or with a step of that step. Of
 // those that were erased it notes so.
-func explainRun(ctx context.Context, a *app.App, tree *decision.Tree, id run.ID, step int, notes io.Writer) ([]walkedAgain, error) {
+func explainRun(ctx context.Context, a *app.App, id run.ID, step int, notes io.Writer) ([]archive.Decided, error) {
 	made, err := a.Engine.Decisions(ctx, a.RunCaller(), id)
 	if err != nil {
 		return nil, err
@@ -168,17 +161,11 @@ func explainRun(ctx context.Context, a *app.App, tree *decision.Tree, id run.ID,
 			(&output.Printer{W: notes}).Printf("note: what was decided for step %d was redacted %s: %s\n", n, output.Moment(at.At), at.Verdict)
 		}
 	}
-	out := []walkedAgain{}
+	out := []archive.Decided{}
 	for _, d := range made {
-		if step != 0 && d.Step != step {
-			continue
+		if step == 0 || d.Step == step {
+			out = append(out, d)
 		}
-		x := walkedAgain{Decided: d}
-		if d.Record != nil && d.Record.Tree != tree.Digest() {
-			now, _ := decision.Compare(tree, tree, *d.Record)
-			x.Now = &now
-		}
-		out = append(out, x)
 	}
 	if _, erased := line.Erased(step); len(out) == 0 && step != 0 && !erased {
 		return nil, fmt.Errorf("nothing was decided for step %d of run %s", step, id)
@@ -195,7 +182,7 @@ func printExplanation(p *output.Printer, d interface{ Explain(w io.Writer) error
 	p.Printf("%s", output.Lines(b.String()))
 }
 
-func printWalked(p *output.Printer, list []walkedAgain) {
+func printWalked(p *output.Printer, list []archive.Decided) {
 	for _, x := range list {
 		p.Printf("%s  step %d %q, %s\n", output.Moment(x.At), x.Step, x.Label, x.Input)
 		printExplanation(p, x)
@@ -204,9 +191,6 @@ func printWalked(p *output.Printer, list []walkedAgain) {
 			p.Printf("   answered in %v\n", x.Took.Round(10*time.Microsecond))
 		case x.Outcome != "":
 			p.Printf("   %s after %v\n", x.Outcome, x.Took.Round(10*time.Microsecond))
-		}
-		if x.Now != nil {
-			p.Printf("   another tree decided this; the one in use now would go %s\n", way(x.Now.New))
 		}
 		p.Printf("\n")
 	}

@@ -32,20 +32,7 @@ func Command(at *session.Session) *cobra.Command {
 				return err
 			},
 		},
-		&cobra.Command{
-			Use: "graph [FILE]", Short: "Print the decision tree as a Mermaid diagram", Args: cobra.MaximumNArgs(1),
-			Example: "  kairos tree graph\n  kairos tree graph tree.yaml",
-			RunE: func(cmd *cobra.Command, args []string) error {
-				tree, err := at.Tree(strings.Join(args, ""))
-				if err != nil {
-					return err
-				}
-				p := &output.Printer{W: cmd.OutOrStdout()}
-				p.Verbatim(tree.Graph())
-				return p.Err
-			},
-		},
-		treeExplainCommand(at), treeCoverageCommand(at), treeDiffCommand(at),
+		treeExplainCommand(at),
 	)
 	return cmd
 }

@@ -17,15 +17,3 @@ type Past struct {
 // Ended reports whether the route gave an answer or the person declined. No
 // other route is tried then.
 func (p Past) Ended() bool { return p.Answered || p.Outcome == Declined }
-
-// on returns the decision of this tree. It returns false if another tree made
-// the decision and its facts were not kept.
-func (t *Tree) on(p Past) (d Decision, known bool) {
-	switch {
-	case p.Record == nil:
-		return p.Decision, false
-	case p.Record.Tree == t.digest:
-		return p.Decision, true
-	}
-	return t.Decide(p.Record.Kind, p.Record.Facts), true
-}
