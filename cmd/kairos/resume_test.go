@@ -13,7 +13,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/handover"
-	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // Where runs stand when something dies: behind a step of the agent's, which is
@@ -49,20 +48,19 @@ func (b *program) again() *program {
 	return programOf((&served{t: b.t, dir: b.dir}).startHTTP())
 }
 
-// handed is what the handover file says of a run; polled, for it is written
-// beside the calls.
-func (s *served) handed(id string, ok func(handover.Block) bool) {
+// handed waits until the handover file names the run and has the lines; it is
+// written beside the calls.
+func (s *served) handed(id string, lines ...string) {
 	s.t.Helper()
 	var content []byte
 	eventually(s.t, "run "+id+" in the handover file", func() bool {
 		content, _ = os.ReadFile(s.path("out/" + handover.Name))
-		f, _ := handover.Parse(content)
-		for _, b := range f.Blocks {
-			if b.Session == run.ID(id) && ok(b) {
-				return true
+		for _, line := range append(lines, "SESSION_ID: "+id) {
+			if !bytes.Contains(content, []byte("\n"+line+"\n")) {
+				return false
 			}
 		}
-		return false
+		return true
 	})
 	if bytes.Contains(content, []byte("s3cr3t")) {
 		s.t.Errorf("evidence is handed over:\n%s", content)
@@ -91,10 +89,7 @@ func (b *program) halt(t *testing.T, h halted) halted {
 		h.call = h.client.next(h.reply, "")
 		h.question = h.call.ask("elicitation/create")
 	}
-	b.handed(h.reply.RunID, func(block handover.Block) bool {
-		asking := block.State == run.Asking
-		return block.StepIndex == 2 && asking == (h.call != nil)
-	})
+	b.handed(h.reply.RunID, "step_index: 2", "state: "+map[bool]string{true: "asking", false: "open"}[h.call != nil])
 	return h
 }
 
@@ -403,7 +398,7 @@ func (s *served) haltPiped(t *testing.T, era, doc, at string, die func(*piped)) 
 			t.Fatalf("the server says %+v, want a question", h)
 		}
 	}
-	s.handed(r.RunID, func(b handover.Block) bool { return b.StepIndex == 2 && (b.State == run.Asking) == (at != "a step") })
+	s.handed(r.RunID, "step_index: 2", "state: "+map[bool]string{true: "open", false: "asking"}[at == "a step"])
 	die(p)
 	return r
 }
@@ -457,7 +452,7 @@ func TestAServerEndsAndRemovesRunsByItself(t *testing.T) {
 	if err := json.Unmarshal([]byte(kairos("begin", minted.Items[0].URI)), &begun); err != nil {
 		t.Fatal(err)
 	}
-	s.handed(begun.RunID, func(handover.Block) bool { return true })
+	s.handed(begun.RunID)
 
 	s.configure("handover: {dir: out}\nrun: {ttl: 1ns, keep: 1h}\n")
 	s.start()

@@ -1,5 +1,4 @@
-// Package handover writes kairos-session-handover.txt, the file in which a person
-// or another client finds the runs that can be resumed. It records where runs
-// stand and none of their content: it is a pointer, not a credential, and the
-// database is the truth.
+// Package handover keeps a small file that names the run that advanced last, so that
+// its person or the next client can resume it. The file is a pointer without secrets:
+// the database decides where the run stands and who may resume it.
 package handover

@@ -1,19 +1,20 @@
 package handover
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Name of the file.
@@ -23,103 +24,50 @@ const Name = "kairos-session-handover.txt"
 const header = "# KAIROS session handover, format 1"
 
 const preamble = header + `
-# Each block is a run that can be resumed: call kairos_begin with uri = chain_uri and session_id = SESSION_ID,
+# The run that advanced last. To resume it, call kairos_begin with uri = chain_uri and session_id = SESSION_ID,
 # or run: kairos runs resume --file ` + Name + `
 # The file is only a pointer. The server's database decides where the run stands and who may resume it.
+
 `
 
 // Limits of a file.
 const (
-	maxFile   = 1 << 20
-	maxBlocks = 256
-	maxText   = 200 // runes of a title or name
+	maxFile = 1 << 20
+	maxText = 200 // runes of a title or name
 )
 
 // ErrForeign is returned, wrapped, for a file that no KAIROS server wrote.
 var ErrForeign = errors.New("it is not a handover file")
 
-// Block is one run as the file describes it.
-type Block struct {
+// Pointer is what a resumption takes from the file. The database knows the rest.
+type Pointer struct {
 	Session   run.ID
-	Protocol  string // title
-	ChainURI  string
-	StepIndex int // 1-based; one more than StepCount when all are solved
-	StepCount int
-	Challenge string // name of the open step
-	State     run.State
-	Solved    []runs.SolvedName
-	UpdatedAt time.Time
+	StepIndex int // 1-based; one more than the number of steps when all are solved
 }
 
-// File is the content of a handover file.
-type File struct {
-	Blocks []Block
-	// Damaged describes, with their line numbers, the blocks that cannot be read.
-	Damaged []string
-}
-
-// field is one line of a block.
-type field struct {
-	key string
-	set func(b *Block, value string) error
-	get func(b Block) string
-}
-
-// fields lists the lines of a block in order. Empty values are left out.
-var fields = []field{
-	{"SESSION_ID", func(b *Block, v string) error { b.Session = run.ID(v); return nil }, func(b Block) string { return string(b.Session) }},
-	{"protocol", func(b *Block, v string) error { b.Protocol = v; return nil }, func(b Block) string { return b.Protocol }},
-	{"chain_uri", func(b *Block, v string) error { b.ChainURI = v; return nil }, func(b Block) string { return b.ChainURI }},
-	{"step_index", func(b *Block, v string) error { return parseNumber(v, &b.StepIndex) }, func(b Block) string { return strconv.Itoa(b.StepIndex) }},
-	{"step_count", func(b *Block, v string) error { return parseNumber(v, &b.StepCount) }, func(b Block) string { return strconv.Itoa(b.StepCount) }},
-	{"current_challenge", func(b *Block, v string) error { b.Challenge = v; return nil }, func(b Block) string { return b.Challenge }},
-	{"state", func(b *Block, v string) error { b.State = run.State(v); return nil }, func(b Block) string { return string(b.State) }},
-	{"partial_state", parseSolved, func(b Block) string { return solvedText(b.Solved) }},
-	{"updated_at", parseUpdated, func(b Block) string { return b.UpdatedAt.UTC().Format(time.RFC3339Nano) }},
-}
-
-func parseNumber(v string, to *int) error {
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 0 {
-		return fmt.Errorf("%q is not a number", v)
+func encode(s runs.Standing) []byte {
+	var solved []string
+	for _, x := range s.Solved {
+		solved = append(solved, x.Name+"="+string(x.Provenance))
 	}
-	*to = n
-	return nil
-}
-
-func parseUpdated(b *Block, v string) (err error) {
-	if b.UpdatedAt, err = time.Parse(time.RFC3339Nano, v); err != nil {
-		return fmt.Errorf("%q is not a time", v)
-	}
-	return nil
-}
-
-func parseSolved(b *Block, v string) error {
-	b.Solved = nil
-	for part := range strings.SplitSeq(v, ", ") {
-		name, provenance, found := strings.Cut(part, "=")
-		if !found {
-			return fmt.Errorf("%q is not a solved step", part)
+	var out strings.Builder
+	out.WriteString(preamble)
+	for _, f := range [][2]string{
+		{"SESSION_ID", string(s.Run.ID)},
+		{"protocol", oneLine(s.Run.Title)},
+		{"chain_uri", s.URI},
+		{"step_index", strconv.Itoa(s.Run.StepIndex)},
+		{"step_count", strconv.Itoa(s.Run.StepCount)},
+		{"current_challenge", s.Step},
+		{"state", string(s.Run.State)},
+		{"partial_state", strings.Join(solved, ", ")},
+		{"updated_at", s.Run.UpdatedAt.UTC().Format(time.RFC3339Nano)},
+	} {
+		if f[1] != "" {
+			fmt.Fprintf(&out, "%s: %s\n", f[0], f[1])
 		}
-		b.Solved = append(b.Solved, runs.SolvedName{Name: name, Provenance: driver.Provenance(provenance)})
 	}
-	return nil
-}
-
-func solvedText(solved []runs.SolvedName) string {
-	parts := make([]string, len(solved))
-	for i, s := range solved {
-		parts[i] = s.Name + "=" + string(s.Provenance)
-	}
-	return strings.Join(parts, ", ")
-}
-
-// blockOf describes where a run stands.
-func blockOf(s runs.Standing) Block {
-	return Block{
-		Session: s.Run.ID, Protocol: oneLine(s.Run.Title), ChainURI: s.URI, StepIndex: s.Run.StepIndex, StepCount: s.Run.StepCount,
-		Challenge: s.Step, State: s.Run.State, Solved: s.Solved, UpdatedAt: s.Run.UpdatedAt.UTC(),
-	}
+	return []byte(out.String())
 }
 
 // oneLine removes everything that could pass for a line of its own.
@@ -133,70 +81,107 @@ func oneLine(s string) string {
 	return strings.ToValidUTF8(s, "�")
 }
 
-// encode returns the file with the blocks that changed last first, at most maxBlocks.
-func encode(blocks []Block) []byte {
-	slices.SortStableFunc(blocks, func(a, b Block) int {
-		return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), cmp.Compare(a.Session, b.Session))
-	})
-	var out bytes.Buffer
-	out.WriteString(preamble)
-	for _, b := range blocks[:min(len(blocks), maxBlocks)] {
-		out.WriteString("\n")
-		for _, f := range fields {
-			if v := f.get(b); v != "" {
-				fmt.Fprintf(&out, "%s: %s\n", f.key, v)
-			}
-		}
-	}
-	return out.Bytes()
-}
-
-// Parse reads a handover file, which anybody may have written: a block only names
-// a run to look for in the database. Unknown keys are ignored. The error wraps
-// ErrForeign.
-func Parse(content []byte) (File, error) {
-	var f File
-	if len(content) > maxFile {
-		return f, fmt.Errorf("it has %d bytes, more than any handover file: %w", len(content), ErrForeign)
-	}
+// Parse reads a handover file, which anybody may have written: it only names a run
+// to look for in the database. The error wraps ErrForeign if it is another file.
+func Parse(content []byte) (Pointer, error) {
+	var p Pointer
 	first, rest, _ := strings.Cut(strings.ReplaceAll(string(content), "\r\n", "\n"), "\n")
-	if first != header {
-		return f, fmt.Errorf("its first line is not %q: %w", header, ErrForeign)
+	if first != header || len(content) > maxFile {
+		return p, fmt.Errorf("its first line is not %q, or it is larger than any handover file: %w", header, ErrForeign)
 	}
-	line := 2
-	for text := range strings.SplitSeq(rest, "\n\n") {
-		if b, found, err := parseBlock(text); err != nil {
-			first := line + len(text) - len(strings.TrimLeft(text, "\n"))
-			f.Damaged = append(f.Damaged, fmt.Sprintf("the block at line %d: %v", first, err))
-		} else if found && len(f.Blocks) < maxBlocks {
-			f.Blocks = append(f.Blocks, b)
+	for line := range strings.Lines(rest) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch key {
+		case "SESSION_ID":
+			p.Session = run.ID(oneLine(value))
+		case "step_index":
+			p.StepIndex, _ = strconv.Atoi(value) // 0 is refused below
 		}
-		line += strings.Count(text, "\n") + 2
 	}
-	return f, nil
+	if p.Session == "" || p.StepIndex < 1 {
+		return Pointer{}, errors.New("it lacks SESSION_ID or step_index: it was not copied whole, or it was edited")
+	}
+	return p, nil
 }
 
-// parseBlock reads the lines of one block. It reports false if there are only
-// comments.
-func parseBlock(text string) (b Block, found bool, err error) {
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		found = true
-		key, value, ok := strings.Cut(line, ": ")
-		if !ok {
-			return b, true, errors.New("it has a line that is not \"key: value\"")
-		}
-		if at := slices.IndexFunc(fields, func(f field) bool { return f.key == key }); at >= 0 {
-			if err := fields[at].set(&b, oneLine(value)); err != nil {
-				return b, true, fmt.Errorf("%s: %w", key, err)
-			}
-		}
+// Check returns the reason why the file cannot be kept in the folder, or nil. It
+// changes nothing.
+func Check(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // the first write creates it
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a folder", dir)
 	}
-	if found && (b.Session == "" || b.ChainURI == "" || b.UpdatedAt.IsZero() || !b.State.Live()) {
-		return b, true, errors.New("it lacks SESSION_ID, chain_uri, updated_at or the state of a run that can be resumed")
+	_, err = read(dir)
+	return err
+}
+
+// read returns the content of the file, empty if there is none. It fails for
+// anything but a plain file of ours, because writing would destroy it.
+func read(dir string) ([]byte, error) {
+	path := filepath.Join(dir, Name)
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	return b, found, nil
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New(Name + " is not a plain file; move it away")
+	}
+	in, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that took its place would wait for a writer
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err = errors.Join(err, in.Close()); err != nil {
+		return nil, err
+	}
+	if _, err := Parse(content); len(content) > 0 && errors.Is(err, ErrForeign) {
+		return nil, fmt.Errorf("%s was not written by KAIROS, move it away: %w", Name, err)
+	}
+	return content, nil
+}
+
+// write replaces the file atomically. It does not wait for the disk: a power cut
+// leaves the old file or the new one, and both are only pointers.
+func write(dir string, content []byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create the folder: %w", err)
+	}
+	if _, err := read(dir); err != nil {
+		return err
+	}
+	out, err := os.CreateTemp(dir, "."+Name+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(content)
+	if err = errors.Join(err, out.Close()); err == nil {
+		err = os.Rename(out.Name(), filepath.Join(dir, Name))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(out.Name()))
+	}
+	return nil
+}
+
+// remove removes the file if it names the run.
+func remove(dir string, id run.ID) error {
+	content, err := read(dir)
+	if err != nil || len(content) == 0 {
+		return err
+	}
+	if p, err := Parse(content); err != nil || p.Session != id {
+		return nil
+	}
+	if err := os.Remove(filepath.Join(dir, Name)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

@@ -23,7 +23,6 @@ type Standing struct {
 	// Step is the name of the open step; empty when all are solved.
 	Step   string
 	Solved []SolvedName
-	Roots  []string // the folders that the run works in, if it said so
 }
 
 // SolvedName is a step that is solved, and who vouches for it.
@@ -33,7 +32,7 @@ type SolvedName struct {
 }
 
 func standingOf(r run.Run, chain protocol.Chain) Standing {
-	s := Standing{Run: r.Summary(), URI: protocol.URI(chain.Steps[0].UUID), Roots: r.Roots}
+	s := Standing{Run: r.Summary(), URI: protocol.URI(chain.Steps[0].UUID)}
 	for i, p := range r.Proofs {
 		s.Solved = append(s.Solved, SolvedName{Name: chain.Steps[i].Name, Provenance: p.Provenance})
 	}

@@ -31,8 +31,6 @@ type Options struct {
 	Measured bool
 	// Files: clients work in FilesSpace instead of the operator's own space.
 	Files bool
-	// Reached: others than the user's own programs can reach the server.
-	Reached bool
 	// KeepSchema refuses a database of an earlier version instead of updating it, which
 	// would take it from the servers that use it: for commands that only read.
 	KeepSchema bool
@@ -53,7 +51,7 @@ type App struct {
 	Store   Database
 	Index   *Index // of the protocols; nil: there is none
 	Engine  *director.Engine
-	// handover tells outside where runs stand; nil: nobody wants it.
+	// handover writes the handover file; nil if there is none.
 	handover *handover.Writer
 	page     approvalPage
 	mainPort mainPort
@@ -112,7 +110,8 @@ func (s Options) open() (*App, error) {
 	a.host = driverhost.New(log, a.hostOptions(s.File))
 	s.driversDir = c.Drivers.Dir // by which `kairos driver` finds this server
 	options := a.engineOptions()
-	if a.handover = newHandover(c, s.Reached, log); a.handover != nil {
+	if c.Handover.Dir != "" {
+		a.handover = handover.New(c.Handover.Dir, log)
 		options.Handover = a.handover
 	}
 	if options.Embedder, err = Embedder(c.Embedding, a.embeddingObserver(), log); err != nil {

@@ -105,9 +105,6 @@ func (o *background) beginJobs() {
 		o.work.Go(func() { o.shared.lead(o.ctx, job, do) })
 	}
 	o.work.Go(o.catchUp)
-	if o.app.handover != nil {
-		o.work.Go(o.reconcile)
-	}
 }
 
 // sweepEvery is how often runs whose time has passed are ended.
@@ -123,15 +120,6 @@ func (o *background) sweep(ctx context.Context) {
 			o.app.log.Warn("runs whose time has passed were not all ended", "expired", swept.Expired, "removed", swept.Removed, "error", err)
 		case swept != archive.Swept{}:
 			o.app.log.Info("runs whose time has passed were ended", "expired", swept.Expired, "removed", swept.Removed)
-		}
-	})
-}
-
-// reconcile corrects the handover file of this server, now and again.
-func (o *background) reconcile() {
-	every(o.ctx, sweepEvery, func() {
-		if err := o.app.handover.Reconcile(o.ctx, o.app.Engine.Standing); err != nil && o.ctx.Err() == nil {
-			o.app.log.Warn("the handover file may list runs that have ended", "error", err)
 		}
 	})
 }

@@ -360,9 +360,6 @@ func (c Config) validate() error {
 	if on := c.HTTP.Operations; on != nil && *on && c.Admin.Socket == AdminOff {
 		errs = append(errs, errors.New("http.operations is true, but admin.socket is off: the token that the calls of operators need lies beside the socket; set admin.socket, or remove http.operations"))
 	}
-	if c.Handover.Dir != "" && c.Handover.InRoot {
-		errs = append(errs, errors.New("handover.dir and handover.in_root are both set: the file is in one place or in the other"))
-	}
 	if _, err := c.Log.level(); err != nil {
 		errs = append(errs, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
@@ -42,25 +41,12 @@ func (r *doctorReport) embedding(ctx context.Context, a *app.App) {
 	}
 }
 
-// handover looks at the folders in which the file is kept.
-func (r *doctorReport) handover(c config.Config) {
-	dirs := c.RootsAllowed()
-	switch {
-	case c.Handover.Dir != "":
-		dirs = []string{c.Handover.Dir}
-	case !c.Handover.InRoot:
+// handover looks at the folder in which the file is kept.
+func (r *doctorReport) handover(dir string) {
+	if dir == "" {
 		return
 	}
-	var problems []finding
-	for _, dir := range dirs {
-		if err := handover.CheckFolder(dir); err != nil {
-			problems = append(problems, finding{
-				Problem: fmt.Sprintf("%s is not kept in %s: %v", handover.Name, dir, err),
-				Fix:     "let the server write there, or change the section handover of the configuration",
-			})
-		}
-	}
-	r.note("handover file", strings.Join(dirs, ", "), problems...)
+	r.check("handover file", dir, "let the server write there, or change handover.dir in the configuration", handover.Check(dir))
 }
 
 // toolServers looks whether the servers whose tools KAIROS calls could start.

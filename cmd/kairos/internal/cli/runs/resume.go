@@ -12,8 +12,10 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/play"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/handover"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/operations"
@@ -25,13 +27,13 @@ func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 	var playRest bool
 	var f play.Flags
 	cmd := &cobra.Command{
-		Use: "resume RUN|--file FILE [RUN]", Short: "Resume a run", Annotations: session.AsksServers,
+		Use: "resume RUN|--file FILE", Short: "Resume a run", Annotations: session.AsksServers,
 		Long: "Shows the open step of a run with a fresh nonce, and the command and the agent's call that continue it. A client that had the run before must\n" +
 			"resume it as well before it can submit anything. FILE is a kairos-session-handover.txt: it names the run, and the\n" +
 			"database knows the open step. With --play the run continues in this terminal, as with `kairos run`.",
 		Example: "  kairos runs resume 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2\n  kairos runs resume --file kairos-session-handover.txt --play",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 0 && file == "" {
+			if len(args) > 1 || (len(args) == 0) == (file == "") {
 				return errors.New("name one run, or a handover file with --file; `kairos runs list` shows the runs")
 			}
 			return nil
@@ -81,13 +83,19 @@ type resumption struct {
 
 // findResumption finds the run that is meant.
 func findResumption(ctx context.Context, t api.Transport, file string, args []string) (resumption, error) {
-	arg := strings.Join(args, "")
-	if file != "" {
-		b, err := handoverBlock(file, run.ID(arg))
-		return resumption{id: b.Session, said: b.StepIndex}, err
+	if file == "" {
+		id, err := session.FindRun(ctx, t, strings.Join(args, ""))
+		return resumption{id: id}, err
 	}
-	id, err := session.FindRun(ctx, t, arg)
-	return resumption{id: id}, err
+	content, err := files.Read(file)
+	if err != nil {
+		return resumption{}, fmt.Errorf("read the handover file: %w", err)
+	}
+	at, err := handover.Parse(content)
+	if err != nil {
+		return resumption{}, fmt.Errorf("%s cannot be used: %w. `kairos runs list` shows the runs that can be resumed", file, err)
+	}
+	return resumption{id: at.Session, said: at.StepIndex}, nil
 }
 
 // uriOf is the URI of the protocol of a run.
