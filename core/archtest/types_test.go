@@ -1,0 +1,245 @@
+package archtest_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// source is a package of this project with its types.
+type source struct {
+	pkg   *types.Package
+	info  *types.Info
+	files []*ast.File
+}
+
+// sources type-checks the packages with limits, without their tests, for the
+// platform of the test.
+var sources = sync.OnceValues(func() (map[string]source, error) {
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles",
+		"./...", module+"sdk/...")
+	cmd.Dir = "../.."
+	printed, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	type listed struct {
+		ImportPath, Dir, Export string
+		GoFiles                 []string
+	}
+	exports, ours := map[string]string{}, []listed{}
+	for d := json.NewDecoder(printed); ; {
+		var l listed
+		if err := d.Decode(&l); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		exports[l.ImportPath] = l.Export
+		if dir, ok := strings.CutPrefix(l.ImportPath, module); ok && !below(dir, "e2e") && !below(dir, "examples") {
+			ours = append(ours, l)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		return nil, err
+	}
+	fset := token.NewFileSet()
+	imports := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	out := map[string]source{}
+	for _, l := range ours {
+		s := source{info: &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}}
+		for _, name := range l.GoFiles {
+			parsed, err := parser.ParseFile(fset, filepath.Join(l.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				return nil, err
+			}
+			s.files = append(s.files, parsed)
+		}
+		config := types.Config{Importer: imports}
+		if s.pkg, err = config.Check(l.ImportPath, fset, s.files, s.info); err != nil {
+			return nil, err
+		}
+		out[strings.TrimPrefix(l.ImportPath, module)] = s
+	}
+	return out, nil
+})
+
+// ratchet fails for what is above the limit, unless it stands in the list with
+// its figure, and for entries of the list that are not true any more.
+func ratchet(t *testing.T, what string, limit int, found, known map[string]int) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		n, was := found[name], known[name]
+		if n > max(limit, was) {
+			t.Errorf("%s: %d %s, more than %d: cut it by responsibility", name, n, what, max(limit, was))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		n, was := found[name], known[name]
+		switch {
+		case n <= limit:
+			t.Errorf("%s: %d %s, within the limit of %d: remove its entry", name, n, what, limit)
+		case n < was:
+			t.Errorf("%s: %d %s, fewer than %d: lower its entry", name, n, what, was)
+		}
+	}
+}
+
+// large are the types with more methods than maxMethods. The list only shrinks.
+var large = map[string]int{
+	"cmd/kairos/internal/app.Database": 54,
+	"cmd/kairos/internal/app.Index":    29,
+	"cmd/kairos/internal/app.operator": 74,
+	"core/archive.withSetup":           35,
+	"core/decision.compiler":           37,
+	"core/director.Engine":             69,
+	"core/director.turn":               35,
+	"core/director.useCase":            102,
+	"core/driverhost.slot":             30,
+	"core/metrics.Metrics":             37,
+	"core/protocol.parse":              44,
+	"core/store/postgres.Store":        62,
+	"core/store/postgres.source":       27,
+	"core/store/sqlite.Store":          62,
+	"core/store/sqlite.source":         28,
+	"core/store/storetest.Store":       41,
+	"core/store/wordindex.lookup":      36,
+	"sdk/filecheck.entry":              29,
+}
+
+func TestTypesHaveFewMethods(t *testing.T) {
+	all, err := sources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	generated := map[*types.Package]bool{}
+	for _, s := range all {
+		generated[s.pkg] = slices.ContainsFunc(s.files, ast.IsGenerated)
+	}
+	counts := map[string]int{}
+	for dir, s := range all {
+		for _, object := range s.info.Defs {
+			name, ok := object.(*types.TypeName)
+			if !ok || name.IsAlias() || generated[s.pkg] {
+				continue
+			}
+			set := types.NewMethodSet(name.Type())
+			if !types.IsInterface(name.Type()) {
+				set = types.NewMethodSet(types.NewPointer(name.Type()))
+			}
+			for method := range set.Methods() {
+				if p := method.Obj().Pkg(); p != nil && strings.HasPrefix(p.Path(), module) && !strings.HasSuffix(p.Path(), "/driverpb") {
+					counts[dir+"."+name.Name()]++
+				}
+			}
+		}
+	}
+	ratchet(t, "methods, promoted ones included", maxMethods, counts, large)
+}
+
+// knots are the largest groups of types that all reach each other, by package.
+// The list only shrinks.
+var knots = map[string]int{"core/director": 19}
+
+const maxKnot = 3
+
+// A type reaches another if its methods mention a method of it, directly or by
+// way of functions and other types. Of types that all reach each other, none
+// can be understood alone.
+func TestTypesOfTheDirectorFormNoKnot(t *testing.T) {
+	all, err := sources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	for dir, s := range all {
+		if !below(dir, "core/director") {
+			continue
+		}
+		reached := map[types.Object]map[types.Object]bool{}
+		edges := dependencies(s)
+		for from := range edges {
+			reached[from] = map[types.Object]bool{}
+			reach(from, edges, reached[from])
+		}
+		for from, others := range reached {
+			knot := []string{from.Name()}
+			for to := range others {
+				if _, isType := to.(*types.TypeName); isType && to != from && reached[to][from] {
+					knot = append(knot, to.Name())
+				}
+			}
+			if _, isType := from.(*types.TypeName); isType && len(knot) > found[dir] {
+				found[dir] = len(knot)
+				slices.Sort(knot)
+				t.Logf("%s: these types all reach each other: %v", dir, knot)
+			}
+		}
+	}
+	ratchet(t, "types in a knot", maxKnot, found, knots)
+}
+
+// dependencies maps each type and function of the package to those whose
+// methods and functions its bodies mention.
+func dependencies(s source) map[types.Object][]types.Object {
+	edges := map[types.Object][]types.Object{}
+	for _, f := range s.files {
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			from := node(s.info.Defs[fn.Name].(*types.Func))
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok {
+					if used, ok := s.info.Uses[id].(*types.Func); ok && used.Pkg() == s.pkg {
+						edges[from] = append(edges[from], node(used))
+					}
+				}
+				return true
+			})
+		}
+	}
+	return edges
+}
+
+// node is the type of a method, and otherwise the function itself.
+func node(f *types.Func) types.Object {
+	recv := f.Signature().Recv()
+	if recv == nil {
+		return f.Origin()
+	}
+	of := recv.Type()
+	if p, ok := of.(*types.Pointer); ok {
+		of = p.Elem()
+	}
+	if named, ok := of.(*types.Named); ok {
+		return named.Obj()
+	}
+	return f.Origin() // of an interface without a name
+}
+
+func reach(from types.Object, edges map[types.Object][]types.Object, reached map[types.Object]bool) {
+	for _, to := range edges[from] {
+		if !reached[to] {
+			reached[to] = true
+			reach(to, edges, reached)
+		}
+	}
+}
