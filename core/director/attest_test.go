@@ -274,3 +274,17 @@ func (w *world) remove(uris []string) {
 		w.t.Fatalf("Delete = %+v, %v", d, err)
 	}
 }
+
+func TestWhatAnAttestationMaySayIsBounded(t *testing.T) {
+	w := newWorld(t, nil)
+	uri := w.mint(doc("Long", "A: x"))[0]
+	for name, in := range map[string]api.AttestRequest{
+		"quality_bonus": {QualityBonus: 1e308, Message: "m"}, "-1000 to 1000": {QualityBonus: -1001, Message: "m"},
+		"message": {Message: strings.Repeat("m", 1<<20)},
+	} {
+		in.URI, in.Outcome = uri, "success"
+		if _, err := w.Attest(t.Context(), w.caller, in); fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), name) {
+			t.Errorf("Attest = %v, want it to name %s", err, name)
+		}
+	}
+}

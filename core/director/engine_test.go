@@ -753,74 +753,6 @@ func TestAttestNeedsNoRunAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestMintRefusesWithLineAndPointer(t *testing.T) {
-	w := newWorld(t, nil)
-	for name, tc := range map[string]struct{ challenge, want, at string }{
-		"a type nobody handles":     {`{"type":"telepathy"}`, `/type`, "6:22:"},
-		"what its driver refuses":   {`{"type":"shell","shell":{"bad":1}}`, `/shell/bad`, "6:45:"},
-		"a schema of itself":        {`{"type":"shell","shell":{"cmd":"a"},"output_schema":{"$ref":"#"}}`, `/output_schema`, "6:66:"},
-		"a schema that is none":     {`{"type":"shell","shell":{"cmd":"a"},"output_schema":{"type":5}}`, `/output_schema`, "6:66:"},
-		"a reference to no step":    {`{"type":"shell","shell":{"cmd":"{{ steps.nobody.x }}"}}`, `nobody`, "6:46:"},
-		"a reference to the future": {`{"type":"shell","shell":{"cmd":"{{ steps.last.x }}"}}`, `last`, "6:46:"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			doc := "# Bad\n\n## First\n\n```json\n{\"challenge\":" + tc.challenge + "}\n```\n\n## Last\n\nx\n"
-			_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: doc, ModelID: "m"})
-			if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), tc.at) {
-				t.Errorf("Mint = %v, want STORE_FAILED at %s with %s", err, tc.at, tc.want)
-			}
-			if s, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: "Bad"}); err != nil || s.Choices[0].Role == "match" {
-				t.Errorf("something was stored: %+v, %v", s, err)
-			}
-		})
-	}
-}
-
-func TestMintRefusesDoubles(t *testing.T) {
-	w := newWorld(t, nil)
-	w.mint(threeSteps)
-	_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: threeSteps, ModelID: "m"})
-	var f *fault.Error
-	if !errors.As(err, &f) || f.Code != fault.DuplicateChain || f.Details["chain_id"] == "" {
-		t.Errorf("second Mint = %v, want DUPLICATE_CHAIN with chain_id", err)
-	}
-}
-
-func TestMintStoresAllOfADocumentOrNothing(t *testing.T) {
-	w := newWorld(t, nil)
-	w.mint("# Beta\n\n## One\n\nx\n")
-	_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: "# Alpha\n\n## One\n\nx\n\n# Beta\n\n## One\n\ny\n", ModelID: "m"})
-	if fault.CodeOf(err) != fault.DuplicateChain {
-		t.Fatalf("Mint of a document with one title that is taken = %v, want DUPLICATE_CHAIN", err)
-	}
-	r, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: "Alpha"})
-	if err != nil || r.Choices[0].Role == "match" {
-		t.Errorf("half of the document was stored: %+v, %v", r, err)
-	}
-}
-
-func TestSearchAlwaysOffersRefineAndCreate(t *testing.T) {
-	w := newWorld(t, nil)
-	w.mint(threeSteps)
-	for query, matches := range map[string]int{"Three Steps": 1, "xqzzy blorft": 0} {
-		r, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: query})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var roles []string
-		for _, c := range r.Choices {
-			roles = append(roles, c.Role)
-		}
-		want := append(strings.Fields(strings.Repeat("match ", matches)), "refine", "create")
-		if diff := cmp.Diff(want, roles); diff != "" {
-			t.Errorf("Search(%q) roles (-want +got):\n%s", query, diff)
-		}
-	}
-	if _, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: "x", Space: "user:test:you"}); fault.CodeOf(err) != fault.Forbidden {
-		t.Errorf("Search in a foreign space: %v, want FORBIDDEN", err)
-	}
-}
-
 func TestUnknownURIsPointToSearch(t *testing.T) {
 	w := newWorld(t, nil)
 	for uri, want := range map[string]fault.Code{
@@ -851,28 +783,6 @@ func TestBuiltInsAreThereAndStay(t *testing.T) {
 	s, err := w.Spaces(t.Context(), w.caller, api.SpacesRequest{Titles: true})
 	if err != nil || len(s.Spaces) != 2 || s.Spaces[1].Name != "Kairos app" || s.Spaces[1].ChainCount < 2 {
 		t.Errorf("Spaces = %+v, %v, want Personal and Kairos app with two chains", s, err)
-	}
-}
-
-func TestUpdateDeleteAndDump(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	u, err := w.Update(t.Context(), w.caller, api.UpdateRequest{
-		URIs: []string{uris[1]}, Documents: []string{"## Second anew\n\nnew body\n\n```json\n{\"challenge\":{\"type\":\"comment\",\"comment\":{}}}\n```\n"},
-	})
-	if err != nil || u.TotalUpdated != 1 {
-		t.Fatalf("Update = %+v, %v", u, err)
-	}
-	d, err := w.Dump(t.Context(), w.caller, api.DumpRequest{URI: uris[1]})
-	if err != nil || !strings.Contains(d.Document, "new body") || d.Label != "Second anew" || d.Challenge.Type != "comment" {
-		t.Errorf("Dump = %+v, %v, want the new step", d, err)
-	}
-	del, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: []string{uris[0], "kairos://mem/11111111-1111-1111-1111-111111111111"}})
-	if err != nil || del.TotalDeleted != 1 || del.TotalFailed != 1 {
-		t.Errorf("Delete = %+v, %v, want one deleted and one failed", del, err)
-	}
-	if _, err := w.Dump(t.Context(), w.caller, api.DumpRequest{URI: uris[2], Protocol: true}); fault.CodeOf(err) != fault.NotFound {
-		t.Errorf("Dump after the head was deleted: %v, want NOT_FOUND", err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"

@@ -1,8 +1,7 @@
-package director_test
+package library_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -41,11 +40,11 @@ type embedded struct {
 	server *embedtest.Server
 }
 
-func newEmbedded(t testing.TB, o embedtest.Options, change func(*choices)) embedded {
+func newEmbedded(t testing.TB, o embedtest.Options, change func(*library.Options)) embedded {
 	t.Helper()
 	server := embedtest.Start(o)
 	t.Cleanup(server.Close)
-	w := newWorld(t, func(c *choices) {
+	w := newWorld(t, func(c *library.Options) {
 		c.Embedder, c.EmbedBudget = clientOf(t, server), time.Minute
 		if change != nil {
 			change(c)
@@ -111,15 +110,6 @@ Create a new key in the vault.
 Once every consumer uses the new key, revoke the old one.
 `
 
-func (w *world) mintReply(doc string) api.MintReply {
-	w.t.Helper()
-	reply, err := w.Mint(context.Background(), w.caller, api.MintRequest{Document: doc, ModelID: "test", Force: true})
-	if err != nil {
-		w.t.Fatalf("Mint: %v", err)
-	}
-	return reply
-}
-
 func TestMintEmbedsWhatItStoresAndOnlyThat(t *testing.T) {
 	w := newEmbedded(t, embedtest.Options{}, nil)
 	w.spaces()
@@ -145,9 +135,9 @@ func TestARestartedServerAsksForNothingThatIsStored(t *testing.T) {
 	server := embedtest.Start(embedtest.Options{})
 	t.Cleanup(server.Close)
 	db := filepath.Join(t.TempDir(), "kairos.db")
-	worldOn(t, db, func(c *choices) { c.Embedder, c.EmbedBudget = clientOf(t, server), time.Minute }).mintReply(credentials)
+	worldOn(t, db, func(c *library.Options) { c.Embedder, c.EmbedBudget = clientOf(t, server), time.Minute }).mintReply(credentials)
 	before := len(server.Texts())
-	worldOn(t, db, func(c *choices) { c.Embedder, c.EmbedBudget = clientOf(t, server), time.Minute }).mintReply(credentials)
+	worldOn(t, db, func(c *library.Options) { c.Embedder, c.EmbedBudget = clientOf(t, server), time.Minute }).mintReply(credentials)
 	for _, text := range server.Texts()[before:] {
 		if strings.Contains(text, "vault") {
 			t.Errorf("the other process asks again for %q", text)
@@ -162,7 +152,7 @@ func TestMintStoresWhateverTheEndpointDoesAndSaysSo(t *testing.T) {
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
-			w := newEmbedded(t, embedtest.Options{Dimension: 64}, func(c *choices) { c.EmbedBudget = 150 * time.Millisecond })
+			w := newEmbedded(t, embedtest.Options{Dimension: 64}, func(c *library.Options) { c.EmbedBudget = 150 * time.Millisecond })
 			w.server.Behave(embedtest.Behaviour{Fault: fault})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -191,7 +181,7 @@ func (w *world) findsByWords(query string) {
 
 func TestWhatAMintCannotFinishWithinItsBudgetTheLoopDoes(t *testing.T) {
 	t.Parallel()
-	w := newEmbedded(t, embedtest.Options{Dimension: 32, Delay: 100 * time.Millisecond}, func(c *choices) { c.EmbedBudget = 350 * time.Millisecond })
+	w := newEmbedded(t, embedtest.Options{Dimension: 32, Delay: 100 * time.Millisecond}, func(c *library.Options) { c.EmbedBudget = 350 * time.Millisecond })
 	w.fill()
 	var doc strings.Builder
 	doc.WriteString("# A long protocol\n")
@@ -238,7 +228,7 @@ func TestAnotherDimensionEmbedsEverythingAnew(t *testing.T) {
 
 // A text that the endpoint never takes must not keep the others waiting.
 func TestAPassageThatIsRefusedHoldsUpNobody(t *testing.T) {
-	w := newEmbedded(t, embedtest.Options{Dimension: 32}, func(c *choices) { c.Embedder = picky{c.Embedder} })
+	w := newEmbedded(t, embedtest.Options{Dimension: 32}, func(c *library.Options) { c.Embedder = picky{c.Embedder} })
 	w.mintReply(strings.Replace(credentials, "in the vault", "in the POISON vault", 1))
 	w.fill()
 	for deadline := time.Now().Add(2 * time.Minute); w.missing() != 1; time.Sleep(5 * time.Millisecond) {
@@ -301,7 +291,7 @@ func TestAKilledServerLosesNoVectorAndNoPassage(t *testing.T) {
 	_ = child.Wait() // killed, as it should be
 	asked := len(server.Texts())
 
-	w := worldOn(t, db, func(c *choices) { c.Embedder, c.EmbedBudget = clientOf(t, server), time.Minute })
+	w := worldOn(t, db, func(c *library.Options) { c.Embedder, c.EmbedBudget = clientOf(t, server), time.Minute })
 	before := w.missing()
 	if before == 0 || before >= 300 {
 		t.Fatalf("%d passages are missing after the kill, want some of 300 and not all", before)
@@ -323,7 +313,7 @@ func TestVictim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := worldOn(t, db, func(o *choices) { o.Embedder, o.EmbedBudget = c, time.Nanosecond })
+	w := worldOn(t, db, func(o *library.Options) { o.Embedder, o.EmbedBudget = c, time.Nanosecond })
 	var doc strings.Builder
 	doc.WriteString("# A long protocol\n")
 	for i := range 300 {
@@ -334,7 +324,7 @@ func TestVictim(t *testing.T) {
 }
 
 func TestSearchContinuesByWordsWhenTheEndpointFails(t *testing.T) {
-	w := newEmbedded(t, embedtest.Options{}, func(c *choices) { c.EmbedBudget = 100 * time.Millisecond })
+	w := newEmbedded(t, embedtest.Options{}, func(c *library.Options) { c.EmbedBudget = 100 * time.Millisecond })
 	w.mintReply(credentials)
 	w.server.Behave(embedtest.Behaviour{Fault: embedtest.Slow})
 	w.findsByWords("rotating credentials")
@@ -357,7 +347,7 @@ func TestASearchEmbedsAllItsTextsInOneRequest(t *testing.T) {
 // and no further budget.
 func TestARefusedTextOfASearchLeavesTheOthersTheirMeaning(t *testing.T) {
 	timed := &deadlines{}
-	w := newEmbedded(t, embedtest.Options{}, func(c *choices) {
+	w := newEmbedded(t, embedtest.Options{}, func(c *library.Options) {
 		timed.Embedder = picky{c.Embedder}
 		c.Embedder = timed
 	})
@@ -402,43 +392,18 @@ func (d *deadlines) Embed(ctx context.Context, texts []string) (library.Embedded
 	return d.Embedder.Embed(ctx, texts)
 }
 
-// compared is the similarity that is recorded for a text about a step.
-func (w *world) compared(text string) driver.SimilarityValue {
-	w.t.Helper()
-	w.drivers.set("compares comment", true)
-	uris := w.mint("# Compare\n\n## Delete the old password\n\nCheck that nobody uses it.\n\n```json\n{\"challenge\":{\"type\":\"comment\"}}\n```\n")
-	first := w.begin(uris[0])
-	w.next(uris[0], solve(first, fmt.Sprintf(`{"ok":true,"text":%q}`, text)))
-	events, err := w.store.Events(context.Background(), runOf(first))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, e := range events {
-		if e.Answer == nil || e.Answer.InputID != "alike" {
-			continue
-		}
-		var v driver.SimilarityValue
-		if err := json.Unmarshal(e.Answer.Value, &v); err != nil {
-			w.t.Fatal(err)
-		}
-		return v
-	}
-	w.t.Fatal("no similarity is recorded")
-	return driver.SimilarityValue{}
-}
-
 func TestSimilarityIsByMeaningAndOtherwiseByWords(t *testing.T) {
-	const text = "Das alte Kennwort wurde entfernt."
+	compared := driver.Similarity{Text: "Das alte Kennwort wurde entfernt.", Reference: "Delete the old password\n\nCheck that nobody uses it."}
 	w := newEmbedded(t, embedtest.Options{}, nil)
-	if v := w.compared(text); v.Method != "embedding" || v.Score < 0.25 {
+	if v := w.Similarity(t.Context(), compared); v.Method != "embedding" || v.Score < 0.25 {
 		t.Errorf("similarity is %.2f by %s, want at least 0.25 by embedding", v.Score, v.Method)
 	}
 	w = newEmbedded(t, embedtest.Options{}, nil)
 	w.server.Behave(embedtest.Behaviour{Fault: embedtest.Refusing})
-	if v := w.compared(text); v.Method != "lexical" || v.Score > 0.1 {
+	if v := w.Similarity(t.Context(), compared); v.Method != "lexical" || v.Score > 0.1 {
 		t.Errorf("similarity is %.2f by %s at an endpoint that fails, want next to nothing by words", v.Score, v.Method)
 	}
-	if v := newWorld(t, nil).compared(text); v.Method != "lexical" {
+	if v := newWorld(t, nil).Similarity(t.Context(), compared); v.Method != "lexical" {
 		t.Errorf("similarity is by %s without an endpoint, want lexical", v.Method)
 	}
 }

@@ -1,4 +1,4 @@
-package director_test
+package library_test
 
 import (
 	"context"
@@ -16,21 +16,10 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
-
-func doc(title string, steps ...string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n", title)
-	for _, s := range steps {
-		heading, body, _ := strings.Cut(s, ": ")
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n", heading, body)
-	}
-	return b.String()
-}
 
 func TestARemintKeepsTheIdsOfStepsThatAreRecognisable(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -76,52 +65,6 @@ func TestARemintKeepsTheIdsOfStepsThatAreRecognisable(t *testing.T) {
 				t.Errorf("steps are (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestOldURIsPointToTheirProtocol(t *testing.T) {
-	w := newWorld(t, nil)
-	old := w.mint(doc("Tidy up", "A: a", "B: b", "C: c"))
-	now := w.mint(doc("Tidy up", "A: a", "C: c"))
-	check := func(code fault.Code, message, action string) {
-		t.Helper()
-		for call, ways := range reaches {
-			reach, ok := ways["former step"]
-			if !ok || call == "History" || call == "Version" || call == "Restore" {
-				continue
-			}
-			reply, err := reach(w, w.caller, probe{Gone: old[1]})
-			said := learned(t, reply, err)
-			if err == nil && call != "Update" || err != nil && fault.CodeOf(err) != code ||
-				!strings.Contains(said, message) || !strings.Contains(said, action) {
-				t.Errorf("%s of a former step says\n%s\nwant %s, %q and %q", call, said, code, message, action)
-			}
-		}
-		if d, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: old[1:2]}); err != nil || d.TotalFailed != 1 || !strings.Contains(d.Results[0].Message, action) {
-			t.Errorf("Delete of a former step = %+v, %v, want an error that names %q", d, err, action)
-		}
-	}
-	check(fault.NotFound, "Tidy up", now[0])
-	if _, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: now[:1]}); err != nil {
-		t.Fatal(err)
-	}
-	check(fault.NotFound, "is deleted", "kairos restore "+protocol.ChainID("Tidy up"))
-}
-
-func TestARunContinuesUnderTheURIsItBeganWith(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	r := w.begin(uris[0])
-	r = w.next(uris[0], solve(r, `{"ok":true}`))
-	w.mint(doc("Three Steps", "Other: x"))
-	w.at(w.next(uris[1], `{"type":"shell"}`), uris[1]) // without a nonce the run is found by its protocol
-	w.at(w.next(uris[1], solve(r, `{"ok":true}`)), uris[2])
-	if _, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: uris[:1]}); err != nil {
-		t.Fatal(err)
-	}
-	a, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[2], Outcome: "failure", Message: "m"})
-	if err != nil || a.RunID != r.RunID {
-		t.Errorf("Attest = %+v, %v, want the run %s closed", a, err, r.RunID)
 	}
 }
 
@@ -297,7 +240,7 @@ func TestNoUpdateIsLost(t *testing.T) {
 		list = append(list, fmt.Sprintf("S%d: old", i))
 	}
 	uris := w.mint(doc("Busy", list...))
-	servers := []*director.Engine{w.Engine, w.another()}
+	servers := []*library.Library{w.Library, w.another()}
 	var all sync.WaitGroup
 	for i, uri := range uris {
 		all.Go(func() {
@@ -321,7 +264,7 @@ func TestNoUpdateIsLost(t *testing.T) {
 
 func TestOfManyMintsOfOneTitleOneIsStored(t *testing.T) {
 	w := newWorld(t, nil)
-	servers := []*director.Engine{w.Engine, w.another()}
+	servers := []*library.Library{w.Library, w.another()}
 	results := mintAtOnce(w, servers, false)
 	stored := 0
 	for _, err := range results {
@@ -340,7 +283,7 @@ func TestOfManyMintsOfOneTitleOneIsStored(t *testing.T) {
 
 func TestManyForcedMintsOfOneTitleAreStoredOneAfterTheOther(t *testing.T) {
 	w := newWorld(t, nil)
-	servers := []*director.Engine{w.Engine, w.another()}
+	servers := []*library.Library{w.Library, w.another()}
 	results := mintAtOnce(w, servers, true)
 	for i, err := range results {
 		if err != nil {
@@ -352,7 +295,7 @@ func TestManyForcedMintsOfOneTitleAreStoredOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func mintAtOnce(w *world, servers []*director.Engine, force bool) []error {
+func mintAtOnce(w *world, servers []*library.Library, force bool) []error {
 	results := make([]error, 8)
 	var all sync.WaitGroup
 	for i := range results {
@@ -381,7 +324,7 @@ func TestBuiltInsOfAnotherVersionAreReplacedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
-	for _, server := range []*director.Engine{w.Engine, w.another(), w.another()} {
+	for _, server := range []*library.Library{w.Library, w.another(), w.another()} {
 		all.Go(func() {
 			d, err := server.Dump(context.Background(), w.caller, api.DumpRequest{URI: "kairos://mem/" + refine})
 			if err != nil || d.Label != "Extract what the user wants" || d.Position.StepIndex != 1 {
@@ -447,67 +390,6 @@ func TestTitlesOfSpacesComeInPages(t *testing.T) {
 	}
 }
 
-func TestStepsAreRatedInTheBackground(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	r := w.begin(uris[0])
-	r = w.next(uris[0], solve(r, `{"ok":false,"x":1}`))
-	w.finish(w.next(uris[0], solve(r, `{"ok":true}`)))
-	if _, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[1], Outcome: "success", Message: "good", QualityBonus: 2, ModelID: "model"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: "Three Steps"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(w.Close(), w.Close()); err != nil { // writes what waits
-		t.Fatal(err)
-	}
-	quality := func(uri string) api.Quality {
-		t.Helper()
-		d, err := w.Dump(t.Context(), w.caller, api.DumpRequest{URI: uri})
-		if err != nil || d.Quality == nil {
-			t.Fatalf("Dump = %+v, %v, want a quality", d, err)
-		}
-		return *d.Quality
-	}
-	first := quality(uris[0])
-	if first.Score != 6 || first.Tier != "excellent" || first.SuccessCount != 1 || first.FailureCount != 1 || first.QualityBonus < 0.79 || first.QualityBonus > 0.81 || first.LastRater != "kairos_next" {
-		t.Errorf("the solved step is rated %+v", first)
-	}
-	if second := quality(uris[1]); second.Score != 6 || second.QualityBonus != 1+7 || second.LastRater != "model" || second.UsageContext != "good" {
-		t.Errorf("the attested step is rated %+v", second)
-	}
-	if third := quality(uris[2]); third.Score != 6 || third.QualityBonus != 1 || third.LastRater != "kairos_next" {
-		t.Errorf("the step that was solved and not attested is rated %+v", third)
-	}
-	if got := first.RetrievalCount + quality(uris[1]).RetrievalCount + quality(uris[2]).RetrievalCount; got != 1 {
-		t.Errorf("the search counted %d times, want once", got)
-	}
-	w.Engine = w.another()
-	w.mint(strings.Replace(threeSteps, "body two", "body 2", 1))
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if got := quality(uris[0]); got.Score != 6 {
-		t.Errorf("a step that stayed as it was lost its score: %+v", got)
-	}
-	if got := quality(uris[1]); got.Score != 2 || got.SuccessCount != 2 {
-		t.Errorf("a step that was rewritten is rated %+v, want a new score and the old counts", got)
-	}
-}
-
-func TestLostRatingsAreCountedAndCostNothing(t *testing.T) {
-	w := newWorld(t, nil)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	uris := w.mint(threeSteps)
-	w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true}`))
-	if got := w.RatingsLost(); got != 4 {
-		t.Errorf("%d ratings are counted as lost, want 4: three steps stored, one solved", got)
-	}
-}
-
 // stuckProtocols answers no read before its caller gives up.
 type stuckProtocols struct {
 	library.Protocols
@@ -529,7 +411,7 @@ func (lostProtocols) Chain(context.Context, []string, string) (protocol.Chain, e
 
 func TestAMintThatCannotReadTheStoreSaysThatNothingIsStored(t *testing.T) {
 	w := newWorld(t, nil)
-	e := director.New(director.Store{Protocols: lostProtocols{w.store}, Writer: w.store, Ratings: w.store}, w.setups, director.Options{}, slog.New(slog.DiscardHandler))
+	e := library.New(library.Store{Protocols: lostProtocols{w.store}, Writer: w.store, Ratings: w.store}, w.setups, library.Options{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { _ = e.Close() })
 	_, err := e.Mint(t.Context(), w.caller, api.MintRequest{Document: "# One\n\n## Step\n\nDo it.\n", ModelID: "m"})
 	if fault.CodeOf(err) != fault.StoreUnavailable || !strings.Contains(err.Error(), "nothing was stored") {
@@ -540,7 +422,7 @@ func TestAMintThatCannotReadTheStoreSaysThatNothingIsStored(t *testing.T) {
 func TestNobodyWaitsForTheFirstCallOfAnother(t *testing.T) {
 	w := newWorld(t, nil)
 	stuck := stuckProtocols{w.store, make(chan struct{}, 2)}
-	e := director.New(director.Store{Protocols: stuck, Writer: w.store, Ratings: w.store}, w.setups, director.Options{}, slog.New(slog.DiscardHandler))
+	e := library.New(library.Store{Protocols: stuck, Writer: w.store, Ratings: w.store}, w.setups, library.Options{}, slog.New(slog.DiscardHandler))
 	first, giveUp := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {

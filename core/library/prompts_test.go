@@ -1,4 +1,4 @@
-package director_test
+package library_test
 
 import (
 	"fmt"
@@ -112,7 +112,7 @@ func TestPromptsAreBounded(t *testing.T) {
 func TestEveryChangeOfProtocolsIsReportedWithItsSpace(t *testing.T) {
 	var mu sync.Mutex
 	var changed []string
-	w := newWorld(t, func(c *choices) {
+	w := newWorld(t, func(c *library.Options) {
 		c.Changed = func(space string) {
 			mu.Lock()
 			defer mu.Unlock()

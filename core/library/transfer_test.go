@@ -1,4 +1,4 @@
-package director_test
+package library_test
 
 import (
 	"context"

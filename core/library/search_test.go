@@ -1,9 +1,11 @@
-package director_test
+package library_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -150,5 +152,27 @@ func TestChoicesSayWhatHelpsToChoose(t *testing.T) {
 		if fmt.Sprint(c.Tags) != "[]" || c.Tags == nil {
 			t.Errorf("tags %v of a match, want none", c.Tags)
 		}
+	}
+}
+
+func TestSearchAlwaysOffersRefineAndCreate(t *testing.T) {
+	w := newWorld(t, nil)
+	w.mint(threeSteps)
+	for query, matches := range map[string]int{"Three Steps": 1, "xqzzy blorft": 0} {
+		r, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: query})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var roles []string
+		for _, c := range r.Choices {
+			roles = append(roles, c.Role)
+		}
+		want := append(strings.Fields(strings.Repeat("match ", matches)), "refine", "create")
+		if diff := cmp.Diff(want, roles); diff != "" {
+			t.Errorf("Search(%q) roles (-want +got):\n%s", query, diff)
+		}
+	}
+	if _, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: "x", Space: "user:test:you"}); fault.CodeOf(err) != fault.Forbidden {
+		t.Errorf("Search in a foreign space: %v, want FORBIDDEN", err)
 	}
 }
