@@ -48,7 +48,7 @@ var allowed = map[string][]string{
 	"core/library/quality":            {},
 	"core/access":                     {"core/run", "sdk/driver"},
 	"core/drivers":                    {"core/decision", "core/protocol", "core/run", "sdk/driver", "sdk/plain"},
-	"core/drivers/driverstest":        {"core/drivers"},
+	"core/drivers/driverstest":        {"core/decision", "core/drivers", "sdk/driver"},
 	"core/library":                    {"core/access", "core/api", "core/cache", "core/clock", "core/drivers", "core/fault", "core/protocol", "core/run", "core/search", "sdk/driver", "sdk/plain", "sdk/schema"},
 	"core/index":                      {"core/api", "core/fault", "core/library", "core/protocol"},
 	"core/replicas":                   {},

@@ -426,24 +426,3 @@ func TestTheAgentProposesWhatAStepLeavesOpen(t *testing.T) {
 		t.Errorf("did %q", d.did)
 	}
 }
-
-func TestGrantsBelongToTheirSpace(t *testing.T) {
-	w, _ := withDoer(t, driver.EffectReads)
-	uri := w.mint(plainStep)[0]
-	open := w.begin(uri)
-	g := w.allow(runOf(open), nil)
-	other := w.caller
-	other.Principal, other.Space = "other", "user:test:other"
-	if all, err := w.Granted(t.Context(), other); err != nil || len(all) > 0 {
-		t.Errorf("another caller sees %v, %v", all, err)
-	}
-	if err := w.Revoke(t.Context(), other, g.ID); fault.CodeOf(err) != fault.NotFound {
-		t.Errorf("another caller revokes: %v", err)
-	}
-	if _, err := w.Allow(t.Context(), other, []grants.Grant{g}); fault.CodeOf(err) != fault.NotFound {
-		t.Errorf("another caller allows: %v", err)
-	}
-	if all, err := w.Granted(t.Context(), w.caller); err != nil || len(all) != 1 || all[0] != g {
-		t.Errorf("the caller sees %v, %v", all, err)
-	}
-}

@@ -3,7 +3,6 @@ package director_test
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -63,15 +61,6 @@ func (w *world) stored(id run.ID) (run.Run, error) {
 	}
 	events, err := w.store.Events(context.Background(), id)
 	return r.Recall(run.Run{}, events), err
-}
-
-func (w *world) listed(in archive.RunsInput) []run.Summary {
-	w.t.Helper()
-	reply, err := w.AllRuns(w.t.Context(), w.caller, in)
-	if err != nil {
-		w.t.Fatalf("AllRuns: %v", err)
-	}
-	return reply.Runs
 }
 
 func TestWhereARunStandsIsHandedOver(t *testing.T) {
@@ -181,146 +170,6 @@ func TestAnAbandonedRunIsOver(t *testing.T) {
 		t.Errorf("the timeline ends with %+v, %v", last, err)
 	}
 	w.ask(w.nextRound(uris[0], placeholder(other)), "elicitation/create") // the other run continues
-}
-
-func TestAllRunsAreListedWithTheStateTheyAreIn(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	states := map[run.ID]run.State{}
-	var order []run.ID
-	begin := func(state run.State) *api.StepReply {
-		r := w.begin(uris[0])
-		order = append(order, runOf(r))
-		states[runOf(r)] = state
-		return r
-	}
-	overdue := begin(run.Ended)
-	w.machine.Pass(25 * time.Hour) // nobody touched it for a day
-	closed := begin(run.Closed)
-	if _, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[0], RunID: closed.RunID, Outcome: "failure", Message: "no"}); err != nil {
-		t.Fatal(err)
-	}
-	given := begin(run.Ended)
-	if _, err := w.Abandon(t.Context(), w.caller, runOf(given), ""); err != nil {
-		t.Fatal(err)
-	}
-	begin(run.Open)
-	slices.Reverse(order)
-	for i, s := range w.listed(archive.RunsInput{}) {
-		if s.ID != order[i] || s.State != states[s.ID] {
-			t.Errorf("run %d = %s in state %s, want %s in state %s", i, s.ID, s.State, order[i], states[s.ID])
-		}
-	}
-	if got := w.listed(archive.RunsInput{State: run.Open}); len(got) != 1 || got[0].ID == runOf(overdue) {
-		t.Errorf("open runs = %+v, want the one that can continue", got)
-	}
-	page, err := w.AllRuns(t.Context(), w.caller, archive.RunsInput{Limit: 3})
-	if err != nil || len(page.Runs) != 3 || page.NextCursor == "" {
-		t.Fatalf("AllRuns(at most 3) = %+v, %v", page, err)
-	}
-	if rest := w.listed(archive.RunsInput{Limit: 3, Cursor: page.NextCursor}); len(rest) != 1 || rest[0].ID != order[3] {
-		t.Errorf("the next page = %+v, want the run that was begun first", rest)
-	}
-	w.caller.Principal = "you"
-	if got := w.listed(archive.RunsInput{}); len(got) != 0 {
-		t.Errorf("another principal sees %+v", got)
-	}
-}
-
-func TestASweepEndsWhatIsOverdueAndRemovesWhatEndedLongAgo(t *testing.T) {
-	heard := &listener{}
-	const ttl, keep = 7 * 24 * time.Hour, 30 * 24 * time.Hour
-	w := newWorld(t, func(c *choices) { c.Handover, c.RunKeep = heard, keep })
-	w.caller.Client.ElicitationForm = true
-	uris, gated := w.mint(threeSteps), w.mint(gatedStep)
-	advanced := w.begin(uris[0])
-	w.code(w.next(uris[0], solve(advanced, `{"ok":true}`)), "")
-	waiting := w.begin(gated[0])
-	w.ask(w.nextRound(gated[0], placeholder(waiting)), "elicitation/create")
-	untouched := w.begin(uris[0])
-	sweep := func(want archive.Swept) {
-		t.Helper()
-		if got, err := w.Sweep(t.Context()); err != nil || got != want {
-			t.Errorf("Sweep = %+v, %v, want %+v", got, err, want)
-		}
-	}
-	states := func(want ...run.State) {
-		t.Helper()
-		for i, r := range []*api.StepReply{advanced, waiting, untouched} {
-			if got := w.state(runOf(r)).State; got != want[i] {
-				t.Errorf("run %d is %s, want %s", i, got, want[i])
-			}
-		}
-	}
-	sweep(archive.Swept{})
-	w.machine.Pass(25 * time.Hour)
-	sweep(archive.Swept{Expired: 1})
-	states(run.Open, run.Asking, run.Ended)
-	if ended := w.listed(archive.RunsInput{State: run.Ended}); len(ended) != 1 || ended[0].EndedBy != run.Expired {
-		t.Errorf("ended are %+v, want the expired run", ended)
-	}
-	line, err := w.Timeline(t.Context(), w.caller, runOf(untouched))
-	if err != nil || !strings.Contains(line.Moments[len(line.Moments)-1].Verdict, "never advanced beyond its first step, and nobody continued it for 24 hours") {
-		t.Errorf("the timeline ends with %+v, %v, want why the run ended", line.Moments, err)
-	}
-	if got := heard.of(runOf(untouched)).Run.State; got != run.Ended {
-		t.Errorf("the ended run is handed over as %s", got)
-	}
-	w.machine.Pass(ttl)
-	sweep(archive.Swept{Expired: 2})
-	states(run.Ended, run.Ended, run.Ended)
-	w.machine.Pass(keep - time.Hour) // after the first has ended, and before that after the others have
-	sweep(archive.Swept{Removed: 1})
-	w.machine.Pass(2 * time.Hour)
-	sweep(archive.Swept{Removed: 2})
-	if left := w.listed(archive.RunsInput{}); len(left) != 0 {
-		t.Errorf("left are %+v", left)
-	}
-	if _, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], RunID: advanced.RunID}); fault.CodeOf(err) != fault.NotFound {
-		t.Errorf("Next on a removed run: %v, want NOT_FOUND", err)
-	}
-}
-
-func TestEndedRunsAreKeptForEverUnlessToldOtherwise(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	id := runOf(w.begin(uris[0]))
-	w.machine.Pass(100 * 365 * 24 * time.Hour)
-	for _, want := range []archive.Swept{{Expired: 1}, {}} {
-		if got, err := w.Sweep(t.Context()); err != nil || got != want {
-			t.Errorf("Sweep = %+v, %v, want %+v", got, err, want)
-		}
-	}
-	w.state(id)
-}
-
-func TestServersThatSweepAtOnceEndARunOnce(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	const runs, servers = 10, 3
-	for range runs {
-		w.begin(uris[0])
-	}
-	w.machine.Pass(25 * time.Hour)
-	var all sync.WaitGroup
-	var mu sync.Mutex // guards expired
-	expired := 0
-	for range servers {
-		e := w.another()
-		all.Go(func() {
-			s, err := e.Sweep(context.Background())
-			if err != nil {
-				t.Errorf("Sweep = %v", err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			expired += s.Expired
-		})
-	}
-	all.Wait()
-	if expired != runs {
-		t.Errorf("%d runs were ended, want each of %d once", expired, runs)
-	}
 }
 
 func TestAResumedRunBelongsToTheConnectionThatResumedIt(t *testing.T) {

@@ -2,7 +2,6 @@ package library_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,61 +18,20 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/clock/clocktest"
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// knobs make drivers fail ("shell") and take no challenge any more ("strict shell").
-type knobs map[string]bool
-
-func (k knobs) set(name string, on bool) { k[name] = on }
-
-// fakeDrivers are challenge drivers that only check challenges.
-type fakeDrivers struct {
-	drivers.Finder
-	knobs
-}
-
-func (d fakeDrivers) Challenge(name string) (driver.Challenge, bool) {
-	return checker{name: name, knobs: d.knobs}, true
-}
-
-type checker struct {
-	driver.Challenge
-	name string
-	knobs
-}
-
-func (c checker) Validate(_ context.Context, req driver.ValidateRequest) (res driver.ValidateResult, err error) {
-	var challenge map[string]json.RawMessage
-	if err := json.Unmarshal(req.Challenge, &challenge); err != nil {
-		return res, err
-	}
-	if c.knobs["strict "+c.name] {
-		res.Diagnostics = append(res.Diagnostics, driver.Problem("/"+c.name, "is no longer taken"))
-	}
-	if strings.Contains(string(challenge[c.name]), `"bad"`) {
-		res.Diagnostics = append(res.Diagnostics, driver.Problem("/"+c.name+"/bad", "is bad"))
-	}
-	res.Templates = []driver.Template{{Pointer: "/" + c.name, Escaping: driver.EscapeText}}
-	if c.knobs[c.name] {
-		err = fmt.Errorf("driver %s is broken", c.name)
-	}
-	return res, err
-}
 
 // world is a library on a real store.
 type world struct {
 	*library.Library
 	t       testing.TB
 	store   *sqlite.Store
-	drivers knobs
+	drivers driverstest.Knobs
 	setups  drivers.Setups
 	machine *clocktest.Source
 	caller  access.Caller
@@ -107,7 +65,7 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	setup, err := compiled(knobs{})
+	setup, err := checking(driverstest.Knobs{})
 	if err != nil {
 		return nil, err
 	}
@@ -118,16 +76,8 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 	return os.ReadFile(path)
 })
 
-const tree = "defaults: {missing_type: shell, no_challenge_type: comment}\nchallenges:\n  - {name: any, match: {}, evidence: [{via: agent}]}\n"
-
-// compiled is a setup with the drivers of these tests.
-func compiled(k knobs) (driverstest.Fixed, error) {
-	all := []driver.Descriptor{{Name: "agent", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence}}}
-	for _, name := range []string{"shell", "mcp", "user_input", "comment"} {
-		all = append(all, driver.Descriptor{Name: name, Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{name}})
-	}
-	compiled, err := decision.Compile(decision.Source{Name: "tree.yaml", YAML: []byte(tree)}, all)
-	return driverstest.Fixed{Drivers: fakeDrivers{knobs: k}, Tree: compiled}, err
+func checking(k driverstest.Knobs) (driverstest.Fixed, error) {
+	return driverstest.Checking(k, "shell", "mcp", "user_input", "comment")
 }
 
 func storeOf(s *sqlite.Store) library.Store {
@@ -148,10 +98,10 @@ func worldOn(t testing.TB, path string, change func(*library.Options)) *world {
 		}
 	})
 	w := &world{
-		t: t, store: store, drivers: knobs{}, machine: clocktest.New(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)),
+		t: t, store: store, drivers: driverstest.Knobs{}, machine: clocktest.New(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)),
 		caller: access.Caller{Principal: "me", Space: "user:test:me", Connection: "c1"},
 	}
-	if w.setups, err = compiled(w.drivers); err != nil {
+	if w.setups, err = checking(w.drivers); err != nil {
 		t.Fatal(err)
 	}
 	var opt library.Options

@@ -125,7 +125,7 @@ func TestRestoreWorksThoughADriverBecameStricterOrIsBroken(t *testing.T) {
 		w := newWorld(t, nil)
 		uris := w.mint(threeSteps)
 		w.mint(another)
-		w.drivers.set(knob, true)
+		w.drivers[knob] = true
 		r, err := w.Restore(t.Context(), w.caller, uris[0], 1)
 		if err != nil || !r.Changed || len(r.Warnings) == 0 || r.Warnings[0].Severity != driver.SeverityWarning {
 			t.Errorf("%s: Restore = %+v, %v, want it stored with a warning", knob, r, err)

@@ -1,10 +1,9 @@
-package director_test
+package archive_test
 
 import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/archive"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 func (w *world) dependents(name string) []archive.Dependent {
@@ -17,10 +16,9 @@ func (w *world) dependents(name string) []archive.Dependent {
 }
 
 func TestRunsDependOnTheJudgeOfTheirOpenStepOnly(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps) // shell, shell, comment
-	r := w.begin(uris[0])
-	if got := w.dependents("shell"); len(got) != 1 || string(got[0].Run) != r.RunID || got[0].Step != 1 || got[0].Label != "First" {
+	w := newWorld(t, 0)
+	id := w.begin(w.mint(threeSteps)[0]) // shell, shell, comment
+	if got := w.dependents("shell"); len(got) != 1 || got[0].Run != id || got[0].Step != 1 || got[0].Label != "First" {
 		t.Errorf("dependents of shell at step 1: %+v, want the run", got)
 	}
 	for _, name := range []string{"comment", "agent", "nobody"} {
@@ -28,9 +26,8 @@ func TestRunsDependOnTheJudgeOfTheirOpenStepOnly(t *testing.T) {
 			t.Errorf("dependents of %s at step 1: %+v, want none", name, got)
 		}
 	}
-	for range 2 {
-		r = w.next(r.CurrentStep.URI, solve(r, `{"ok":true}`))
-	}
+	w.solve(id)
+	w.solve(id)
 	if got := w.dependents("shell"); len(got) != 0 {
 		t.Errorf("dependents of shell at step 3: %+v, want none", got)
 	}
@@ -42,21 +39,16 @@ func TestRunsDependOnTheJudgeOfTheirOpenStepOnly(t *testing.T) {
 	if got, err := w.Dependents(t.Context(), other, "comment"); err != nil || len(got) != 0 {
 		t.Errorf("dependents for another principal: %+v, %v, want none", got, err)
 	}
-	w.next(r.CurrentStep.URI, solve(r, `{"ok":true}`))
+	w.solve(id)
 	if got := w.dependents("comment"); len(got) != 0 {
 		t.Errorf("dependents of comment after the last step: %+v, want none", got)
 	}
 }
 
 func TestARunDependsOnTheDriverWhoseQuestionIsOpen(t *testing.T) {
-	w := newWorld(t, nil)
-	w.caller.Client = driver.Client{ElicitationForm: true}
-	uris := w.mint("# Ask\n\n## Ask\n\nx\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{}}}\n```\n")
-	round := w.nextRound(uris[0], placeholder(w.begin(uris[0])))
-	if round.Ask == nil {
-		t.Fatalf("nobody is asked: %+v", round.Reply)
-	}
-	for name, want := range map[string]int{"elicitation": 1, "user_input": 1, "sampling": 0} {
+	w := newWorld(t, 0)
+	w.asks(w.begin(w.mint(threeSteps)[0]), "elicitation")
+	for name, want := range map[string]int{"elicitation": 1, "shell": 1, "sampling": 0} {
 		if got := w.dependents(name); len(got) != want {
 			t.Errorf("dependents of %s: %+v, want %d", name, got, want)
 		}

@@ -1,4 +1,4 @@
-package director_test
+package archive_test
 
 import (
 	"context"
@@ -8,9 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/archive"
-	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/drivers"
-	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 )
 
 const ward = `# Ward
@@ -59,16 +57,16 @@ func (w *world) wantUnserved(steps, runs []string) {
 }
 
 func TestNothingIsUnservedWhileTheDriversServe(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, 0)
 	w.begin(w.mint(ward)[0])
 	w.wantUnserved([]string{}, []string{})
 }
 
 func TestStepsAndRunsOfABrokenDriverAreListed(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, 0)
 	uris := w.mint(ward)
 	w.begin(uris[0])
-	w.drivers.set("shell", true)
+	w.drivers["shell"] = true
 	w.wantUnserved([]string{"First shell shell broken"}, []string{"First shell shell broken"})
 	u := w.unserved()
 	if s := u.Steps[0]; s.URI != uris[0] || s.Step != 1 || s.Protocol != "Ward" || !strings.Contains(s.Problem, "shell is broken") {
@@ -77,48 +75,39 @@ func TestStepsAndRunsOfABrokenDriverAreListed(t *testing.T) {
 	if u.Runs[0].Run == "" {
 		t.Error("the run has no id")
 	}
-	w.drivers.set("shell", false)
+	w.drivers["shell"] = false
 	w.wantUnserved([]string{}, []string{})
 }
 
 func TestRunsThatArePastTheStepDoNotWait(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(ward)
-	r := w.begin(uris[0])
-	w.at(w.next(uris[0], solve(r, `{"ok":true}`)), uris[1])
-	w.drivers.set("shell", true)
+	w := newWorld(t, 0)
+	w.solve(w.begin(w.mint(ward)[0]))
+	w.drivers["shell"] = true
 	w.wantUnserved([]string{"First shell shell broken"}, []string{})
 }
 
 func TestRunsThatAreOverDoNotWait(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, 0)
 	w.begin(w.mint(ward)[0])
 	w.machine.Pass(100 * 24 * 3600e9)
-	w.drivers.set("shell", true)
+	w.drivers["shell"] = true
 	w.wantUnserved([]string{"First shell shell broken"}, []string{})
 }
 
 func TestStepsOfADriverThatIsGoneAreListed(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, 0)
 	w.begin(w.mint(ward)[0])
-	var left []driver.Descriptor
-	for name, d := range descriptors {
-		if name != "shell" {
-			left = append(left, d)
-		}
-	}
-	tree, err := decision.Compile(decision.Default(), left)
-	if err != nil {
+	var err error
+	if *w.setup, err = driverstest.Checking(w.drivers, "mcp", "comment", "user_input"); err != nil {
 		t.Fatal(err)
 	}
-	w.setups.replace(drivers.Setup{Drivers: w.drivers, Tree: tree})
 	w.wantUnserved([]string{"First shell  gone"}, []string{"First shell  gone"})
 }
 
 func TestStepsThatADriverNoLongerTakesAreListed(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, 0)
 	w.begin(w.mint(ward)[0])
-	w.drivers.set("strict shell", true)
+	w.drivers["strict shell"] = true
 	w.wantUnserved([]string{"First shell shell refuses"}, []string{"First shell shell refuses"})
 	if p := w.unserved().Steps[0].Problem; !strings.Contains(p, "/shell") {
 		t.Errorf("the problem is %q, want the driver's diagnostic with its pointer", p)
@@ -126,15 +115,16 @@ func TestStepsThatADriverNoLongerTakesAreListed(t *testing.T) {
 }
 
 func TestUnservedChangesNoRun(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(ward)
-	r := w.begin(uris[0])
-	w.drivers.set("shell", true)
+	w := newWorld(t, 0)
+	id := w.begin(w.mint(ward)[0])
+	before, err := w.store.Run(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.drivers["shell"] = true
 	w.unserved()
-	w.drivers.set("shell", false)
-	next := w.next(uris[0], solve(r, `{"ok":true}`))
-	w.at(next, uris[1])
-	if next.RetryCount != nil {
-		t.Errorf("retry_count = %d, want none", *next.RetryCount)
+	after, err := w.store.Run(t.Context(), id)
+	if diff := cmp.Diff(before, after); err != nil || diff != "" {
+		t.Errorf("the run changed, %v (-before +after):\n%s", err, diff)
 	}
 }

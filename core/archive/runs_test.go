@@ -1,0 +1,153 @@
+package archive_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+func TestAllRunsAreListedWithTheStateTheyAreIn(t *testing.T) {
+	w := newWorld(t, 0)
+	uris := w.mint(threeSteps)
+	states := map[run.ID]run.State{}
+	var order []run.ID
+	begin := func(state run.State) run.ID {
+		id := w.begin(uris[0])
+		order = append(order, id)
+		states[id] = state
+		return id
+	}
+	overdue := begin(run.Ended)
+	w.machine.Pass(25 * time.Hour) // nobody touched it for a day
+	w.happen(begin(run.Closed), run.Event{Kind: run.Attested, Outcome: "failure"})
+	if _, err := w.Abandon(t.Context(), w.caller, begin(run.Ended), ""); err != nil {
+		t.Fatal(err)
+	}
+	begin(run.Open)
+	slices.Reverse(order)
+	for i, s := range w.listed(archive.RunsInput{}) {
+		if s.ID != order[i] || s.State != states[s.ID] {
+			t.Errorf("run %d = %s in state %s, want %s in state %s", i, s.ID, s.State, order[i], states[s.ID])
+		}
+	}
+	if got := w.listed(archive.RunsInput{State: run.Open}); len(got) != 1 || got[0].ID == overdue {
+		t.Errorf("open runs = %+v, want the one that can continue", got)
+	}
+	page, err := w.AllRuns(t.Context(), w.caller, archive.RunsInput{Limit: 3})
+	if err != nil || len(page.Runs) != 3 || page.NextCursor == "" {
+		t.Fatalf("AllRuns(at most 3) = %+v, %v", page, err)
+	}
+	if rest := w.listed(archive.RunsInput{Limit: 3, Cursor: page.NextCursor}); len(rest) != 1 || rest[0].ID != order[3] {
+		t.Errorf("the next page = %+v, want the run that was begun first", rest)
+	}
+	w.caller.Principal = "you"
+	if got := w.listed(archive.RunsInput{}); len(got) != 0 {
+		t.Errorf("another principal sees %+v", got)
+	}
+}
+
+func TestASweepEndsWhatIsOverdueAndRemovesWhatEndedLongAgo(t *testing.T) {
+	const ttl, keep = 7 * 24 * time.Hour, 30 * 24 * time.Hour
+	w := newWorld(t, keep)
+	uris := w.mint(threeSteps)
+	advanced := w.begin(uris[0])
+	w.solve(advanced)
+	waiting := w.begin(uris[0])
+	w.asks(waiting, "elicitation")
+	untouched := w.begin(uris[0])
+	sweep := func(want archive.Swept) {
+		t.Helper()
+		if got, err := w.Sweep(t.Context()); err != nil || got != want {
+			t.Errorf("Sweep = %+v, %v, want %+v", got, err, want)
+		}
+	}
+	states := func(want ...run.State) {
+		t.Helper()
+		for i, r := range []run.ID{advanced, waiting, untouched} {
+			if got := w.state(r); got != want[i] {
+				t.Errorf("run %d is %s, want %s", i, got, want[i])
+			}
+		}
+	}
+	sweep(archive.Swept{})
+	w.machine.Pass(25 * time.Hour)
+	sweep(archive.Swept{Expired: 1})
+	states(run.Open, run.Asking, run.Ended)
+	if ended := w.listed(archive.RunsInput{State: run.Ended}); len(ended) != 1 || ended[0].EndedBy != run.Expired {
+		t.Errorf("ended are %+v, want the expired run", ended)
+	}
+	line, err := w.Timeline(t.Context(), w.caller, untouched)
+	if err != nil || !strings.Contains(line.Moments[len(line.Moments)-1].Verdict, "never advanced beyond its first step, and nobody continued it for 24 hours") {
+		t.Errorf("the timeline ends with %+v, %v, want why the run ended", line.Moments, err)
+	}
+	if got := w.heard.of(untouched); got != run.Ended {
+		t.Errorf("the ended run is handed over as %s", got)
+	}
+	w.machine.Pass(ttl)
+	sweep(archive.Swept{Expired: 2})
+	states(run.Ended, run.Ended, run.Ended)
+	w.machine.Pass(keep - time.Hour) // after the first has ended, and before that after the others have
+	sweep(archive.Swept{Removed: 1})
+	w.machine.Pass(2 * time.Hour)
+	sweep(archive.Swept{Removed: 2})
+	if left := w.listed(archive.RunsInput{}); len(left) != 0 {
+		t.Errorf("left are %+v", left)
+	}
+}
+
+func TestEndedRunsAreKeptForEverUnlessToldOtherwise(t *testing.T) {
+	w := newWorld(t, 0)
+	uris := w.mint(threeSteps)
+	id := w.begin(uris[0])
+	w.machine.Pass(100 * 365 * 24 * time.Hour)
+	for _, want := range []archive.Swept{{Expired: 1}, {}} {
+		if got, err := w.Sweep(t.Context()); err != nil || got != want {
+			t.Errorf("Sweep = %+v, %v, want %+v", got, err, want)
+		}
+	}
+	w.state(id)
+}
+
+func TestServersThatSweepAtOnceEndARunOnce(t *testing.T) {
+	w := newWorld(t, 0)
+	uris := w.mint(threeSteps)
+	const runs, servers = 10, 3
+	for range runs {
+		w.begin(uris[0])
+	}
+	w.machine.Pass(25 * time.Hour)
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards expired
+	expired := 0
+	for range servers {
+		e := w.another()
+		all.Go(func() {
+			s, err := e.Sweep(context.Background())
+			if err != nil {
+				t.Errorf("Sweep = %v", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			expired += s.Expired
+		})
+	}
+	all.Wait()
+	if expired != runs {
+		t.Errorf("%d runs were ended, want each of %d once", expired, runs)
+	}
+}
+
+func (w *world) listed(in archive.RunsInput) []run.Summary {
+	w.t.Helper()
+	reply, err := w.AllRuns(w.t.Context(), w.caller, in)
+	if err != nil {
+		w.t.Fatalf("AllRuns: %v", err)
+	}
+	return reply.Runs
+}
