@@ -14,7 +14,7 @@ var till = script{
   echo '{"plan":{"text":"Book 10 EUR","data":{"amount":10},"effect":"reads"}}' ;;
 Render*'"plan":{"amount":10}'*)
   echo "$key" >>acts
-  echo '{"answer":{"provenance":"server-observed","boundary":"remote","value":` + ranWell + `}}' ;;
+  echo '{"answer":{"provenance":"server-observed","value":` + ranWell + `}}' ;;
 Render*) echo '{"unavailable":{"reason":"no plan"}}' ;;`,
 }
 
@@ -48,7 +48,7 @@ func TestADriverActsOnceAPersonAllowedIt(t *testing.T) {
 	}
 	done := p.told(r, "")
 	s.acted(1)
-	if solved := done.Solved[0]; solved.Provenance != "server-observed" || solved.Boundary != "same-account" || solved.Via != "till" {
+	if solved := done.Solved[0]; solved.Provenance != "server-observed" || solved.Via != "till" {
 		t.Errorf("solved = %+v, want what the server saw in its own account", solved)
 	}
 

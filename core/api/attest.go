@@ -73,7 +73,6 @@ type AttestedStep struct {
 	URI        string            `json:"uri"`
 	Label      string            `json:"label"`
 	Provenance driver.Provenance `json:"provenance" jsonschema:"Who vouches for the evidence"`
-	Boundary   driver.Boundary   `json:"boundary,omitempty" jsonschema:"Of what the server observed: what separates it from those whom the run is about"`
 	// Driver judged the evidence; Via obtained it.
 	Driver string `json:"driver" jsonschema:"Who judged it"`
 	Via    string `json:"via" jsonschema:"How it was obtained"`

@@ -141,7 +141,6 @@ type Solved struct {
 	Driver     string            `json:"driver" jsonschema:"Who judged the evidence"`
 	Via        string            `json:"via" jsonschema:"How it was obtained"`
 	Provenance driver.Provenance `json:"provenance" jsonschema:"Who vouches for it"`
-	Boundary   driver.Boundary   `json:"boundary,omitempty" jsonschema:"Of what the server observed: what separates it from those whom the run is about"`
 	Output     json.RawMessage   `json:"output,omitempty" jsonschema:"The step's result"`
 	ProofHash  string            `json:"proof_hash"`
 	// Verdict is set where the evidence failed, which the challenge does not forbid.

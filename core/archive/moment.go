@@ -37,8 +37,6 @@ type Moment struct {
 	Question   string            `json:"question,omitempty"`
 	Answer     json.RawMessage   `json:"answer,omitempty"`
 	Provenance driver.Provenance `json:"provenance,omitempty"`
-	// Boundary of what the server observed.
-	Boundary driver.Boundary `json:"boundary,omitempty"`
 	// Model that generated the answer and why it stopped, if known.
 	Model      string `json:"model,omitempty"`
 	StopReason string `json:"stop_reason,omitempty"`
@@ -190,7 +188,6 @@ func tellDecided(m *Moment, ev run.Event) {
 func tellAccepted(m *Moment, ev run.Event) {
 	p := ev.Proof
 	m.Driver, m.Via = named(p.Driver), p.Via.Name
-	m.Boundary = p.Boundary
 	m.Provenance, m.ProofHash, m.Verdict = p.Provenance, p.Hash, ev.Evidence.Verdict()
 	m.Answer = ev.Evidence.Output
 	m.Files = ev.Evidence.Files()

@@ -25,8 +25,6 @@ type Demand struct {
 	// Provenances are those that count; nil: all. Empty but not nil: none, because
 	// entries contradict each other or the step.
 	Provenances []driver.Provenance `json:"provenances,omitzero"`
-	// Boundary is the weakest that an observation may have; empty: any.
-	Boundary driver.Boundary `json:"boundary,omitempty"`
 	// By names the entries that apply, with their lines.
 	By []string `json:"by,omitempty"`
 }
@@ -40,20 +38,9 @@ func (d Demand) Narrowed(only []driver.Provenance) Demand {
 // Impossible reports whether no evidence meets the demand.
 func (d Demand) Impossible() bool { return d.Provenances != nil && len(d.Provenances) == 0 }
 
-// Counts reports whether evidence with the provenance counts. The boundary is of
-// observations only.
-func (d Demand) Counts(p driver.Provenance, b driver.Boundary) bool {
-	if d.Provenances != nil && !slices.Contains(d.Provenances, p) {
-		return false
-	}
-	return p != driver.ServerObserved || d.Within(b)
-}
-
-// Within reports whether an observation with the boundary counts, as far as the
-// boundary goes. An unknown boundary is the weakest.
-func (d Demand) Within(b driver.Boundary) bool {
-	all := driver.Boundaries()
-	return slices.Index(all, b) >= slices.Index(all, d.Boundary)
+// Counts reports whether evidence with the provenance counts.
+func (d Demand) Counts(p driver.Provenance) bool {
+	return d.Provenances == nil || slices.Contains(d.Provenances, p)
 }
 
 // and is what meets both demands.
@@ -70,23 +57,16 @@ func (d Demand) and(other Demand) Demand {
 		}
 		d.Provenances = both
 	}
-	if !other.Within(d.Boundary) {
-		d.Boundary = other.Boundary
-	}
 	d.By = slices.Concat(d.By, other.By)
 	return d
 }
 
 // words describe what the demand takes.
 func (d Demand) words() string {
-	var parts []string
-	if d.Provenances != nil {
-		parts = append(parts, "only "+joinWords(d.Provenances)+" counts")
+	if d.Provenances == nil {
+		return ""
 	}
-	if d.Boundary != "" {
-		parts = append(parts, "an observation needs the boundary "+string(d.Boundary)+" or a stronger one")
-	}
-	return strings.Join(parts, ", ")
+	return "only " + joinWords(d.Provenances) + " counts"
 }
 
 func joinWords[S ~string](list []S) string {
@@ -169,7 +149,7 @@ var chosenByCaller = []string{"client", "solution", "previous"}
 func (c *compiler) readPolicy(n ast.Node) {
 	for i, item := range c.sequence(n, "policy", "policy") {
 		path, before := fmt.Sprintf("policy[%d]", i), len(c.problems)
-		fields, ok := c.mapping(item, path, "an entry of policy", "name", "when", "evidence_from", "boundary")
+		fields, ok := c.mapping(item, path, "an entry of policy", "name", "when", "evidence_from")
 		if !ok {
 			continue
 		}
@@ -183,15 +163,11 @@ func (c *compiler) readPolicy(n ast.Node) {
 			}
 		}
 		_, from := fields["evidence_from"]
-		_, boundary := fields["boundary"]
-		if !from && !boundary && len(c.problems) == before {
-			c.problem(item, named, "it demands nothing: give evidence_from, boundary or both")
+		if !from && len(c.problems) == before {
+			c.problem(item, named, "it demands nothing: give evidence_from")
 		}
 		if from {
 			e.demand.Provenances = c.evidenceFrom(fields["evidence_from"].value, named)
-		}
-		if boundary {
-			e.demand.Boundary = c.boundary(fields, named)
 		}
 		e.demand.By = []string{fmt.Sprintf("%s, line %d", named, e.line)}
 		c.tree.policy = append(c.tree.policy, e)
@@ -225,12 +201,4 @@ func (d *document) evidenceFrom(n ast.Node, named string) []driver.Provenance {
 		only = append(only, driver.Provenance(word))
 	}
 	return only
-}
-
-func (d *document) boundary(fields map[string]entry, named string) driver.Boundary {
-	b := driver.Boundary(d.text(fields, "boundary", named))
-	if b != "" && !slices.Contains(driver.Boundaries(), b) {
-		d.problem(fields["boundary"].value, named, "boundary must be one of %s, not %q", joinWords(driver.Boundaries()), string(b))
-	}
-	return b
 }

@@ -21,14 +21,13 @@ func withPolicy(entries ...string) string {
 func TestAPolicyIsCheckedWhenTheTreeIsRead(t *testing.T) {
 	for name, tc := range map[string]struct{ entry, want string }{
 		"unknown key":        {`{evidence_form: person}`, `t.yaml:4: policy[0]: unknown key "evidence_form" in an entry of policy, did you mean "evidence_from"?`},
-		"demands nothing":    {`{name: idle, when: 'true'}`, `t.yaml:4: policy[0] (idle): it demands nothing: give evidence_from, boundary or both`},
+		"demands nothing":    {`{name: idle, when: 'true'}`, `t.yaml:4: policy[0] (idle): it demands nothing: give evidence_from`},
 		"unknown word":       {`{evidence_from: persn}`, `t.yaml:4: policy[0]: evidence_from must be anyone, person or server, or a list of agent-reported, model-generated, link-holder, client-attested, server-observed, not "persn"`},
 		"unknown provenance": {`{evidence_from: [server]}`, `t.yaml:4: policy[0]: evidence_from: "server" is not a provenance; they are agent-reported,`},
 		"an empty list":      {`{evidence_from: []}`, `t.yaml:4: policy[0]: evidence_from is an empty list, so nothing would count`},
-		"unknown boundary":   {`{boundary: moon}`, `t.yaml:4: policy[0]: boundary must be one of same-account, separate-account, remote, not "moon"`},
-		"bad CEL":            {`{when: 'challenge.tpye == "shell"', boundary: remote}`, `t.yaml:4: policy[0]: when: undefined field 'tpye', did you mean "type"?`},
-		"what is submitted":  {`{when: 'solution.supplied', boundary: remote}`, `t.yaml:4: policy[0]: when: a policy cannot read solution, which the caller chooses; it can read challenge, step, protocol, run and config`},
-		"the client":         {`{when: 'client.name == "ide"', boundary: remote}`, `a policy cannot read client`},
+		"bad CEL":            {`{when: 'challenge.tpye == "shell"', evidence_from: server}`, `t.yaml:4: policy[0]: when: undefined field 'tpye', did you mean "type"?`},
+		"what is submitted":  {`{when: 'solution.supplied', evidence_from: server}`, `t.yaml:4: policy[0]: when: a policy cannot read solution, which the caller chooses; it can read challenge, step, protocol, run and config`},
+		"the client":         {`{when: 'client.name == "ide"', evidence_from: server}`, `a policy cannot read client`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := problems(t, withPolicy(tc.entry), shipped())
@@ -41,8 +40,8 @@ func TestAPolicyIsCheckedWhenTheTreeIsRead(t *testing.T) {
 
 func TestEntriesOfAPolicyIntersect(t *testing.T) {
 	tree := compile(t, withPolicy(
-		`{name: shells are seen, when: 'challenge.type == "shell"', evidence_from: person, boundary: separate-account}`,
-		`{when: 'protocol.space == "ops"', evidence_from: [server-observed, agent-reported], boundary: same-account}`,
+		`{name: shells are seen, when: 'challenge.type == "shell"', evidence_from: person}`,
+		`{when: 'protocol.space == "ops"', evidence_from: [server-observed, agent-reported]}`,
 		`{when: 'challenge.params.cmd == "x"', evidence_from: [agent-reported]}`,
 	))
 	shell := func(space, cmd string) decision.Facts {
@@ -56,15 +55,15 @@ func TestEntriesOfAPolicyIntersect(t *testing.T) {
 		want  decision.Demand
 	}{
 		"one applies": {shell("other", "y"), decision.Demand{
-			Provenances: []driver.Provenance{driver.ClientAttested, driver.ServerObserved}, Boundary: driver.SeparateAccount,
+			Provenances: []driver.Provenance{driver.ClientAttested, driver.ServerObserved},
 			By: []string{"policy[0] (shells are seen), line 4"},
 		}},
 		"two apply": {shell("ops", "y"), decision.Demand{
-			Provenances: []driver.Provenance{driver.ServerObserved}, Boundary: driver.SeparateAccount,
+			Provenances: []driver.Provenance{driver.ServerObserved},
 			By: []string{"policy[0] (shells are seen), line 4", "policy[1], line 5"},
 		}},
 		"all contradict each other": {shell("ops", "x"), decision.Demand{
-			Provenances: []driver.Provenance{}, Boundary: driver.SeparateAccount,
+			Provenances: []driver.Provenance{},
 			By: []string{"policy[0] (shells are seen), line 4", "policy[1], line 5", "policy[2], line 6"},
 		}},
 		"a condition that fails applies": {decision.Facts{Challenge: decision.ChallengeFacts{Type: "mcp"}}, decision.Demand{
@@ -88,7 +87,7 @@ func TestEntriesOfAPolicyIntersect(t *testing.T) {
 	if err := tree.Decide(driver.KindEvidence, shell("other", "y")).Explain(&told); err != nil {
 		t.Fatal(err)
 	}
-	if want := "+ policy[0] (shells are seen), line 4: the condition holds; only client-attested, server-observed counts, an observation needs the boundary separate-account or a stronger one"; !strings.Contains(told.String(), want) {
+	if want := "+ policy[0] (shells are seen), line 4: the condition holds; only client-attested, server-observed counts"; !strings.Contains(told.String(), want) {
 		t.Errorf("Explain wrote\n%s\nwant %s", told.String(), want)
 	}
 }
@@ -112,13 +111,9 @@ func TestOfATextOnlyWhatIsKnownIsDemanded(t *testing.T) {
 }
 
 var someDemands = rapid.Custom(func(t *rapid.T) string {
-	from := rapid.SampledFrom([]string{"", "anyone", "person", "server", "[agent-reported]", "[link-holder, client-attested]", "[model-generated, server-observed]"}).Draw(t, "from")
-	boundary := rapid.SampledFrom([]string{"same-account", "separate-account", "remote"}).Draw(t, "boundary")
+	from := rapid.SampledFrom([]string{"anyone", "person", "server", "[agent-reported]", "[link-holder, client-attested]", "[model-generated, server-observed]"}).Draw(t, "from")
 	when := rapid.SampledFrom([]string{"true", "false", `challenge.type == "shell"`, `challenge.params.a == "x"`, `step.name == "a" || has(run.input.b)`}).Draw(t, "when")
-	if from == "" {
-		return fmt.Sprintf("{when: '%s', boundary: %s}", when, boundary)
-	}
-	return fmt.Sprintf("{when: '%s', evidence_from: %s, boundary: %s}", when, from, boundary)
+	return fmt.Sprintf("{when: '%s', evidence_from: %s}", when, from)
 })
 
 func TestPolicyNeverWidensWhatCounts(t *testing.T) {
@@ -139,20 +134,15 @@ func TestPolicyNeverWidensWhatCounts(t *testing.T) {
 		slices.Reverse(turned)
 		reversed := compiled(turned).Demand(facts).Narrowed(own)
 		for _, p := range driver.Provenances() {
-			for _, b := range append(driver.Boundaries(), "") {
-				counts := all.Counts(p, b)
-				if counts && own != nil && !slices.Contains(own, p) {
-					t.Errorf("%s counts although the challenge does not take it", p)
-				}
-				if counts && !fewer.Counts(p, b) {
-					t.Errorf("%s with boundary %q counts only with one entry more", p, b)
-				}
-				if counts != reversed.Counts(p, b) {
-					t.Errorf("%s with boundary %q depends on the order of the entries", p, b)
-				}
+			counts := all.Counts(p)
+			if counts && own != nil && !slices.Contains(own, p) {
+				t.Errorf("%s counts although the challenge does not take it", p)
 			}
-			if all.Counts(p, driver.SameAccount) && !all.Counts(p, driver.Remote) {
-				t.Errorf("%s counts with the weakest boundary and not with the strongest", p)
+			if counts && !fewer.Counts(p) {
+				t.Errorf("%s counts only with one entry more", p)
+			}
+			if counts != reversed.Counts(p) {
+				t.Errorf("%s depends on the order of the entries", p)
 			}
 		}
 	})

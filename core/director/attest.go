@@ -130,7 +130,7 @@ func (t *turn) worth(reply *api.AttestReply) {
 	for i, p := range t.Run.Proofs {
 		ev, solved := t.Run.Evidence[i], present.Solved(t.Run, t.Chain, i)
 		reply.Steps = append(reply.Steps, api.AttestedStep{
-			StepIndex: p.Step, URI: solved.URI, Label: solved.Label, Provenance: p.Provenance, Boundary: p.Boundary,
+			StepIndex: p.Step, URI: solved.URI, Label: solved.Label, Provenance: p.Provenance,
 			Driver: solved.Driver, Via: solved.Via, Verdict: ev.Verdict(), Files: solved.Files,
 		})
 		if reply.StepsByProvenance == nil {

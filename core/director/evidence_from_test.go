@@ -19,12 +19,11 @@ import (
 // seer is a capability driver that looks at the world itself, which its fields
 // describe.
 type seer struct {
-	effect   driver.Effect // "": reads
-	sees     string        // the value; empty: it cannot look
-	fails    error
-	claims   driver.Provenance
-	boundary driver.Boundary
-	looked   int
+	effect driver.Effect // "": reads
+	sees   string        // the value; empty: it cannot look
+	fails  error
+	claims driver.Provenance
+	looked int
 }
 
 var seerDescriptor = driver.Descriptor{
@@ -40,7 +39,7 @@ func (s *seer) Render(context.Context, driver.RenderRequest) (driver.RenderResul
 	case s.sees == "":
 		return driver.CannotRender("it is dark"), nil
 	}
-	return driver.RenderResult{Answer: &driver.Answer{Value: json.RawMessage(s.sees), Provenance: s.claims, Boundary: s.boundary}}, nil
+	return driver.RenderResult{Answer: &driver.Answer{Value: json.RawMessage(s.sees), Provenance: s.claims}}, nil
 }
 
 func (s *seer) Interpret(context.Context, driver.InterpretRequest) (driver.InterpretResult, error) {
@@ -232,39 +231,6 @@ func TestEvidenceFromAnyoneChangesNothing(t *testing.T) {
 	done := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
 	if len(done.Solved) != 1 || done.Solved[0].Provenance != driver.AgentReported {
 		t.Errorf("solved = %+v, want the agent's report", done.Solved)
-	}
-}
-
-func TestTheBoundaryIsTheWeakestOfWhatIsKnown(t *testing.T) {
-	for name, tc := range map[string]struct{ declared, known, want driver.Boundary }{
-		"nothing is declared":       {"", "", driver.SameAccount},
-		"the driver cannot raise":   {"", driver.Remote, driver.SameAccount},
-		"the operator declares":     {driver.Remote, "", driver.Remote},
-		"the driver knows of less":  {driver.Remote, driver.SeparateAccount, driver.SeparateAccount},
-		"a word that nobody knows":  {"moon", driver.Remote, driver.SameAccount},
-		"the driver says nonsense":  {driver.SeparateAccount, "moon", driver.SeparateAccount},
-		"both know of the same one": {driver.SeparateAccount, driver.SeparateAccount, driver.SeparateAccount},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, s := withSeer(t)
-			w.drivers.boundary = tc.declared
-			s.boundary = tc.known
-			uri := w.mint(fromWhom("server"))[0]
-			done := w.next(uri, placeholder(w.begin(uri)))
-			proof := w.state(runOf(done)).Proofs[0]
-			if done.Solved[0].Boundary != tc.want || proof.Boundary != tc.want {
-				t.Errorf("the reply says %q, the proof %q, want %q", done.Solved[0].Boundary, proof.Boundary, tc.want)
-			}
-			if err := w.state(runOf(done)).Verify(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	w := newWorld(t, nil)
-	w.drivers.boundary = driver.Remote
-	uri := w.mint(askStep)[0]
-	if b := w.next(uri, solve(w.begin(uri), `{"confirmation":"fine"}`)).Solved[0].Boundary; b != "" {
-		t.Errorf("the agent's report has the boundary %q", b)
 	}
 }
 

@@ -255,9 +255,8 @@ func (page) Interpret(context.Context, driver.InterpretRequest) (driver.Interpre
 }
 
 type fakeDrivers struct {
-	within   sync.Map        // the time that the capability driver was last called with, by name
-	limits   sync.Map        // of the operator, by name
-	boundary driver.Boundary // that the operator declares for all of them
+	within sync.Map // the time that the capability driver was last called with, by name
+	limits sync.Map // of the operator, by name
 
 	mu      sync.Mutex // guards failing
 	failing map[string]bool
@@ -309,8 +308,6 @@ type limit struct {
 	strongest driver.Provenance
 	noPerson  bool
 }
-
-func (d *fakeDrivers) Boundary(string) driver.Boundary { return d.boundary }
 
 func (d *fakeDrivers) Limits(name string) (driver.Provenance, bool) {
 	v, _ := d.limits.Load(name)

@@ -206,7 +206,7 @@ func (ob *obtaining) noRoute(ctx context.Context, k input.Task, in driver.Input)
 		return fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(notByReport,
 			fmt.Sprintf("Nobody can be asked through this client%s", ob.t.tries.troubles(in.ID)), ob.t.vouching.noLink(k)))
 	}
-	if (k.Demand.Provenances != nil || k.Demand.Boundary != "") && input.Of(in.Kind).Evidence {
+	if k.Demand.Provenances != nil && input.Of(in.Kind).Evidence {
 		return ob.t.vouching.nobody(ctx, in)
 	}
 	if none := input.Of(in.Kind).NoRoute; none != nil {

@@ -7,7 +7,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/drivers"
-	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -53,46 +52,6 @@ func TestAPolicyMayTakeTheAgentsWord(t *testing.T) {
 	done := w.next(uri, solve(open, `{"ok":true}`))
 	if len(done.Solved) != 1 || done.Solved[0].Provenance != driver.AgentReported || s.looked != 0 {
 		t.Errorf("solved = %+v, looked %d times; want the agent's report", done.Solved, s.looked)
-	}
-}
-
-func TestAnObservationNeedsTheBoundaryOfThePolicy(t *testing.T) {
-	for name, tc := range map[string]struct {
-		declared, known driver.Boundary
-		want            string
-		looks           int
-	}{
-		"too weak as declared":  {driver.SameAccount, "", "OBSERVATION_UNAVAILABLE", 0}, // passed over
-		"weaker than declared":  {driver.Remote, driver.SameAccount, "EVIDENCE_NOT_ACCEPTED", 1},
-		"strong enough":         {driver.SeparateAccount, "", "", 1},
-		"stronger than demand":  {driver.Remote, "", "", 1},
-		"nothing was declared":  {"", driver.Remote, "OBSERVATION_UNAVAILABLE", 0},
-		"an unknown boundary":   {"moon", "", "OBSERVATION_UNAVAILABLE", 0},
-		"as weak as is allowed": {driver.Remote, driver.SeparateAccount, "", 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, s := withSeer(t)
-			policed(t, w, s, `{when: 'challenge.type == "mcp"', boundary: separate-account}`)
-			w.drivers.boundary, s.boundary = tc.declared, tc.known
-			uri := w.mint(fromWhom("server"))[0]
-			r := w.next(uri, placeholder(w.begin(uri)))
-			w.code(r, tc.want)
-			if s.looked != tc.looks {
-				t.Errorf("looked %d times, want %d", s.looked, tc.looks)
-			}
-			if proofs := w.state(runOf(r)).Proofs; (len(proofs) == 1) != (tc.want == "") {
-				t.Errorf("proofs = %+v", proofs)
-			}
-			passed := 0
-			for _, e := range w.inOrder(runOf(r)) {
-				if e.Kind == run.RouteClosed && e.Attempt.Untried && e.Attempt.Via == "seer" {
-					passed++
-				}
-			}
-			if (passed > 0) != (tc.looks == 0) {
-				t.Errorf("the run records %d times that the route was passed over", passed)
-			}
-		})
 	}
 }
 

@@ -37,14 +37,6 @@ func (tr *trust) limited(via string, p driver.Provenance) driver.Provenance {
 	return run.Weakest([]driver.Provenance{p, strongest})
 }
 
-// boundary is that of what the server observed; empty for what others said.
-func (tr *trust) boundary(a driver.Answer) driver.Boundary {
-	if a.Provenance != driver.ServerObserved {
-		return ""
-	}
-	return run.WeakestBoundary(tr.t.e.Drivers.Boundary(a.Via), a.Boundary)
-}
-
 // reported says whether an answer is the agent's report, whatever limit it was
 // recorded with.
 func (tr *trust) reported(a driver.Answer) bool {

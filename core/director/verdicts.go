@@ -256,10 +256,9 @@ func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, e
 	if err != nil {
 		return err
 	}
-	boundary := ve.t.trust.boundary(evidence)
 	proof, err := run.Proof{
 		Previous: ve.t.Run.ProofHash(), Run: ve.t.Run.ID, Step: ve.t.Run.Step.Index, StepUUID: k.Step.UUID,
-		ChallengeDigest: challenge, EvidenceDigest: digest, Provenance: evidence.Provenance, Boundary: boundary,
+		ChallengeDigest: challenge, EvidenceDigest: digest, Provenance: evidence.Provenance,
 		Driver: judge, Via: ve.t.trust.ref(evidence.Via), At: ve.t.Now(),
 	}.Seal()
 	if err != nil {

@@ -42,14 +42,7 @@ func (vo *vouching) judgeLooks(k input.Task) bool {
 // couldCount reports whether an answer of the driver with the provenance would count,
 // with the limits that the operator set.
 func (vo *vouching) couldCount(k input.Task, via string, p driver.Provenance) bool {
-	return vo.t.trust.limited(via, p) == p && k.Demand.Counts(p, vo.t.trust.boundary(driver.Answer{Via: via, Provenance: p}))
-}
-
-// withinBoundary reports whether an observation of the driver would count as far as its
-// boundary goes. One that the operator limits to a weaker provenance has none.
-func (vo *vouching) withinBoundary(k input.Task, via string) bool {
-	p := vo.t.trust.limited(via, driver.ServerObserved)
-	return k.Demand.Counts(p, vo.t.trust.boundary(driver.Answer{Via: via, Provenance: p}))
+	return vo.t.trust.limited(via, p) == p && k.Demand.Counts(p)
 }
 
 // cannot says why evidence that comes through a driver does not count; empty: it
@@ -59,7 +52,7 @@ func (vo *vouching) cannot(k input.Task, in driver.Input, via string) string {
 		return ""
 	}
 	desc, _, known := vo.t.e.Drivers.Describe(via)
-	if !known || k.Demand.Provenances == nil && (!drivers.Supplies(desc, driver.ServerObserved) || vo.withinBoundary(k, via)) {
+	if !known || k.Demand.Provenances == nil {
 		return ""
 	}
 	for _, p := range k.Demand.Provenances {
@@ -73,7 +66,7 @@ func (vo *vouching) cannot(k input.Task, in driver.Input, via string) string {
 // countsAsAnswer reports whether a decision with the provenance would count where the approval of the
 // input is the answer to it; true where it is not.
 func (vo *vouching) countsAsAnswer(k input.Task, in driver.Input, p driver.Provenance) bool {
-	return !vo.t.trust.ownAnswer(k, in) || !input.YesOrNo(in) || k.Demand.Counts(p, "")
+	return !vo.t.trust.ownAnswer(k, in) || !input.YesOrNo(in) || k.Demand.Counts(p)
 }
 
 // noLinkGiven is the reason for which links are held back, and the way without one.
@@ -113,15 +106,10 @@ const notCounted = "what it supplies does not count for this step"
 // counted checks the provenance of evidence that a driver accepted: whatever the
 // way it came, the step takes no weaker one.
 func (vo *vouching) counted(k input.Task, evidence driver.Answer) string {
-	boundary := vo.t.trust.boundary(evidence)
-	if k.Demand.Counts(evidence.Provenance, boundary) {
+	if k.Demand.Counts(evidence.Provenance) {
 		return ""
 	}
-	is := string(evidence.Provenance)
-	if boundary != "" {
-		is += ", boundary " + string(boundary)
-	}
-	return fmt.Sprintf("%s. This evidence is %s (driver %s)", vo.only(), is, evidence.Via)
+	return fmt.Sprintf("%s. This evidence is %s (driver %s)", vo.only(), evidence.Provenance, evidence.Via)
 }
 
 // possible refuses a step of which no evidence counts, because the policy
@@ -147,21 +135,13 @@ var clauses = []struct {
 
 // only says whose word counts.
 func (vo *vouching) only() string {
-	d := vo.demanded()
 	var ways []string
 	for _, c := range clauses {
-		if d.Provenances != nil && slices.Contains(d.Provenances, c.provenance) {
+		if slices.Contains(vo.demanded().Provenances, c.provenance) {
 			ways = append(ways, c.words)
 		}
 	}
-	said := fmt.Sprintf("Step %q counts only if %s", vo.t.step().Name, strings.Join(ways, ", or "))
-	if d.Provenances == nil {
-		said = fmt.Sprintf("Step %q does not count every observation", vo.t.step().Name)
-	}
-	if d.Boundary != "" {
-		said += fmt.Sprintf(" (an observation needs the boundary %s or a stronger one)", d.Boundary)
-	}
-	return said
+	return fmt.Sprintf("Step %q counts only if %s", vo.t.step().Name, strings.Join(ways, ", or "))
 }
 
 // isClaim reports whether the submission is evidence that cannot count. For a step
@@ -172,7 +152,7 @@ func (vo *vouching) isClaim(k input.Task, in driver.Input) bool {
 
 // takesReport reports whether the agent's word counts.
 func (vo *vouching) takesReport(k input.Task) bool {
-	return k.Demand.Counts(driver.AgentReported, "")
+	return k.Demand.Counts(driver.AgentReported)
 }
 
 // refuse records the submission as a claim, which nobody judges and which is not

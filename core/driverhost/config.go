@@ -92,8 +92,6 @@ type Limits struct {
 	MaxProvenance driver.Provenance
 	// NoPerson: the driver may not answer for a person.
 	NoPerson bool
-	// Boundary of what the driver observes; empty: driver.SameAccount.
-	Boundary driver.Boundary
 }
 
 func (c Config) timesOf(name string) times {

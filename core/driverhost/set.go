@@ -97,10 +97,6 @@ func (s *Set) Limits(name string) (strongest driver.Provenance, forPersons bool)
 	return l.MaxProvenance, !l.NoPerson
 }
 
-// Boundary is the one that the operator declared for what the named driver
-// observes; empty: none.
-func (s *Set) Boundary(name string) driver.Boundary { return s.limits[name].Boundary }
-
 // Challenge returns the named challenge driver. Its first call starts the
 // process; a call under which the process dies is made once more on a fresh one.
 func (s *Set) Challenge(name string) (driver.Challenge, bool) {

@@ -17,9 +17,6 @@ type Finder interface {
 	// provenance that it is recorded with (empty: any), and whether it may answer
 	// for a person.
 	Limits(name string) (strongest driver.Provenance, forPersons bool)
-	// Boundary is the one that the operator declared for what the driver observes;
-	// empty: none.
-	Boundary(name string) driver.Boundary
 	Challenge(name string) (driver.Challenge, bool)
 	// Capability bounds each call by within; 0: by the driver's own call timeout.
 	Capability(name string, within time.Duration) (driver.Capability, bool)

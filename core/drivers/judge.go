@@ -79,7 +79,7 @@ func Contradiction(step protocol.Step, d decision.Demand) string {
 				common.EvidenceFrom, by)
 		}
 		return by + " contradicts itself and takes no evidence at all: ask the operator to change the policy of the decision tree"
-	case step.Challenge == nil && !d.Counts(driver.AgentReported, ""):
+	case step.Challenge == nil && !d.Counts(driver.AgentReported):
 		return by + " demands evidence, and the step has no challenge: give it one, or ask the operator to change the policy of the decision tree"
 	}
 	return ""
@@ -139,7 +139,7 @@ func (s Setup) BelievesModel(at Place, i int) *protocol.Diagnostic {
 func (s Setup) believesModel(at Place, i int) bool {
 	step := at.Chain.Steps[i]
 	common, err := protocol.CommonOf(step.Challenge)
-	if err != nil || common.Sampling == nil || !s.demandAt(at, i).Counts(driver.ModelGenerated, "") {
+	if err != nil || common.Sampling == nil || !s.demandAt(at, i).Counts(driver.ModelGenerated) {
 		return false
 	}
 	common.Type = cmp.Or(common.Type, s.Tree.MissingType())
@@ -161,7 +161,7 @@ func (s Setup) supplies(via string, demand decision.Demand) bool {
 func (s Setup) couldCount(via string, p driver.Provenance, demand decision.Demand) bool {
 	strongest, _ := s.Drivers.Limits(via)
 	within := strongest == "" || run.Weakest([]driver.Provenance{p, strongest}) == p
-	return within && demand.Counts(p, run.WeakestBoundary(s.Drivers.Boundary(via), ""))
+	return within && demand.Counts(p)
 }
 
 // ChallengeFacts are the facts of a step's challenge, before and during a run.

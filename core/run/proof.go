@@ -25,9 +25,6 @@ type Proof struct {
 	ChallengeDigest string            `json:"challenge_digest"`
 	EvidenceDigest  string            `json:"evidence_digest"`
 	Provenance      driver.Provenance `json:"provenance"`
-	// Boundary of what the server observed; empty for anything else, and for proofs
-	// from before it was recorded.
-	Boundary driver.Boundary `json:"boundary,omitempty"`
 	// Driver judged the evidence, Via obtained it.
 	Driver DriverRef `json:"driver"`
 	Via    DriverRef `json:"via"`

@@ -29,17 +29,6 @@ func Weakest(provenances []driver.Provenance) driver.Provenance {
 	})
 }
 
-// WeakestBoundary is the boundary of an observation: what the operator declared,
-// unless who looked knows of a weaker one. Nothing that is said raises it.
-func WeakestBoundary(declared, known driver.Boundary) driver.Boundary {
-	all := driver.Boundaries()
-	at := max(slices.Index(all, declared), 0) // not declared: the weakest
-	if k := slices.Index(all, known); k >= 0 {
-		at = min(at, k)
-	}
-	return all[at]
-}
-
 // words say in plain English who vouches for evidence.
 var words = map[driver.Provenance]string{
 	driver.AgentReported:  "reported by the agent",
@@ -49,23 +38,13 @@ var words = map[driver.Provenance]string{
 	driver.ServerObserved: "seen by KAIROS",
 }
 
-// Vouched says who vouches for evidence, for people: "seen by KAIROS (same
-// account)". An unknown provenance is given as it is.
-func Vouched(p driver.Provenance, b driver.Boundary) string {
-	said, known := words[p]
-	switch {
-	case !known:
-		return string(p)
-	case b != "":
-		return said + " (" + strings.ReplaceAll(string(b), "-", " ") + ")"
-	}
-	return said
-}
+// Vouched says who vouches for evidence, for people. An unknown provenance is given as
+// it is.
+func Vouched(p driver.Provenance) string { return cmp.Or(words[p], string(p)) }
 
 // Voucher is who vouches for a solved step.
 type Voucher struct {
 	Provenance driver.Provenance
-	Boundary   driver.Boundary   // of an observation; empty: not recorded
 	Files      driver.Provenance // of the files that the step demanded; empty: none
 }
 
@@ -73,7 +52,7 @@ type Voucher struct {
 func (r Run) Vouchers() []Voucher {
 	all := make([]Voucher, len(r.Proofs))
 	for i, p := range r.Proofs {
-		all[i] = Voucher{Provenance: p.Provenance, Boundary: p.Boundary, Files: r.Evidence[i].Files()}
+		all[i] = Voucher{Provenance: p.Provenance, Files: r.Evidence[i].Files()}
 	}
 	return all
 }
@@ -89,14 +68,14 @@ func (v Evidence) Files() driver.Provenance {
 }
 
 // Worth says in one sentence, without its full stop, who vouches for solved steps, the
-// strongest first: "3 steps seen by KAIROS (same account), 1 answered by a person".
+// strongest first: "3 steps seen by KAIROS, 1 answered by a person".
 // Person is the word for a person; empty: "a person". No steps: empty.
 func Worth(all []Voucher, person string) string {
-	steps, files := map[Voucher]int{}, map[Voucher]int{}
+	steps, files := map[driver.Provenance]int{}, map[driver.Provenance]int{}
 	for _, v := range all {
-		steps[recorded(v.Provenance, v.Boundary)]++
+		steps[v.Provenance]++
 		if v.Files != "" && v.Files != v.Provenance {
-			files[recorded(v.Files, "")]++
+			files[v.Files]++
 		}
 	}
 	said := counted(steps, person)
@@ -106,37 +85,25 @@ func Worth(all []Voucher, person string) string {
 	return said
 }
 
-// recorded takes the weakest boundary for an observation of which none is recorded.
-func recorded(p driver.Provenance, b driver.Boundary) Voucher {
-	if p == driver.ServerObserved {
-		b = WeakestBoundary(b, "")
-	}
-	return Voucher{Provenance: p, Boundary: b}
-}
-
 // counted lists how many there are of each, the strongest first.
-func counted(n map[Voucher]int, person string) string {
-	order := slices.SortedFunc(maps.Keys(n), func(a, b Voucher) int {
-		return cmp.Or(
-			slices.Index(strength, b.Provenance)-slices.Index(strength, a.Provenance),
-			slices.Index(driver.Boundaries(), b.Boundary)-slices.Index(driver.Boundaries(), a.Boundary),
-			strings.Compare(string(a.Provenance), string(b.Provenance)),
-		)
+func counted(n map[driver.Provenance]int, person string) string {
+	order := slices.SortedFunc(maps.Keys(n), func(a, b driver.Provenance) int {
+		return cmp.Or(slices.Index(strength, b)-slices.Index(strength, a), cmp.Compare(a, b))
 	})
 	var parts []string
-	for i, v := range order {
-		said, unit := Vouched(v.Provenance, v.Boundary), ""
-		if v.Provenance == driver.ClientAttested && person != "" {
+	for i, p := range order {
+		said, unit := Vouched(p), ""
+		if p == driver.ClientAttested && person != "" {
 			said = "answered by " + person
 		}
 		switch {
 		case i > 0:
-		case n[v] == 1:
+		case n[p] == 1:
 			unit = " step"
 		default:
 			unit = " steps"
 		}
-		parts = append(parts, fmt.Sprintf("%d%s %s", n[v], unit, said))
+		parts = append(parts, fmt.Sprintf("%d%s %s", n[p], unit, said))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -9,7 +9,6 @@ import (
 
 func TestWorthSaysWhoVouchesAndClaimsNoMore(t *testing.T) {
 	const seen, answered, linked, written, reported = driver.ServerObserved, driver.ClientAttested, driver.LinkHolder, driver.ModelGenerated, driver.AgentReported
-	same, separate, remote := driver.SameAccount, driver.SeparateAccount, driver.Remote
 	for name, tc := range map[string]struct {
 		person string
 		all    []run.Voucher
@@ -18,22 +17,17 @@ func TestWorthSaysWhoVouchesAndClaimsNoMore(t *testing.T) {
 		"nothing is solved": {},
 		"one step":          {all: []run.Voucher{{Provenance: written}}, want: "1 step written by a model"},
 		"as in the tutorial": {
-			person: "you", all: []run.Voucher{{Provenance: seen, Boundary: same}, {Provenance: seen, Boundary: same}, {Provenance: answered}, {Provenance: seen, Boundary: same}},
-			want: "3 steps seen by KAIROS (same account), 1 answered by you",
+			person: "you", all: []run.Voucher{{Provenance: seen}, {Provenance: seen}, {Provenance: answered}, {Provenance: seen}},
+			want: "3 steps seen by KAIROS, 1 answered by you",
 		},
 		"all there are": {
-			all:  []run.Voucher{{Provenance: reported}, {Provenance: written}, {Provenance: linked}, {Provenance: answered}, {Provenance: seen, Boundary: same}},
-			want: "1 step seen by KAIROS (same account), 1 answered by a person, 1 answered by somebody with the link, 1 written by a model, 1 reported by the agent",
+			all:  []run.Voucher{{Provenance: reported}, {Provenance: written}, {Provenance: linked}, {Provenance: answered}, {Provenance: seen}},
+			want: "1 step seen by KAIROS, 1 answered by a person, 1 answered by somebody with the link, 1 written by a model, 1 reported by the agent",
 		},
-		"each boundary by itself": {
-			all:  []run.Voucher{{Provenance: seen, Boundary: same}, {Provenance: seen, Boundary: remote}, {Provenance: seen, Boundary: remote}, {Provenance: seen, Boundary: separate}},
-			want: "2 steps seen by KAIROS (remote), 1 seen by KAIROS (separate account), 1 seen by KAIROS (same account)",
-		},
-		"a boundary that nobody recorded":          {all: []run.Voucher{{Provenance: seen}}, want: "1 step seen by KAIROS (same account)"},
 		"a link is not the person at the terminal": {person: "you", all: []run.Voucher{{Provenance: linked}}, want: "1 step answered by somebody with the link"},
 		"files that others vouch for": {
-			all:  []run.Voucher{{Provenance: reported, Files: seen}, {Provenance: reported, Files: reported}, {Provenance: seen, Boundary: remote, Files: reported}},
-			want: "1 step seen by KAIROS (remote), 2 reported by the agent; files of 1 step seen by KAIROS (same account), 1 reported by the agent",
+			all:  []run.Voucher{{Provenance: reported, Files: seen}, {Provenance: reported, Files: reported}, {Provenance: seen, Files: reported}},
+			want: "1 step seen by KAIROS, 2 reported by the agent; files of 1 step seen by KAIROS, 1 reported by the agent",
 		},
 		"a provenance of another version": {all: []run.Voucher{{Provenance: reported}, {Provenance: "signed"}}, want: "1 step reported by the agent, 1 signed"},
 	} {

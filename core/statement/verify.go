@@ -74,7 +74,6 @@ type CheckedStep struct {
 	Step       int               `json:"step"`
 	Label      string            `json:"label"`
 	Provenance driver.Provenance `json:"provenance"`
-	Boundary   driver.Boundary   `json:"boundary,omitempty"`
 	// Failed: the evidence does not satisfy the challenge, which did not require it.
 	Failed     bool            `json:"failed,omitempty"`
 	Driver     run.DriverRef   `json:"driver"`
@@ -184,7 +183,7 @@ func (r *Report) tell(s Statement, beside []Disclosed, problems []*Problem) {
 	for i, step := range p.Steps {
 		vouchers[i] = step.voucher()
 		c := CheckedStep{
-			Step: i + 1, Label: step.Label, Provenance: step.Proof.Provenance, Boundary: step.Proof.Boundary, Failed: step.Failed, Driver: step.Proof.Driver, Via: step.Proof.Via,
+			Step: i + 1, Label: step.Label, Provenance: step.Proof.Provenance, Failed: step.Failed, Driver: step.Proof.Driver, Via: step.Proof.Via,
 			Approval: step.Approval, Tries: step.Tries, Permission: step.Permission, Answers: step.Answers, ProofHash: step.Proof.Hash, Challenge: LeftOut, Evidence: LeftOut,
 		}
 		if step.EvidenceErased {
@@ -202,7 +201,7 @@ func (r *Report) tell(s Statement, beside []Disclosed, problems []*Problem) {
 }
 
 func (s Step) voucher() run.Voucher {
-	v := run.Voucher{Provenance: s.Proof.Provenance, Boundary: s.Proof.Boundary}
+	v := run.Voucher{Provenance: s.Proof.Provenance}
 	for _, a := range s.Answers {
 		if a.Input == driver.KindFiles {
 			v.Files = a.Provenance

@@ -177,17 +177,11 @@ var Attacks = []Attack{
 		Wins:  "the record is accepted although the calendar has no event", Expected: [4]Outcome{Wins, Wins, Wins, Fails},
 	},
 	{
-		Name: "lie about the boundary", Has: Tool,
-		Does:  "What ran as the server's own account says of itself that it ran on a remote machine.",
-		Truth: "the account that " + commandFiles + " belong to",
-		Wins:  "the record is accepted and says that something separates the observation from the account", Expected: [4]Outcome{Wins, Wins, Fails, Fails},
-	},
-	{
 		Name: "edit the calendar's file", Has: Shell,
 		Does:  "Lets the booking happen as demanded, and deletes the event from the calendar's file.",
 		Truth: calendarFile,
 		Wins:  "the record is accepted although the calendar has no event", Expected: [4]Outcome{Wins, Wins, Wins, Wins},
-		Lost: "An observation shows one moment, and the file belongs to the same account. Run the calendar under another account or on another machine, and declare that boundary.",
+		Lost: "An observation shows one moment, and the file belongs to the same account. Run the calendar under another account or on another machine.",
 	},
 	{
 		Name: "rewrite the database", Has: Shell,

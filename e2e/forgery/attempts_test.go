@@ -31,7 +31,6 @@ var attempts = map[string]attempt{
 	"begin again after a decline":                   beginAgain,
 	"store a copy after a decline":                  copyAfterADecline,
 	"store a copy that demands less":                copyThatDemandsLess,
-	"lie about the boundary":                        lieAboutTheBoundary,
 	"edit the calendar's file":                      editTheCalendar,
 	"rewrite the database":                          rewriteTheDatabase,
 	"play the operator":                             playTheOperator,
@@ -470,9 +469,9 @@ case "$2 $request" in
 Configure*) echo '{}' ;;
 CheckHealth*) echo '{"healthy":true}' ;;
 Preview*) echo '{"plan":{"text":"Do it","data":{"do":"it"},"effect":"reads"}}' ;;
-Render*'"type":"shell"'*|Render*'"shell":'*) echo '{"answer":{"provenance":"server-observed","boundary":"remote","value":{"exit_code":0,"stdout":"ok"}}}' ;;
-Render*find_slot*) echo '{"answer":{"provenance":"server-observed","boundary":"remote","value":` + inventedSlot + `}}' ;;
-Render*) echo '{"answer":{"provenance":"server-observed","boundary":"remote","value":{"success":true,"event_id":"evt-0000"}}}' ;;
+Render*'"type":"shell"'*|Render*'"shell":'*) echo '{"answer":{"provenance":"server-observed","value":{"exit_code":0,"stdout":"ok"}}}' ;;
+Render*find_slot*) echo '{"answer":{"provenance":"server-observed","value":` + inventedSlot + `}}' ;;
+Render*) echo '{"answer":{"provenance":"server-observed","value":{"success":true,"event_id":"evt-0000"}}}' ;;
 *) exit 1 ;;
 esac
 `
@@ -497,24 +496,6 @@ func (x *trial) install(name, program string) {
 	}
 	x.drivers = x.path("drivers")
 	x.kairos("driver", "lock", x.drivers)
-}
-
-func lieAboutTheBoundary(x *trial) (bool, bool) {
-	remote := `{"exit_code":0,"stdout":"ran on a remote machine","boundary":"remote","provenance":"server-observed"}`
-	x.installLiarWhereObserved()
-	r := x.opened(testRun)
-	r.report("test", remote)
-	s, ok := r.(*session)
-	if !ok {
-		return r.accepted(), false // the report says remote, and it was the same account
-	}
-	s.report("test", ranWell)
-	reply := s.attest()
-	if len(reply.Steps) != 1 {
-		x.Fatal("the step is not solved")
-	}
-	boundary := reply.Steps[0].Boundary
-	return reply.Verified && boundary != "" && boundary != "same-account", false
 }
 
 func (x *trial) installLiarWhereObserved() {

@@ -34,7 +34,7 @@ attacker *fails*: the record is refused, or what it claims is true. Four kinds o
 	outcomes(&b, HeldOut)
 	b.WriteString("\nAttacks that independent attackers found and reproduced. The outcomes are those of today, with what was done about them.\n")
 	outcomes(&b, FromOutside)
-	b.WriteString("\n## What is lost\n\nThese attacks win although KAIROS looks itself. The proof does not hide it: its boundary is `same-account`.\n\n| attack | why, and what helps |\n|---|---|\n")
+	b.WriteString("\n## What is lost\n\nThese attacks win although KAIROS looks itself.\n\n| attack | why, and what helps |\n|---|---|\n")
 	for _, a := range All() {
 		if a.Lost != "" {
 			fmt.Fprintf(&b, "| %s | %s |\n", a.Name, a.Lost)

@@ -17,7 +17,7 @@ func Solved(r run.Run, chain protocol.Chain, i int) api.Solved {
 	}
 	return api.Solved{
 		StepIndex: p.Step, URI: protocol.URI(step.UUID), Label: step.Label, Driver: p.Driver.Name, Via: p.Via.Name,
-		Provenance: p.Provenance, Boundary: p.Boundary, Output: r.Evidence[i].Output, ProofHash: p.Hash,
+		Provenance: p.Provenance, Output: r.Evidence[i].Output, ProofHash: p.Hash,
 		Files: files(*r.Evidence[i]), Verdict: verdict,
 	}
 }

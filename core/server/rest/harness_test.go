@@ -167,8 +167,6 @@ func (d *fakeDrivers) Describe(name string) (driver.Descriptor, string, bool) {
 }
 func (d *fakeDrivers) Isolation(string) string { return "namespace" }
 
-func (d *fakeDrivers) Boundary(string) driver.Boundary { return "" }
-
 func (d *fakeDrivers) Limits(string) (driver.Provenance, bool) { return "", true }
 
 func (d *fakeDrivers) Warm(context.Context, ...string) {}

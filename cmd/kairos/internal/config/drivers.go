@@ -57,14 +57,11 @@ type DriverSettings struct {
 	MaxProvenance string `yaml:"max_provenance"`
 	// Human: the driver may answer for a person. Default true.
 	Human *bool `yaml:"human"`
-	// Boundary that separates what the driver observes from those whom a run is
-	// about. Default same-account.
-	Boundary string `yaml:"boundary"`
 }
 
 // Limits are what the driver may vouch for.
 func (s DriverSettings) Limits() driverhost.Limits {
-	return driverhost.Limits{MaxProvenance: driver.Provenance(s.MaxProvenance), NoPerson: s.Human != nil && !*s.Human, Boundary: driver.Boundary(s.Boundary)}
+	return driverhost.Limits{MaxProvenance: driver.Provenance(s.MaxProvenance), NoPerson: s.Human != nil && !*s.Human}
 }
 
 // joined lists the values that a setting may have.
@@ -91,9 +88,6 @@ func (d DriversConfig) problems() []error {
 		}
 		if p := driver.Provenance(s.MaxProvenance); p != "" && !slices.Contains(run.Provenances(), p) {
 			errs = append(errs, fmt.Errorf("drivers.settings.%s.max_provenance is %q: must be one of %s", name, p, joined(run.Provenances())))
-		}
-		if b := driver.Boundary(s.Boundary); b != "" && !slices.Contains(driver.Boundaries(), b) {
-			errs = append(errs, fmt.Errorf("drivers.settings.%s.boundary is %q: must be one of %s", name, b, joined(driver.Boundaries())))
 		}
 		if s.MemoryMiB < 0 {
 			errs = append(errs, fmt.Errorf("drivers.settings.%s.memory_mib is %d: must not be negative", name, s.MemoryMiB))

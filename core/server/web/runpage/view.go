@@ -110,30 +110,30 @@ func (r Run) badges() []badge {
 
 // legend says what the words of provenance are worth; see docs/explanation/threat-model.md.
 var legend = []badge{
-	{run.Vouched(driver.ServerObserved, ""), "a driver of this server looked itself. Same account: whoever has a shell of the server's account can change what it looks at"},
-	{run.Vouched(driver.LinkHolder, ""), "of the approval page; nobody was identified, and the agent had the link, too"},
-	{run.Vouched(driver.ClientAttested, ""), "through the client, which vouches for it"},
-	{run.Vouched(driver.ModelGenerated, ""), "the client's model said so"},
-	{run.Vouched(driver.AgentReported, ""), "the agent's word"},
+	{run.Vouched(driver.ServerObserved), "a driver of this server looked itself"},
+	{run.Vouched(driver.LinkHolder), "of the approval page; nobody was identified, and the agent had the link, too"},
+	{run.Vouched(driver.ClientAttested), "through the client, which vouches for it"},
+	{run.Vouched(driver.ModelGenerated), "the client's model said so"},
+	{run.Vouched(driver.AgentReported), "the agent's word"},
 }
 
 // provenance is a badge that does not make anything look better than it is:
 // only what the server saw itself is good.
-func provenance(p driver.Provenance, b driver.Boundary) badge {
+func provenance(p driver.Provenance) badge {
 	switch p {
 	case "":
 		return badge{}
 	case driver.ServerObserved:
-		return badge{markGood, run.Vouched(p, b)}
+		return badge{markGood, run.Vouched(p)}
 	case driver.ClientAttested:
-		return badge{markTake, run.Vouched(p, b)}
+		return badge{markTake, run.Vouched(p)}
 	}
-	return badge{markPass, run.Vouched(p, b)}
+	return badge{markPass, run.Vouched(p)}
 }
 
 // tell adds what happened to the step.
 func (s *step) tell(m archive.Moment) {
-	out := moment{Moment: m, Mark: markOf(m.What), Badge: provenance(m.Provenance, m.Boundary)}
+	out := moment{Moment: m, Mark: markOf(m.What), Badge: provenance(m.Provenance)}
 	for _, t := range []text{{"question", m.Question}, {"answer", pretty(m.Answer)}} {
 		if t.Text != "" {
 			out.Texts = append(out.Texts, t)

@@ -12,7 +12,6 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/signing"
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/timeline"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -135,7 +134,7 @@ func printChecked(p *output.Printer, r statement.Report) {
 	}
 	for _, s := range r.Steps {
 		p.Printf("\n  %d. %s\n", s.Step, s.Label)
-		p.Field("provenance", timeline.Provenance(s.Provenance, s.Boundary))
+		p.Field("provenance", string(s.Provenance))
 		if s.Failed {
 			p.Field("verdict", run.NotRequired)
 		}

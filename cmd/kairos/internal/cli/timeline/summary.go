@@ -74,7 +74,7 @@ func vouchers(line archive.Timeline) []run.Voucher {
 	last := map[int]run.Voucher{}
 	for _, m := range line.Moments {
 		if m.ProofHash != "" {
-			last[m.Step] = run.Voucher{Provenance: m.Provenance, Boundary: m.Boundary, Files: m.Files}
+			last[m.Step] = run.Voucher{Provenance: m.Provenance, Files: m.Files}
 		}
 	}
 	return slices.Collect(maps.Values(last))

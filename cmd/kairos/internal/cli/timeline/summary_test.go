@@ -39,7 +39,7 @@ func TestTheSummarySaysWhoVouchesForWhat(t *testing.T) {
 	}
 	got, _, _ := strings.Cut(b.String(), "run 01a2")
 	want := `
-verified: 1 step seen by KAIROS (same account), 1 answered by you, 4 reported by the agent; files of 2 steps seen by KAIROS (same account)
+verified: 1 step seen by KAIROS, 1 answered by you, 4 reported by the agent; files of 2 steps seen by KAIROS
 Release: 6 of 6 steps in 1m1s
 `
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/core/archive"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Timeline tells a run: a block for each step, a line for each moment.
@@ -62,14 +61,6 @@ func printTries(p *output.Printer, line archive.Timeline, step int) {
 	}
 }
 
-// Provenance is the name of a provenance, with the boundary of an observation.
-func Provenance(p driver.Provenance, b driver.Boundary) string {
-	if b == "" {
-		return string(p)
-	}
-	return fmt.Sprintf("%s (%s)", p, b)
-}
-
 func printMoment(p *output.Printer, m archive.Moment) {
 	head := strings.ReplaceAll(m.What, "_", " ")
 	if m.Via != "" {
@@ -79,7 +70,7 @@ func printMoment(p *output.Printer, m archive.Moment) {
 	p.Field("why", m.Why)
 	p.Field("question", output.Short(m.Question))
 	p.Field("answer", output.Short(output.CompactJSON(m.Answer)))
-	p.Field("provenance", Provenance(m.Provenance, m.Boundary))
+	p.Field("provenance", string(m.Provenance))
 	p.Field("files", string(m.Files))
 	p.Field("driver", m.Driver)
 	p.Field("verdict", output.Short(m.Verdict))
