@@ -56,15 +56,15 @@ func TestEntriesOfAPolicyIntersect(t *testing.T) {
 	}{
 		"one applies": {shell("other", "y"), decision.Demand{
 			Provenances: []driver.Provenance{driver.ClientAttested, driver.ServerObserved},
-			By: []string{"policy[0] (shells are seen), line 4"},
+			By:          []string{"policy[0] (shells are seen), line 4"},
 		}},
 		"two apply": {shell("ops", "y"), decision.Demand{
 			Provenances: []driver.Provenance{driver.ServerObserved},
-			By: []string{"policy[0] (shells are seen), line 4", "policy[1], line 5"},
+			By:          []string{"policy[0] (shells are seen), line 4", "policy[1], line 5"},
 		}},
 		"all contradict each other": {shell("ops", "x"), decision.Demand{
 			Provenances: []driver.Provenance{},
-			By: []string{"policy[0] (shells are seen), line 4", "policy[1], line 5", "policy[2], line 6"},
+			By:          []string{"policy[0] (shells are seen), line 4", "policy[1], line 5", "policy[2], line 6"},
 		}},
 		"a condition that fails applies": {decision.Facts{Challenge: decision.ChallengeFacts{Type: "mcp"}}, decision.Demand{
 			Provenances: []driver.Provenance{driver.AgentReported}, By: []string{"policy[2], line 6"},
