@@ -2,12 +2,11 @@ package director
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -17,13 +16,14 @@ import (
 // read lets the capability driver that asked, or what has its name now, read
 // the client's reply.
 func (qs *questions) read(ctx context.Context, k input.Task, q run.Question, in Continuation) (driver.InterpretResult, error) {
-	drv, ok := qs.t.e.Drivers.Capability(q.Via, qs.t.e.routeOf(q).CallTimeout)
+	drv, ok := qs.t.e.Drivers.Capability(q.Via, plan.RouteOf(qs.t.State, q).CallTimeout)
 	if !ok {
 		return driver.CannotInterpret("the driver is not configured any more"), nil
 	}
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{
 		Input: q.Input, Step: k.Where, Client: q.Client, Raw: in.Result, ClientError: in.Error, IdempotencyKey: q.Key, Attempt: q.Attempt,
 	})
+	qs.t.tick()
 	if res.Answer != nil && input.Of(q.Input.Kind).Approves && sentToAddress(q.Ask) {
 		// Such a question shows an address and no form: nobody saw what an approval would be for.
 		return driver.LeftOut("the client was asked to open the approval page; the answer comes from there"), err
@@ -37,7 +37,7 @@ func (qs *questions) answer(ctx context.Context, q run.Question, in Continuation
 	if err != nil {
 		return Round{}, err
 	}
-	r := qs.t.e.routeOf(q)
+	r := plan.RouteOf(qs.t.State, q)
 	res, err := qs.read(ctx, k, q, in)
 	if err == nil && res.Missing != nil && q.Link != nil && !q.Link.ReadOnly {
 		return qs.openedPage(ctx, k, q)
@@ -88,14 +88,14 @@ func (qs *questions) askedTask(ctx context.Context, q run.Question) (input.Task,
 	}
 	k, err := qs.t.open(ctx)
 	if fault.CodeOf(err) == fault.DriverUnavailable {
-		return qs.t.place(), nil
+		return plan.Place(qs.t.State), nil
 	}
 	return k, err
 }
 
 func (qs *questions) answered(ctx context.Context, k input.Task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
 	a.InputID, a.Via = q.Input.ID, q.Via
-	if problem := qs.t.trust.doubt(q.Input, a, q.Via); problem != "" {
+	if problem := plan.Doubt(qs.t.State, q.Input, a, q.Via); problem != "" {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, problem, q.Seq)
 	}
 	optional := input.Of(q.Input.Kind).Optional
@@ -103,7 +103,7 @@ func (qs *questions) answered(ctx context.Context, k input.Task, q run.Question,
 	switch {
 	case err != nil:
 		return Round{}, err
-	case optional && !qs.t.offering.allowed(q, a):
+	case optional && !plan.OfferAllowed(qs.t.State, q, a):
 		return Round{}, qs.t.offering.leave(ctx, q, "no person allowed it")
 	case to.Declined:
 		return qs.t.replies.decline(ctx, q.Input, q.Via, "not approved", q.Seq)
@@ -119,7 +119,7 @@ func (qs *questions) answered(ctx context.Context, k input.Task, q run.Question,
 	}
 	ev := run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a}
 	if input.Of(q.Input.Kind).Approves {
-		ev.Approval = qs.t.approvals.approval(r, a.Provenance, run.BasisForm)
+		ev.Approval = plan.NewApproval(qs.t.State, r, a.Provenance, run.BasisForm)
 		ev.Approval.Digest, ev.Approval.Typed = q.Digest, q.Phrase != ""
 	}
 	if err := qs.t.apply(ev); err != nil {
@@ -136,7 +136,7 @@ func (qs *questions) answered(ctx context.Context, k input.Task, q run.Question,
 // invalid asks again with the diagnostics, as often as the route allows, and
 // then takes the next route.
 func (qs *questions) invalid(ctx context.Context, k input.Task, q run.Question, r decision.Route, ds []driver.Diagnostic) (Round, error) {
-	if qs.t.caller.Detached || q.Repairs >= r.Retries {
+	if qs.t.Caller.Detached || q.Repairs >= r.Retries {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Invalid, input.Describe(ds), q.Seq)
 	}
 	repair := q
@@ -157,29 +157,3 @@ func (qs *questions) dismissed(ctx context.Context, k input.Task, q run.Question
 	}
 	return qs.waiting(ctx, k, q)
 }
-
-// leftAlone reports whether the person closed the question so often that nobody
-// shows it to them for now.
-func (qs *questions) leftAlone(q run.Question) bool {
-	return q.Dismissed >= maxDismissals && qs.t.e.opt.Clock.Now().Before(q.Closed.Add(dismissalPause)) && !qs.t.e.runs.SetBack(q.Closed)
-}
-
-// dismissal is what a reply says of a closed question, and the action that
-// follows from it.
-func (qs *questions) dismissal(q run.Question, action string) (said, next string) {
-	said = "The person dismissed the question without an answer. Nothing is decided"
-	if !qs.leftAlone(q) {
-		return said, action + "; the person is then asked again, so do it when they want to answer"
-	}
-	until := q.Closed.Add(dismissalPause).UTC().Format(time.RFC3339)
-	said = fmt.Sprintf("The person dismissed the question %d times in a row without an answer. Nothing is decided, and they are not asked again before %s", q.Dismissed, until)
-	return said, action + "; do it only once the person says that they want to answer, and after " + until
-}
-
-// A person who closes a dialog has decided nothing. They are asked again by the
-// next call; after maxDismissals in a row they are left alone for
-// dismissalPause, so that an agent that keeps calling does not keep asking.
-const (
-	maxDismissals  = 3
-	dismissalPause = time.Minute
-)

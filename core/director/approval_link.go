@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/director/plan"
+
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -65,7 +67,7 @@ func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret 
 		l.open = false
 	}
 	l.turn = newTurn(e.runs.Change(r, chain), e, c)
-	l.turn.observation.trying = l.question.Via
+	l.turn.Trying = l.question.Via
 	if err := l.turn.approvals.distrust(); err != nil {
 		return nil, err
 	}
@@ -73,7 +75,7 @@ func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret 
 		l.question = *q
 	}
 	l.turn.observation.begin(l.question.Input.ID, l.question.AskedAt)
-	l.open = l.open && l.turn.trust.barred(l.question.Input, l.question.Via) == ""
+	l.open = l.open && plan.Barred(l.turn.State, l.question.Input, l.question.Via) == ""
 	return l, nil
 }
 

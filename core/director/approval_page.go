@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -213,18 +214,18 @@ func (l *linked) view(ctx context.Context) (ApprovalView, error) {
 	}
 	if v.State == ApprovalOpen {
 		// An old link, in a history or a log, shows nobody what it was about.
-		v.Text, v.Type, v.Display, v.System, v.Prompt = t.replies.view().Text(l.step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
+		v.Text, v.Type, v.Display, v.System, v.Prompt = plan.View(t.State).Text(l.step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
 		v.Values, v.Phrase, v.Opened = t.links.valuesIn(step), q.Phrase, q.Link.Opened
 		v.Done = input.DoneBefore(t.Run.Step.Early, t.Run.Step.Done)
 		if err := t.remembered.load(ctx); err != nil {
 			return ApprovalView{}, err
 		}
-		v.Declined, v.DeclineStands = t.remembered.said(), !t.remembered.byLink()
+		v.Declined, v.DeclineStands = plan.Said(t.State), !plan.ByLink(t.State)
 		if v.Plan = t.Run.Step.Plan; v.Plan != nil {
 			v.Display, v.System, v.Prompt = nil, "", ""
 		}
 	}
-	if c := t.Run.Step.Call; v.State == ApprovalApproved && t.Run.Step.Index == l.step && t.calls.endable() {
+	if c := t.Run.Step.Call; v.State == ApprovalApproved && t.Run.Step.Index == l.step && plan.Endable(t.State) {
 		v.Running, v.Ending = c.Driver, c.Cancelled
 	}
 	if ev := l.decided; ev != nil {
@@ -270,10 +271,10 @@ func (l *linked) approve(ctx context.Context, by string) error {
 	if err := t.remembered.load(ctx); err != nil {
 		return err
 	}
-	if by == "" && !t.remembered.byLink() {
-		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(t.remembered.said(), "The holder of this link is not identified, so the link cannot take a decline back", t.remembered.way()))
+	if by == "" && !plan.ByLink(t.State) {
+		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(plan.Said(t.State), "The holder of this link is not identified, so the link cannot take a decline back", plan.WayBack(t.State)))
 	}
-	a := t.approvals.approval(decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
+	a := plan.NewApproval(t.State, decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
 	a.Visits = append(slices.Clone(q.Link.Opened), t.links.visit())
 	a.Digest, a.Typed, a.Questions = q.Digest, q.Phrase != "", append(slices.Clone(q.Earlier), q.Seq)
 	if by != "" {
@@ -285,7 +286,7 @@ func (l *linked) approve(ctx context.Context, by string) error {
 	if err := t.remembered.approve(a); err != nil {
 		return err
 	}
-	l.decided = &t.Events[len(t.Events)-1]
+	l.decided = &t.change.Events[len(t.change.Events)-1]
 	// A caller that waits with the old nonce is shown the step again, now approved.
 	return t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(t.Run.ID)})
 }
@@ -299,7 +300,7 @@ func (l *linked) reject(ctx context.Context) error {
 	if err := t.apply(no); err != nil {
 		return err
 	}
-	l.decided = &t.Events[len(t.Events)-1]
+	l.decided = &t.change.Events[len(t.change.Events)-1]
 	return t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: no.Reason})
 }
 

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/director/plan"
+
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -65,7 +67,7 @@ func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.S
 		if err != nil {
 			return Round{}, err
 		}
-		t.replies.tried, t.replies.solved = "to wait for a person's answer", t.replies.unheard(p.Solved)
+		t.Tried, t.Solved = "to wait for a person's answer", plan.Unheard(t.State, p.Solved)
 		t.approvals.noteApproval()
 		return t.replies.presentOpen(ctx)
 	})

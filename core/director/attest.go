@@ -64,7 +64,7 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	if err := t.admission.attests(ctx, in.URI); err != nil {
 		return api.AttestReply{}, err
 	}
-	t.Verdict(&reply)
+	t.change.Verdict(&reply)
 	t.worth(&reply)
 	if reply.Protocol, err = library.RevisionOf(ctx, e.store.Protocols, t.Chain); err != nil {
 		return api.AttestReply{}, err
@@ -76,7 +76,7 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	case run.Closed:
 		return t.attestedBefore(ctx, reply)
 	case run.Ended:
-		return api.AttestReply{}, t.Over(ctx)
+		return api.AttestReply{}, t.change.Over(ctx)
 	}
 	if e.opt.RequireComplete && in.Outcome == "success" && len(reply.MissingSteps) > 0 {
 		return api.AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %s", id, strings.Join(reply.MissingSteps, ", ")).
@@ -128,7 +128,7 @@ func (t *turn) attestedBefore(ctx context.Context, reply api.AttestReply) (api.A
 func (t *turn) worth(reply *api.AttestReply) {
 	var all []driver.Provenance
 	for i, p := range t.Run.Proofs {
-		ev, solved := t.Run.Evidence[i], present.Solved(t.Run, t.Chain, i)
+		ev, solved := t.Run.Evidence[i], present.Solved(*t.Run, t.Chain, i)
 		reply.Steps = append(reply.Steps, api.AttestedStep{
 			StepIndex: p.Step, URI: solved.URI, Label: solved.Label, Provenance: p.Provenance,
 			Driver: solved.Driver, Via: solved.Via, Verdict: ev.Verdict(), Files: solved.Files,

@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -52,9 +53,9 @@ func (e useCase) begin(ctx context.Context, c access.Caller, in api.BeginRequest
 		return Round{}, err
 	}
 	t.Run.Roots = roots
-	t.replies.tried = api.ToolBegin + " with " + in.URI
+	t.Tried = api.ToolBegin + " with " + in.URI
 	if i > 0 {
-		t.replies.note = fmt.Sprintf("Redirected to the first step of %q.", chain.Title)
+		t.Note = fmt.Sprintf("Redirected to the first step of %q.", chain.Title)
 	}
 	return t.drive(ctx)
 }
@@ -92,7 +93,7 @@ func (e useCase) start(c access.Caller, chain protocol.Chain, given json.RawMess
 		Step: run.Step{Index: 1, Nonce: nonce}, CreatedAt: now, UpdatedAt: now,
 	}, chain)
 	t := newTurn(change, e, c)
-	t.started = now
+	t.Started = now
 	return t, nil
 }
 
@@ -109,7 +110,7 @@ func (e useCase) reopen(ctx context.Context, c access.Caller, in api.BeginReques
 		return Round{}, err
 	}
 	if !t.Run.State.Live() {
-		return Round{}, t.Over(ctx)
+		return Round{}, t.change.Over(ctx)
 	}
 	if err := t.admission.resumes(ctx, in.URI); err != nil {
 		return Round{}, err
@@ -117,9 +118,9 @@ func (e useCase) reopen(ctx context.Context, c access.Caller, in api.BeginReques
 	if err := t.admission.sameRoots(in.Roots); err != nil {
 		return Round{}, err
 	}
-	t.replies.note = plain.Sentences(t.replies.note, fmt.Sprintf("Resumed run %s.", t.Run.ID))
-	t.replies.tried = fmt.Sprintf("%s with %s and session_id %s", api.ToolBegin, in.URI, t.Run.ID)
-	if !t.complete() {
+	t.Note = plain.Sentences(t.Note, fmt.Sprintf("Resumed run %s.", t.Run.ID))
+	t.Tried = fmt.Sprintf("%s with %s and session_id %s", api.ToolBegin, in.URI, t.Run.ID)
+	if !plan.Complete(t.State) {
 		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(t.Run.ID), Connection: c.Connection}); err != nil {
 			return Round{}, err
 		}

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -81,11 +81,11 @@ func (cs *calls) ready(ctx context.Context, c run.Call) (_ run.Call, recovering 
 	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
 	if open := cs.t.Run.Step.Call; open != nil && open.Driver == c.Driver && open.Input == c.Input {
 		if open.Acts && !desc.Has(driver.FeatureRecover) {
-			return c, false, cs.outcomeUnknown()
+			return c, false, plan.OutcomeUnknown(cs.t.State)
 		}
 		return *open, open.Acts || open.Cancelled, nil
 	}
-	if c, err = cs.keyed(c); err != nil || !cs.t.granting.acts(c, desc) {
+	if c, err = cs.keyed(c); err != nil || !plan.MayAct(cs.t.State, c, desc) {
 		return c, false, err
 	}
 	c.Acts, c.At = true, cs.t.e.opt.Clock.Now()
@@ -96,7 +96,7 @@ func (cs *calls) ready(ctx context.Context, c run.Call) (_ run.Call, recovering 
 	if err := cs.t.save(ctx); err != nil {
 		return c, false, err
 	}
-	if f := cs.t.replies.failure; f != nil {
+	if f := cs.t.Failure; f != nil {
 		*cs.t.e.refused = *f
 	}
 	return c, false, nil
@@ -108,10 +108,10 @@ const maxNotDone = 1
 
 // lost deals with a call that may have acted and came to no outcome, and reports
 // whether it was one. The driver is asked next, once.
-func (cs *calls) lost(c run.Call, recovering bool, l later, failure error) (bool, error) {
+func (cs *calls) lost(c run.Call, recovering bool, l plan.Deferral, failure error) (bool, error) {
 	switch {
-	case l.notDone != nil && c.Cancelled:
-		return true, cs.cancelled(l.notDone.Reason)
+	case l.NotDone != nil && c.Cancelled:
+		return true, cs.cancelled(l.NotDone.Reason)
 	case !c.Acts:
 		return false, nil
 	case failure != nil && !recovering && notCalled(failure):
@@ -120,14 +120,14 @@ func (cs *calls) lost(c run.Call, recovering bool, l later, failure error) (bool
 		return true, cs.unsettle("it was asked what came of the call: "+failure.Error(), recovering)
 	case failure != nil:
 		return true, cs.unsettle(failure.Error(), recovering)
-	case l.unknown != nil:
-		return true, cs.unsettle(l.unknown.Reason, recovering)
-	case l.notDone != nil:
+	case l.Unknown != nil:
+		return true, cs.unsettle(l.Unknown.Reason, recovering)
+	case l.NotDone != nil:
 		if cs.notDone++; cs.notDone > maxNotDone {
-			return true, errors.Join(cs.settle("not done: "+l.notDone.Reason), unavailable("driver %s was called for step %d and did nothing: %s. Nothing is lost",
-				c.Driver, cs.t.Run.Step.Index, plain.Clip(l.notDone.Reason, 500)))
+			return true, errors.Join(cs.settle("not done: "+l.NotDone.Reason), plan.Unavailable("driver %s was called for step %d and did nothing: %s. Nothing is lost",
+				c.Driver, cs.t.Run.Step.Index, plain.Clip(l.NotDone.Reason, 500)))
 		}
-		return true, cs.settle("not done: " + l.notDone.Reason)
+		return true, cs.settle("not done: " + l.NotDone.Reason)
 	}
 	return false, nil
 }
@@ -152,39 +152,25 @@ func (cs *calls) unsettle(why string, asked bool) error {
 	if !asked && desc.Has(driver.FeatureRecover) {
 		return nil
 	}
-	return cs.outcomeUnknown()
-}
-
-// outcomeUnknown is the error of a call that waits until somebody knows what
-// came of a driver's call.
-func (cs *calls) outcomeUnknown() *fault.Error {
-	c := cs.t.Run.Step.Call
-	why := "the server ended, or lost its reply, before the outcome was recorded"
-	if c.Unknown != "" {
-		why = c.Unknown
-	}
-	return fault.New(fault.OutcomeUnknown, "Driver %s was called for step %d at %s (attempt %d) and may have changed the world, but nobody can tell whether it did: %s. "+
-		"It is not called again for this attempt, so that nothing is done twice.", c.Driver, cs.t.Run.Step.Index, c.At.UTC().Format(time.RFC3339), c.Attempt, why).
-		WithNext("tell the user what is unknown, and do not do it yourself. Once they have found out, the operator records it for run %s "+
-			"(`kairos runs decide`, happened or not); then call kairos_next with %s again", cs.t.Run.ID, protocol.URI(cs.t.step().UUID))
+	return plan.OutcomeUnknown(cs.t.State)
 }
 
 // follow asks the driver of the open call again, when it is time.
 func (cs *calls) follow(ctx context.Context) (Round, error) {
 	c := *cs.t.Run.Step.Call
-	switch due := !cs.t.caller.Detached && cs.retryIn(c) == 0; {
+	switch due := !cs.t.Caller.Detached && plan.RetryIn(cs.t.State, c) == 0; {
 	case !due && c.Pending != nil:
 		return cs.waitForDriver(ctx, c)
 	case !due:
-		return Round{}, cs.outcomeUnknown()
+		return Round{}, plan.OutcomeUnknown(cs.t.State)
 	}
-	cs.t.observation.trying = c.Driver
+	cs.t.Trying = c.Driver
 	if c.Input == "" {
 		k, err := cs.t.open(ctx)
 		if err != nil {
 			return Round{}, err
 		}
-		if c.Acts && !cs.t.trust.readsState(c.Driver) {
+		if c.Acts && !plan.ReadsState(cs.t.State, c.Driver) {
 			return Round{}, cs.unsettle("another version of the driver kept a state that this one does not read", true)
 		}
 		if again, err := cs.t.verdicts.startOver(k); again || err != nil {
@@ -200,9 +186,9 @@ func (cs *calls) follow(ctx context.Context) (Round, error) {
 	if k, q.Input, err = cs.obtained(ctx, c.Input); err != nil {
 		return Round{}, err
 	}
-	q.Phrase = cs.t.approvals.phraseIn(k, q.Input)
+	q.Phrase = plan.PhraseIn(cs.t.State, k, q.Input)
 	cs.t.observation.begin(c.Input, c.At)
-	return cs.t.questions.render(ctx, k, q, cs.t.e.routeOf(q), nil)
+	return cs.t.questions.render(ctx, k, q, plan.RouteOf(cs.t.State, q), nil)
 }
 
 // obtained is the input that the open call obtains, as it was asked for.
@@ -212,7 +198,7 @@ func (cs *calls) obtained(ctx context.Context, id string) (input.Task, driver.In
 		in, _, err := cs.t.offering.question(ctx)
 		return input.RunTask(cs.t.Chain), in, err
 	case kind.OfRun:
-		in, _ := input.OfRun(cs.t.Run, cs.t.Chain)
+		in, _ := input.OfRun(*cs.t.Run, cs.t.Chain)
 		return input.RunTask(cs.t.Chain), in, nil
 	}
 	k, err := cs.t.open(ctx)
@@ -224,10 +210,10 @@ func (cs *calls) obtained(ctx context.Context, id string) (input.Task, driver.In
 			return k, in, nil
 		}
 		if input.ByID(id).Approves && !input.Of(in.Kind).Internal {
-			return k, cs.t.approvals.question(k, in), nil
+			return k, plan.ApprovalQuestion(cs.t.State, k, in), nil
 		}
 	}
-	return k, driver.Input{}, unavailable("step %d waits for an input %q that nobody needs", cs.t.Run.Step.Index, id)
+	return k, driver.Input{}, plan.Unavailable("step %d waits for an input %q that nobody needs", cs.t.Run.Step.Index, id)
 }
 
 // settle ends the open call, if there is one, with an outcome that is not recorded
@@ -238,54 +224,6 @@ func (cs *calls) settle(outcome string) error {
 		return nil
 	}
 	return cs.t.apply(run.Event{Kind: run.Settled, Input: c.Input, Via: c.Driver, Reason: outcome})
-}
-
-// Bounds of the time after which a driver is asked again.
-const (
-	minRetry     = 100 * time.Millisecond
-	defaultRetry = 5 * time.Second
-	maxRetry     = time.Hour
-)
-
-// retryAfter is when to ask again, as the driver wishes within the bounds.
-func retryAfter(p driver.Pending) time.Duration {
-	if p.RetryAfter == 0 {
-		return defaultRetry
-	}
-	return min(max(time.Duration(min(p.RetryAfter, maxRetry.Seconds())*float64(time.Second)), minRetry), maxRetry)
-}
-
-// retryIn is how long to wait before the driver of the call is asked again. A
-// driver cannot have asked for more than maxRetry: the clock was set back since.
-func (cs *calls) retryIn(c run.Call) time.Duration {
-	wait := c.RetryAt.Sub(cs.t.e.opt.Clock.Now())
-	if wait > maxRetry+clock.Tolerance {
-		return 0
-	}
-	return max(wait, 0)
-}
-
-// later is what a driver may answer instead of an outcome.
-type later struct {
-	pending *driver.Pending
-	unknown *driver.Unknown
-	notDone *driver.NotDone
-}
-
-// breach says how such an answer breaks the contract; nil: it does not.
-func (cs *calls) breach(c run.Call, recovering bool, l later) error {
-	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
-	switch {
-	case l.pending != nil && desc.Effect == driver.EffectPure:
-		return fmt.Errorf("driver %s breaks the contract: it is pure and answers pending", c.Driver)
-	case l.unknown != nil && desc.Effect != driver.EffectEffects:
-		return fmt.Errorf("driver %s breaks the contract: it has no effects and answers unknown", c.Driver)
-	case l.notDone != nil && !recovering:
-		return fmt.Errorf("driver %s breaks the contract: it answers not_done and was not asked what came of a call", c.Driver)
-	case l.pending != nil && c.Acts && !desc.Has(driver.FeatureRecover):
-		return fmt.Errorf("driver %s breaks the contract: it answers pending and cannot be asked what came of the call (feature %s)", c.Driver, driver.FeatureRecover)
-	}
-	return nil
 }
 
 // deferCall records that the outcome of a call is pending, and replies so. What
@@ -301,7 +239,7 @@ func (cs *calls) deferCall(ctx context.Context, c run.Call, p driver.Pending, st
 	said.RetryAfter = 0
 	news := before == nil || before.Pending == nil || !reflect.DeepEqual(*before.Pending, said) || !reflect.DeepEqual(state, cs.t.Run.Step.State)
 	c.At = cmp.Or(c.At, now)
-	c.Pending, c.RetryAt, c.Unknown = &said, now.Add(retryAfter(p)), ""
+	c.Pending, c.RetryAt, c.Unknown = &said, now.Add(plan.RetryAfter(p)), ""
 	if news {
 		if err := cs.t.apply(run.Event{Kind: run.Deferred, Input: c.Input, Via: c.Driver, Call: &c, State: state, Reason: p.Reason}); err != nil {
 			return Round{}, err
@@ -312,33 +250,33 @@ func (cs *calls) deferCall(ctx context.Context, c run.Call, p driver.Pending, st
 
 // waitForDriver replies that the run waits for a driver.
 func (cs *calls) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
-	step := cs.t.step()
+	step := plan.OpenStep(cs.t.State)
 	said := fmt.Sprintf("Step %d waits for driver %s: %s.", cs.t.Run.Step.Index, c.Driver, c.Pending.Reason)
 	if c.Cancelled {
 		said = fmt.Sprintf("Step %d is being cancelled: driver %s is told to end it when it is asked next.", cs.t.Run.Step.Index, c.Driver)
 	}
-	r := cs.t.replies.view().Reply(step, driver.AgentChallenge{Type: cs.t.e.TypeOf(step), Description: said + " Nothing is needed of you until then."})
+	r := plan.View(cs.t.State).Reply(step, driver.AgentChallenge{Type: cs.t.e.TypeOf(step), Description: said + " Nothing is needed of you until then."})
 	r.ErrorCode = string(fault.WaitingForDriver)
 	r.RetryCount = &cs.t.Run.Step.Failures
 	r.Message = plain.Sentences(r.Message, said, c.Pending.Message)
 	if p := c.Pending.Progress; p != nil {
 		r.Message = plain.Sentences(r.Message, fmt.Sprintf("%.0f %% is done", *p*100))
 	}
-	if cs.t.solution.supplied() {
+	if cs.t.Solution.Supplied() {
 		r.Message = plain.Sentences(r.Message, "What was sent with this call is not used, and not counted")
 	}
-	wait := cs.retryIn(c)
+	wait := plan.RetryIn(cs.t.State, c)
 	r.RetryAfter = new(wait.Round(time.Millisecond).Seconds())
 	r.Progress, r.ProgressMessage = c.Pending.Progress, c.Pending.Message
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again in %s, with the placeholder solution of next_call", protocol.URI(step.UUID), wait.Round(time.Second))
 	if desc, _, _ := cs.t.e.Drivers.Describe(c.Driver); desc.Has(driver.FeatureCancel) && !c.Cancelled {
 		r.NextAction += "; if the user wants it to end, add cancel true"
 	}
-	r.NextCall = cs.t.replies.view().LeaveToServer(r.Challenge.Type)
+	r.NextCall = plan.View(cs.t.State).LeaveToServer(r.Challenge.Type)
 	round, err := cs.t.reply(ctx, r)
-	if err == nil && !cs.t.caller.Detached && cs.t.replies.failure == nil {
+	if err == nil && !cs.t.Caller.Detached && cs.t.Failure == nil {
 		round.Later = &Later{
-			Run: cs.t.Run.ID, Step: cs.t.Run.Step.Index, Solved: len(cs.t.replies.solved), Since: cs.t.started, After: wait, Driver: c.Driver,
+			Run: cs.t.Run.ID, Step: cs.t.Run.Step.Index, Solved: len(cs.t.Solved), Since: cs.t.Started, After: wait, Driver: c.Driver,
 			Message: cmp.Or(c.Pending.Message, c.Pending.Reason), Progress: c.Pending.Progress,
 		}
 	}
@@ -370,14 +308,14 @@ func (e *Engine) Retried(ctx context.Context, c access.Caller, l Later) (Round, 
 			return Round{}, err
 		}
 		if !t.Run.State.Live() {
-			return Round{}, t.Over(ctx)
+			return Round{}, t.change.Over(ctx)
 		}
-		t.started, t.replies.solved = l.Since, t.replies.unheard(l.Solved)
-		t.replies.tried = "to wait for driver " + l.Driver
+		t.Started, t.Solved = l.Since, plan.Unheard(t.State, l.Solved)
+		t.Tried = "to wait for driver " + l.Driver
 		if t.Run.Step.Call == nil || t.Run.Step.Index != l.Step {
 			return t.replies.presentOpen(ctx) // another call continued the run
 		}
-		t.target = l.Step
+		t.Target = l.Step
 		return t.drive(ctx)
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/kairos-mcp/kairos/core/director/plan"
+
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -43,7 +45,7 @@ func (e useCase) cancel(ctx context.Context, c access.Caller, in CancelInput) (C
 		return CancelReply{}, err
 	}
 	if !t.Run.State.Live() {
-		return CancelReply{}, t.Over(ctx)
+		return CancelReply{}, t.change.Over(ctx)
 	}
 	open := t.Run.Step.Call
 	if open == nil {
@@ -66,7 +68,7 @@ func (cs *calls) cancel(ctx context.Context, by string) error {
 	c := *cs.t.Run.Step.Call
 	if desc, _, _ := cs.t.e.Drivers.Describe(c.Driver); !desc.Has(driver.FeatureCancel) {
 		return fault.New(fault.InvalidArgument, "What driver %s does for step %d cannot be cancelled: the driver does not offer it.", c.Driver, cs.t.Run.Step.Index).
-			WithNext("wait for it with kairos_next and %s, or end the run with kairos_attest and outcome failure", protocol.URI(cs.t.step().UUID))
+			WithNext("wait for it with kairos_next and %s, or end the run with kairos_attest and outcome failure", protocol.URI(plan.OpenStep(cs.t.State).UUID))
 	}
 	if c.Cancelled {
 		return nil
@@ -94,14 +96,14 @@ func (cs *calls) cancelled(why string) error {
 		return err
 	}
 	return fault.New(fault.Cancelled, "What driver %s did for step %d was cancelled: %s.", c.Driver, cs.t.Run.Step.Index, plain.Clip(why, 500)).
-		WithNext("ask the user whether to start it again, with kairos_next and %s, or to end the run with kairos_attest and outcome failure", protocol.URI(cs.t.step().UUID))
+		WithNext("ask the user whether to start it again, with kairos_next and %s, or to end the run with kairos_attest and outcome failure", protocol.URI(plan.OpenStep(cs.t.State).UUID))
 }
 
 // cancelNow is kairos_next with cancel: it ends what runs, and starts nothing.
 func (cs *calls) cancelNow(ctx context.Context) (Round, error) {
-	cs.t.Run.MovedAt = cs.t.started
+	cs.t.Run.MovedAt = cs.t.Started
 	if cs.t.Run.Step.Call == nil {
-		cs.t.replies.note = plain.Sentences(cs.t.replies.note, "The server does nothing for this step now, so there was nothing to cancel.")
+		cs.t.Note = plain.Sentences(cs.t.Note, "The server does nothing for this step now, so there was nothing to cancel.")
 		return cs.t.replies.presentOpen(ctx)
 	}
 	err := cs.cancel(ctx, "kairos_next")
@@ -120,23 +122,13 @@ func (cs *calls) cancelNow(ctx context.Context) (Round, error) {
 
 // giveUp ends what runs for a run that ends, as far as that is possible.
 func (cs *calls) giveUp(ctx context.Context, by string) error {
-	if !cs.endable() {
+	if !plan.Endable(cs.t.State) {
 		return nil
 	}
 	if err := cs.cancel(ctx, by); err != nil {
 		return err
 	}
 	return cs.endCancelled(ctx)
-}
-
-// endable reports whether the driver of an open call can end it.
-func (cs *calls) endable() bool {
-	c := cs.t.Run.Step.Call
-	if c == nil {
-		return false
-	}
-	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
-	return desc.Has(driver.FeatureCancel)
 }
 
 // Abandon ends a run that nobody will continue, and before it what a driver does for
@@ -158,7 +150,7 @@ func (e *Engine) endWork(ctx context.Context, c access.Caller, id run.ID) error 
 
 func (e useCase) endWork(ctx context.Context, c access.Caller, id run.ID) error {
 	t, err := e.resume(ctx, c, id)
-	if err != nil || !t.Run.State.Live() || !t.calls.endable() {
+	if err != nil || !t.Run.State.Live() || !plan.Endable(t.State) {
 		return err
 	}
 	if !c.Detached {

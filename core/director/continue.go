@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -40,7 +41,7 @@ func (e useCase) resumeWith(ctx context.Context, c access.Caller, in Continuatio
 		return t.late.late(ctx, in, key, payload)
 	}
 	t.resumeCall(*q)
-	t.replies.tried = "to take the client's answer to " + q.Ask.Method
+	t.Tried = "to take the client's answer to " + q.Ask.Method
 	t.pending = []runs.Recorded{{Key: key, Payload: payload}}
 	round, err := t.questions.answer(ctx, *q, in)
 	if f := (*fault.Error)(nil); asFault(err, &f) {
@@ -59,19 +60,19 @@ func (e useCase) resumeWith(ctx context.Context, c access.Caller, in Continuatio
 // input as what it is about.
 func (t *turn) resumeCall(q run.Question) {
 	t.rejoin(q)
-	t.Run.MovedAt = t.Now()
-	t.target, t.questions.asked = t.Run.Step.Index, subject{t.Run.Step.Index, q.Input.ID}
-	t.observation.trying = q.Via
+	t.Run.MovedAt = t.change.Now()
+	t.Target, t.Asked = t.Run.Step.Index, plan.Subject{Step: t.Run.Step.Index, Input: q.Input.ID}
+	t.Trying = q.Via
 	t.observation.begin(q.Input.ID, q.AskedAt)
 	if input.Of(q.Input.Kind).Between {
-		t.target = 0
+		t.Target = 0
 	}
 }
 
 // rejoin makes the turn a part of the call that asked the question.
 func (t *turn) rejoin(q run.Question) {
-	t.started = cmp.Or(q.Since, t.started)
-	t.replies.solved, t.replies.note = t.replies.unheard(q.Unheard), plain.Sentences(t.replies.note, q.Note)
+	t.Started = cmp.Or(q.Since, t.Started)
+	t.Solved, t.Note = plan.Unheard(t.State, q.Unheard), plain.Sentences(t.Note, q.Note)
 }
 
 func payloadOf(in Continuation) (string, error) {
@@ -82,7 +83,7 @@ func payloadOf(in Continuation) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return sum(b), nil
+	return plan.Sum(b), nil
 }
 
 // ByURL reports whether a request asks the client to have a person open an
@@ -133,7 +134,7 @@ func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq in
 		if err != nil {
 			return Round{}, err
 		}
-		t.caller.Detached, t.replies.tried = true, "to wait for the client's answer"
+		t.Caller.Detached, t.Tried = true, "to wait for the client's answer"
 		q := t.Run.Step.Question
 		if q == nil || q.Seq != seq {
 			t.approvals.noteApproval()
@@ -147,7 +148,7 @@ func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq in
 			}
 			return t.questions.waiting(ctx, k, *q)
 		}
-		err = t.obtaining.closeRoute(ctx, q.Input.ID, t.e.routeOf(*q), decision.TimedOut, "no reply in time", seq)
+		err = t.obtaining.closeRoute(ctx, q.Input.ID, plan.RouteOf(t.State, *q), decision.TimedOut, "no reply in time", seq)
 		if f := (*fault.Error)(nil); asFault(err, &f) {
 			return t.replies.halt(ctx, f)
 		}
@@ -161,6 +162,3 @@ func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq in
 	}
 	return *round.Reply, nil
 }
-
-// uncounted is said of work that came before its approval.
-const uncounted = "The work that was sent is not counted: it was not approved before it was done."

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -89,7 +90,7 @@ func (ve *verdicts) answerDecided(ctx context.Context, call run.Call, in DecideI
 	if err != nil {
 		return err
 	}
-	if err := ve.t.vouching.decidable(k); err != nil {
+	if err := plan.Decidable(ve.t.State, k); err != nil {
 		return err
 	}
 	if input.Of(asked.Kind).Approves {
@@ -114,10 +115,10 @@ func (ve *verdicts) acceptDecided(ctx context.Context, call run.Call, in DecideI
 	if err != nil {
 		return err
 	}
-	if err := ve.t.vouching.decidable(k); err != nil {
+	if err := plan.Decidable(ve.t.State, k); err != nil {
 		return err
 	}
-	evidence, ok := evidenceOf(ve.t.Run.Step)
+	evidence, ok := plan.EvidenceOf(ve.t.Run.Step)
 	if !ok {
 		return fault.New(fault.InvalidArgument, "step %d has no evidence yet, so it cannot be accepted; say that it did not happen, or end the run", ve.t.Run.Step.Index)
 	}
@@ -139,5 +140,5 @@ func (ve *verdicts) acceptDecided(ctx context.Context, call run.Call, in DecideI
 	if k.Common.Judge != nil {
 		return ve.hold(k, a, evidence)
 	}
-	return ve.accept(k, ve.t.trust.ref(call.Driver), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+	return ve.accept(k, plan.Ref(ve.t.State, call.Driver), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
 }

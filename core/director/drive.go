@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -26,18 +27,19 @@ func (t *turn) drive(ctx context.Context) (Round, error) {
 			return Round{}, err
 		}
 	}
-	return t.replies.halt(ctx, unavailable("step %d went round %d times without a verdict", t.Run.Step.Index, maxHops))
+	return t.replies.halt(ctx, plan.Unavailable("step %d went round %d times without a verdict", t.Run.Step.Index, maxHops))
 }
 
 // hop does the next thing that is due. An empty Round means: look again.
 func (t *turn) hop(ctx context.Context) (Round, error) {
-	if t.complete() {
+	t.tick()
+	if plan.Complete(t.State) {
 		return t.replies.completed(ctx)
 	}
 	if t.Run.Step.Call != nil {
 		return t.calls.follow(ctx)
 	}
-	if in, missing := input.OfRun(t.Run, t.Chain); missing != nil {
+	if in, missing := input.OfRun(*t.Run, t.Chain); missing != nil {
 		return t.obtaining.obtainRunInput(ctx, in, missing)
 	}
 	if in, due, err := t.offering.due(ctx); due || err != nil {
@@ -55,8 +57,8 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 	}
 	switch {
 	case len(t.Run.Step.Inputs) > 0:
-		in := t.obtaining.dueInput(k)
-		if a := t.approvals.approvedAnswer(k, in); a != nil {
+		in := plan.DueInput(t.State, k)
+		if a := plan.ApprovedAnswer(t.State, k, in); a != nil {
 			return Round{}, t.approvals.takeApproval(in, a)
 		}
 		return t.obtaining.obtain(ctx, k, in)

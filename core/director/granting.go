@@ -3,11 +3,10 @@ package director
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
-	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -15,30 +14,27 @@ import (
 
 // granting keeps drivers that act on what a protocol says to what people allowed.
 type granting struct {
-	t *turn
-	// digest and all are of the run's protocol, once a step or the policy needed them.
-	digest string
-	all    []grants.Grant
-	loaded bool // all is
+	t      *turn
+	loaded bool // what is allowed for the run's protocol
 }
 
 // load looks up what is allowed, where a route of the step leads to a driver that
 // needs a grant.
 func (gr *granting) load(ctx context.Context, k input.Task) error {
-	concerns := gr.t.e.store.Grants != nil && gr.concerns(k)
-	if gr.digest == "" && (concerns || gr.t.e.Tree.ReadsDigest()) {
+	concerns := gr.t.e.store.Grants != nil && plan.NeedsGrants(gr.t.State, k)
+	if gr.t.Digest == "" && (concerns || gr.t.e.Tree.ReadsDigest()) {
 		if err := gr.identify(); err != nil {
 			return err
 		}
 	}
-	if !concerns || gr.loaded || gr.t.Absent().Grants {
+	if !concerns || gr.loaded || gr.t.change.Absent().Grants {
 		return nil
 	}
-	all, err := gr.t.e.Covered(ctx, gr.t.Chain.Space, gr.digest)
+	all, err := gr.t.e.Covered(ctx, gr.t.Chain.Space, gr.t.Digest)
 	if err != nil {
 		return err
 	}
-	gr.all, gr.loaded = all, true
+	gr.t.Grants, gr.loaded = all, true
 	return nil
 }
 
@@ -53,59 +49,8 @@ func (gr *granting) identify() (err error) {
 		}
 		known.Put(pin, digest, len(pin)+len(digest))
 	}
-	gr.digest = digest
+	gr.t.Digest = digest
 	return nil
-}
-
-func (gr *granting) concerns(k input.Task) bool {
-	for _, via := range gr.t.e.Tree.EvidenceVia(decision.ChallengeFacts{Type: k.Common.Type, Name: k.Step.Name}) {
-		if desc, _, _ := gr.t.e.Drivers.Describe(via); desc.Has(driver.FeatureGrant) {
-			return true
-		}
-	}
-	return false
-}
-
-// here lists the grants for the open step of this run.
-func (gr *granting) here() (here []grants.Grant) {
-	for _, g := range gr.all {
-		if g.Covers(gr.t.Run.ID, gr.t.Run.Step.Index, g.Driver, driver.EffectReads) {
-			here = append(here, g)
-		}
-	}
-	return here
-}
-
-// covering is the grant under which the driver may do something of that effect.
-func (gr *granting) covering(via string, e driver.Effect) (grants.Grant, bool) {
-	for _, g := range gr.here() {
-		if g.Covers(gr.t.Run.ID, gr.t.Run.Step.Index, via, e) {
-			return g, true
-		}
-	}
-	return grants.Grant{}, false
-}
-
-// planOf is the plan that the driver is called with; nil: none.
-func (gr *granting) planOf(via string) json.RawMessage {
-	if p := gr.t.Run.Step.Plan; p != nil && p.Driver == via {
-		return p.Data
-	}
-	return nil
-}
-
-// acts reports whether a call may change something, so that it is stored before it
-// is made. A driver of effect effects does not if its plan only reads, or if it is
-// only asked what the step needs: there is no answer yet that it could act on.
-func (gr *granting) acts(c run.Call, desc driver.Descriptor) bool {
-	p := gr.t.Run.Step.Plan
-	switch {
-	case c.Input == "" && len(gr.t.Run.Step.Answers) == 0:
-		return false
-	case c.Input != "" && p != nil && p.Driver == c.Driver:
-		return p.Effect != driver.EffectReads
-	}
-	return desc.Effect == driver.EffectEffects
 }
 
 // prepare makes sure that the driver of the route may act, and says what it would
@@ -115,48 +60,18 @@ func (gr *granting) prepare(ctx context.Context, k input.Task, in driver.Input, 
 	if !desc.Has(driver.FeatureGrant) || !input.Of(in.Kind).Evidence {
 		return Round{}, false, nil
 	}
-	if _, ok := gr.covering(r.Via, driver.EffectReads); !ok {
-		return Round{}, true, gr.t.obtaining.passOver(ctx, in.ID, r, gr.notAllowed())
+	if _, ok := plan.Covering(gr.t.State, r.Via, driver.EffectReads); !ok {
+		return Round{}, true, gr.t.obtaining.passOver(ctx, in.ID, r, plan.NotAllowed(gr.t.State))
 	}
 	switch {
-	case !gr.t.questions.mayAsk(k, in, desc):
+	case !plan.MayAsk(gr.t.State, k, in, desc):
 		return Round{}, false, nil
-	case gr.planOf(r.Via) == nil:
+	case plan.PlanOf(gr.t.State, r.Via) == nil:
 		return gr.preview(ctx, k, in, r)
-	case gr.t.solution.supplied():
+	case gr.t.Solution.Supplied():
 		return gr.claimed(ctx, k)
 	}
 	return Round{}, false, nil
-}
-
-// plansFirst reports whether the input comes from a driver that has still to say
-// what it would do, or is passed over without a grant: what it plans is what a
-// person approves, so they are asked once that is known.
-func (gr *granting) plansFirst(k input.Task, in driver.Input) bool {
-	if !input.Of(in.Kind).Evidence {
-		return false
-	}
-	d := gr.t.e.Tree.Decide(in.Kind, gr.t.facts(k, in.ID))
-	if d.Route == nil || gr.planOf(d.Route.Via) != nil {
-		return false
-	}
-	desc, _, _ := gr.t.e.Drivers.Describe(d.Route.Via)
-	return desc.Has(driver.FeatureGrant) && gr.t.questions.mayAsk(k, in, desc)
-}
-
-// notAllowed tells an operator what allows it.
-func (gr *granting) notAllowed() string {
-	return fmt.Sprintf("nobody allowed it to act for this step; a person can: `kairos allow %s`", gr.t.Run.ID)
-}
-
-// permission is that of the driver which did the step itself to obtain the evidence;
-// nil: none did.
-func (gr *granting) permission(evidence driver.Answer) (permission *run.Permission, err error) {
-	if p := gr.t.Run.Step.Plan; p != nil && p.Driver == evidence.Via {
-		granted, err := p.Permission()
-		return &granted, err
-	}
-	return permission, nil
 }
 
 func (gr *granting) preview(ctx context.Context, k input.Task, in driver.Input, r decision.Route) (Round, bool, error) {
@@ -165,16 +80,17 @@ func (gr *granting) preview(ctx context.Context, k input.Task, in driver.Input, 
 	if !ok {
 		return Round{}, true, gr.t.obtaining.closeRoute(ctx, in.ID, r, decision.Errored, "it has no Preview, which the feature "+driver.FeatureGrant+" demands", 0)
 	}
-	req := driver.PreviewRequest{Input: in, Step: k.Where, Client: gr.t.caller.Client}
+	req := driver.PreviewRequest{Input: in, Step: k.Where, Client: gr.t.Caller.Client}
 	res, err := previewer.Preview(ctx, req)
-	if s := gr.t.solution; err == nil && res.Propose != nil && s.supplied() {
-		req.Proposal = orRaw(s.params, s.Evidence)
+	if s := gr.t.Solution; err == nil && res.Propose != nil && s.Supplied() {
+		req.Proposal = plan.OrRaw(s.Params, s.Evidence)
 		res, err = previewer.Preview(ctx, req)
 	}
+	gr.t.tick()
 	switch {
 	case err != nil:
 		return Round{}, true, gr.t.obtaining.closeRoute(ctx, in.ID, r, decision.Errored, err.Error(), 0)
-	case res.Plan != nil && req.Proposal == nil && gr.t.solution.supplied():
+	case res.Plan != nil && req.Proposal == nil && gr.t.Solution.Supplied():
 		return gr.claimed(ctx, k)
 	case res.Plan != nil:
 		return Round{}, true, gr.plan(ctx, k, in, r, *res.Plan, req.Proposal)
@@ -182,8 +98,8 @@ func (gr *granting) preview(ctx context.Context, k input.Task, in driver.Input, 
 		round, err := gr.propose(ctx, k, in, *res.Propose)
 		return round, true, err
 	case res.Invalid != nil:
-		gr.t.replies.omission = "the proposal does not fit, and nothing was done or counted: " + input.Describe(res.Invalid.Diagnostics)
-		gr.t.solution = nil
+		gr.t.Omission = "the proposal does not fit, and nothing was done or counted: " + input.Describe(res.Invalid.Diagnostics)
+		gr.t.Solution = nil
 		return Round{}, true, nil
 	case res.Unavailable != nil:
 		return Round{}, true, gr.t.obtaining.closeRoute(ctx, in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
@@ -199,7 +115,7 @@ func (gr *granting) propose(ctx context.Context, k input.Task, in driver.Input, 
 		Type: k.Common.Type, Display: in.Display,
 		Description: plain.Sentences(p.Description, "Propose only: KAIROS does it itself, once what you propose is approved. Do not do it."),
 	}
-	if gr.t.Run.Step.Index == gr.t.target {
+	if gr.t.Run.Step.Index == gr.t.Target {
 		return gr.t.replies.leftOut(ctx, k, asked, shown, "A proposal is missing.")
 	}
 	return gr.t.replies.present(ctx, k, asked, shown)
@@ -207,27 +123,27 @@ func (gr *granting) propose(ctx context.Context, k input.Task, in driver.Input, 
 
 // claimed records a submission that is not needed: the server does the step itself.
 func (gr *granting) claimed(ctx context.Context, k input.Task) (Round, bool, error) {
-	if !gr.t.vouching.takesReport(k) {
+	if !plan.TakesReport(gr.t.State, k) {
 		round, err := gr.t.vouching.refuse(ctx, k)
 		return round, true, err
 	}
 	err := gr.t.vouching.record()
-	gr.t.solution = nil
-	gr.t.replies.note = plain.Sentences(gr.t.replies.note, "What was submitted is recorded as a claim and was not used: KAIROS does this step itself.")
+	gr.t.Solution = nil
+	gr.t.Note = plain.Sentences(gr.t.Note, "What was submitted is recorded as a claim and was not used: KAIROS does this step itself.")
 	return Round{}, true, err
 }
 
 // plan records what the driver would do.
 func (gr *granting) plan(ctx context.Context, k input.Task, in driver.Input, r decision.Route, p driver.Plan, proposed json.RawMessage) error {
-	grant, ok := gr.covering(r.Via, p.Effect)
+	grant, ok := plan.Covering(gr.t.State, r.Via, p.Effect)
 	if !ok {
 		return gr.t.obtaining.passOver(ctx, in.ID, r, "it would change something, and it is only allowed to look")
 	}
 	planned := run.Plan{Driver: r.Via, Grant: grant.ID, By: grant.By, Text: p.Text, Data: p.Data, Effect: p.Effect, Proposed: proposed, Action: p.Action}
-	digest, err := input.PlannedDigest(gr.t.Run.Step.Inputs, gr.t.approvals.phraseOf(k), planned)
+	digest, err := input.PlannedDigest(gr.t.Run.Step.Inputs, plan.PhraseOf(gr.t.State, k), planned)
 	if err != nil {
 		return err
 	}
-	gr.t.solution = nil
+	gr.t.Solution = nil
 	return gr.t.apply(run.Event{Kind: run.Planned, Input: in.ID, Via: r.Via, Plan: &planned, Digest: digest})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -17,7 +18,7 @@ import (
 // hold keeps a verdict until the judge has spoken: the challenge driver is not
 // asked a second time, because its call may have changed the world.
 func (ve *verdicts) hold(k input.Task, a driver.Accepted, evidence driver.Answer) error {
-	verdict := run.WithheldVerdict{Proof: a.Proof, Output: a.Output, Provenance: evidence.Provenance, Via: evidence.Via, Driver: ve.t.trust.ref(k.Use)}
+	verdict := run.WithheldVerdict{Proof: a.Proof, Output: a.Output, Provenance: evidence.Provenance, Via: evidence.Via, Driver: plan.Ref(ve.t.State, k.Use)}
 	if err := ve.t.apply(run.Event{Kind: run.Withheld, Withheld: &verdict, Inputs: []driver.Input{input.Judgement(k, a.Output, ve.t.Run.Step.Sensitive)}}); err != nil {
 		return err
 	}
@@ -27,14 +28,14 @@ func (ve *verdicts) hold(k input.Task, a driver.Accepted, evidence driver.Answer
 
 // unjudged is what happens where nobody can judge.
 func (ve *verdicts) unjudged(k input.Task) error {
-	why := "nobody can judge the result" + ve.t.tries.troubles(input.JudgementKind.Name)
+	why := "nobody can judge the result" + plan.Troubles(ve.t.State, input.JudgementKind.Name)
 	if k.Common.Judge.Required {
 		code, again := fault.JudgeUnavailable, "from a client that offers sampling, or once the operator has a model that judges"
 		switch {
-		case ve.t.tries.exhausted(input.JudgementKind.Name):
+		case plan.Exhausted(ve.t.State, input.JudgementKind.Name):
 			code = fault.SamplingBudgetExceeded
 			again = "once the budget that the message names has room (that of an hour comes back by itself, that of a run only where the operator raises it)"
-		case ve.t.tries.troubles(input.JudgementKind.Name) != "":
+		case plan.Troubles(ve.t.State, input.JudgementKind.Name) != "":
 			again = "once what the message names is fixed"
 		}
 		return fault.New(code, "Step %d demands that its result is judged, and %s. The result is kept", ve.t.Run.Step.Index, why).
@@ -44,7 +45,7 @@ func (ve *verdicts) unjudged(k input.Task) error {
 	if err != nil {
 		return fmt.Errorf("encode that step %d is not judged: %w", ve.t.Run.Step.Index, err)
 	}
-	ve.t.replies.note = plain.Sentences(ve.t.replies.note, fmt.Sprintf("The result of step %d is not judged: %s.", ve.t.Run.Step.Index, plain.Clip(why, 300)))
+	ve.t.Note = plain.Sentences(ve.t.Note, fmt.Sprintf("The result of step %d is not judged: %s.", ve.t.Run.Step.Index, plain.Clip(why, 300)))
 	return ve.t.apply(run.Event{Kind: run.Supplied, Input: input.JudgementKind.Name, Via: runs.CoreDriver, Answer: &driver.Answer{
 		InputID: input.JudgementKind.Name, Value: value, Via: runs.CoreDriver, // nobody vouches for what nobody said
 	}})

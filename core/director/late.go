@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -20,7 +21,7 @@ type late struct{ t *turn }
 
 // late handles a reply to a question that is no longer open.
 func (la *late) late(ctx context.Context, in Continuation, key, payload string) (Round, error) {
-	la.t.replies.tried = "to take the client's answer to a question"
+	la.t.Tried = "to take the client's answer to a question"
 	rec, ok, err := la.t.e.store.History.Recorded(ctx, la.t.Run.ID, key)
 	if err != nil {
 		return Round{}, fmt.Errorf("look up a recorded reply: %w", err)
@@ -31,7 +32,7 @@ func (la *late) late(ctx context.Context, in Continuation, key, payload string) 
 	case ok:
 		return Round{}, fault.New(fault.Replayed, "this question was answered before, and differently; the first answer stands")
 	case !la.t.Run.State.Live():
-		return Round{}, la.t.Over(ctx)
+		return Round{}, la.t.change.Over(ctx)
 	}
 	if q := la.t.Run.Step.Question; q != nil && q.Human && slices.Contains(q.Earlier, in.Seq) {
 		if round, done, err := la.lateDecline(ctx, *q, in); done || err != nil {
@@ -43,7 +44,7 @@ func (la *late) late(ctx context.Context, in Continuation, key, payload string) 
 			return round, err
 		}
 	}
-	la.t.replies.note = "The question this answers was replaced by a later one."
+	la.t.Note = "The question this answers was replaced by a later one."
 	la.t.approvals.noteApproval()
 	return la.t.replies.presentOpen(ctx)
 }
@@ -51,15 +52,15 @@ func (la *late) late(ctx context.Context, in Continuation, key, payload string) 
 // unsettled: the question was approved on its page, and the client's own copy of
 // it can still be declined, as long as nothing was done.
 func (la *late) unsettled(seq int64) bool {
-	_, taken := evidenceOf(la.t.Run.Step)
-	return !taken && la.t.Run.Step.Call == nil && la.t.approvals.approvalGiven() && slices.Contains(la.t.Run.Step.Approval.Questions, seq)
+	_, taken := plan.EvidenceOf(la.t.Run.Step)
+	return !taken && la.t.Run.Step.Call == nil && plan.ApprovalGiven(la.t.State) && slices.Contains(la.t.Run.Step.Approval.Questions, seq)
 }
 
 // questionOfPage is what was approved on the page, as far as a decline is read with it.
 func (la *late) questionOfPage() run.Question {
 	a := la.t.Run.Step.Approval
 	in := driver.Input{ID: input.ApprovalKind.Name, Kind: input.ApprovalKind.Name, Schema: input.ApprovalForm, Approval: driver.ApprovalUser, Person: true}
-	return run.Question{Input: in, Via: a.Via, Route: a.Route, Client: la.t.caller.Client, Human: true}
+	return run.Question{Input: in, Via: a.Via, Route: a.Route, Client: la.t.Caller.Client, Human: true}
 }
 
 // lateDecline looks whether a person declined an older copy of the question, or to one
@@ -112,12 +113,12 @@ func (la *late) replay(rec runs.Recorded) (Round, error) {
 // makes the driver's call can save what comes of it.
 func (la *late) resumeBegun(ctx context.Context, rec runs.Recorded, from int) (Round, error) {
 	if !la.t.Run.State.Live() {
-		return Round{}, la.t.Over(ctx)
+		return Round{}, la.t.change.Over(ctx)
 	}
-	la.t.replies.solved = la.t.replies.unheard(len(la.t.Run.Proofs) - from + 1)
+	la.t.Solved = plan.Unheard(la.t.State, len(la.t.Run.Proofs)-from+1)
 	if la.t.Run.Step.Call == nil {
 		return la.t.replies.presentOpen(ctx)
 	}
-	la.t.Run.MovedAt, la.t.submitted = la.t.started, &rec
+	la.t.Run.MovedAt, la.t.submitted = la.t.Started, &rec
 	return la.t.drive(ctx)
 }

@@ -3,12 +3,12 @@ package director
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -21,8 +21,8 @@ type links struct{ t *turn }
 
 // visit is how the caller reached the page, now.
 func (li *links) visit() run.Visit {
-	v := li.t.caller.Visit
-	v.At = li.t.Now()
+	v := li.t.Caller.Visit
+	v.At = li.t.change.Now()
 	return v
 }
 
@@ -31,7 +31,7 @@ func (li *links) valuesIn(step protocol.Step) []ApprovalValue {
 	var values []ApprovalValue
 	seen := map[string]bool{}
 	refs := protocol.References(step.Challenge)
-	for i, v := range runs.Scope(li.t.Run, li.t.Chain).Values(refs) {
+	for i, v := range runs.Scope(*li.t.Run, li.t.Chain).Values(refs) {
 		text := refs[i].Text
 		if v == nil || seen[text] {
 			continue
@@ -45,10 +45,10 @@ func (li *links) valuesIn(step protocol.Step) []ApprovalValue {
 // linkFor is the link of an approval that is about to be asked: that of the
 // same question, if it is out already, else a new one; nil: there is no page.
 func (li *links) linkFor(in driver.Input) *run.ApprovalLink {
-	if !input.Of(in.Kind).Approves || !li.served() {
+	if !input.Of(in.Kind).Approves || !plan.Served(li.t.State) {
 		return nil
 	}
-	if q := li.t.Run.Step.Question; li.current(q) && q.Input.ID == in.ID {
+	if q := li.t.Run.Step.Question; plan.CurrentLink(li.t.State, q) && q.Input.ID == in.ID {
 		return q.Link
 	}
 	mark := make([]byte, 16)
@@ -56,46 +56,9 @@ func (li *links) linkFor(in driver.Input) *run.ApprovalLink {
 	return &run.ApprovalLink{Number: li.t.Run.Seq + 1, Mark: hex.EncodeToString(mark), ExpiresAt: li.t.e.opt.Clock.Now().Add(li.t.e.opt.ApprovalTTL)}
 }
 
-// current: the question is about what the step needs now, and its link not too old.
-func (li *links) current(q *run.Question) bool {
-	return q != nil && q.Link != nil && li.t.trust.barred(q.Input, q.Via) == "" && q.Digest == li.t.Run.Step.Digest && li.t.e.opt.Clock.Now().Before(q.Link.ExpiresAt)
-}
-
-// linkHolds: whoever has the link of the question may answer it.
-func (li *links) linkHolds(q *run.Question) bool { return li.current(q) && !q.Link.ReadOnly }
-
-// served reports whether there is a page that links lead to.
-func (li *links) served() bool { return li.marked(&run.ApprovalLink{Mark: "mark"}) != "" }
-
-// answerable reports whether a link may be given to somebody who answers with it. Where the answer is the
-// step's evidence and the step does not count what a link's holder says, or where a person declined
-// the same, none is.
-func (li *links) answerable(k input.Task) bool {
-	return li.served() && li.t.remembered.byLink() && li.t.vouching.countsAsAnswer(k, li.t.approvals.gatedInput(), driver.LinkHolder)
-}
-
-// marked is the address of a link with its mark instead of the secret, or empty.
-func (li *links) marked(l *run.ApprovalLink) string {
-	if l == nil || li.t.e.opt.ApprovalURL == nil {
-		return ""
-	}
-	return li.t.e.opt.ApprovalURL(li.t.Run.ID, l.Mark)
-}
-
 // linkTo is the address of a link, or empty.
 func (li *links) linkTo(l *run.ApprovalLink) (string, error) {
-	return li.reveal(l, li.marked(l))
-}
-
-// readMark is the mark of the link that takes no answer.
-func readMark(l *run.ApprovalLink) string { return l.Mark + "-read" }
-
-// whereToRead says where a person reads the whole of what a form shows in part.
-func (li *links) whereToRead(l *run.ApprovalLink) string {
-	if l == nil {
-		return fmt.Sprintf("`kairos runs show %s --json`, on the server's machine", li.t.Run.ID)
-	}
-	return li.t.e.opt.ApprovalURL(li.t.Run.ID, readMark(l)) + " (that page takes no answer)"
+	return li.reveal(l, plan.Marked(li.t.State, l))
 }
 
 // secrets are the marks of a link, each followed by its secret; the mark that begins with
@@ -106,7 +69,7 @@ func (li *links) secrets(l *run.ApprovalLink) (marksAndSecrets []string, err err
 		return nil, err
 	}
 	answer, err := li.t.e.links.secretOf(li.t.Run.ID, l.Number, toAnswer)
-	return []string{readMark(l), read, l.Mark, answer}, err
+	return []string{plan.ReadMark(l), read, l.Mark, answer}, err
 }
 
 // reveal puts the secrets of the link where its marks stand.
@@ -140,21 +103,4 @@ func (li *links) revealReply(r *api.StepReply) (err error) {
 		}
 	}
 	return nil
-}
-
-// kept is the link that the question keeps. A link that was not given out is dropped: its
-// mark is not in the request.
-func (li *links) kept(l *run.ApprovalLink, concealed string) *run.ApprovalLink {
-	old := li.t.Run.Step.Question
-	switch {
-	case l == nil:
-		return nil
-	case li.linkHolds(old) && old.Link.Number == l.Number:
-		return old.Link
-	case !strings.Contains(concealed, l.Mark):
-		return nil
-	}
-	given := *l
-	given.ReadOnly = !strings.Contains(strings.ReplaceAll(concealed, readMark(l), ""), l.Mark)
-	return &given
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/director/plan"
+
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -26,7 +28,7 @@ func (e *Engine) Next(ctx context.Context, c access.Caller, in api.NextRequest) 
 }
 
 func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
-	s, err := parseSolution(in.Solution)
+	s, err := plan.ParseSolution(in.Solution)
 	if err != nil {
 		return Round{}, err
 	}
@@ -38,29 +40,29 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	if err != nil {
 		return Round{}, cmp.Or(e.noSuchType(s, ""), err)
 	}
-	t.replies.tried = tried(in.URI, s)
+	t.Tried = tried(in.URI, s)
 	if in.Cancel && t.Run.State.Live() {
 		return t.calls.cancelNow(ctx)
 	}
-	if f := *e.refused; f.code != "" && t.Run.State.Live() {
-		return t.replies.fail(ctx, f.code, f.why)
+	if f := *e.refused; f.Code != "" && t.Run.State.Live() {
+		return t.replies.fail(ctx, f.Code, f.Why)
 	}
 	if round, done, err := t.admission.repeated(ctx, s); done || err != nil {
 		return round, err
 	}
-	if t.complete() {
+	if plan.Complete(t.State) {
 		return t.replies.completed(ctx)
 	}
-	if err := e.noSuchType(s, e.TypeOf(t.step())); err != nil {
+	if err := e.noSuchType(s, e.TypeOf(plan.OpenStep(t.State))); err != nil {
 		return Round{}, err
 	}
-	t.target, t.solution = t.Run.Step.Index, s
-	t.Run.MovedAt = t.started
+	t.Target, t.Solution = t.Run.Step.Index, s
+	t.Run.MovedAt = t.Started
 	if round, done, err := t.admission.envelope(ctx, s); done || err != nil {
 		return round, err
 	}
-	if s.supplied() {
-		t.submitted = &runs.Recorded{Key: nonceKey(t.Run.Step.Nonce), Payload: s.payload}
+	if s.Supplied() {
+		t.submitted = &runs.Recorded{Key: nonceKey(t.Run.Step.Nonce), Payload: s.Payload}
 		t.verdicts.keepEarlier()
 	}
 	return t.drive(ctx)
@@ -68,7 +70,7 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 
 // noSuchType refuses a solution of a type that there is not, except the type of
 // the open challenge, whose driver may have been removed.
-func (e useCase) noSuchType(s *solution, open string) error {
+func (e useCase) noSuchType(s *plan.Solution, open string) error {
 	if types := e.Tree.Types(); s != nil && s.Type != "" && s.Type != open && !slices.Contains(types, s.Type) {
 		return fault.New(fault.InvalidArgument, "Input validation error: solution.type: value must be one of '%s'", strings.Join(types, "', '"))
 	}
@@ -76,14 +78,14 @@ func (e useCase) noSuchType(s *solution, open string) error {
 }
 
 // tried is what a call of kairos_next tried.
-func tried(uri string, s *solution) string {
+func tried(uri string, s *plan.Solution) string {
 	what := api.ToolNext + " with " + uri
 	switch {
 	case s == nil:
 		return what + " and no solution"
 	case s.Type == "":
 		return what + " and a solution without a type"
-	case !s.supplied():
+	case !s.Supplied():
 		return fmt.Sprintf("%s and a solution of type %s that leaves the proof to the server", what, plain.Clip(s.Type, 80))
 	}
 	return fmt.Sprintf("%s and a solution of type %s", what, plain.Clip(s.Type, 80))
@@ -93,7 +95,7 @@ func nonceKey(nonce string) string { return "nonce:" + nonce }
 
 // runFor finds the run a submission is for: by its nonce, else by run_id, else
 // the connection's newest run of that protocol, else the caller's only one.
-func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s *solution, stepUUID string) (*turn, error) {
+func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s *plan.Solution, stepUUID string) (*turn, error) {
 	if s != nil && s.Nonce != "" {
 		id, err := e.runs.RunOfNonce(ctx, s.Nonce)
 		if err != nil && fault.CodeOf(err) != fault.NotFound {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -86,7 +87,7 @@ func (ob *observation) routed(step run.Step, ev *run.Event) {
 	if !ends {
 		return
 	}
-	r.Took = max(0, ev.At.Sub(cmp.Or(ob.began[to], ob.t.started)))
+	r.Took = max(0, ev.At.Sub(cmp.Or(ob.began[to], ob.t.Started)))
 	ev.Took = r.Took
 	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
 		clear(ob.began) // the inputs of another step, or of another attempt, have the same ids
@@ -114,7 +115,7 @@ func (ob *observation) routeOfEvent(step run.Step, ev run.Event) (r Route, to st
 		r.Outcome, r.ErrorCode = routeDeclined, string(fault.UserDeclined)
 	case run.Accepted, run.Rejected:
 		to, r.Via = input.EvidenceKind.Name, runs.CoreDriver // of a step without a challenge
-		if a, ok := evidenceOf(step); ok {
+		if a, ok := plan.EvidenceOf(step); ok {
 			to, r.Via = a.InputID, a.Via
 		}
 		r.Outcome = RouteAccepted
@@ -123,7 +124,7 @@ func (ob *observation) routeOfEvent(step run.Step, ev run.Event) (r Route, to st
 		}
 	case run.Refused:
 		to = input.EvidenceKind.Name
-		r.Via, r.Outcome, r.ErrorCode, r.Counted = ob.trying, RouteRefused, ev.Code, true
+		r.Via, r.Outcome, r.ErrorCode, r.Counted = ob.t.Trying, RouteRefused, ev.Code, true
 	default:
 		return Route{}, "", false
 	}
@@ -158,8 +159,8 @@ func (ob *observation) tellRoutes(ctx context.Context) {
 
 // typeAt is the challenge type of a step of the pinned protocol.
 func (ob *observation) typeAt(index int) string {
-	if ob.t.opened == index {
-		return ob.t.task.Common.Type
+	if ob.t.Opened == index {
+		return ob.t.Task.Common.Type
 	}
 	if index < 1 || index > len(ob.t.Chain.Steps) {
 		return ""
@@ -184,9 +185,7 @@ func kindOf(step run.Step, id string) string {
 type observation struct {
 	t      *turn
 	routes []Route
-	trying string // the driver of the route that was decided on last
-	due    string // the kind of the to that it was decided on for
-	// began says when the route to an to was begun, by the to's id; what
+	// began says when the route to an input was begun, by the input's id; what
 	// is not in it began with the call.
 	began map[string]time.Time
 }

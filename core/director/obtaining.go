@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -27,10 +27,10 @@ type obtaining struct{ t *turn }
 func (ob *obtaining) obtainRunInput(ctx context.Context, in driver.Input, missing []string) (Round, error) {
 	k := input.RunTask(ob.t.Chain)
 	d := ob.decide(k, in)
-	if d.Route == nil || ob.t.caller.Detached {
-		return Round{}, input.MissingOfRun(ob.t.Run, ob.t.Chain, missing)
+	if d.Route == nil || ob.t.Caller.Detached {
+		return Round{}, input.MissingOfRun(*ob.t.Run, ob.t.Chain, missing)
 	}
-	if why := ob.t.trust.barred(in, d.Route.Via); why != "" {
+	if why := plan.Barred(ob.t.State, in, d.Route.Via); why != "" {
 		return Round{}, ob.passOver(ctx, in.ID, *d.Route, why)
 	}
 	desc, _, ok := ob.t.e.Drivers.Describe(d.Route.Via)
@@ -56,24 +56,6 @@ func (ob *obtaining) answerSimilarity(ctx context.Context, in driver.Input) erro
 	}})
 }
 
-// dueInput is the one input that is open: what the core answers itself, then
-// approval, evidence, files.
-func (ob *obtaining) dueInput(k input.Task) driver.Input {
-	s := ob.t.Run.Step
-	for _, in := range s.Inputs {
-		if input.Of(in.Kind).Internal {
-			return in
-		}
-	}
-	for _, in := range s.Inputs {
-		// Neither a judgement nor a look at files is part of what a person approved.
-		if s.Gated && !input.Of(in.Kind).Ungated && !ob.t.approvals.approvalStands() && !ob.t.granting.plansFirst(k, in) {
-			return ob.t.approvals.question(k, in)
-		}
-	}
-	return s.Inputs[0]
-}
-
 // obtain tries the due input's next route.
 func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) (Round, error) {
 	kind := input.Of(in.Kind)
@@ -85,9 +67,9 @@ func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) 
 			return Round{}, err
 		}
 	}
-	ob.t.observation.begin(in.ID, ob.t.Now())
-	ob.t.observation.due = in.Kind
-	if ob.t.vouching.isClaim(k, in) {
+	ob.t.observation.begin(in.ID, ob.t.change.Now())
+	ob.t.Due = in.Kind
+	if plan.IsClaim(ob.t.State, k, in) {
 		return ob.t.vouching.refuse(ctx, k)
 	}
 	if err := ob.t.approvals.noteReport(ctx, k, in); err != nil {
@@ -96,13 +78,13 @@ func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) 
 	d := ob.decide(k, in)
 	switch {
 	case d.Route != nil:
-		ob.t.observation.trying = d.Route.Via
+		ob.t.Trying = d.Route.Via
 		return ob.through(ctx, k, in, *d.Route)
 	case kind.Judges:
 		return Round{}, ob.t.verdicts.unjudged(k)
 	}
-	if by, no := ob.t.Run.Step.Declines[in.ID]; no && ob.t.solution.supplied() {
-		return ob.t.replies.refuse(ctx, fault.UserDeclined, ob.declinedFor(by).Message)
+	if by, no := ob.t.Run.Step.Declines[in.ID]; no && ob.t.Solution.Supplied() {
+		return ob.t.replies.refuse(ctx, fault.UserDeclined, plan.DeclinedFor(ob.t.State, by).Message)
 	}
 	return Round{}, ob.noRoute(ctx, k, in)
 }
@@ -111,18 +93,18 @@ func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) 
 // not meant for the input as it is now.
 func (ob *obtaining) through(ctx context.Context, k input.Task, in driver.Input, r decision.Route) (Round, error) {
 	desc, _, known := ob.t.e.Drivers.Describe(r.Via)
-	if why := cmp.Or(ob.t.trust.barred(in, r.Via), ob.t.vouching.cannot(k, in, r.Via), ob.t.vouching.cannotDecide(k, in, r.Via)); why != "" {
+	if why := cmp.Or(plan.Barred(ob.t.State, in, r.Via), plan.CannotCount(ob.t.State, k, in, r.Via), plan.CannotDecide(ob.t.State, k, in, r.Via)); why != "" {
 		return Round{}, ob.passOver(ctx, in.ID, r, why)
 	}
 	if round, done, err := ob.t.granting.prepare(ctx, k, in, r, desc); done || err != nil {
 		return round, err
 	}
-	kind, byReport := input.Of(in.Kind), !ob.t.approvals.takesNoReport(k, in)
+	kind, byReport := input.Of(in.Kind), !plan.TakesNoReport(ob.t.State, k, in)
 	if kind.Approves && byReport {
 		if err := ob.t.remembered.load(ctx); err != nil {
 			return Round{}, err
 		}
-		if why := ob.t.remembered.bars(in, desc); why != "" {
+		if why := plan.Bars(ob.t.State, in, desc); why != "" {
 			return Round{}, ob.passOver(ctx, in.ID, r, why)
 		}
 	}
@@ -130,14 +112,14 @@ func (ob *obtaining) through(ctx context.Context, k input.Task, in driver.Input,
 		if err := ob.t.approvals.tooEarly(); err != nil {
 			return Round{}, err
 		}
-		in = ob.t.approvals.question(k, ob.t.approvals.gatedInput())
+		in = plan.ApprovalQuestion(ob.t.State, k, plan.GatedInput(ob.t.State))
 	}
 	if round, done, err := ob.declined(ctx, k, in, r, desc); done || err != nil {
 		return round, err
 	}
 	switch {
-	case !byReport && ob.t.solution.supplied():
-		return ob.t.replies.refuse(ctx, fault.EvidenceNotAccepted, notByReport)
+	case !byReport && ob.t.Solution.Supplied():
+		return ob.t.replies.refuse(ctx, fault.EvidenceNotAccepted, plan.NotByReport)
 	case !byReport && !desc.Has(driver.FeatureHuman):
 		return Round{}, ob.passOver(ctx, in.ID, r, "only a person's own answer counts")
 	}
@@ -149,13 +131,13 @@ func (ob *obtaining) through(ctx context.Context, k input.Task, in driver.Input,
 	}
 	review := kind.Approves && desc.Has(driver.FeatureClientReview)
 	switch {
-	case kind.Approves && (review || slices.Contains(desc.Needs, driver.NeedApprovalPage)) && ob.t.tries.answeredUnusably(in.ID):
+	case kind.Approves && (review || slices.Contains(desc.Needs, driver.NeedApprovalPage)) && plan.AnsweredUnusably(ob.t.State, in.ID):
 		return Round{}, ob.passOver(ctx, in.ID, r, "the person was asked by form, and neither a link nor a review takes the place of their answer")
 	case !known:
 		return Round{}, ob.closeRoute(ctx, in.ID, r, decision.Unavailable, "driver is not configured", 0)
-	case review && !ob.t.approvals.evidenceComesThrough(k, r.Via):
+	case review && !plan.EvidenceComesThrough(ob.t.State, k, r.Via):
 		return Round{}, ob.passOver(ctx, in.ID, r, "the evidence does not come through it, so there is nothing to review")
-	case review && ob.t.approvals.phraseOf(k) != "":
+	case review && plan.PhraseOf(ob.t.State, k) != "":
 		return Round{}, ob.passOver(ctx, in.ID, r, "a phrase has to be typed, which no review does")
 	case desc.Has(driver.FeatureAgent):
 		return ob.viaAgent(ctx, k, in, r)
@@ -166,7 +148,7 @@ func (ob *obtaining) through(ctx context.Context, k input.Task, in driver.Input,
 // declined keeps the route from getting around a person who declined the input,
 // and reports whether it did.
 func (ob *obtaining) declined(ctx context.Context, k input.Task, in driver.Input, r decision.Route, desc driver.Descriptor) (Round, bool, error) {
-	approves, supplied := input.Of(in.Kind).Approves, ob.t.solution.supplied()
+	approves, supplied := input.Of(in.Kind).Approves, ob.t.Solution.Supplied()
 	// Work that comes after the decline is not what asks the person again.
 	despite := approves && supplied && !desc.Has(driver.FeatureAgent)
 	by, no := ob.t.Run.Step.Declines[in.ID]
@@ -182,11 +164,11 @@ func (ob *obtaining) declined(ctx context.Context, k input.Task, in driver.Input
 		round, err := ob.t.replies.refuse(ctx, fault.UserDeclined, why)
 		return round, true, err
 	}
-	return Round{}, true, fault.New(fault.UserDeclined, "%s", why).WithNext("%s", ob.t.replies.askAgain(k))
+	return Round{}, true, fault.New(fault.UserDeclined, "%s", why).WithNext("%s", plan.AskAgain(ob.t.State, k))
 }
 
 func (ob *obtaining) decide(k input.Task, in driver.Input) decision.Decision {
-	facts := ob.t.facts(k, in.ID)
+	facts := plan.Facts(ob.t.State, k, in.ID)
 	d := ob.t.e.Tree.Decide(in.Kind, facts)
 	ob.t.decided = &decided{Decision: d, kind: in.Kind, facts: facts}
 	return d
@@ -195,48 +177,38 @@ func (ob *obtaining) decide(k input.Task, in driver.Input) decision.Decision {
 // noRoute: the tree has nothing left for the input.
 func (ob *obtaining) noRoute(ctx context.Context, k input.Task, in driver.Input) error {
 	if by, no := ob.t.Run.Step.Declines[in.ID]; no {
-		return ob.declinedFor(by)
+		return plan.DeclinedFor(ob.t.State, by)
 	}
-	if d := ob.t.remembered.decline; input.Of(in.Kind).Approves && d != nil && ob.t.links.served() {
-		return fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(ob.t.remembered.said(),
-			"Only a person can approve what a person declined"+ob.t.tries.troubles(in.ID),
-			noLinkGiven, ob.t.remembered.way()))
+	if d := ob.t.Decline; input.Of(in.Kind).Approves && d != nil && plan.Served(ob.t.State) {
+		return fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(plan.Said(ob.t.State),
+			"Only a person can approve what a person declined"+plan.Troubles(ob.t.State, in.ID),
+			plan.NoLinkGiven, plan.WayBack(ob.t.State)))
 	}
-	if ob.t.approvals.takesNoReport(k, in) {
-		return fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(notByReport,
-			fmt.Sprintf("Nobody can be asked through this client%s", ob.t.tries.troubles(in.ID)), ob.t.vouching.noLink(k)))
+	if plan.TakesNoReport(ob.t.State, k, in) {
+		return fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(plan.NotByReport,
+			fmt.Sprintf("Nobody can be asked through this client%s", plan.Troubles(ob.t.State, in.ID)), plan.NoLink(ob.t.State, k)))
 	}
 	if k.Demand.Provenances != nil && input.Of(in.Kind).Evidence {
 		return ob.t.vouching.nobody(ctx, in)
 	}
 	if none := input.Of(in.Kind).NoRoute; none != nil {
-		return none(ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))
+		return none(ob.t.Run.Step.Index, plan.Troubles(ob.t.State, in.ID))
 	}
-	if ob.t.tries.exhausted(in.ID) {
-		return fault.New(fault.SamplingBudgetExceeded, "No route is left to obtain %q of step %d%s", in.ID, ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))
+	if plan.Exhausted(ob.t.State, in.ID) {
+		return fault.New(fault.SamplingBudgetExceeded, "No route is left to obtain %q of step %d%s", in.ID, ob.t.Run.Step.Index, plan.Troubles(ob.t.State, in.ID))
 	}
-	return unavailable("no route is left to obtain %q of step %d%s", in.ID, ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))
-}
-
-// declinedFor is the error if a person declined the input and is not asked again.
-func (ob *obtaining) declinedFor(by string) *fault.Error {
-	at := ""
-	if d := ob.t.Run.Step.LastDecline; d != nil {
-		at = d.At.UTC().Format(" at " + time.DateTime + " UTC")
-	}
-	return fault.New(fault.UserDeclined, "%s", plain.Sentences(
-		fmt.Sprintf("A person declined this step%s (%s), and this client cannot ask them again", at, by), ob.t.remembered.way()))
+	return plan.Unavailable("no route is left to obtain %q of step %d%s", in.ID, ob.t.Run.Step.Index, plan.Troubles(ob.t.State, in.ID))
 }
 
 // closeRoute is done with a route that gave no answer. Its error is the stop
 // that the tree may want then.
 func (ob *obtaining) closeRoute(ctx context.Context, inputID string, r decision.Route, o decision.Outcome, reason string, seq int64) error {
-	a := ob.attempt(inputID, r, o, reason)
+	a := plan.AttemptAt(ob.t.State, inputID, r, o, reason)
 	if err := ob.leaveRoute(ctx, a, reason, seq); err != nil {
 		return err
 	}
-	if ob.t.tries.reaction(a) == decision.Stop {
-		return ob.t.tries.stopped(a)
+	if plan.Reaction(ob.t.State, a) == decision.Stop {
+		return plan.Stopped(ob.t.State, a)
 	}
 	return nil
 }
@@ -244,13 +216,9 @@ func (ob *obtaining) closeRoute(ctx context.Context, inputID string, r decision.
 // passOver leaves a route that is not meant for the input as it is now. It was
 // not tried, so nothing follows from it.
 func (ob *obtaining) passOver(ctx context.Context, inputID string, r decision.Route, reason string) error {
-	a := ob.attempt(inputID, r, decision.Unavailable, reason)
+	a := plan.AttemptAt(ob.t.State, inputID, r, decision.Unavailable, reason)
 	a.Untried = true
 	return ob.leaveRoute(ctx, a, reason, 0)
-}
-
-func (ob *obtaining) attempt(inputID string, r decision.Route, o decision.Outcome, reason string) run.Attempt {
-	return run.Attempt{Input: inputID, Route: r.Index, Path: r.Path, Via: r.Via, Outcome: string(o), Reason: plain.Clip(reason, 500), At: ob.t.Now()}
 }
 
 func (ob *obtaining) leaveRoute(ctx context.Context, a run.Attempt, reason string, seq int64) error {
@@ -265,10 +233,10 @@ func (ob *obtaining) leaveRoute(ctx context.Context, a run.Attempt, reason strin
 // supply takes an answer that needed no question.
 func (ob *obtaining) supply(ctx context.Context, k input.Task, in driver.Input, r decision.Route, a driver.Answer) (Round, error) {
 	a.InputID, a.Via = in.ID, r.Via
-	if problem := ob.t.trust.doubt(in, a, r.Via); problem != "" {
+	if problem := plan.Doubt(ob.t.State, in, a, r.Via); problem != "" {
 		return Round{}, ob.closeRoute(ctx, in.ID, r, decision.Errored, problem, 0)
 	}
-	phrase := ob.t.approvals.phraseIn(k, in)
+	phrase := plan.PhraseIn(ob.t.State, k, in)
 	to, err := ob.settlement(ctx, k, in, phrase, false, a)
 	switch {
 	case err != nil:
@@ -285,7 +253,7 @@ func (ob *obtaining) supply(ctx context.Context, k input.Task, in driver.Input, 
 	}
 	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a}
 	if input.Of(in.Kind).Approves {
-		ev.Approval = ob.t.approvals.approval(r, a.Provenance, input.BasisOf(a))
+		ev.Approval = plan.NewApproval(ob.t.State, r, a.Provenance, input.BasisOf(a))
 		ev.Approval.Typed = phrase != ""
 		ev.Reason = in.Description
 	}
@@ -307,7 +275,7 @@ func (ob *obtaining) settlement(ctx context.Context, k input.Task, in driver.Inp
 			return input.Settlement{}, err
 		}
 	}
-	return kind.Settle(k, input.Setting{Run: ob.t.Run, Chain: ob.t.Chain, Phrase: phrase, Asked: asked}, a)
+	return kind.Settle(k, input.Setting{Run: *ob.t.Run, Chain: ob.t.Chain, Phrase: phrase, Asked: asked}, a)
 }
 
 // settled continues with an answer that is recorded now. What is not as the step
@@ -350,6 +318,6 @@ func (ob *obtaining) moreDue() error {
 // what the step needs next.
 func (ob *obtaining) setAside() error {
 	ob.t.taken()
-	ob.t.solution, ob.t.target = nil, 0
+	ob.t.Solution, ob.t.Target = nil, 0
 	return ob.t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(ob.t.Run.ID)})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -17,24 +18,24 @@ import (
 func (ob *obtaining) viaAgent(ctx context.Context, k input.Task, in driver.Input, r decision.Route) (Round, error) {
 	drv, ok := ob.t.e.Drivers.Capability(r.Via, r.CallTimeout)
 	if !ok {
-		return Round{}, unavailable("driver %s is not configured", r.Via)
+		return Round{}, plan.Unavailable("driver %s is not configured", r.Via)
 	}
 	shown, err := ob.shownToAgent(ctx, drv, r.Via, k, in)
 	if err != nil {
 		return Round{}, err
 	}
-	s := ob.t.solution
-	if s == nil || !s.supplied() {
-		if ob.t.Run.Step.Index == ob.t.target {
-			return ob.t.replies.leftOut(ctx, k, in, shown, nothingGiven)
+	s := ob.t.Solution
+	if s == nil || !s.Supplied() {
+		if ob.t.Run.Step.Index == ob.t.Target {
+			return ob.t.replies.leftOut(ctx, k, in, shown, plan.NothingGiven)
 		}
 		return ob.t.replies.present(ctx, k, in, shown)
 	}
 	if s.Type != shown.Type {
 		return ob.t.replies.refuse(ctx, fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", shown.Type, s.Type))
 	}
-	ob.t.solution = nil
-	if left := s.unfilled(in); len(left) > 0 {
+	ob.t.Solution = nil
+	if left := s.Unfilled(in); len(left) > 0 {
 		return ob.notFilledIn(ctx, drv, r.Via, k, in, left)
 	}
 	c, err := ob.t.calls.keyed(run.Call{Input: in.ID, Driver: r.Via})
@@ -42,8 +43,9 @@ func (ob *obtaining) viaAgent(ctx context.Context, k input.Task, in driver.Input
 		return Round{}, err
 	}
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{
-		Input: in, Step: k.Where, Client: ob.t.caller.Client, Raw: s.raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
+		Input: in, Step: k.Where, Client: ob.t.Caller.Client, Raw: s.Raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
 	})
+	ob.t.tick()
 	switch {
 	case err != nil:
 		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution, the step stays open: %s", r.Via, plain.Clip(err.Error(), 600))
@@ -54,13 +56,13 @@ func (ob *obtaining) viaAgent(ctx context.Context, k input.Task, in driver.Input
 	case res.Declined != nil:
 		return ob.t.replies.decline(ctx, in, r.Via, res.Declined.Reason, 0)
 	case res.Missing != nil:
-		return ob.t.replies.leftOut(ctx, k, in, shown, nothingGiven)
+		return ob.t.replies.leftOut(ctx, k, in, shown, plan.NothingGiven)
 	case res.Invalid != nil:
 		return ob.t.replies.refuse(ctx, fault.MissingField, "the solution is not an answer: "+input.Describe(res.Invalid.Diagnostics))
 	case res.Unavailable != nil:
-		return Round{}, unavailable("driver %s cannot read the solution: %s", r.Via, res.Unavailable.Reason)
+		return Round{}, plan.Unavailable("driver %s cannot read the solution: %s", r.Via, res.Unavailable.Reason)
 	}
-	return Round{}, unavailable("driver %s gave no outcome", r.Via)
+	return Round{}, plan.Unavailable("driver %s gave no outcome", r.Via)
 }
 
 // notFilledIn: the agent sent back placeholders of next_call. An omission
@@ -77,7 +79,7 @@ func (ob *obtaining) notFilledIn(ctx context.Context, drv driver.Capability, via
 // shownToAgent is the challenge as the agent sees it. For evidence that is the
 // step's own; anything else only the driver can word.
 func (ob *obtaining) shownToAgent(ctx context.Context, drv driver.Capability, via string, k input.Task, in driver.Input) (driver.AgentChallenge, error) {
-	if input.Of(in.Kind).Evidence && ob.t.solution.supplied() {
+	if input.Of(in.Kind).Evidence && ob.t.Solution.Supplied() {
 		return driver.AgentChallenge{Type: k.Common.Type, Description: in.Description, Display: in.Display}, nil
 	}
 	c, err := ob.t.calls.keyed(run.Call{Input: in.ID, Driver: via})
@@ -85,13 +87,13 @@ func (ob *obtaining) shownToAgent(ctx context.Context, drv driver.Capability, vi
 		return driver.AgentChallenge{}, err
 	}
 	res, err := drv.Render(ctx, driver.RenderRequest{
-		Input: in, Step: k.Where, Client: ob.t.caller.Client, IdempotencyKey: c.Key, Attempt: c.Attempt,
+		Input: in, Step: k.Where, Client: ob.t.Caller.Client, IdempotencyKey: c.Key, Attempt: c.Attempt,
 	})
 	switch {
 	case err != nil:
 		return driver.AgentChallenge{}, fault.Wrap(err, fault.DriverUnavailable, "the driver that shows challenges to agents failed, the step stays open: %s", plain.Clip(err.Error(), 600))
 	case res.AgentChallenge == nil:
-		return driver.AgentChallenge{}, unavailable("the agent route did not show input %q of step %d", in.ID, k.Where.Index)
+		return driver.AgentChallenge{}, plan.Unavailable("the agent route did not show input %q of step %d", in.ID, k.Where.Index)
 	}
 	return *res.AgentChallenge, nil
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/grants"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -31,18 +31,18 @@ type offering struct {
 func (of *offering) due(ctx context.Context) (in driver.Input, due bool, err error) {
 	q := of.t.Run.Step.Question
 	switch {
-	case q != nil && input.Of(q.Input.Kind).Optional && of.t.solution.supplied():
+	case q != nil && input.Of(q.Input.Kind).Optional && of.t.Solution.Supplied():
 		// The agent has done the step meanwhile.
 		return in, false, of.leave(ctx, *q, "the agent submitted its own work first")
 	case q != nil && input.Of(q.Input.Kind).Optional:
 		return q.Input, true, nil
-	case q != nil || of.over || !of.t.New() && !of.ready || of.t.caller.Detached:
+	case q != nil || of.over || !of.t.change.New() && !of.ready || of.t.Caller.Detached:
 		return in, false, nil
-	case of.t.e.store.Grants == nil || !slices.Contains(of.t.caller.Writable(), of.t.Chain.Space):
+	case of.t.e.store.Grants == nil || !slices.Contains(of.t.Caller.Writable(), of.t.Chain.Space):
 		return in, false, nil
 	}
 	of.over = true
-	if of.t.e.Tree.Decide(input.GrantKind.Name, of.t.facts(input.RunTask(of.t.Chain), input.GrantKind.Name)).Route == nil {
+	if of.t.e.Tree.Decide(input.GrantKind.Name, plan.Facts(of.t.State, input.RunTask(of.t.Chain), input.GrantKind.Name)).Route == nil {
 		return in, false, nil
 	}
 	in, due, err = of.question(ctx)
@@ -52,7 +52,7 @@ func (of *offering) due(ctx context.Context) (in driver.Input, due bool, err err
 
 // question is what the person is asked now; false: there is nothing to allow.
 func (of *offering) question(ctx context.Context) (in driver.Input, some bool, err error) {
-	acts, err := of.t.e.acts(ctx, of.t.Chain, of.t.Run, of.t.caller.Client)
+	acts, err := of.t.e.acts(ctx, of.t.Chain, *of.t.Run, of.t.Caller.Client)
 	if err != nil {
 		return in, false, err
 	}
@@ -106,7 +106,7 @@ func (of *offering) obtain(ctx context.Context, in driver.Input, err error) (Rou
 		of.over, of.t.decided = true, nil
 		return Round{}, of.giveUp(ctx)
 	}
-	if why := of.t.trust.barred(in, d.Route.Via); why != "" {
+	if why := plan.Barred(of.t.State, in, d.Route.Via); why != "" {
 		return Round{}, ob.passOver(ctx, in.ID, *d.Route, why)
 	}
 	desc, _, ok := of.t.e.Drivers.Describe(d.Route.Via)
@@ -128,13 +128,7 @@ func (of *offering) giveUp(ctx context.Context) error {
 func (of *offering) leave(ctx context.Context, q run.Question, why string) error {
 	of.over = true
 	ob := of.t.obtaining
-	return ob.leaveRoute(ctx, ob.attempt(q.Input.ID, of.t.e.routeOf(q), decision.Declined, why), why, q.Seq)
-}
-
-// allowed reports whether the answer is a person's yes: nobody else's word counts.
-func (of *offering) allowed(q run.Question, a driver.Answer) bool {
-	word := of.t.trust.limited(q.Via, a.Provenance)
-	return input.Allows(a.Value) != input.AllowsNone && slices.Contains(protocol.FromPerson.Provenances(), word)
+	return ob.leaveRoute(ctx, plan.AttemptAt(of.t.State, q.Input.ID, plan.RouteOf(of.t.State, q), decision.Declined, why), why, q.Seq)
 }
 
 // accept keeps what the person allowed: what the question showed, in this run, nothing
@@ -155,8 +149,8 @@ func (of *offering) accept(ctx context.Context, q run.Question) error {
 	if err := of.t.save(ctx); err != nil {
 		return err
 	}
-	defer of.t.Stored()
-	_, err := of.t.e.Allow(ctx, of.t.caller, all)
+	defer of.t.change.Stored()
+	_, err := of.t.e.Allow(ctx, of.t.Caller, all)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -20,21 +21,12 @@ import (
 // questions puts questions to the client and takes its answers.
 type questions struct {
 	t *turn
-	// asked is what the one question this call put to the client is about.
-	asked subject
-}
-
-// answeredElsewhere reports whether the open question is this one and waits for
-// a person at its link, so that nobody is asked anew.
-func (qs *questions) answeredElsewhere(in driver.Input, r decision.Route) bool {
-	q := qs.t.Run.Step.Question
-	return qs.t.links.linkHolds(q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && qs.t.links.served()
 }
 
 // leaveToPage records that a person answers at the link, and gives the link to the agent.
 func (qs *questions) leaveToPage(ctx context.Context, k input.Task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (Round, error) {
 	desc, _, _ := qs.t.e.Drivers.Describe(r.Via)
-	if !desc.Has(driver.FeatureHuman) || link == nil || !qs.t.links.answerable(k) {
+	if !desc.Has(driver.FeatureHuman) || link == nil || !plan.Answerable(qs.t.State, k) {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0)
 	}
 	said, err := qs.t.links.conceal(link, e.Message)
@@ -62,18 +54,18 @@ func (qs *questions) openedPage(ctx context.Context, k input.Task, q run.Questio
 
 // pend adds to a reply that its call may wait for the person's answer.
 func (qs *questions) pend(round Round, err error) (Round, error) {
-	if q := qs.t.Run.Step.Question; err == nil && q != nil && !qs.t.caller.Detached && qs.t.replies.failure == nil {
-		round.Pending = &Pending{Run: qs.t.Run.ID, Seq: q.Seq, Solved: len(qs.t.replies.solved)}
+	if q := qs.t.Run.Step.Question; err == nil && q != nil && !qs.t.Caller.Detached && qs.t.Failure == nil {
+		round.Pending = &Pending{Run: qs.t.Run.ID, Seq: q.Seq, Solved: len(qs.t.Solved)}
 	}
 	return round, err
 }
 
 // viaClient asks the client, if this call may, or takes what the driver knows itself.
 func (qs *questions) viaClient(ctx context.Context, k input.Task, in driver.Input, r decision.Route, desc driver.Descriptor) (Round, error) {
-	if qs.answeredElsewhere(in, r) {
+	if plan.AnsweredElsewhere(qs.t.State, in, r) {
 		return qs.pend(qs.waiting(ctx, k, *qs.t.Run.Step.Question))
 	}
-	if !qs.mayAsk(k, in, desc) && (qs.t.caller.Detached || !input.Of(in.Kind).Judges) {
+	if !plan.MayAsk(qs.t.State, k, in, desc) && (qs.t.Caller.Detached || !input.Of(in.Kind).Judges) {
 		return qs.t.replies.presentDriven(ctx, k, in)
 	}
 	if by, no := qs.t.Run.Step.Declines[in.ID]; no && qs.t.Run.Step.DeclineCount >= maxDeclines {
@@ -84,45 +76,29 @@ func (qs *questions) viaClient(ctx context.Context, k input.Task, in driver.Inpu
 	if q := qs.t.Run.Step.Question; q != nil && q.Input.ID == in.ID && q.Route == r.Index {
 		// A question that does not say that work was submitted meanwhile is asked anew.
 		sameWords := !input.Of(in.Kind).Approves || q.Input.Description == in.Description
-		if sameWords && qs.t.caller.Holding != nil && qs.t.caller.Holding(qs.t.Run.ID, q.Seq) {
+		if sameWords && qs.t.Caller.Holding != nil && qs.t.Caller.Holding(qs.t.Run.ID, q.Seq) {
 			return qs.ask(ctx, *q, r)
 		}
-		if qs.givenUp(*q) {
+		if plan.GivenUp(qs.t.State, *q) {
 			return Round{}, qs.abandon(ctx, *q, r)
 		}
-		if qs.leftAlone(*q) {
+		if plan.LeftAlone(qs.t.State, *q) {
 			return qs.waiting(ctx, k, *q)
 		}
 		times, dismissed = q.Asked+1, q.Dismissed
 		earlier = append(slices.Clone(q.Earlier), q.Seq)
 	}
 	// The input of a run has no type, and what an agent reports of an approval has its own.
-	reported := input.Of(in.Kind).Approves && qs.t.approvals.reported
-	if s := qs.t.solution; s != nil && s.Type != "" && s.Type != k.Common.Type && !input.Of(in.Kind).OfRun && !reported {
+	reported := input.Of(in.Kind).Approves && qs.t.Reported
+	if s := qs.t.Solution; s != nil && s.Type != "" && s.Type != k.Common.Type && !input.Of(in.Kind).OfRun && !reported {
 		return qs.t.replies.refuse(ctx, fault.TypeMismatch,
 			fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.Common.Type, s.Type))
 	}
 	q := run.Question{
-		Phrase: qs.t.approvals.phraseIn(k, in), Input: in, Via: r.Via, Route: r.Index, Path: r.Path, Human: desc.Has(driver.FeatureHuman),
+		Phrase: plan.PhraseIn(qs.t.State, k, in), Input: in, Via: r.Via, Route: r.Index, Path: r.Path, Human: desc.Has(driver.FeatureHuman),
 		Asked: times, Earlier: earlier, Dismissed: dismissed, Short: strings.Contains(in.Description, input.ReadMark),
 	}
 	return qs.render(ctx, k, q, r, nil)
-}
-
-// mayAsk: nobody is asked when nobody waits, about a second input in one call, or
-// before the work is done, unless the step brings its own prompt for a model. What
-// drivers may do is asked right behind the run's input. A judge comes when it is done; where a driver judges without the client,
-// render finds out. Files are looked at right behind the evidence: that disturbs
-// no person.
-func (qs *questions) mayAsk(k input.Task, in driver.Input, desc driver.Descriptor) bool {
-	if input.Of(in.Kind).Quiet && !desc.Has(driver.FeatureHuman) {
-		return !qs.t.caller.Detached
-	}
-	second := qs.asked != subject{} && qs.asked != subject{qs.t.Run.Step.Index, in.ID}
-	if qs.t.caller.Detached || second && !input.Of(in.Kind).Optional {
-		return false
-	}
-	return k.Where.Index == qs.t.target || k.Common.Sampling != nil || input.Of(in.Kind).OfRun || input.Of(in.Kind).Judges
 }
 
 // render lets the capability driver put the question and sends it, or takes
@@ -130,7 +106,7 @@ func (qs *questions) mayAsk(k input.Task, in driver.Input, desc driver.Descripto
 func (qs *questions) render(ctx context.Context, k input.Task, q run.Question, r decision.Route, diagnostics []driver.Diagnostic) (Round, error) {
 	drv, ok := qs.t.e.Drivers.Capability(r.Via, r.CallTimeout)
 	if !ok && qs.t.Run.Step.Call != nil {
-		return Round{}, unavailable("driver %s, which step %d waits for, is not configured", r.Via, qs.t.Run.Step.Index)
+		return Round{}, plan.Unavailable("driver %s, which step %d waits for, is not configured", r.Via, qs.t.Run.Step.Index)
 	}
 	if !ok {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Unavailable, "driver is not configured", 0)
@@ -151,12 +127,12 @@ func (qs *questions) render(ctx context.Context, k input.Task, q run.Question, r
 	var err error
 	link := qs.t.links.linkFor(in)
 	address := ""
-	if qs.t.links.answerable(k) {
+	if plan.Answerable(qs.t.State, k) {
 		if address, err = qs.t.links.linkTo(link); err != nil {
 			return Round{}, err
 		}
 	}
-	where, err := qs.t.links.reveal(link, qs.t.links.whereToRead(link))
+	where, err := qs.t.links.reveal(link, plan.WhereToRead(qs.t.State, link))
 	if err != nil {
 		return Round{}, err
 	}
@@ -170,12 +146,13 @@ func (qs *questions) render(ctx context.Context, k input.Task, q run.Question, r
 		diagnostics = qs.t.Run.Step.Refused[in.ID]
 	}
 	res, err := drv.Render(ctx, driver.RenderRequest{
-		Input: in, Step: k.Where, Client: qs.t.caller.Client, Links: driver.Links{Approval: address}, Diagnostics: diagnostics,
-		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled, Plan: qs.t.granting.planOf(r.Via),
+		Input: in, Step: k.Where, Client: qs.t.Caller.Client, Links: driver.Links{Approval: address}, Diagnostics: diagnostics,
+		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled, Plan: plan.PlanOf(qs.t.State, r.Via),
 	})
-	l := later{res.Pending, res.Unknown, res.NotDone}
+	l := plan.Deferral{Pending: res.Pending, Unknown: res.Unknown, NotDone: res.NotDone}
+	qs.t.tick()
 	if err == nil {
-		err = qs.t.calls.breach(c, recovering, l)
+		err = plan.Breach(qs.t.State, c, recovering, l)
 	}
 	if lost, err := qs.t.calls.lost(c, recovering, l, err); lost || err != nil {
 		cost.spend() // perhaps
@@ -243,14 +220,14 @@ func (qs *questions) failed(ctx context.Context, q run.Question, r decision.Rout
 // call may ask.
 func (qs *questions) send(ctx context.Context, k input.Task, q run.Question, r decision.Route, made rendering) (Round, error) {
 	desc, _, _ := qs.t.e.Drivers.Describe(r.Via)
-	needs, unsendable := demands(desc, qs.t.caller.Client, *made.res.ClientRequest)
+	needs, unsendable := demands(desc, qs.t.Caller.Client, *made.res.ClientRequest)
 	if unsendable != nil {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, unsendable.outcome, unsendable.why, 0)
 	}
-	if sentToAddress(*made.res.ClientRequest) && input.Of(q.Input.Kind).Approves && !qs.t.links.answerable(k) {
+	if sentToAddress(*made.res.ClientRequest) && input.Of(q.Input.Kind).Approves && !plan.Answerable(qs.t.State, k) {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Unavailable, "the client shows no forms, and there is no link for an answer that counts", 0)
 	}
-	if q.Seq == 0 && !qs.mayAsk(k, q.Input, desc) {
+	if q.Seq == 0 && !plan.MayAsk(qs.t.State, k, q.Input, desc) {
 		if err := qs.t.calls.settle("a question to the client, which this call may not ask"); err != nil {
 			return Round{}, err
 		}
@@ -269,7 +246,7 @@ func (qs *questions) send(ctx context.Context, k input.Task, q run.Question, r d
 		return Round{}, err
 	}
 	request.Params = json.RawMessage(concealed)
-	q.Needs, q.Link = needs, qs.t.links.kept(made.link, concealed)
+	q.Needs, q.Link = needs, plan.KeptLink(qs.t.State, made.link, concealed)
 	return qs.question(ctx, q, r, request, made.diagnostics)
 }
 
@@ -290,18 +267,18 @@ func (qs *questions) question(ctx context.Context, q run.Question, r decision.Ro
 // put records a question under a number of its own. The event's number is that of
 // the question in whose place it comes, if any.
 func (qs *questions) put(q *run.Question, ev run.Event) error {
-	q.Unheard, q.Note = len(qs.t.replies.solved), qs.t.replies.note
+	q.Unheard, q.Note = len(qs.t.Solved), qs.t.Note
 	if old := qs.t.Run.Step.Question; old != nil {
 		q.Unheard = max(q.Unheard, old.Unheard)
 	}
-	q.Seq, q.Since = qs.t.Run.Seq+1, qs.t.started
-	q.Digest, q.Client = qs.t.Run.Step.Digest, qs.t.caller.Client
-	q.AskedAt, q.Driver = qs.t.Now(), qs.t.trust.ref(q.Via)
+	q.Seq, q.Since = qs.t.Run.Seq+1, qs.t.Started
+	q.Digest, q.Client = qs.t.Run.Step.Digest, qs.t.Caller.Client
+	q.AskedAt, q.Driver = qs.t.change.Now(), plan.Ref(qs.t.State, q.Via)
 	ev.Question, ev.Input, ev.Via = q, q.Input.ID, q.Via
 	if err := qs.t.apply(ev); err != nil {
 		return err
 	}
-	qs.asked = subject{qs.t.Run.Step.Index, q.Input.ID}
+	qs.t.Asked = plan.Subject{Step: qs.t.Run.Step.Index, Input: q.Input.ID}
 	return nil
 }
 
@@ -309,8 +286,8 @@ func (qs *questions) ask(ctx context.Context, q run.Question, r decision.Route) 
 	if err := qs.t.save(ctx); err != nil {
 		return Round{}, err
 	}
-	if qs.t.caller.Asked != nil {
-		qs.t.caller.Asked(qs.t.Run.ID, q.Seq)
+	if qs.t.Caller.Asked != nil {
+		qs.t.Caller.Asked(qs.t.Run.ID, q.Seq)
 	}
 	if len(q.Needs) == 0 { // what was not recorded is a request that MCP defines
 		var err error
@@ -318,7 +295,7 @@ func (qs *questions) ask(ctx context.Context, q run.Question, r decision.Route) 
 			return Round{}, fmt.Errorf("find out what a client needs for a question: %w", err)
 		}
 	}
-	wait := qs.t.caller.CanWait
+	wait := qs.t.Caller.CanWait
 	if r.Timeout > 0 && r.Timeout < wait {
 		wait = r.Timeout
 	}
@@ -333,7 +310,7 @@ func (qs *questions) ask(ctx context.Context, q run.Question, r decision.Route) 
 }
 
 func (qs *questions) waiting(ctx context.Context, k input.Task, q run.Question) (Round, error) {
-	r := qs.t.replies.view().Reply(qs.t.step(), qs.t.replies.shownAsIs(k, q.Input))
+	r := plan.View(qs.t.State).Reply(plan.OpenStep(qs.t.State), plan.ShownAsIs(qs.t.State, k, q.Input))
 	r.ErrorCode = string(fault.WaitingForUser)
 	r.RetryCount = &qs.t.Run.Step.Failures
 	where := []string{"in the client that was asked"}
@@ -343,13 +320,13 @@ func (qs *questions) waiting(ctx context.Context, k input.Task, q run.Question) 
 	with := "with the same solution"
 	if input.Of(q.Input.Kind).Approves {
 		with = "with the placeholder solution of next_call"
-		if qs.t.solution.supplied() {
-			r.Message = plain.Sentences(r.Message, uncounted)
+		if qs.t.Solution.Supplied() {
+			r.Message = plain.Sentences(r.Message, plan.Uncounted)
 		}
 	}
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again, %s", r.CurrentStep.URI, with)
-	if qs.t.links.linkHolds(&q) {
-		r.ApprovalURL = qs.t.links.marked(q.Link)
+	if plan.LinkHolds(qs.t.State, &q) {
+		r.ApprovalURL = plan.Marked(qs.t.State, q.Link)
 		where = append(where, "on the approval page "+r.ApprovalURL)
 	}
 	said := "The person was asked and has not answered yet."
@@ -357,7 +334,7 @@ func (qs *questions) waiting(ctx context.Context, k input.Task, q run.Question) 
 	case !q.Human:
 		said = "The client was asked and has not answered yet."
 	case !q.Closed.IsZero():
-		said, r.NextAction = qs.dismissal(q, r.NextAction)
+		said, r.NextAction = plan.Dismissal(qs.t.State, q, r.NextAction)
 	}
 	if q.Elsewhere != "" {
 		said, where = plain.Sentences(q.Elsewhere, "Nobody has answered yet."), []string{"on the approval page " + r.ApprovalURL}
@@ -366,7 +343,7 @@ func (qs *questions) waiting(ctx context.Context, k input.Task, q run.Question) 
 	}
 	open := strings.TrimSpace("The question stays open " + strings.Join(where, ", and "))
 	r.Message = plain.Sentences(r.Message, said, open+"; calling kairos_next again continues it")
-	r.NextCall = qs.t.replies.view().LeaveToServer(r.Challenge.Type)
+	r.NextCall = plan.View(qs.t.State).LeaveToServer(r.Challenge.Type)
 	return qs.t.reply(ctx, r)
 }
 

@@ -3,6 +3,8 @@ package director
 import (
 	"context"
 
+	"github.com/kairos-mcp/kairos/core/director/plan"
+
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -10,12 +12,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
-// maxUnanswered is how often a question goes out that gets no answer.
-const maxUnanswered = 2
-
 // Unanswered is for a client that came back without an answer to an Ask, as in
 // the 2026-07-28 era, where no client says that it refused. The question goes
-// out again, under the same number, at most maxUnanswered times. After that a
+// out again, under the same number, at most plan.MaxUnanswered times. After that a
 // person's question stays open and the reply says that the run waits for them;
 // any other question is abandoned and the next route is taken.
 func (e *Engine) Unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
@@ -30,17 +29,17 @@ func (e useCase) unanswered(ctx context.Context, c access.Caller, id run.ID, seq
 		return Round{}, err
 	}
 	if !t.Run.State.Live() {
-		return Round{}, t.Over(ctx)
+		return Round{}, t.change.Over(ctx)
 	}
 	q := t.Run.Step.Question
 	if q == nil || q.Seq != seq {
-		t.replies.tried = "to ask the client a question again"
-		t.replies.note = "The question was settled, or replaced by a later one."
+		t.Tried = "to ask the client a question again"
+		t.Note = "The question was settled, or replaced by a later one."
 		t.approvals.noteApproval()
 		return t.replies.presentOpen(ctx)
 	}
 	t.resumeCall(*q)
-	t.replies.tried = "to get the client's answer to " + q.Ask.Method
+	t.Tried = "to get the client's answer to " + q.Ask.Method
 	round, err := t.questions.askedInVain(ctx, *q)
 	if f := (*fault.Error)(nil); asFault(err, &f) {
 		return t.replies.halt(ctx, f)
@@ -57,24 +56,17 @@ func (qs *questions) askedInVain(ctx context.Context, q run.Question) (Round, er
 	if err != nil {
 		return Round{}, err
 	}
-	r := qs.t.e.routeOf(q)
+	r := plan.RouteOf(qs.t.State, q)
 	switch {
-	case qs.givenUp(q):
+	case plan.GivenUp(qs.t.State, q):
 		return Round{}, qs.abandon(ctx, q, r)
-	case q.Unanswered+1 >= maxUnanswered:
+	case q.Unanswered+1 >= plan.MaxUnanswered:
 		return qs.waiting(ctx, k, q)
 	}
 	if err := qs.t.apply(run.Event{Kind: run.Unanswered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via}); err != nil {
 		return Round{}, err
 	}
 	return qs.ask(ctx, *qs.t.Run.Step.Question, r)
-}
-
-// givenUp reports whether nobody is asked the question again, because it went
-// out often enough. A person's question is never given up, and none is where
-// the tree says so.
-func (qs *questions) givenUp(q run.Question) bool {
-	return !q.Human && q.Asked+q.Unanswered >= maxUnanswered && qs.t.e.Tree.On(qs.t.e.routeOf(q), decision.Abandoned).Kind != decision.Again
 }
 
 func (qs *questions) abandon(ctx context.Context, q run.Question, r decision.Route) error {

@@ -5,8 +5,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/declines"
-	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -56,7 +55,7 @@ func (e useCase) undecline(ctx context.Context, c access.Caller, in UndeclineInp
 		return UndeclineReply{}, err
 	}
 	reply := UndeclineReply{RunID: string(in.Run), Open: t.Run.State.Live(), Declines: []TakenBack{}}
-	action, err := t.remembered.openAction()
+	action, err := plan.OpenAction(t.State)
 	if err != nil {
 		return UndeclineReply{}, err
 	}
@@ -67,10 +66,10 @@ func (e useCase) undecline(ctx context.Context, c access.Caller, in UndeclineInp
 	for _, d := range counting {
 		reply.Declines = append(reply.Declines, TakenBack{RunID: string(d.Run), Title: d.Title, Step: d.Step, Label: d.Label, Via: d.Via, At: d.At})
 	}
-	own := t.remembered.standing()
+	own := plan.StandingDecline(t.State)
 	if own != nil && len(counting) == 0 {
 		reply.Declines = append(reply.Declines, TakenBack{
-			RunID: string(in.Run), Title: t.Chain.Title, Step: t.Run.Step.Index, Label: t.step().Label, Via: own.Via, At: own.At,
+			RunID: string(in.Run), Title: t.Chain.Title, Step: t.Run.Step.Index, Label: plan.OpenStep(t.State).Label, Via: own.Via, At: own.At,
 		})
 	}
 	if len(reply.Declines) == 0 {
@@ -84,21 +83,4 @@ func (e useCase) undecline(ctx context.Context, c access.Caller, in UndeclineInp
 	}
 	// If this fails, the command finds the same declines again.
 	return reply, e.declines.TakeBack(ctx, counting)
-}
-
-// openAction is what the approval of the open step would permit; nil: none is due.
-func (re *remembered) openAction() (declines.Action, error) {
-	if in := re.t.approvals.gatedInput(); re.t.Run.State.Live() && in.ID != "" && !input.Of(in.Kind).Ungated {
-		return re.actionOf(in)
-	}
-	return nil, nil
-}
-
-// standing is the decline at the open step that was not taken back, or nil.
-func (re *remembered) standing() *run.Decline {
-	s := re.t.Run.Step
-	if !re.t.Run.State.Live() || len(s.Declines) == 0 {
-		return nil
-	}
-	return s.LastDecline
 }

@@ -1,6 +1,7 @@
 package director
 
 import (
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/runs"
 )
@@ -13,14 +14,14 @@ type useCase struct {
 	claim *runs.Claim
 	// refused is how the submission failed that an earlier attempt of the use case has
 	// counted and stored before a driver acted; no code: none has.
-	refused *failure
+	refused *plan.Failure
 }
 
 // hold takes the present setup for one use case, which calls release when it
 // ends. Use cases do not call each other, else one call could hold two setups.
 func (e *Engine) hold() (u useCase, release func()) {
 	s, end := e.setups.Hold()
-	u = useCase{Engine: e, Setup: s, claim: e.runs.Claim(), refused: new(failure)}
+	u = useCase{Engine: e, Setup: s, claim: e.runs.Claim(), refused: new(plan.Failure)}
 	return u, func() {
 		u.claim.Release()
 		end()

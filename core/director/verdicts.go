@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -27,31 +27,31 @@ func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
 	}
 	drv, ok := ve.t.e.Drivers.Challenge(k.Use)
 	if !ok {
-		return Round{}, unavailable("driver %s, which judges challenges of type %q, is not configured", k.Use, k.Common.Type)
+		return Round{}, plan.Unavailable("driver %s, which judges challenges of type %q, is not configured", k.Use, k.Common.Type)
 	}
 	s := ve.t.Run.Step
 	if s.Round >= maxRounds {
-		return Round{}, unavailable("driver %s asked for input %d times without a verdict on step %d", k.Use, s.Round, s.Index)
+		return Round{}, plan.Unavailable("driver %s asked for input %d times without a verdict on step %d", k.Use, s.Round, s.Index)
 	}
 	c, recovering, err := ve.t.calls.ready(ctx, run.Call{Driver: k.Use})
 	if err != nil {
 		return Round{}, err
 	}
 	res, err := drv.Advance(ctx, driver.AdvanceRequest{
-		Challenge: k.Challenge, Step: k.Where, Client: ve.t.caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
-		Approved:       s.Approval != nil,
-		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled,
+		Challenge: k.Challenge, Step: k.Where, Client: ve.t.Caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
+		Approved: s.Approval != nil, IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled,
 	})
-	l := later{res.Pending, res.Unknown, res.NotDone}
+	l := plan.Deferral{Pending: res.Pending, Unknown: res.Unknown, NotDone: res.NotDone}
+	ve.t.tick()
 	if err == nil {
-		err = ve.t.calls.breach(c, recovering, l)
+		err = plan.Breach(ve.t.State, c, recovering, l)
 	}
 	if lost, err := ve.t.calls.lost(c, recovering, l, err); lost || err != nil {
 		return Round{}, err
 	}
 	switch {
 	case err == nil && res.Pending != nil:
-		if err := ve.t.trust.keeps(k, res.State); err != nil {
+		if err := plan.Keeps(ve.t.State, k, res.State); err != nil {
 			return Round{}, err
 		}
 		return ve.t.calls.deferCall(ctx, c, *res.Pending, res.State)
@@ -61,14 +61,14 @@ func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
 		return ve.judge(ctx, k, *res.Accepted)
 	case res.Rejected != nil:
 		looked := ""
-		if ve.t.vouching.judgeLooks(k) {
+		if plan.JudgeLooks(ve.t.State, k) {
 			looked = k.Use
 		}
 		return ve.t.replies.rejectSeen(ctx, looked, fault.OfDriver(k.Use, res.Rejected.Code), res.Rejected.Message)
 	case res.Declined != nil:
-		said, ok := evidenceOf(ve.t.Run.Step)
+		said, ok := plan.EvidenceOf(ve.t.Run.Step)
 		if !ok {
-			return Round{}, unavailable("driver %s reports a decline that nobody gave", k.Use)
+			return Round{}, plan.Unavailable("driver %s reports a decline that nobody gave", k.Use)
 		}
 		return ve.t.replies.decline(ctx, driver.Input{ID: said.InputID}, said.Via, res.Declined.Reason, 0)
 	case len(res.NeedInput) > 0:
@@ -77,20 +77,20 @@ func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
 		if err := ve.t.calls.settle("unavailable: " + plain.Clip(res.Unavailable.Reason, 500)); err != nil {
 			return Round{}, err
 		}
-		return Round{}, unavailable("driver %s cannot judge step %d: %s", k.Use, s.Index, res.Unavailable.Reason)
+		return Round{}, plan.Unavailable("driver %s cannot judge step %d: %s", k.Use, s.Index, res.Unavailable.Reason)
 	}
-	return Round{}, unavailable("driver %s gave no outcome for step %d", k.Use, s.Index)
+	return Round{}, plan.Unavailable("driver %s gave no outcome for step %d", k.Use, s.Index)
 }
 
 // keepEarlier: evidence of the agent that no driver has judged yet, because it did not
 // answer then, is judged now. The reply says that the evidence of this call is not used.
 func (ve *verdicts) keepEarlier() {
 	s := ve.t.Run.Step
-	if said, ok := evidenceOf(s); !ok || said.Provenance != driver.AgentReported || len(s.Inputs) > 0 || s.Call != nil || s.Withheld != nil {
+	if said, ok := plan.EvidenceOf(s); !ok || said.Provenance != driver.AgentReported || len(s.Inputs) > 0 || s.Call != nil || s.Withheld != nil {
 		return
 	}
-	ve.t.solution = nil
-	ve.t.replies.note = plain.Sentences(ve.t.replies.note, fmt.Sprintf("The evidence that an earlier call sent for step %d was not judged then; it is judged now, "+
+	ve.t.Solution = nil
+	ve.t.Note = plain.Sentences(ve.t.Note, fmt.Sprintf("The evidence that an earlier call sent for step %d was not judged then; it is judged now, "+
 		"and what this call sent was not used.", s.Index))
 }
 
@@ -102,16 +102,16 @@ func (ve *verdicts) startOver(k input.Task) (bool, error) {
 		return false, nil
 	}
 	desc, _, ok := ve.t.e.Drivers.Describe(k.Use)
-	if !ok || ve.t.trust.readsState(k.Use) {
+	if !ok || plan.ReadsState(ve.t.State, k.Use) {
 		return false, nil
 	}
 	why := fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what another version of it kept.",
 		ve.t.Run.Step.Index, k.Use, desc.Version)
-	ve.t.replies.note = plain.Sentences(ve.t.replies.note, why)
+	ve.t.Note = plain.Sentences(ve.t.Note, why)
 	if err := ve.t.apply(run.Event{Kind: run.Restarted, Reason: why}); err != nil {
 		return false, err
 	}
-	if ve.t.solution.supplied() {
+	if ve.t.Solution.Supplied() {
 		// It answers what the other version asked for.
 		return true, ve.t.obtaining.setAside()
 	}
@@ -122,7 +122,7 @@ func (ve *verdicts) startOver(k input.Task) (bool, error) {
 // own prompt, the approval in front and the files behind. No driver can forget
 // them: an approval stands in front of whatever comes from outside.
 func (ve *verdicts) need(ctx context.Context, k input.Task, res driver.AdvanceResult) error {
-	if err := ve.t.trust.keeps(k, res.State); err != nil {
+	if err := plan.Keeps(ve.t.State, k, res.State); err != nil {
 		return err
 	}
 	ev := run.Event{Kind: run.Needed, State: res.State}
@@ -131,7 +131,7 @@ func (ve *verdicts) need(ctx context.Context, k input.Task, res driver.AdvanceRe
 	for _, in := range res.NeedInput {
 		kind := input.Of(in.Kind)
 		if in.ID == "" || seen[in.ID] || seen[in.Kind] || kind.Reserved || input.ByID(in.ID).Reserved {
-			return unavailable("driver %s asks for an input of kind %q and id %q: it cannot, or asks twice", k.Use, in.Kind, in.ID)
+			return plan.Unavailable("driver %s asks for an input of kind %q and id %q: it cannot, or asks twice", k.Use, in.Kind, in.ID)
 		}
 		seen[in.ID] = true
 		if kind.Evidence {
@@ -140,7 +140,7 @@ func (ve *verdicts) need(ctx context.Context, k input.Task, res driver.AdvanceRe
 		ev.Inputs = append(ev.Inputs, in)
 		if !kind.Internal {
 			outside = append(outside, in)
-			gated, err := ve.t.approvals.gated(k, in)
+			gated, err := plan.Gated(ve.t.State, k, in)
 			if err != nil {
 				return err
 			}
@@ -158,13 +158,13 @@ func (ve *verdicts) need(ctx context.Context, k input.Task, res driver.AdvanceRe
 	var err error
 	phrase := ""
 	if ev.Gated {
-		phrase = ve.t.approvals.phraseOf(k)
+		phrase = plan.PhraseOf(ve.t.State, k)
 	}
 	if ev.Digest, err = input.ApprovedDigest(outside, phrase); err != nil {
-		return unavailable("driver %s asks for an input that cannot be encoded: %v", k.Use, err)
+		return plan.Unavailable("driver %s asks for an input that cannot be encoded: %v", k.Use, err)
 	}
 	if !filecheck.None(k.Common.Files) {
-		files, err := input.Files(k, ve.t.Run)
+		files, err := input.Files(k, *ve.t.Run)
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (ve *verdicts) need(ctx context.Context, k input.Task, res driver.AdvanceRe
 	if err := ve.t.apply(ev); err != nil {
 		return err
 	}
-	if _, told := evidenceOf(ve.t.Run.Step); told {
+	if _, told := plan.EvidenceOf(ve.t.Run.Step); told {
 		return ve.t.obtaining.moreDue()
 	}
 	return nil
@@ -186,11 +186,11 @@ func (ve *verdicts) judge(ctx context.Context, k input.Task, a driver.Accepted) 
 		a.Output = a.Proof
 	}
 	if !json.Valid(a.Proof) || !json.Valid(a.Output) {
-		return Round{}, unavailable("driver %s accepted step %d without a proof that is JSON", k.Use, ve.t.Run.Step.Index)
+		return Round{}, plan.Unavailable("driver %s accepted step %d without a proof that is JSON", k.Use, ve.t.Run.Step.Index)
 	}
-	evidence, ok := evidenceOf(ve.t.Run.Step)
+	evidence, ok := plan.EvidenceOf(ve.t.Run.Step)
 	if !ok {
-		return Round{}, unavailable("driver %s accepted step %d without asking for any evidence", k.Use, ve.t.Run.Step.Index)
+		return Round{}, plan.Unavailable("driver %s accepted step %d without asking for any evidence", k.Use, ve.t.Run.Step.Index)
 	}
 	if len(a.Output) > maxOutput {
 		return ve.tooLarge(ctx, k, evidence, len(a.Output))
@@ -200,21 +200,21 @@ func (ve *verdicts) judge(ctx context.Context, k input.Task, a driver.Accepted) 
 		looked = k.Use
 		desc, _, _ := ve.t.e.Drivers.Describe(k.Use)
 		if !drivers.MayClaim(desc, driver.ServerObserved) {
-			return Round{}, unavailable("driver %s says that it observed step %d itself, but its descriptor says that it looks at nothing (effect %s)",
+			return Round{}, plan.Unavailable("driver %s says that it observed step %d itself, but its descriptor says that it looks at nothing (effect %s)",
 				k.Use, ve.t.Run.Step.Index, desc.Effect)
 		}
-		evidence = driver.Answer{Via: k.Use, Provenance: ve.t.trust.limited(k.Use, driver.ServerObserved)}
+		evidence = driver.Answer{Via: k.Use, Provenance: plan.Limited(ve.t.State, k.Use, driver.ServerObserved)}
 	}
-	if why := ve.t.vouching.counted(k, evidence); why != "" {
+	if why := plan.Counted(ve.t.State, k, evidence); why != "" {
 		return ve.t.replies.rejectSeen(ctx, looked, fault.EvidenceNotAccepted, why)
 	}
-	if problems := input.OutputProblems(k, ve.t.trust.reported(evidence), a.Output); len(problems) > 0 {
+	if problems := input.OutputProblems(k, plan.Reported(ve.t.State, evidence), a.Output); len(problems) > 0 {
 		return ve.t.replies.rejectSeen(ctx, looked, fault.OutputInvalid, "the result does not match the step's output_schema: "+input.Describe(problems))
 	}
 	if k.Common.Judge != nil {
 		return Round{}, ve.hold(k, a, evidence)
 	}
-	return Round{}, ve.accept(k, ve.t.trust.ref(k.Use), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+	return Round{}, ve.accept(k, plan.Ref(ve.t.State, k.Use), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
 }
 
 // tooLarge refuses an output. The evidence has to be shorter, unless the driver
@@ -226,9 +226,9 @@ func (ve *verdicts) tooLarge(ctx context.Context, k input.Task, evidence driver.
 		submitted += len(a.Value)
 	}
 	if submitted <= maxOutput {
-		return Round{}, unavailable("driver %s cannot be used: %s", k.Use, why)
+		return Round{}, plan.Unavailable("driver %s cannot be used: %s", k.Use, why)
 	}
-	if ve.t.trust.reported(evidence) {
+	if plan.Reported(ve.t.State, evidence) {
 		why += ": submit a shorter result"
 	}
 	return ve.t.replies.reject(ctx, fault.OutputInvalid, why)
@@ -239,8 +239,8 @@ func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, e
 	ev.Answers = ve.t.Run.Step.Answers
 	ev.Approval, ev.Tries = ve.t.Run.Step.Approval, ve.t.Run.Step.Unsuccessful()
 	ev.Salt = newSalt()
-	ev.Failed = ve.failedAnyway(k, ev)
-	permission, err := ve.t.granting.permission(evidence)
+	ev.Failed = plan.FailedAnyway(ve.t.State, k, ev)
+	permission, err := plan.Permission(ve.t.State, evidence)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, e
 	if err != nil {
 		ev = wellFormedEvidence(ev)
 		if digest, err = ev.Digest(); err != nil {
-			return unavailable("the evidence of step %d cannot be digested: %v", ve.t.Run.Step.Index, err)
+			return plan.Unavailable("the evidence of step %d cannot be digested: %v", ve.t.Run.Step.Index, err)
 		}
 	}
 	challenge, err := run.Digest(orNull(k.Challenge))
@@ -259,7 +259,7 @@ func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, e
 	proof, err := run.Proof{
 		Previous: ve.t.Run.ProofHash(), Run: ve.t.Run.ID, Step: ve.t.Run.Step.Index, StepUUID: k.Step.UUID,
 		ChallengeDigest: challenge, EvidenceDigest: digest, Provenance: evidence.Provenance,
-		Driver: judge, Via: ve.t.trust.ref(evidence.Via), At: ve.t.Now(),
+		Driver: judge, Via: plan.Ref(ve.t.State, evidence.Via), At: ve.t.change.Now(),
 	}.Seal()
 	if err != nil {
 		return err
@@ -269,29 +269,10 @@ func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, e
 		return err
 	}
 	// What is left of the submission was for the step that is solved now.
-	ve.t.solution = nil
+	ve.t.Solution = nil
 	ve.t.taken()
-	ve.t.replies.solved = append(ve.t.replies.solved, present.Solved(ve.t.Run, ve.t.Chain, len(ve.t.Run.Proofs)-1))
+	ve.t.Solved = append(ve.t.Solved, present.Solved(*ve.t.Run, ve.t.Chain, len(ve.t.Run.Proofs)-1))
 	return nil
-}
-
-// failedAnyway reports whether the evidence of a step passes only because the
-// challenge does not require a good result.
-func (ve *verdicts) failedAnyway(k input.Task, ev run.Evidence) bool {
-	if k.Common.IsRequired() {
-		return false
-	}
-	if failed, _ := run.FailedProof(ev.Proof); failed {
-		return true
-	}
-	return slices.ContainsFunc(ev.Answers, func(a driver.Answer) bool {
-		check := input.ByID(a.InputID).Check
-		if check == nil {
-			return false
-		}
-		why, err := check(k, a)
-		return err == nil && why != ""
-	})
 }
 
 // advanceFree passes a step without a challenge on any well-formed solution.
@@ -308,14 +289,14 @@ func (ve *verdicts) advanceFree(ctx context.Context, k input.Task) (Round, error
 		Description: "This step has no challenge. Do what it says, then report it; any well-formed solution is taken.",
 	}
 	shown := driver.AgentChallenge{Type: in.Type, Description: in.Description}
-	s := ve.t.solution
+	s := ve.t.Solution
 	if s == nil {
-		if ve.t.Run.Step.Index == ve.t.target {
-			return ve.t.replies.leftOut(ctx, k, in, shown, nothingGiven)
+		if ve.t.Run.Step.Index == ve.t.Target {
+			return ve.t.replies.leftOut(ctx, k, in, shown, plan.NothingGiven)
 		}
 		return ve.t.replies.present(ctx, k, in, shown)
 	}
-	ve.t.solution = nil
+	ve.t.Solution = nil
 	digest, err := input.Digest([]driver.Input{in})
 	if err != nil {
 		return Round{}, err
@@ -324,7 +305,7 @@ func (ve *verdicts) advanceFree(ctx context.Context, k input.Task) (Round, error
 		return Round{}, err
 	}
 	return Round{}, ve.t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: runs.CoreDriver, Answer: &driver.Answer{
-		InputID: in.ID, Value: s.raw, Provenance: driver.AgentReported, Via: runs.CoreDriver,
+		InputID: in.ID, Value: s.Raw, Provenance: driver.AgentReported, Via: runs.CoreDriver,
 	}})
 }
 
@@ -333,16 +314,6 @@ const maxRounds = 32
 
 // maxOutput bounds what later steps see of a step, in bytes.
 const maxOutput = 256 << 10
-
-// evidenceOf is the answer that came from outside, which a verdict has to rest on.
-func evidenceOf(s run.Step) (driver.Answer, bool) {
-	for _, a := range s.Answers {
-		if a.Via != runs.CoreDriver && !input.ByID(a.InputID).Judges {
-			return a, true
-		}
-	}
-	return driver.Answer{}, false
-}
 
 func orNull(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {

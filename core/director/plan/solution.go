@@ -1,4 +1,4 @@
-package director
+package plan
 
 import (
 	"bytes"
@@ -12,25 +12,25 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// solution is what an agent submitted, as far as the core reads it.
-type solution struct {
-	raw       json.RawMessage
-	Type      string `json:"type"`
-	Nonce     string `json:"nonce"`
-	ProofHash string `json:"proof_hash"`
+// Solution is what an agent submitted, as far as the core reads it.
+type Solution struct {
+	Raw       json.RawMessage `json:"-"`
+	Type      string          `json:"type"`
+	Nonce     string          `json:"nonce"`
+	ProofHash string          `json:"proof_hash"`
 	// PreviousProofHash is an old name of ProofHash.
 	PreviousProofHash string          `json:"previousProofHash"`
 	Evidence          json.RawMessage `json:"-"`
-	params            json.RawMessage // the object named like Type
+	Params            json.RawMessage `json:"-"` // the object named like Type
 	object            map[string]any  // params for conditions; nil: it is not an object
 	given             bool            // whether params or Evidence hold anything
-	payload           string          // sum of raw
+	Payload           string          `json:"-"` // Sum of Raw
 }
 
 // maxSolution bounds a submission; more than any output that a step needs.
 const maxSolution = 4 << 20
 
-func parseSolution(raw json.RawMessage) (*solution, error) {
+func ParseSolution(raw json.RawMessage) (*Solution, error) {
 	trimmed := bytes.TrimSpace(raw)
 	if len(trimmed) == 0 || bytes.Equal(trimmed, []byte("null")) {
 		return nil, nil
@@ -38,7 +38,7 @@ func parseSolution(raw json.RawMessage) (*solution, error) {
 	if len(trimmed) > maxSolution {
 		return nil, fault.New(fault.InvalidArgument, "solution has %d bytes, at most %d are taken: shorten long output", len(trimmed), maxSolution)
 	}
-	s := &solution{raw: trimmed}
+	s := &Solution{Raw: trimmed}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(trimmed, &fields); err != nil {
 		return nil, fault.Wrap(err, fault.InvalidArgument, "solution must be a JSON object")
@@ -53,22 +53,22 @@ func parseSolution(raw json.RawMessage) (*solution, error) {
 	if s.ProofHash == "" {
 		s.ProofHash = s.PreviousProofHash
 	}
-	s.params = fields[s.Type]
-	s.object = decision.Object(s.params)
-	s.given = holds(s.object) || says(s.params) || says(s.Evidence)
-	s.payload = sum(trimmed)
+	s.Params = fields[s.Type]
+	s.object = decision.Object(s.Params)
+	s.given = holds(s.object) || Says(s.Params) || Says(s.Evidence)
+	s.Payload = Sum(trimmed)
 	return s, nil
 }
 
-// sum tells a repeat from a replay: a network retry repeats the bytes.
-func sum(payload []byte) string {
+// Sum tells a repeat from a replay: a network retry repeats the bytes.
+func Sum(payload []byte) string {
 	digest := sha256.Sum256(payload)
 	return hex.EncodeToString(digest[:])
 }
 
-// supplied reports whether the solution says anything: a placeholder such as
+// Supplied reports whether the solution says anything: a placeholder such as
 // {"type": "...", "nonce": "..."} asks the server to obtain the answer itself.
-func (s *solution) supplied() bool { return s != nil && s.given }
+func (s *Solution) Supplied() bool { return s != nil && s.given }
 
 // saysMore reports whether a solution says anything beside which challenge it is for.
 func saysMore(fields map[string]json.RawMessage) bool {
@@ -76,7 +76,7 @@ func saysMore(fields map[string]json.RawMessage) bool {
 		switch name {
 		case "type", "nonce", "proof_hash", "previousProofHash":
 		default:
-			if says(value) {
+			if Says(value) {
 				return true
 			}
 		}
@@ -84,8 +84,8 @@ func saysMore(fields map[string]json.RawMessage) bool {
 	return false
 }
 
-// says reports whether a JSON value holds anything but emptiness.
-func says(raw json.RawMessage) bool {
+// Says reports whether a JSON value holds anything but emptiness.
+func Says(raw json.RawMessage) bool {
 	var v any
 	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
 		return false
@@ -112,12 +112,19 @@ func holds(v any) bool {
 	return true
 }
 
-// unfilled lists the places of a submission that still hold a placeholder.
-func (s *solution) unfilled(in driver.Input) []string {
-	if !input.MayBeForm(s.raw) {
+// Unfilled lists the places of a submission that still hold a placeholder.
+func (s *Solution) Unfilled(in driver.Input) []string {
+	if !input.MayBeForm(s.Raw) {
 		return nil
 	}
 	form := input.Form(in.Schema)
-	found := input.Untouched(form, input.Value(s.params), "/"+s.Type)
+	found := input.Untouched(form, input.Value(s.Params), "/"+s.Type)
 	return append(found, input.Untouched(form, input.Value(s.Evidence), "/evidence")...)
+}
+
+func OrRaw(raw, other json.RawMessage) json.RawMessage {
+	if Says(raw) {
+		return raw
+	}
+	return other
 }

@@ -1,0 +1,262 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/declines"
+	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// ApprovalGiven: a person approved the open step on its page, and it still holds.
+func ApprovalGiven(s *State) bool {
+	a := s.Run.Step.Approval
+	return a != nil && (a.Basis == run.BasisLink || a.Basis == run.BasisPage) && ApprovalStands(s)
+}
+
+// PhraseIn is phraseOf for an approval, and nothing for any other input.
+func PhraseIn(s *State, k input.Task, in driver.Input) string {
+	if !input.Of(in.Kind).Approves {
+		return ""
+	}
+	return PhraseOf(s, k)
+}
+
+// PhraseOf is what has to be typed to approve the step; empty: nothing.
+func PhraseOf(s *State, k input.Task) string {
+	switch {
+	case k.Common.ApprovalPhrase != "":
+		return k.Common.ApprovalPhrase
+	case s.Settings.Approval.Typed:
+		return k.Step.Name
+	}
+	return ""
+}
+
+func ApprovalStands(s *State) bool {
+	a := s.Run.Step.Approval
+	return a != nil && s.Run.Step.Approved(a.Via, run.Event{At: s.Now})
+}
+
+// EvidenceComesThrough looks ahead: a review can only approve what it will see.
+func EvidenceComesThrough(s *State, k input.Task, via string) bool {
+	d := s.Tree.Decide(input.EvidenceKind.Name, Facts(s, k, input.EvidenceKind.Name))
+	return d.Route != nil && d.Route.Via == via
+}
+
+func NewApproval(s *State, r decision.Route, p driver.Provenance, basis run.Basis) *run.Approval {
+	now := s.Now
+	return &run.Approval{
+		Digest: s.Run.Step.Digest, Via: r.Via, Route: r.Index, Provenance: p, ClientReview: basis == run.BasisReview, Basis: basis,
+		GrantedAt: now, ExpiresAt: now.Add(s.Options.ApprovalTTL), Premature: EarlyTimes(s),
+	}
+}
+
+// GatedInput is the input that the approval stands in front of.
+func GatedInput(s *State) driver.Input {
+	for _, in := range s.Run.Step.Inputs {
+		if !input.Of(in.Kind).Ungated {
+			return in
+		}
+	}
+	return driver.Input{}
+}
+
+func EarlyTimes(s *State) int {
+	if s.Run.Step.Early == nil {
+		return 0
+	}
+	return s.Run.Step.Early.Times
+}
+
+// ApprovalQuestion is the approval of an input as it is asked for now.
+func ApprovalQuestion(s *State, k input.Task, evidence driver.Input) driver.Input {
+	return input.Approval(k, askedFor(s, k, evidence))
+}
+
+// ShortQuestion is question for a client that fails at the whole.
+func ShortQuestion(s *State, k input.Task, evidence driver.Input) driver.Input {
+	q := askedFor(s, k, evidence)
+	q.Short = true
+	return input.Approval(k, q)
+}
+
+func askedFor(s *State, k input.Task, evidence driver.Input) input.ApprovalQuestion {
+	return input.ApprovalQuestion{
+		Evidence: evidence, Digest: s.Run.Step.Digest, Phrase: PhraseOf(s, k), Early: s.Run.Step.Early, Done: s.Run.Step.Done, Plan: s.Run.Step.Plan, Own: OwnAnswer(s, k, evidence),
+		Declined: Said(s),
+	}
+}
+
+// TakesNoReport is ownAnswer for the step's evidence and for the approval in
+// front of it, which then is the answer.
+func TakesNoReport(s *State, k input.Task, in driver.Input) bool {
+	switch kind := input.Of(in.Kind); {
+	case kind.Evidence:
+		return OwnAnswer(s, k, in)
+	case kind.Approves:
+		for _, behind := range s.Run.Step.Inputs {
+			if OwnAnswer(s, k, behind) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Gated reports whether an approval stands in front of the input. One in front of
+// a person's own answer would be noise, unless it can be that answer itself.
+func Gated(s *State, k input.Task, in driver.Input) (bool, error) {
+	switch {
+	case k.Approval != driver.ApprovalUser:
+		return false, nil
+	case !Personal(s, k, in), OwnAnswer(s, k, in) && input.YesOrNo(in):
+		return true, nil
+	case k.Common.ApprovalPhrase != "":
+		return false, fault.New(fault.InvalidArgument, "The protocol is at fault: nobody can type the approval_phrase of step %d into the form that it asks for. "+
+			"Mint it again without the phrase, or as a question for yes or no.", k.Where.Index)
+	}
+	return false, nil
+}
+
+// ApprovedAnswer is what a person has answered to the input by approving; nil:
+// they have not, or it asks for more.
+func ApprovedAnswer(s *State, k input.Task, in driver.Input) *driver.Answer {
+	if !s.Run.Step.Gated || !ApprovalStands(s) || !OwnAnswer(s, k, in) || !input.YesOrNo(in) {
+		return nil
+	}
+	a := s.Run.Step.Approval
+	return &driver.Answer{
+		InputID: in.ID, Value: json.RawMessage(`{"confirmation":"` + input.SaidApproved + `"}`), Provenance: a.Provenance, Via: a.Via,
+	}
+}
+
+// DeclinedAction is what an approval of the open step would permit.
+func DeclinedAction(s *State) (declines.Action, error) {
+	return ActionOf(s, GatedInput(s))
+}
+
+// ActionOf is what an approval in front of the input would permit.
+func ActionOf(s *State, in driver.Input) (declines.Action, error) {
+	asked := declines.Asked{Type: in.Type, Shown: in.Display}
+	if len(asked.Shown) == 0 { // then the words are all that there is
+		words, err := json.Marshal([]string{in.Description, in.User})
+		if err != nil {
+			return nil, err
+		}
+		asked.Shown = words
+	}
+	if len(in.Action) > 0 {
+		asked.Stated = append(asked.Stated, in.Action)
+	}
+	switch p := s.Run.Step.Plan; {
+	case p == nil:
+	case len(p.Action) > 0:
+		asked.Stated = append(asked.Stated, p.Action)
+	default:
+		asked.Proposed = p.Proposed
+	}
+	return asked.Action()
+}
+
+// Bars says why a route may not approve what a person declined; empty: it may.
+func Bars(s *State, in driver.Input, desc driver.Descriptor) string {
+	if s.Decline == nil || !input.Of(in.Kind).Approves || desc.Has(driver.FeatureHuman) {
+		return ""
+	}
+	return plain.Sentences("only a person can approve what a person declined.", Said(s))
+}
+
+// ByLink reports whether the holder of a link may approve: not what a person declined,
+// because the holder is not identified.
+func ByLink(s *State) bool {
+	_, no := s.Run.Step.Declines[input.ApprovalKind.Name]
+	return s.Decline == nil && !no
+}
+
+// WayBack is how a person's decline is taken back if they are not asked again.
+func WayBack(s *State) string {
+	return fmt.Sprintf("The operator of this server can take the decline back with `kairos runs undecline %s`", s.Run.ID)
+}
+
+// AskedAgain reports whether the client can have the person asked again who declined the input: not
+// by a link, for which byLink is the rule.
+func AskedAgain(s *State, inputID string) bool {
+	desc, _, _ := s.Drivers.Describe(s.Run.Step.Declines[inputID])
+	forms := s.Caller.Client.ElicitationForm || !slices.Contains(desc.Needs, driver.NeedElicitation)
+	return forms && !slices.Contains(desc.Needs, driver.NeedApprovalPage)
+}
+
+// Said describes the decline; empty if there is none, or if it was made in this run, whose
+// replies describe it.
+func Said(s *State) string {
+	d := s.Decline
+	if last := s.Run.Step.LastDecline; d == nil && last != nil && !last.TakenBack.IsZero() {
+		said := fmt.Sprintf("This was declined at %s (%s), and the decline was taken back at %s by %s",
+			last.At.UTC().Format(time.DateTime+" UTC"), last.Reason, last.TakenBack.UTC().Format(time.DateTime+" UTC"), last.By)
+		if last.Why != "" {
+			said += ": " + last.Why
+		}
+		return plain.Sentences(said)
+	}
+	if d == nil || d.Run == s.Run.ID {
+		return ""
+	}
+	what := "this"
+	if s.DeclinePart {
+		what = "something that this permits"
+	}
+	said := fmt.Sprintf("A person declined %s %s ago", what, ago(s.Now.Sub(d.At)))
+	if !s.Caller.Reads(d.Space) {
+		return said + ", in another space."
+	}
+	return fmt.Sprintf("%s, in run %s (%q of %q).", said, d.Run, d.Label, d.Title)
+}
+
+// OpenAction is what the approval of the open step would permit; nil: none is due.
+func OpenAction(s *State) (declines.Action, error) {
+	if in := GatedInput(s); s.Run.State.Live() && in.ID != "" && !input.Of(in.Kind).Ungated {
+		return ActionOf(s, in)
+	}
+	return nil, nil
+}
+
+// StandingDecline is the decline at the open step that was not taken back, or nil.
+func StandingDecline(s *State) *run.Decline {
+	step := s.Run.Step
+	if !s.Run.State.Live() || len(step.Declines) == 0 {
+		return nil
+	}
+	return step.LastDecline
+}
+
+// OfferAllowed reports whether the answer is a person's yes: nobody else's word counts.
+func OfferAllowed(s *State, q run.Question, a driver.Answer) bool {
+	word := Limited(s, q.Via, a.Provenance)
+	return input.Allows(a.Value) != input.AllowsNone && slices.Contains(protocol.FromPerson.Provenances(), word)
+}
+
+// NotByReport says why nobody but the person may answer.
+const NotByReport = "This step takes only a person's own answer, given to the server itself. Do not answer for them and do not pass their answer on"
+
+// MaxEarly bounds what is kept of work that came too early, in bytes.
+const MaxEarly = 64 << 10
+
+// ago is a duration in words, rounded down.
+func ago(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d seconds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d minutes", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%d hours", int(d.Hours()))
+}

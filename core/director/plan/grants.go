@@ -1,0 +1,93 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+func NeedsGrants(s *State, k input.Task) bool {
+	for _, via := range s.Tree.EvidenceVia(decision.ChallengeFacts{Type: k.Common.Type, Name: k.Step.Name}) {
+		if desc, _, _ := s.Drivers.Describe(via); desc.Has(driver.FeatureGrant) {
+			return true
+		}
+	}
+	return false
+}
+
+// Granted lists the grants for the open step of this run.
+func Granted(s *State) (here []grants.Grant) {
+	for _, g := range s.Grants {
+		if g.Covers(s.Run.ID, s.Run.Step.Index, g.Driver, driver.EffectReads) {
+			here = append(here, g)
+		}
+	}
+	return here
+}
+
+// Covering is the grant under which the driver may do something of that effect.
+func Covering(s *State, via string, e driver.Effect) (grants.Grant, bool) {
+	for _, g := range Granted(s) {
+		if g.Covers(s.Run.ID, s.Run.Step.Index, via, e) {
+			return g, true
+		}
+	}
+	return grants.Grant{}, false
+}
+
+// PlanOf is the plan that the driver is called with; nil: none.
+func PlanOf(s *State, via string) json.RawMessage {
+	if p := s.Run.Step.Plan; p != nil && p.Driver == via {
+		return p.Data
+	}
+	return nil
+}
+
+// MayAct reports whether a call may change something, so that it is stored before it
+// is made. A driver of effect effects does not if its plan only reads, or if it is
+// only asked what the step needs: there is no answer yet that it could act on.
+func MayAct(s *State, c run.Call, desc driver.Descriptor) bool {
+	p := s.Run.Step.Plan
+	switch {
+	case c.Input == "" && len(s.Run.Step.Answers) == 0:
+		return false
+	case c.Input != "" && p != nil && p.Driver == c.Driver:
+		return p.Effect != driver.EffectReads
+	}
+	return desc.Effect == driver.EffectEffects
+}
+
+// PlansFirst reports whether the input comes from a driver that has still to say
+// what it would do, or is passed over without a grant: what it plans is what a
+// person approves, so they are asked once that is known.
+func PlansFirst(s *State, k input.Task, in driver.Input) bool {
+	if !input.Of(in.Kind).Evidence {
+		return false
+	}
+	d := s.Tree.Decide(in.Kind, Facts(s, k, in.ID))
+	if d.Route == nil || PlanOf(s, d.Route.Via) != nil {
+		return false
+	}
+	desc, _, _ := s.Drivers.Describe(d.Route.Via)
+	return desc.Has(driver.FeatureGrant) && MayAsk(s, k, in, desc)
+}
+
+// NotAllowed tells an operator what allows it.
+func NotAllowed(s *State) string {
+	return fmt.Sprintf("nobody allowed it to act for this step; a person can: `kairos allow %s`", s.Run.ID)
+}
+
+// Permission is that of the driver which did the step itself to obtain the evidence;
+// nil: none did.
+func Permission(s *State, evidence driver.Answer) (permission *run.Permission, err error) {
+	if p := s.Run.Step.Plan; p != nil && p.Driver == evidence.Via {
+		granted, err := p.Permission()
+		return &granted, err
+	}
+	return permission, nil
+}

@@ -1,0 +1,126 @@
+// Package plan says what happens next in a run. It is pure: its rules look at a State
+// and know no store, no process and no clock. What a rule wants done is an action, which
+// core/director does.
+package plan
+
+import (
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/declines"
+	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Catalog describes drivers by name.
+type Catalog interface {
+	Describe(name string) (d driver.Descriptor, sha256 string, ok bool)
+	Isolation(name string) string
+	Limits(name string) (strongest driver.Provenance, forPersons bool)
+}
+
+// Options are what the operator set.
+type Options struct {
+	ApprovalTTL    time.Duration
+	SolutionFields []string
+	// ApprovalURL is the address of an approval page; nil: there is none.
+	ApprovalURL func(id run.ID, secret string) string
+}
+
+// Subject is an input of a step; input ids of two steps may be the same.
+type Subject struct {
+	Step  int
+	Input string
+}
+
+// Failure is a counted failure of the open step.
+type Failure struct {
+	Code fault.Code
+	Why  string
+}
+
+// State is what the rules look at: a run, and what one call on it knows. Nothing of it
+// outlives the call.
+type State struct {
+	Run   *run.Run
+	Chain protocol.Chain // that the run is pinned to
+
+	Drivers  Catalog
+	Tree     *decision.Tree
+	Settings decision.ConfigFacts
+	Options  Options
+
+	Caller  access.Caller
+	Started time.Time // when the call began
+	Now     time.Time // what the clock shows
+
+	Solution *Solution // what the agent submitted, until it is used
+	// Target is the step the call is about: it may ask there. At any other
+	// step it asks only if the challenge has its own prompt for a model.
+	Target int
+	// Reported: the submission is the agent's report of a person's decision, in the form
+	// in which a route of the tree asks for it, and not work.
+	Reported bool
+	// Asked is what the one question this call put to the client is about.
+	Asked Subject
+
+	// Task is what the step it was worked out for demands. Opened is the index of that step.
+	Task   input.Task
+	Opened int
+	// Digest and Grants are of the run's protocol, once a step or the policy needed them.
+	Digest string
+	Grants []grants.Grant
+	// Decline is of the action that was looked up last; nil if there is none. DeclinePart
+	// says that it is of a part of what was looked up, which permits more.
+	Decline     *declines.Decline
+	DeclinePart bool
+
+	// Trying is the driver of the route that was decided on last, and Due the kind of the
+	// input that it was decided on for.
+	Trying, Due string
+
+	// Failure is what the reply reports beside the open step, and Omission what the
+	// submission lacks, where nothing of it was used or counted.
+	Failure  *Failure
+	Omission string
+	Solved   []api.Solved
+	// Tried is what the call tried, for replies that it did not work. Note is what the
+	// reply should say besides.
+	Tried, Note string
+}
+
+// SetBack reports whether the clock shows an earlier time than it showed before.
+func SetBack(s *State, before time.Time) bool { return s.Now.Add(clock.Tolerance).Before(before) }
+
+// At is when the next event of the run happens.
+func At(s *State) time.Time {
+	at, _ := s.Run.Stamp(s.Now)
+	return at
+}
+
+// TypeOf is the challenge type under which a step is shown.
+func TypeOf(s *State, step protocol.Step) string { return drivers.Setup{Tree: s.Tree}.TypeOf(step) }
+
+// RouteOf is the question's route in the tree of today; the tree may have
+// changed since, then the question's own words count.
+func RouteOf(s *State, q run.Question) decision.Route {
+	if r, ok := s.Tree.RouteAt(q.Path, q.Via); ok {
+		return r
+	}
+	r := decision.Route{Index: q.Route, Path: q.Path, Via: q.Via, Human: q.Human}
+	r.Retries = s.Tree.On(r, decision.Invalid).Retries
+	return r
+}
+
+// Unavailable is the error of a step whose drivers cannot serve it.
+func Unavailable(format string, args ...any) *fault.Error {
+	return fault.New(fault.DriverUnavailable, format, args...)
+}
