@@ -15,15 +15,15 @@ import (
 
 // read lets the capability driver that asked, or what has its name now, read
 // the client's reply.
-func (qs *questions) read(ctx context.Context, k input.Task, q run.Question, in Continuation) (driver.InterpretResult, error) {
-	drv, ok := qs.t.e.Drivers.Capability(q.Via, plan.RouteOf(qs.t.State, q).CallTimeout)
+func read(ctx context.Context, t *turn, k input.Task, q run.Question, in Continuation) (driver.InterpretResult, error) {
+	drv, ok := t.e.Drivers.Capability(q.Via, plan.RouteOf(t.State, q).CallTimeout)
 	if !ok {
 		return driver.CannotInterpret("the driver is not configured any more"), nil
 	}
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{
 		Input: q.Input, Step: k.Where, Client: q.Client, Raw: in.Result, ClientError: in.Error, IdempotencyKey: q.Key, Attempt: q.Attempt,
 	})
-	qs.t.tick()
+	t.tick()
 	if res.Answer != nil && input.Of(q.Input.Kind).Approves && sentToAddress(q.Ask) {
 		// Such a question shows an address and no form: nobody saw what an approval would be for.
 		return driver.LeftOut("the client was asked to open the approval page; the answer comes from there"), err
@@ -32,128 +32,128 @@ func (qs *questions) read(ctx context.Context, k input.Task, q run.Question, in 
 }
 
 // answer takes the client's reply as its driver reads it.
-func (qs *questions) answer(ctx context.Context, q run.Question, in Continuation) (Round, error) {
-	k, err := qs.askedTask(ctx, q)
+func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (Round, error) {
+	k, err := askedTask(ctx, t, q)
 	if err != nil {
 		return Round{}, err
 	}
-	r := plan.RouteOf(qs.t.State, q)
-	res, err := qs.read(ctx, k, q, in)
+	r := plan.RouteOf(t.State, q)
+	res, err := read(ctx, t, k, q, in)
 	if err == nil && res.Missing != nil && q.Link != nil && !q.Link.ReadOnly {
-		return qs.openedPage(ctx, k, q)
+		return openedPage(ctx, t, k, q)
 	}
-	if in.Error != nil && outcomeOf(in) == decision.Errored && (short{qs}).possible(q) {
-		return (short{qs}).ask(ctx, k, q, r)
+	if in.Error != nil && outcomeOf(in) == decision.Errored && shortPossible(t, q) {
+		return askShort(ctx, t, k, q, r)
 	}
 	optional := input.Of(q.Input.Kind).Optional
 	if err == nil && res.Dismissed != nil && q.Human && !optional {
-		return qs.dismissed(ctx, k, q, res.Dismissed.Reason)
+		return dismissed(ctx, t, k, q, res.Dismissed.Reason)
 	}
 	if optional && res.Answer == nil && in.Error == nil {
-		return Round{}, qs.t.offering.leave(ctx, q, "the person did not answer with yes")
+		return Round{}, leaveOffer(ctx, t, q, "the person did not answer with yes")
 	}
 	unread := res.Answer == nil && res.Declined == nil && res.Invalid == nil
 	if q.Human && in.Error == nil && (err != nil || unread) {
 		// The person has answered, perhaps with a decline. Until they are asked again it
 		// counts as one, so that nobody else answers in their place.
 		no := run.Event{Kind: run.Declined, Input: q.Input.ID, Via: q.Via, Seq: q.Seq, Reason: "the answer could not be read"}
-		if err := qs.t.apply(no); err != nil {
+		if err := t.apply(no); err != nil {
 			return Round{}, err
 		}
 		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read what the person answered to step %d; call kairos_next again to have them asked again", q.Via, k.Where.Index)
 	}
 	switch {
 	case err != nil:
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, err.Error(), q.Seq)
+		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Errored, err.Error(), q.Seq)
 	case res.Answer != nil:
-		return qs.answered(ctx, k, q, r, *res.Answer)
+		return answered(ctx, t, k, q, r, *res.Answer)
 	case res.Declined != nil:
-		return qs.t.replies.decline(ctx, q.Input, q.Via, res.Declined.Reason, q.Seq)
+		return decline(ctx, t, q.Input, q.Via, res.Declined.Reason, q.Seq)
 	case res.Invalid != nil:
-		return qs.invalid(ctx, k, q, r, res.Invalid.Diagnostics)
+		return invalid(ctx, t, k, q, r, res.Invalid.Diagnostics)
 	case res.Unavailable != nil:
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, outcomeOf(in), res.Unavailable.Reason, q.Seq)
+		return Round{}, closeRoute(ctx, t, q.Input.ID, r, outcomeOf(in), res.Unavailable.Reason, q.Seq)
 	case res.Missing != nil:
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Invalid, res.Missing.Reason, q.Seq)
+		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Invalid, res.Missing.Reason, q.Seq)
 	}
-	return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "driver gave no outcome", q.Seq)
+	return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Errored, "driver gave no outcome", q.Seq)
 }
 
 // askedTask is the task the question is about. When nobody can judge the step
 // any more, because its driver was removed meanwhile, it is only where the step
 // stands: that is enough to read an answer, which must not be lost.
-func (qs *questions) askedTask(ctx context.Context, q run.Question) (input.Task, error) {
+func askedTask(ctx context.Context, t *turn, q run.Question) (input.Task, error) {
 	if input.Of(q.Input.Kind).OfRun {
-		return input.RunTask(qs.t.Chain), nil
+		return input.RunTask(t.Chain), nil
 	}
-	k, err := qs.t.open(ctx)
+	k, err := t.open(ctx)
 	if fault.CodeOf(err) == fault.DriverUnavailable {
-		return plan.Place(qs.t.State), nil
+		return plan.Place(t.State), nil
 	}
 	return k, err
 }
 
-func (qs *questions) answered(ctx context.Context, k input.Task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
+func answered(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
 	a.InputID, a.Via = q.Input.ID, q.Via
-	if problem := plan.Doubt(qs.t.State, q.Input, a, q.Via); problem != "" {
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, problem, q.Seq)
+	if problem := plan.Doubt(t.State, q.Input, a, q.Via); problem != "" {
+		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Errored, problem, q.Seq)
 	}
 	optional := input.Of(q.Input.Kind).Optional
-	to, err := qs.t.obtaining.settlement(ctx, k, q.Input, q.Phrase, true, a)
+	to, err := settlement(ctx, t, k, q.Input, q.Phrase, true, a)
 	switch {
 	case err != nil:
 		return Round{}, err
-	case optional && !plan.OfferAllowed(qs.t.State, q, a):
-		return Round{}, qs.t.offering.leave(ctx, q, "no person allowed it")
+	case optional && !plan.OfferAllowed(t.State, q, a):
+		return Round{}, leaveOffer(ctx, t, q, "no person allowed it")
 	case to.Declined:
-		return qs.t.replies.decline(ctx, q.Input, q.Via, "not approved", q.Seq)
+		return decline(ctx, t, q.Input, q.Via, "not approved", q.Seq)
 	case len(to.Again) > 0:
-		return qs.invalid(ctx, k, q, r, to.Again)
+		return invalid(ctx, t, k, q, r, to.Again)
 	case to.Unusable != "":
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, to.Unusable, q.Seq)
+		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Errored, to.Unusable, q.Seq)
 	case to.Refused != "":
-		return qs.t.replies.refuse(ctx, fault.MissingField, to.Refused)
+		return refuse(ctx, t, fault.MissingField, to.Refused)
 	}
 	if to.Value != nil {
 		a.Value = to.Value
 	}
 	ev := run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a}
 	if input.Of(q.Input.Kind).Approves {
-		ev.Approval = plan.NewApproval(qs.t.State, r, a.Provenance, run.BasisForm)
+		ev.Approval = plan.NewApproval(t.State, r, a.Provenance, run.BasisForm)
 		ev.Approval.Digest, ev.Approval.Typed = q.Digest, q.Phrase != ""
 	}
-	if err := qs.t.apply(ev); err != nil {
+	if err := t.apply(ev); err != nil {
 		return Round{}, err
 	}
 	if optional {
-		if err := qs.t.offering.accept(ctx, q); err != nil {
+		if err := acceptOffer(ctx, t, q); err != nil {
 			return Round{}, err
 		}
 	}
-	return qs.t.obtaining.settled(ctx, q.Input, a)
+	return settled(ctx, t, q.Input, a)
 }
 
 // invalid asks again with the diagnostics, as often as the route allows, and
 // then takes the next route.
-func (qs *questions) invalid(ctx context.Context, k input.Task, q run.Question, r decision.Route, ds []driver.Diagnostic) (Round, error) {
-	if qs.t.Caller.Detached || q.Repairs >= r.Retries {
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Invalid, input.Describe(ds), q.Seq)
+func invalid(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, ds []driver.Diagnostic) (Round, error) {
+	if t.Caller.Detached || q.Repairs >= r.Retries {
+		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Invalid, input.Describe(ds), q.Seq)
 	}
 	repair := q
 	repair.Repairs++
-	return qs.render(ctx, k, repair, r, ds)
+	return render(ctx, t, k, repair, r, ds)
 }
 
 // dismissed records that the person closed the question without an answer. The
 // question stays open, nothing is counted, and no other route is taken: nobody
 // else may answer for them.
-func (qs *questions) dismissed(ctx context.Context, k input.Task, q run.Question, reason string) (Round, error) {
+func dismissed(ctx context.Context, t *turn, k input.Task, q run.Question, reason string) (Round, error) {
 	closed := q.Seq
 	q.Earlier = append(slices.Clone(q.Earlier), closed)
 	q.Dismissed++
-	q.Closed = qs.t.e.opt.Clock.Now()
-	if err := qs.put(&q, run.Event{Kind: run.Dismissed, Seq: closed, Reason: plain.Clip(reason, 500)}); err != nil {
+	q.Closed = t.e.opt.Clock.Now()
+	if err := put(t, &q, run.Event{Kind: run.Dismissed, Seq: closed, Reason: plain.Clip(reason, 500)}); err != nil {
 		return Round{}, err
 	}
-	return qs.waiting(ctx, k, q)
+	return waiting(ctx, t, k, q)
 }

@@ -68,13 +68,13 @@ func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret 
 	}
 	l.turn = newTurn(e.runs.Change(r, chain), e, c)
 	l.turn.Trying = l.question.Via
-	if err := l.turn.approvals.distrust(); err != nil {
+	if err := distrust(l.turn); err != nil {
 		return nil, err
 	}
 	if q := l.turn.Run.Step.Question; l.open && q != nil {
 		l.question = *q
 	}
-	l.turn.observation.begin(l.question.Input.ID, l.question.AskedAt)
+	beginRoute(l.turn, l.question.Input.ID, l.question.AskedAt)
 	l.open = l.open && plan.Barred(l.turn.State, l.question.Input, l.question.Via) == ""
 	return l, nil
 }

@@ -137,7 +137,7 @@ func (e useCase) opened(ctx context.Context, c access.Caller, id run.ID, secret 
 		if err != nil || l.state() != ApprovalOpen || len(l.question.Link.Opened) >= run.MaxVisits {
 			return struct{}{}, err
 		}
-		visit := l.turn.links.visit()
+		visit := visit(l.turn)
 		ev := run.Event{Kind: run.Opened, Seq: l.question.Seq, Input: l.question.Input.ID, Via: l.question.Via, Visit: &visit}
 		if err := l.turn.apply(ev); err != nil {
 			return struct{}{}, err
@@ -215,9 +215,9 @@ func (l *linked) view(ctx context.Context) (ApprovalView, error) {
 	if v.State == ApprovalOpen {
 		// An old link, in a history or a log, shows nobody what it was about.
 		v.Text, v.Type, v.Display, v.System, v.Prompt = plan.View(t.State).Text(l.step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
-		v.Values, v.Phrase, v.Opened = t.links.valuesIn(step), q.Phrase, q.Link.Opened
+		v.Values, v.Phrase, v.Opened = valuesIn(t, step), q.Phrase, q.Link.Opened
 		v.Done = input.DoneBefore(t.Run.Step.Early, t.Run.Step.Done)
-		if err := t.remembered.load(ctx); err != nil {
+		if err := loadDecline(ctx, t); err != nil {
 			return ApprovalView{}, err
 		}
 		v.Declined, v.DeclineStands = plan.Said(t.State), !plan.ByLink(t.State)
@@ -243,10 +243,10 @@ func (l *linked) view(ctx context.Context) (ApprovalView, error) {
 // cancel ends what a driver does since the approval. It undoes nothing, so the link is
 // enough for it.
 func (l *linked) cancel(ctx context.Context) (ApprovalView, error) {
-	if err := l.turn.calls.cancel(ctx, "the approval page"); err != nil {
+	if err := cancelCall(ctx, l.turn, "the approval page"); err != nil {
 		return ApprovalView{}, err
 	}
-	if err := l.turn.calls.endCancelled(ctx); err != nil {
+	if err := endCancelled(ctx, l.turn); err != nil {
 		return ApprovalView{}, err
 	}
 	return l.view(ctx)
@@ -268,14 +268,14 @@ func (l *linked) state() ApprovalState {
 
 func (l *linked) approve(ctx context.Context, by string) error {
 	t, q := l.turn, l.question
-	if err := t.remembered.load(ctx); err != nil {
+	if err := loadDecline(ctx, t); err != nil {
 		return err
 	}
 	if by == "" && !plan.ByLink(t.State) {
 		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(plan.Said(t.State), "The holder of this link is not identified, so the link cannot take a decline back", plan.WayBack(t.State)))
 	}
 	a := plan.NewApproval(t.State, decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
-	a.Visits = append(slices.Clone(q.Link.Opened), t.links.visit())
+	a.Visits = append(slices.Clone(q.Link.Opened), visit(t))
 	a.Digest, a.Typed, a.Questions = q.Digest, q.Phrase != "", append(slices.Clone(q.Earlier), q.Seq)
 	if by != "" {
 		a.Basis, a.By, a.Provenance = run.BasisPage, by, driver.ClientAttested
@@ -283,7 +283,7 @@ func (l *linked) approve(ctx context.Context, by string) error {
 	if err := t.apply(run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Approval: a}); err != nil {
 		return err
 	}
-	if err := t.remembered.approve(a); err != nil {
+	if err := noteApproved(t, a); err != nil {
 		return err
 	}
 	l.decided = &t.change.Events[len(t.change.Events)-1]
@@ -293,7 +293,7 @@ func (l *linked) approve(ctx context.Context, by string) error {
 
 func (l *linked) reject(ctx context.Context) error {
 	t, q := l.turn, l.question
-	if err := t.remembered.remember(ctx, q.Input, q.Via); err != nil {
+	if err := remember(ctx, t, q.Input, q.Via); err != nil {
 		return err
 	}
 	no := run.Event{Kind: run.Declined, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Reason: "rejected on the approval page", Apart: true}

@@ -68,8 +68,8 @@ func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.S
 			return Round{}, err
 		}
 		t.Tried, t.Solved = "to wait for a person's answer", plan.Unheard(t.State, p.Solved)
-		t.approvals.noteApproval()
-		return t.replies.presentOpen(ctx)
+		noteApproval(t)
+		return presentOpen(ctx, t)
 	})
 	if err != nil || round.Reply == nil {
 		return api.StepReply{}, err

@@ -61,7 +61,7 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	if err != nil {
 		return api.AttestReply{}, err
 	}
-	if err := t.admission.attests(ctx, in.URI); err != nil {
+	if err := checkAttested(ctx, t, in.URI); err != nil {
 		return api.AttestReply{}, err
 	}
 	t.change.Verdict(&reply)
@@ -83,7 +83,7 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 			WithNext("call kairos_next with %s, or attest with outcome failure", reply.MissingSteps[0]).
 			With("run_id", id).WithCall(api.ToolBegin, present.Resume(reply.MissingSteps[0], string(id)))
 	}
-	if err := t.calls.giveUp(ctx, "kairos_attest"); err != nil {
+	if err := giveUpCall(ctx, t, "kairos_attest"); err != nil {
 		return api.AttestReply{}, err
 	}
 	if err := t.apply(run.Event{

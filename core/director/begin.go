@@ -112,10 +112,10 @@ func (e useCase) reopen(ctx context.Context, c access.Caller, in api.BeginReques
 	if !t.Run.State.Live() {
 		return Round{}, t.change.Over(ctx)
 	}
-	if err := t.admission.resumes(ctx, in.URI); err != nil {
+	if err := checkResumed(ctx, t, in.URI); err != nil {
 		return Round{}, err
 	}
-	if err := t.admission.sameRoots(in.Roots); err != nil {
+	if err := sameRoots(t, in.Roots); err != nil {
 		return Round{}, err
 	}
 	t.Note = plain.Sentences(t.Note, fmt.Sprintf("Resumed run %s.", t.Run.ID))

@@ -49,21 +49,21 @@ func callKey(secrets func() ([][32]byte, error)) func() ([]byte, error) {
 
 // keyed is the call with its attempt and its idempotency key. The key is a keyed
 // hash, so that it reveals no id. A pure driver gets none.
-func (cs *calls) keyed(c run.Call) (run.Call, error) {
-	c.Attempt = cs.t.Run.Step.Attempt(c.Input)
-	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
+func keyed(t *turn, c run.Call) (run.Call, error) {
+	c.Attempt = t.Run.Step.Attempt(c.Input)
+	desc, _, _ := t.e.Drivers.Describe(c.Driver)
 	if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectEffects {
 		return c, nil
 	}
-	key, err := cs.t.e.callKey()
+	key, err := t.e.callKey()
 	if err != nil {
 		return c, fmt.Errorf("make an idempotency key: %w", err)
 	}
 	round := 0
 	if c.Input == "" {
-		round = cs.t.Run.Step.Round
+		round = t.Run.Step.Round
 	}
-	b, err := json.Marshal([]any{cs.t.Run.ID, cs.t.Run.Step.Index, c.Driver, c.Input, round, c.Attempt})
+	b, err := json.Marshal([]any{t.Run.ID, t.Run.Step.Index, c.Driver, c.Input, round, c.Attempt})
 	if err != nil {
 		return c, err
 	}
@@ -77,27 +77,27 @@ func (cs *calls) keyed(c run.Call) (run.Call, error) {
 // one. A call that may act is stored before it is made, so that whatever happens
 // it is never made a second time: recovering says that its driver is to be asked
 // what came of it instead.
-func (cs *calls) ready(ctx context.Context, c run.Call) (_ run.Call, recovering bool, err error) {
-	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
-	if open := cs.t.Run.Step.Call; open != nil && open.Driver == c.Driver && open.Input == c.Input {
+func ready(ctx context.Context, t *turn, c run.Call) (_ run.Call, recovering bool, err error) {
+	desc, _, _ := t.e.Drivers.Describe(c.Driver)
+	if open := t.Run.Step.Call; open != nil && open.Driver == c.Driver && open.Input == c.Input {
 		if open.Acts && !desc.Has(driver.FeatureRecover) {
-			return c, false, plan.OutcomeUnknown(cs.t.State)
+			return c, false, plan.OutcomeUnknown(t.State)
 		}
 		return *open, open.Acts || open.Cancelled, nil
 	}
-	if c, err = cs.keyed(c); err != nil || !plan.MayAct(cs.t.State, c, desc) {
+	if c, err = keyed(t, c); err != nil || !plan.MayAct(t.State, c, desc) {
 		return c, false, err
 	}
-	c.Acts, c.At = true, cs.t.e.opt.Clock.Now()
-	if err := cs.t.apply(run.Event{Kind: run.Called, Input: c.Input, Via: c.Driver, Call: &c}); err != nil {
+	c.Acts, c.At = true, t.e.opt.Clock.Now()
+	if err := t.apply(run.Event{Kind: run.Called, Input: c.Input, Via: c.Driver, Call: &c}); err != nil {
 		return c, false, err
 	}
-	cs.t.recordBegun()
-	if err := cs.t.save(ctx); err != nil {
+	t.recordBegun()
+	if err := t.save(ctx); err != nil {
 		return c, false, err
 	}
-	if f := cs.t.Failure; f != nil {
-		*cs.t.e.refused = *f
+	if f := t.Failure; f != nil {
+		*t.e.refused = *f
 	}
 	return c, false, nil
 }
@@ -108,26 +108,26 @@ const maxNotDone = 1
 
 // lost deals with a call that may have acted and came to no outcome, and reports
 // whether it was one. The driver is asked next, once.
-func (cs *calls) lost(c run.Call, recovering bool, l plan.Deferral, failure error) (bool, error) {
+func lost(t *turn, c run.Call, recovering bool, l plan.Deferral, failure error) (bool, error) {
 	switch {
 	case l.NotDone != nil && c.Cancelled:
-		return true, cs.cancelled(l.NotDone.Reason)
+		return true, cancelled(t, l.NotDone.Reason)
 	case !c.Acts:
 		return false, nil
 	case failure != nil && !recovering && notCalled(failure):
-		return false, cs.settle("it was not called: " + failure.Error())
+		return false, settleCall(t, "it was not called: "+failure.Error())
 	case failure != nil && recovering:
-		return true, cs.unsettle("it was asked what came of the call: "+failure.Error(), recovering)
+		return true, unsettle(t, "it was asked what came of the call: "+failure.Error(), recovering)
 	case failure != nil:
-		return true, cs.unsettle(failure.Error(), recovering)
+		return true, unsettle(t, failure.Error(), recovering)
 	case l.Unknown != nil:
-		return true, cs.unsettle(l.Unknown.Reason, recovering)
+		return true, unsettle(t, l.Unknown.Reason, recovering)
 	case l.NotDone != nil:
-		if cs.notDone++; cs.notDone > maxNotDone {
-			return true, errors.Join(cs.settle("not done: "+l.NotDone.Reason), plan.Unavailable("driver %s was called for step %d and did nothing: %s. Nothing is lost",
-				c.Driver, cs.t.Run.Step.Index, plain.Clip(l.NotDone.Reason, 500)))
+		if t.notDone++; t.notDone > maxNotDone {
+			return true, errors.Join(settleCall(t, "not done: "+l.NotDone.Reason), plan.Unavailable("driver %s was called for step %d and did nothing: %s. Nothing is lost",
+				c.Driver, t.Run.Step.Index, plain.Clip(l.NotDone.Reason, 500)))
 		}
-		return true, cs.settle("not done: " + l.NotDone.Reason)
+		return true, settleCall(t, "not done: "+l.NotDone.Reason)
 	}
 	return false, nil
 }
@@ -140,143 +140,143 @@ func notCalled(err error) bool {
 
 // unsettle records why the outcome of the open call is not known. The error is
 // nil if its driver can be asked and was not yet.
-func (cs *calls) unsettle(why string, asked bool) error {
-	c := cs.t.Run.Step.Call
+func unsettle(t *turn, why string, asked bool) error {
+	c := t.Run.Step.Call
 	why = plain.Clip(why, 600)
 	if c.Unknown != why {
-		if err := cs.t.apply(run.Event{Kind: run.Unsettled, Input: c.Input, Via: c.Driver, Reason: why}); err != nil {
+		if err := t.apply(run.Event{Kind: run.Unsettled, Input: c.Input, Via: c.Driver, Reason: why}); err != nil {
 			return err
 		}
 	}
-	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
+	desc, _, _ := t.e.Drivers.Describe(c.Driver)
 	if !asked && desc.Has(driver.FeatureRecover) {
 		return nil
 	}
-	return plan.OutcomeUnknown(cs.t.State)
+	return plan.OutcomeUnknown(t.State)
 }
 
 // follow asks the driver of the open call again, when it is time.
-func (cs *calls) follow(ctx context.Context) (Round, error) {
-	c := *cs.t.Run.Step.Call
-	switch due := !cs.t.Caller.Detached && plan.RetryIn(cs.t.State, c) == 0; {
+func follow(ctx context.Context, t *turn) (Round, error) {
+	c := *t.Run.Step.Call
+	switch due := !t.Caller.Detached && plan.RetryIn(t.State, c) == 0; {
 	case !due && c.Pending != nil:
-		return cs.waitForDriver(ctx, c)
+		return waitForDriver(ctx, t, c)
 	case !due:
-		return Round{}, plan.OutcomeUnknown(cs.t.State)
+		return Round{}, plan.OutcomeUnknown(t.State)
 	}
-	cs.t.Trying = c.Driver
+	t.Trying = c.Driver
 	if c.Input == "" {
-		k, err := cs.t.open(ctx)
+		k, err := t.open(ctx)
 		if err != nil {
 			return Round{}, err
 		}
-		if c.Acts && !plan.ReadsState(cs.t.State, c.Driver) {
-			return Round{}, cs.unsettle("another version of the driver kept a state that this one does not read", true)
+		if c.Acts && !plan.ReadsState(t.State, c.Driver) {
+			return Round{}, unsettle(t, "another version of the driver kept a state that this one does not read", true)
 		}
-		if again, err := cs.t.verdicts.startOver(k); again || err != nil {
+		if again, err := startOver(t, k); again || err != nil {
 			return Round{}, err
 		}
-		return cs.t.verdicts.advance(ctx, k)
+		return advance(ctx, t, k)
 	}
 	q := run.Question{Via: c.Driver, Route: c.Route, Path: c.Path, Asked: 1}
-	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
+	desc, _, _ := t.e.Drivers.Describe(c.Driver)
 	q.Human = desc.Has(driver.FeatureHuman)
 	var k input.Task
 	var err error
-	if k, q.Input, err = cs.obtained(ctx, c.Input); err != nil {
+	if k, q.Input, err = obtained(ctx, t, c.Input); err != nil {
 		return Round{}, err
 	}
-	q.Phrase = plan.PhraseIn(cs.t.State, k, q.Input)
-	cs.t.observation.begin(c.Input, c.At)
-	return cs.t.questions.render(ctx, k, q, plan.RouteOf(cs.t.State, q), nil)
+	q.Phrase = plan.PhraseIn(t.State, k, q.Input)
+	beginRoute(t, c.Input, c.At)
+	return render(ctx, t, k, q, plan.RouteOf(t.State, q), nil)
 }
 
 // obtained is the input that the open call obtains, as it was asked for.
-func (cs *calls) obtained(ctx context.Context, id string) (input.Task, driver.Input, error) {
+func obtained(ctx context.Context, t *turn, id string) (input.Task, driver.Input, error) {
 	switch kind := input.ByID(id); {
 	case kind.Optional:
-		in, _, err := cs.t.offering.question(ctx)
-		return input.RunTask(cs.t.Chain), in, err
+		in, _, err := offerQuestion(ctx, t)
+		return input.RunTask(t.Chain), in, err
 	case kind.OfRun:
-		in, _ := input.OfRun(*cs.t.Run, cs.t.Chain)
-		return input.RunTask(cs.t.Chain), in, nil
+		in, _ := input.OfRun(*t.Run, t.Chain)
+		return input.RunTask(t.Chain), in, nil
 	}
-	k, err := cs.t.open(ctx)
+	k, err := t.open(ctx)
 	if err != nil {
 		return k, driver.Input{}, err
 	}
-	for _, in := range cs.t.Run.Step.Inputs {
+	for _, in := range t.Run.Step.Inputs {
 		if id == in.ID {
 			return k, in, nil
 		}
 		if input.ByID(id).Approves && !input.Of(in.Kind).Internal {
-			return k, plan.ApprovalQuestion(cs.t.State, k, in), nil
+			return k, plan.ApprovalQuestion(t.State, k, in), nil
 		}
 	}
-	return k, driver.Input{}, plan.Unavailable("step %d waits for an input %q that nobody needs", cs.t.Run.Step.Index, id)
+	return k, driver.Input{}, plan.Unavailable("step %d waits for an input %q that nobody needs", t.Run.Step.Index, id)
 }
 
-// settle ends the open call, if there is one, with an outcome that is not recorded
+// settleCall ends the open call, if there is one, with an outcome that is not recorded
 // in another way.
-func (cs *calls) settle(outcome string) error {
-	c := cs.t.Run.Step.Call
+func settleCall(t *turn, outcome string) error {
+	c := t.Run.Step.Call
 	if c == nil {
 		return nil
 	}
-	return cs.t.apply(run.Event{Kind: run.Settled, Input: c.Input, Via: c.Driver, Reason: outcome})
+	return t.apply(run.Event{Kind: run.Settled, Input: c.Input, Via: c.Driver, Reason: outcome})
 }
 
 // deferCall records that the outcome of a call is pending, and replies so. What
 // the driver repeats is not recorded again.
-func (cs *calls) deferCall(ctx context.Context, c run.Call, p driver.Pending, state driver.State) (Round, error) {
+func deferCall(ctx context.Context, t *turn, c run.Call, p driver.Pending, state driver.State) (Round, error) {
 	p.Reason, p.Message = plain.Clip(p.Reason, 500), plain.Clip(p.Message, 1000)
 	if p.Progress != nil {
 		p.Progress = new(float64(int(*p.Progress*100)) / 100)
 	}
-	now := cs.t.e.opt.Clock.Now()
-	before := cs.t.Run.Step.Call
+	now := t.e.opt.Clock.Now()
+	before := t.Run.Step.Call
 	said := p
 	said.RetryAfter = 0
-	news := before == nil || before.Pending == nil || !reflect.DeepEqual(*before.Pending, said) || !reflect.DeepEqual(state, cs.t.Run.Step.State)
+	news := before == nil || before.Pending == nil || !reflect.DeepEqual(*before.Pending, said) || !reflect.DeepEqual(state, t.Run.Step.State)
 	c.At = cmp.Or(c.At, now)
 	c.Pending, c.RetryAt, c.Unknown = &said, now.Add(plan.RetryAfter(p)), ""
 	if news {
-		if err := cs.t.apply(run.Event{Kind: run.Deferred, Input: c.Input, Via: c.Driver, Call: &c, State: state, Reason: p.Reason}); err != nil {
+		if err := t.apply(run.Event{Kind: run.Deferred, Input: c.Input, Via: c.Driver, Call: &c, State: state, Reason: p.Reason}); err != nil {
 			return Round{}, err
 		}
 	}
-	return cs.waitForDriver(ctx, c)
+	return waitForDriver(ctx, t, c)
 }
 
 // waitForDriver replies that the run waits for a driver.
-func (cs *calls) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
-	step := plan.OpenStep(cs.t.State)
-	said := fmt.Sprintf("Step %d waits for driver %s: %s.", cs.t.Run.Step.Index, c.Driver, c.Pending.Reason)
+func waitForDriver(ctx context.Context, t *turn, c run.Call) (Round, error) {
+	step := plan.OpenStep(t.State)
+	said := fmt.Sprintf("Step %d waits for driver %s: %s.", t.Run.Step.Index, c.Driver, c.Pending.Reason)
 	if c.Cancelled {
-		said = fmt.Sprintf("Step %d is being cancelled: driver %s is told to end it when it is asked next.", cs.t.Run.Step.Index, c.Driver)
+		said = fmt.Sprintf("Step %d is being cancelled: driver %s is told to end it when it is asked next.", t.Run.Step.Index, c.Driver)
 	}
-	r := plan.View(cs.t.State).Reply(step, driver.AgentChallenge{Type: cs.t.e.TypeOf(step), Description: said + " Nothing is needed of you until then."})
+	r := plan.View(t.State).Reply(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: said + " Nothing is needed of you until then."})
 	r.ErrorCode = string(fault.WaitingForDriver)
-	r.RetryCount = &cs.t.Run.Step.Failures
+	r.RetryCount = &t.Run.Step.Failures
 	r.Message = plain.Sentences(r.Message, said, c.Pending.Message)
 	if p := c.Pending.Progress; p != nil {
 		r.Message = plain.Sentences(r.Message, fmt.Sprintf("%.0f %% is done", *p*100))
 	}
-	if cs.t.Solution.Supplied() {
+	if t.Solution.Supplied() {
 		r.Message = plain.Sentences(r.Message, "What was sent with this call is not used, and not counted")
 	}
-	wait := plan.RetryIn(cs.t.State, c)
+	wait := plan.RetryIn(t.State, c)
 	r.RetryAfter = new(wait.Round(time.Millisecond).Seconds())
 	r.Progress, r.ProgressMessage = c.Pending.Progress, c.Pending.Message
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again in %s, with the placeholder solution of next_call", protocol.URI(step.UUID), wait.Round(time.Second))
-	if desc, _, _ := cs.t.e.Drivers.Describe(c.Driver); desc.Has(driver.FeatureCancel) && !c.Cancelled {
+	if desc, _, _ := t.e.Drivers.Describe(c.Driver); desc.Has(driver.FeatureCancel) && !c.Cancelled {
 		r.NextAction += "; if the user wants it to end, add cancel true"
 	}
-	r.NextCall = plan.View(cs.t.State).LeaveToServer(r.Challenge.Type)
-	round, err := cs.t.reply(ctx, r)
-	if err == nil && !cs.t.Caller.Detached && cs.t.Failure == nil {
+	r.NextCall = plan.View(t.State).LeaveToServer(r.Challenge.Type)
+	round, err := t.reply(ctx, r)
+	if err == nil && !t.Caller.Detached && t.Failure == nil {
 		round.Later = &Later{
-			Run: cs.t.Run.ID, Step: cs.t.Run.Step.Index, Solved: len(cs.t.Solved), Since: cs.t.Started, After: wait, Driver: c.Driver,
+			Run: t.Run.ID, Step: t.Run.Step.Index, Solved: len(t.Solved), Since: t.Started, After: wait, Driver: c.Driver,
 			Message: cmp.Or(c.Pending.Message, c.Pending.Reason), Progress: c.Pending.Progress,
 		}
 	}
@@ -313,17 +313,9 @@ func (e *Engine) Retried(ctx context.Context, c access.Caller, l Later) (Round, 
 		t.Started, t.Solved = l.Since, plan.Unheard(t.State, l.Solved)
 		t.Tried = "to wait for driver " + l.Driver
 		if t.Run.Step.Call == nil || t.Run.Step.Index != l.Step {
-			return t.replies.presentOpen(ctx) // another call continued the run
+			return presentOpen(ctx, t) // another call continued the run
 		}
 		t.Target = l.Step
 		return t.drive(ctx)
 	})
-}
-
-// calls makes the calls of drivers, so that one that changes the world is made at
-// most once.
-type calls struct {
-	t *turn
-	// notDone counts the driver's calls of this use case that came to nothing.
-	notDone int
 }

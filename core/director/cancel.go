@@ -52,83 +52,83 @@ func (e useCase) cancel(ctx context.Context, c access.Caller, in CancelInput) (C
 		return CancelReply{}, fault.New(fault.InvalidArgument, "run %s waits for no driver: there is nothing to cancel; `kairos runs abandon` ends the run", in.Run)
 	}
 	reply := CancelReply{RunID: string(in.Run), Driver: open.Driver, Step: t.Run.Step.Index}
-	if err := t.calls.cancel(ctx, in.By); err != nil {
+	if err := cancelCall(ctx, t, in.By); err != nil {
 		return CancelReply{}, err
 	}
 	if !c.Detached {
-		err = t.calls.endCancelled(ctx)
+		err = endCancelled(ctx, t)
 		reply.Ended = t.Run.Step.Call == nil
 	}
 	return reply, err
 }
 
-// cancel records that somebody wants the open call to end. It is stored before the
+// cancelCall records that somebody wants the open call to end. It is stored before the
 // driver is told, so that whoever asks the driver next tells it.
-func (cs *calls) cancel(ctx context.Context, by string) error {
-	c := *cs.t.Run.Step.Call
-	if desc, _, _ := cs.t.e.Drivers.Describe(c.Driver); !desc.Has(driver.FeatureCancel) {
-		return fault.New(fault.InvalidArgument, "What driver %s does for step %d cannot be cancelled: the driver does not offer it.", c.Driver, cs.t.Run.Step.Index).
-			WithNext("wait for it with kairos_next and %s, or end the run with kairos_attest and outcome failure", protocol.URI(plan.OpenStep(cs.t.State).UUID))
+func cancelCall(ctx context.Context, t *turn, by string) error {
+	c := *t.Run.Step.Call
+	if desc, _, _ := t.e.Drivers.Describe(c.Driver); !desc.Has(driver.FeatureCancel) {
+		return fault.New(fault.InvalidArgument, "What driver %s does for step %d cannot be cancelled: the driver does not offer it.", c.Driver, t.Run.Step.Index).
+			WithNext("wait for it with kairos_next and %s, or end the run with kairos_attest and outcome failure", protocol.URI(plan.OpenStep(t.State).UUID))
 	}
 	if c.Cancelled {
 		return nil
 	}
-	if err := cs.t.apply(run.Event{Kind: run.Cancelled, Input: c.Input, Via: c.Driver, Reason: "by " + plain.Clip(by, 200)}); err != nil {
+	if err := t.apply(run.Event{Kind: run.Cancelled, Input: c.Input, Via: c.Driver, Reason: "by " + plain.Clip(by, 200)}); err != nil {
 		return err
 	}
-	return cs.t.save(ctx)
+	return t.save(ctx)
 }
 
 // endCancelled tells the driver, and takes what it says has come of the call. What
 // that leads to is left to the next kairos_next.
-func (cs *calls) endCancelled(ctx context.Context) error {
-	_, err := cs.follow(ctx)
+func endCancelled(ctx context.Context, t *turn) error {
+	_, err := follow(ctx, t)
 	if shown := (*fault.Error)(nil); err != nil && !asFault(err, &shown) {
 		return err
 	}
-	return errors.Join(cs.t.save(ctx), ctx.Err())
+	return errors.Join(t.save(ctx), ctx.Err())
 }
 
 // cancelled is the outcome of a call that ended because somebody cancelled it.
-func (cs *calls) cancelled(why string) error {
-	c := *cs.t.Run.Step.Call
-	if err := cs.settle("cancelled: " + plain.Clip(why, 500)); err != nil {
+func cancelled(t *turn, why string) error {
+	c := *t.Run.Step.Call
+	if err := settleCall(t, "cancelled: "+plain.Clip(why, 500)); err != nil {
 		return err
 	}
-	return fault.New(fault.Cancelled, "What driver %s did for step %d was cancelled: %s.", c.Driver, cs.t.Run.Step.Index, plain.Clip(why, 500)).
-		WithNext("ask the user whether to start it again, with kairos_next and %s, or to end the run with kairos_attest and outcome failure", protocol.URI(plan.OpenStep(cs.t.State).UUID))
+	return fault.New(fault.Cancelled, "What driver %s did for step %d was cancelled: %s.", c.Driver, t.Run.Step.Index, plain.Clip(why, 500)).
+		WithNext("ask the user whether to start it again, with kairos_next and %s, or to end the run with kairos_attest and outcome failure", protocol.URI(plan.OpenStep(t.State).UUID))
 }
 
 // cancelNow is kairos_next with cancel: it ends what runs, and starts nothing.
-func (cs *calls) cancelNow(ctx context.Context) (Round, error) {
-	cs.t.Run.MovedAt = cs.t.Started
-	if cs.t.Run.Step.Call == nil {
-		cs.t.Note = plain.Sentences(cs.t.Note, "The server does nothing for this step now, so there was nothing to cancel.")
-		return cs.t.replies.presentOpen(ctx)
+func cancelNow(ctx context.Context, t *turn) (Round, error) {
+	t.Run.MovedAt = t.Started
+	if t.Run.Step.Call == nil {
+		t.Note = plain.Sentences(t.Note, "The server does nothing for this step now, so there was nothing to cancel.")
+		return presentOpen(ctx, t)
 	}
-	err := cs.cancel(ctx, "kairos_next")
+	err := cancelCall(ctx, t, "kairos_next")
 	var round Round
 	if err == nil {
-		round, err = cs.follow(ctx)
+		round, err = follow(ctx, t)
 	}
 	if shown := (*fault.Error)(nil); asFault(err, &shown) {
-		return cs.t.replies.halt(ctx, shown)
+		return halt(ctx, t, shown)
 	}
 	if err != nil || round.Reply != nil {
 		return round, err
 	}
-	return cs.t.replies.presentOpen(ctx) // it had ended before
+	return presentOpen(ctx, t) // it had ended before
 }
 
-// giveUp ends what runs for a run that ends, as far as that is possible.
-func (cs *calls) giveUp(ctx context.Context, by string) error {
-	if !plan.Endable(cs.t.State) {
+// giveUpCall ends what runs for a run that ends, as far as that is possible.
+func giveUpCall(ctx context.Context, t *turn, by string) error {
+	if !plan.Endable(t.State) {
 		return nil
 	}
-	if err := cs.cancel(ctx, by); err != nil {
+	if err := cancelCall(ctx, t, by); err != nil {
 		return err
 	}
-	return cs.endCancelled(ctx)
+	return endCancelled(ctx, t)
 }
 
 // Abandon ends a run that nobody will continue, and before it what a driver does for
@@ -154,7 +154,7 @@ func (e useCase) endWork(ctx context.Context, c access.Caller, id run.ID) error 
 		return err
 	}
 	if !c.Detached {
-		return t.calls.giveUp(ctx, "runs abandon")
+		return giveUpCall(ctx, t, "runs abandon")
 	}
 	if open := t.Run.Step.Call; !open.Cancelled {
 		return fault.New(fault.InvalidArgument, "driver %s is at work for step %d of run %s, and would not stop with the run", open.Driver, t.Run.Step.Index, id).

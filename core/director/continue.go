@@ -38,17 +38,17 @@ func (e useCase) resumeWith(ctx context.Context, c access.Caller, in Continuatio
 	key := fmt.Sprintf("seq:%d", in.Seq)
 	q := t.Run.Step.Question
 	if q == nil || q.Seq != in.Seq {
-		return t.late.late(ctx, in, key, payload)
+		return lateAnswer(ctx, t, in, key, payload)
 	}
 	t.resumeCall(*q)
 	t.Tried = "to take the client's answer to " + q.Ask.Method
 	t.pending = []runs.Recorded{{Key: key, Payload: payload}}
-	round, err := t.questions.answer(ctx, *q, in)
+	round, err := answer(ctx, t, *q, in)
 	if f := (*fault.Error)(nil); asFault(err, &f) {
 		if open := t.Run.Step.Question; open != nil && open.Seq == in.Seq {
 			t.pending = nil // nothing was decided, so there is nothing to repeat
 		}
-		return t.replies.halt(ctx, f)
+		return halt(ctx, t, f)
 	}
 	if err != nil || round.Reply != nil || round.Ask != nil {
 		return round, err
@@ -63,7 +63,7 @@ func (t *turn) resumeCall(q run.Question) {
 	t.Run.MovedAt = t.change.Now()
 	t.Target, t.Asked = t.Run.Step.Index, plan.Subject{Step: t.Run.Step.Index, Input: q.Input.ID}
 	t.Trying = q.Via
-	t.observation.begin(q.Input.ID, q.AskedAt)
+	beginRoute(t, q.Input.ID, q.AskedAt)
 	if input.Of(q.Input.Kind).Between {
 		t.Target = 0
 	}
@@ -137,25 +137,25 @@ func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq in
 		t.Caller.Detached, t.Tried = true, "to wait for the client's answer"
 		q := t.Run.Step.Question
 		if q == nil || q.Seq != seq {
-			t.approvals.noteApproval()
-			return t.replies.presentOpen(ctx)
+			noteApproval(t)
+			return presentOpen(ctx, t)
 		}
 		t.rejoin(*q)
 		if h.Tree.On(h.routeOf(*q), decision.TimedOut).Kind == decision.Again {
-			k, err := t.questions.askedTask(ctx, *q)
+			k, err := askedTask(ctx, t, *q)
 			if err != nil {
 				return Round{}, err
 			}
-			return t.questions.waiting(ctx, k, *q)
+			return waiting(ctx, t, k, *q)
 		}
-		err = t.obtaining.closeRoute(ctx, q.Input.ID, plan.RouteOf(t.State, *q), decision.TimedOut, "no reply in time", seq)
+		err = closeRoute(ctx, t, q.Input.ID, plan.RouteOf(t.State, *q), decision.TimedOut, "no reply in time", seq)
 		if f := (*fault.Error)(nil); asFault(err, &f) {
-			return t.replies.halt(ctx, f)
+			return halt(ctx, t, f)
 		}
 		if err != nil {
 			return Round{}, err
 		}
-		return t.replies.presentOpen(ctx)
+		return presentOpen(ctx, t)
 	})
 	if err != nil || round.Reply == nil {
 		return api.StepReply{}, err

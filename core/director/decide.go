@@ -65,7 +65,7 @@ func (e useCase) decide(ctx context.Context, c access.Caller, in DecideInput) (D
 		Decision: &run.Decision{Happened: in.Happened, By: plain.Clip(in.By, 200)},
 	}
 	if in.Happened && call.Input != "" {
-		if err := t.verdicts.answerDecided(ctx, call, in, &ev); err != nil {
+		if err := answerDecided(ctx, t, call, in, &ev); err != nil {
 			return DecideReply{}, err
 		}
 	}
@@ -73,7 +73,7 @@ func (e useCase) decide(ctx context.Context, c access.Caller, in DecideInput) (D
 		return DecideReply{}, err
 	}
 	if in.Happened && call.Input == "" {
-		if err := t.verdicts.acceptDecided(ctx, call, in); err != nil {
+		if err := acceptDecided(ctx, t, call, in); err != nil {
 			return DecideReply{}, err
 		}
 	}
@@ -85,12 +85,12 @@ func (e useCase) decide(ctx context.Context, c access.Caller, in DecideInput) (D
 
 // answerDecided makes the person's result the answer that the call would have
 // obtained.
-func (ve *verdicts) answerDecided(ctx context.Context, call run.Call, in DecideInput, ev *run.Event) error {
-	k, asked, err := ve.t.calls.obtained(ctx, call.Input)
+func answerDecided(ctx context.Context, t *turn, call run.Call, in DecideInput, ev *run.Event) error {
+	k, asked, err := obtained(ctx, t, call.Input)
 	if err != nil {
 		return err
 	}
-	if err := plan.Decidable(ve.t.State, k); err != nil {
+	if err := plan.Decidable(t.State, k); err != nil {
 		return err
 	}
 	if input.Of(asked.Kind).Approves {
@@ -110,17 +110,17 @@ func (ve *verdicts) answerDecided(ctx context.Context, call run.Call, in DecideI
 
 // acceptDecided proves the step on the person's word that the driver's act
 // happened.
-func (ve *verdicts) acceptDecided(ctx context.Context, call run.Call, in DecideInput) error {
-	k, err := ve.t.open(ctx)
+func acceptDecided(ctx context.Context, t *turn, call run.Call, in DecideInput) error {
+	k, err := t.open(ctx)
 	if err != nil {
 		return err
 	}
-	if err := plan.Decidable(ve.t.State, k); err != nil {
+	if err := plan.Decidable(t.State, k); err != nil {
 		return err
 	}
-	evidence, ok := plan.EvidenceOf(ve.t.Run.Step)
+	evidence, ok := plan.EvidenceOf(t.Run.Step)
 	if !ok {
-		return fault.New(fault.InvalidArgument, "step %d has no evidence yet, so it cannot be accepted; say that it did not happen, or end the run", ve.t.Run.Step.Index)
+		return fault.New(fault.InvalidArgument, "step %d has no evidence yet, so it cannot be accepted; say that it did not happen, or end the run", t.Run.Step.Index)
 	}
 	evidence.Provenance = driver.AgentReported
 	proof, err := json.Marshal(map[string]any{"decided": map[string]any{"happened": true, "by": in.By, "reason": in.Reason, "attempt": call.Attempt}})
@@ -138,7 +138,7 @@ func (ve *verdicts) acceptDecided(ctx context.Context, call run.Call, in DecideI
 		return fault.New(fault.InvalidArgument, "the result does not match the step's output_schema: %s", input.Describe(problems))
 	}
 	if k.Common.Judge != nil {
-		return ve.hold(k, a, evidence)
+		return withhold(t, k, a, evidence)
 	}
-	return ve.accept(k, plan.Ref(ve.t.State, call.Driver), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+	return accept(t, k, plan.Ref(t.State, call.Driver), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
 }

@@ -18,7 +18,7 @@ func (t *turn) drive(ctx context.Context) (Round, error) {
 	for range maxHops {
 		round, err := t.hop(ctx)
 		if shown := (*fault.Error)(nil); asFault(err, &shown) {
-			return t.replies.halt(ctx, shown)
+			return halt(ctx, t, shown)
 		}
 		if err != nil || round.Reply != nil || round.Ask != nil {
 			return round, err
@@ -27,43 +27,43 @@ func (t *turn) drive(ctx context.Context) (Round, error) {
 			return Round{}, err
 		}
 	}
-	return t.replies.halt(ctx, plan.Unavailable("step %d went round %d times without a verdict", t.Run.Step.Index, maxHops))
+	return halt(ctx, t, plan.Unavailable("step %d went round %d times without a verdict", t.Run.Step.Index, maxHops))
 }
 
 // hop does the next thing that is due. An empty Round means: look again.
 func (t *turn) hop(ctx context.Context) (Round, error) {
 	t.tick()
 	if plan.Complete(t.State) {
-		return t.replies.completed(ctx)
+		return completed(ctx, t)
 	}
 	if t.Run.Step.Call != nil {
-		return t.calls.follow(ctx)
+		return follow(ctx, t)
 	}
 	if in, missing := input.OfRun(*t.Run, t.Chain); missing != nil {
-		return t.obtaining.obtainRunInput(ctx, in, missing)
+		return obtainRunInput(ctx, t, in, missing)
 	}
-	if in, due, err := t.offering.due(ctx); due || err != nil {
-		return t.offering.obtain(ctx, in, err)
+	if in, due, err := offerDue(ctx, t); due || err != nil {
+		return offer(ctx, t, in, err)
 	}
 	if t.Run.Step.PendingDecline != "" {
-		return t.replies.notifyDecline(ctx)
+		return notifyDecline(ctx, t)
 	}
 	k, err := t.open(ctx)
 	if err != nil {
 		return Round{}, err
 	}
-	if again, err := t.verdicts.startOver(k); again || err != nil {
+	if again, err := startOver(t, k); again || err != nil {
 		return Round{}, err
 	}
 	switch {
 	case len(t.Run.Step.Inputs) > 0:
 		in := plan.DueInput(t.State, k)
 		if a := plan.ApprovedAnswer(t.State, k, in); a != nil {
-			return Round{}, t.approvals.takeApproval(in, a)
+			return Round{}, takeApproval(t, in, a)
 		}
-		return t.obtaining.obtain(ctx, k, in)
+		return obtain(ctx, t, k, in)
 	case t.Run.Step.Withheld != nil:
-		return t.verdicts.conclude(ctx, k)
+		return conclude(ctx, t, k)
 	}
-	return t.verdicts.advance(ctx, k)
+	return advance(ctx, t, k)
 }

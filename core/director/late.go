@@ -16,109 +16,106 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// late takes replies to questions that are no longer open.
-type late struct{ t *turn }
-
-// late handles a reply to a question that is no longer open.
-func (la *late) late(ctx context.Context, in Continuation, key, payload string) (Round, error) {
-	la.t.Tried = "to take the client's answer to a question"
-	rec, ok, err := la.t.e.store.History.Recorded(ctx, la.t.Run.ID, key)
+// lateAnswer handles a reply to a question that is no longer open.
+func lateAnswer(ctx context.Context, t *turn, in Continuation, key, payload string) (Round, error) {
+	t.Tried = "to take the client's answer to a question"
+	rec, ok, err := t.e.store.History.Recorded(ctx, t.Run.ID, key)
 	if err != nil {
 		return Round{}, fmt.Errorf("look up a recorded reply: %w", err)
 	}
 	switch {
 	case ok && rec.Payload == payload:
-		return la.repeat(ctx, rec)
+		return repeat(ctx, t, rec)
 	case ok:
 		return Round{}, fault.New(fault.Replayed, "this question was answered before, and differently; the first answer stands")
-	case !la.t.Run.State.Live():
-		return Round{}, la.t.change.Over(ctx)
+	case !t.Run.State.Live():
+		return Round{}, t.change.Over(ctx)
 	}
-	if q := la.t.Run.Step.Question; q != nil && q.Human && slices.Contains(q.Earlier, in.Seq) {
-		if round, done, err := la.lateDecline(ctx, *q, in); done || err != nil {
+	if q := t.Run.Step.Question; q != nil && q.Human && slices.Contains(q.Earlier, in.Seq) {
+		if round, done, err := lateDecline(ctx, t, *q, in); done || err != nil {
 			return round, err
 		}
 	}
-	if la.unsettled(in.Seq) {
-		if round, done, err := la.lateDecline(ctx, la.questionOfPage(), in); done || err != nil {
+	if declinable(t, in.Seq) {
+		if round, done, err := lateDecline(ctx, t, questionOfPage(t), in); done || err != nil {
 			return round, err
 		}
 	}
-	la.t.Note = "The question this answers was replaced by a later one."
-	la.t.approvals.noteApproval()
-	return la.t.replies.presentOpen(ctx)
+	t.Note = "The question this answers was replaced by a later one."
+	noteApproval(t)
+	return presentOpen(ctx, t)
 }
 
-// unsettled: the question was approved on its page, and the client's own copy of
+// declinable: the question was approved on its page, and the client's own copy of
 // it can still be declined, as long as nothing was done.
-func (la *late) unsettled(seq int64) bool {
-	_, taken := plan.EvidenceOf(la.t.Run.Step)
-	return !taken && la.t.Run.Step.Call == nil && plan.ApprovalGiven(la.t.State) && slices.Contains(la.t.Run.Step.Approval.Questions, seq)
+func declinable(t *turn, seq int64) bool {
+	_, taken := plan.EvidenceOf(t.Run.Step)
+	return !taken && t.Run.Step.Call == nil && plan.ApprovalGiven(t.State) && slices.Contains(t.Run.Step.Approval.Questions, seq)
 }
 
 // questionOfPage is what was approved on the page, as far as a decline is read with it.
-func (la *late) questionOfPage() run.Question {
-	a := la.t.Run.Step.Approval
+func questionOfPage(t *turn) run.Question {
+	a := t.Run.Step.Approval
 	in := driver.Input{ID: input.ApprovalKind.Name, Kind: input.ApprovalKind.Name, Schema: input.ApprovalForm, Approval: driver.ApprovalUser, Person: true}
-	return run.Question{Input: in, Via: a.Via, Route: a.Route, Client: la.t.Caller.Client, Human: true}
+	return run.Question{Input: in, Via: a.Via, Route: a.Route, Client: t.Caller.Client, Human: true}
 }
 
 // lateDecline looks whether a person declined an older copy of the question, or to one
 // that was approved on its page.
 // An approval of it comes too late, but asking again must not undo a decline.
-func (la *late) lateDecline(ctx context.Context, q run.Question, in Continuation) (Round, bool, error) {
-	k, err := la.t.questions.askedTask(ctx, q)
+func lateDecline(ctx context.Context, t *turn, q run.Question, in Continuation) (Round, bool, error) {
+	k, err := askedTask(ctx, t, q)
 	if err != nil {
 		return Round{}, false, err
 	}
-	res, err := la.t.questions.read(ctx, k, q, in)
+	res, err := read(ctx, t, k, q, in)
 	if err != nil || res.Declined == nil {
 		return Round{}, false, nil //nolint:nilerr // an answer that cannot be read is not a decline, and is too late
 	}
-	round, err := la.t.replies.decline(ctx, q.Input, q.Via, res.Declined.Reason, q.Seq)
+	round, err := decline(ctx, t, q.Input, q.Via, res.Declined.Reason, q.Seq)
 	return round, true, err
 }
 
 // repeat repeats a recorded outcome: a reply, the question that followed, or what came of
 // a driver's call that had begun.
-func (la *late) repeat(ctx context.Context, rec runs.Recorded) (Round, error) {
+func repeat(ctx context.Context, t *turn, rec runs.Recorded) (Round, error) {
 	var next struct {
 		Asks  int64 `json:"asks"`
 		Begun int   `json:"begun"`
 	}
 	switch err := json.Unmarshal(rec.Reply, &next); {
 	case err == nil && next.Begun > 0:
-		return la.resumeBegun(ctx, rec, next.Begun)
+		return resumeBegun(ctx, t, rec, next.Begun)
 	case err != nil || next.Asks == 0:
-		return la.replay(rec)
+		return replay(t, rec)
 	}
-	if q := la.t.Run.Step.Question; q != nil && q.Seq == next.Asks {
-		return la.t.questions.ask(ctx, *q, decision.Route{})
+	if q := t.Run.Step.Question; q != nil && q.Seq == next.Asks {
+		return ask(ctx, t, *q, decision.Route{})
 	}
-	return la.t.replies.presentOpen(ctx)
+	return presentOpen(ctx, t)
 }
 
 // replay is the reply as it was recorded, with the link that is still open in it.
-func (la *late) replay(rec runs.Recorded) (Round, error) {
+func replay(t *turn, rec runs.Recorded) (Round, error) {
 	var r api.StepReply
 	if err := json.Unmarshal(rec.Reply, &r); err != nil {
 		return Round{}, fmt.Errorf("decode the reply recorded under %s: %w", rec.Key, err)
 	}
-	return Round{Reply: &r}, la.t.links.revealReply(&r)
+	return Round{Reply: &r}, revealReply(t, &r)
 }
 
 // resumeBegun continues a call that ended without a reply after a driver began to act
 // for it, as the call itself would have: it reports what is solved from that step on. Its
 // reply is recorded only if it brings the run further, so that another server which still
 // makes the driver's call can save what comes of it.
-func (la *late) resumeBegun(ctx context.Context, rec runs.Recorded, from int) (Round, error) {
-	if !la.t.Run.State.Live() {
-		return Round{}, la.t.change.Over(ctx)
+func resumeBegun(ctx context.Context, t *turn, rec runs.Recorded, from int) (Round, error) {
+	if !t.Run.State.Live() {
+		return Round{}, t.change.Over(ctx)
 	}
-	la.t.Solved = plan.Unheard(la.t.State, len(la.t.Run.Proofs)-from+1)
-	if la.t.Run.Step.Call == nil {
-		return la.t.replies.presentOpen(ctx)
+	t.Solved = plan.Unheard(t.State, len(t.Run.Proofs)-from+1)
+	if t.Run.Step.Call == nil {
+		return presentOpen(ctx, t)
 	}
-	la.t.Run.MovedAt, la.t.submitted = la.t.Started, &rec
-	return la.t.drive(ctx)
+	t.Run.MovedAt, t.submitted = t.Started, &rec
+	return t.drive(ctx)
 }

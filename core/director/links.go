@@ -16,22 +16,19 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// links are the links of approvals to their page.
-type links struct{ t *turn }
-
 // visit is how the caller reached the page, now.
-func (li *links) visit() run.Visit {
-	v := li.t.Caller.Visit
-	v.At = li.t.change.Now()
+func visit(t *turn) run.Visit {
+	v := t.Caller.Visit
+	v.At = t.change.Now()
 	return v
 }
 
 // valuesIn are the values that were put into the step's challenge.
-func (li *links) valuesIn(step protocol.Step) []ApprovalValue {
+func valuesIn(t *turn, step protocol.Step) []ApprovalValue {
 	var values []ApprovalValue
 	seen := map[string]bool{}
 	refs := protocol.References(step.Challenge)
-	for i, v := range runs.Scope(*li.t.Run, li.t.Chain).Values(refs) {
+	for i, v := range runs.Scope(*t.Run, t.Chain).Values(refs) {
 		text := refs[i].Text
 		if v == nil || seen[text] {
 			continue
@@ -44,61 +41,61 @@ func (li *links) valuesIn(step protocol.Step) []ApprovalValue {
 
 // linkFor is the link of an approval that is about to be asked: that of the
 // same question, if it is out already, else a new one; nil: there is no page.
-func (li *links) linkFor(in driver.Input) *run.ApprovalLink {
-	if !input.Of(in.Kind).Approves || !plan.Served(li.t.State) {
+func linkFor(t *turn, in driver.Input) *run.ApprovalLink {
+	if !input.Of(in.Kind).Approves || !plan.Served(t.State) {
 		return nil
 	}
-	if q := li.t.Run.Step.Question; plan.CurrentLink(li.t.State, q) && q.Input.ID == in.ID {
+	if q := t.Run.Step.Question; plan.CurrentLink(t.State, q) && q.Input.ID == in.ID {
 		return q.Link
 	}
 	mark := make([]byte, 16)
 	_, _ = rand.Read(mark) // never fails
-	return &run.ApprovalLink{Number: li.t.Run.Seq + 1, Mark: hex.EncodeToString(mark), ExpiresAt: li.t.e.opt.Clock.Now().Add(li.t.e.opt.ApprovalTTL)}
+	return &run.ApprovalLink{Number: t.Run.Seq + 1, Mark: hex.EncodeToString(mark), ExpiresAt: t.e.opt.Clock.Now().Add(t.e.opt.ApprovalTTL)}
 }
 
 // linkTo is the address of a link, or empty.
-func (li *links) linkTo(l *run.ApprovalLink) (string, error) {
-	return li.reveal(l, plan.Marked(li.t.State, l))
+func linkTo(t *turn, l *run.ApprovalLink) (string, error) {
+	return reveal(t, l, plan.Marked(t.State, l))
 }
 
 // secrets are the marks of a link, each followed by its secret; the mark that begins with
 // another comes first.
-func (li *links) secrets(l *run.ApprovalLink) (marksAndSecrets []string, err error) {
-	read, err := li.t.e.links.secretOf(li.t.Run.ID, l.Number, toRead)
+func secrets(t *turn, l *run.ApprovalLink) (marksAndSecrets []string, err error) {
+	read, err := t.e.links.secretOf(t.Run.ID, l.Number, toRead)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := li.t.e.links.secretOf(li.t.Run.ID, l.Number, toAnswer)
+	answer, err := t.e.links.secretOf(t.Run.ID, l.Number, toAnswer)
 	return []string{plan.ReadMark(l), read, l.Mark, answer}, err
 }
 
 // reveal puts the secrets of the link where its marks stand.
-func (li *links) reveal(l *run.ApprovalLink, text string) (string, error) {
+func reveal(t *turn, l *run.ApprovalLink, text string) (string, error) {
 	if l == nil || !strings.Contains(text, l.Mark) {
 		return text, nil
 	}
-	pairs, err := li.secrets(l)
+	pairs, err := secrets(t, l)
 	return strings.NewReplacer(pairs...).Replace(text), err
 }
 
 // conceal puts the marks of the link where its secrets stand.
-func (li *links) conceal(l *run.ApprovalLink, text string) (string, error) {
+func conceal(t *turn, l *run.ApprovalLink, text string) (string, error) {
 	if l == nil {
 		return text, nil
 	}
-	pairs, err := li.secrets(l)
+	pairs, err := secrets(t, l)
 	slices.Reverse(pairs)
 	return strings.NewReplacer(pairs...).Replace(text), err
 }
 
 // revealReply puts the secret of the open question's link into a reply.
-func (li *links) revealReply(r *api.StepReply) (err error) {
-	q := li.t.Run.Step.Question
+func revealReply(t *turn, r *api.StepReply) (err error) {
+	q := t.Run.Step.Question
 	if q == nil {
 		return nil
 	}
 	for _, text := range []*string{&r.ApprovalURL, &r.Message, &r.NextAction} {
-		if *text, err = li.reveal(q.Link, *text); err != nil {
+		if *text, err = reveal(t, q.Link, *text); err != nil {
 			return err
 		}
 	}

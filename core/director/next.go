@@ -42,28 +42,28 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	}
 	t.Tried = tried(in.URI, s)
 	if in.Cancel && t.Run.State.Live() {
-		return t.calls.cancelNow(ctx)
+		return cancelNow(ctx, t)
 	}
 	if f := *e.refused; f.Code != "" && t.Run.State.Live() {
-		return t.replies.fail(ctx, f.Code, f.Why)
+		return fail(ctx, t, f.Code, f.Why)
 	}
-	if round, done, err := t.admission.repeated(ctx, s); done || err != nil {
+	if round, done, err := repeated(ctx, t, s); done || err != nil {
 		return round, err
 	}
 	if plan.Complete(t.State) {
-		return t.replies.completed(ctx)
+		return completed(ctx, t)
 	}
 	if err := e.noSuchType(s, e.TypeOf(plan.OpenStep(t.State))); err != nil {
 		return Round{}, err
 	}
 	t.Target, t.Solution = t.Run.Step.Index, s
 	t.Run.MovedAt = t.Started
-	if round, done, err := t.admission.envelope(ctx, s); done || err != nil {
+	if round, done, err := envelope(ctx, t, s); done || err != nil {
 		return round, err
 	}
 	if s.Supplied() {
 		t.submitted = &runs.Recorded{Key: nonceKey(t.Run.Step.Nonce), Payload: s.Payload}
-		t.verdicts.keepEarlier()
+		keepEarlier(t)
 	}
 	return t.drive(ctx)
 }
@@ -104,9 +104,9 @@ func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest
 		if err == nil {
 			t, err := e.resume(ctx, c, id)
 			if err == nil {
-				err = t.admission.named(in.RunID)
+				err = checkRunID(t, in.RunID)
 				if err == nil {
-					err = t.admission.owns(stepUUID, in.URI)
+					err = checkURI(t, stepUUID, in.URI)
 				}
 				return t, err
 			}
@@ -120,7 +120,7 @@ func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest
 		if err != nil {
 			return nil, err
 		}
-		return t, t.admission.owns(stepUUID, in.URI)
+		return t, checkURI(t, stepUUID, in.URI)
 	}
 	chain, absent, err := e.ChainOf(ctx, c, in.URI)
 	if err != nil {

@@ -71,39 +71,39 @@ func (silence) Routed(Route)      {}
 func (silence) Begun(string)      {}
 func (silence) Attested(Attested) {}
 
-// begin notes when a route to an input was begun.
-func (ob *observation) begin(inputID string, at time.Time) {
-	if ob.began == nil {
-		ob.began = make(map[string]time.Time)
+// beginRoute notes when a route to an input was begun.
+func beginRoute(t *turn, inputID string, at time.Time) {
+	if t.began == nil {
+		t.began = make(map[string]time.Time)
 	}
-	ob.began[inputID] = at
+	t.began[inputID] = at
 }
 
 // routed keeps what an event says of a route until the event is stored, and
 // puts into the event how long the route took. The step is the one that the
 // event was applied to.
-func (ob *observation) routed(step run.Step, ev *run.Event) {
-	r, to, ends := ob.routeOfEvent(step, *ev)
+func routed(t *turn, step run.Step, ev *run.Event) {
+	r, to, ends := routeOfEvent(t, step, *ev)
 	if !ends {
 		return
 	}
-	r.Took = max(0, ev.At.Sub(cmp.Or(ob.began[to], ob.t.Started)))
+	r.Took = max(0, ev.At.Sub(cmp.Or(t.began[to], t.Started)))
 	ev.Took = r.Took
 	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
-		clear(ob.began) // the inputs of another step, or of another attempt, have the same ids
+		clear(t.began) // the inputs of another step, or of another attempt, have the same ids
 	}
 	silent := r.Outcome == RouteAnswered && (input.Of(r.Input).Evidence || input.Of(r.Input).Internal)
 	if silent || ev.Kind == run.Refused && ev.Code == string(fault.UserDeclined) {
 		return // evidence ends with its verdict, nobody is asked for a similarity, and a decline is a route of its own
 	}
-	r.Run, r.Step, r.Challenge = ob.t.Run.ID, step.Index, ob.typeAt(step.Index)
-	ob.routes = append(ob.routes, r)
+	r.Run, r.Step, r.Challenge = t.Run.ID, step.Index, typeAt(t, step.Index)
+	t.routes = append(t.routes, r)
 }
 
 // routeOfEvent is the route that an event ends, if it ends one, and the to
 // that it led to.
-func (ob *observation) routeOfEvent(step run.Step, ev run.Event) (r Route, to string, ends bool) {
-	r = Route{Space: ob.t.Run.Space, Via: ev.Via}
+func routeOfEvent(t *turn, step run.Step, ev run.Event) (r Route, to string, ends bool) {
+	r = Route{Space: t.Run.Space, Via: ev.Via}
 	to = ev.Input
 	switch ev.Kind {
 	case run.Supplied, run.Answered:
@@ -124,7 +124,7 @@ func (ob *observation) routeOfEvent(step run.Step, ev run.Event) (r Route, to st
 		}
 	case run.Refused:
 		to = input.EvidenceKind.Name
-		r.Via, r.Outcome, r.ErrorCode, r.Counted = ob.t.Trying, RouteRefused, ev.Code, true
+		r.Via, r.Outcome, r.ErrorCode, r.Counted = t.Trying, RouteRefused, ev.Code, true
 	default:
 		return Route{}, "", false
 	}
@@ -148,24 +148,24 @@ func closedCode(a run.Attempt) string {
 }
 
 // tellRoutes tells of the routes, now that their events are stored.
-func (ob *observation) tellRoutes(ctx context.Context) {
-	for _, r := range ob.routes {
-		ob.t.e.opt.Observer.Routed(r)
-		ob.t.e.log.InfoContext(ctx, "route ended", "run", r.Run, "step", r.Step, "challenge", r.Challenge, "input", r.Input,
+func tellRoutes(ctx context.Context, t *turn) {
+	for _, r := range t.routes {
+		t.e.opt.Observer.Routed(r)
+		t.e.log.InfoContext(ctx, "route ended", "run", r.Run, "step", r.Step, "challenge", r.Challenge, "input", r.Input,
 			"via", r.Via, "outcome", r.Outcome, "error_code", r.ErrorCode, "took", r.Took)
 	}
-	ob.routes = nil
+	t.routes = nil
 }
 
 // typeAt is the challenge type of a step of the pinned protocol.
-func (ob *observation) typeAt(index int) string {
-	if ob.t.Opened == index {
-		return ob.t.Task.Common.Type
+func typeAt(t *turn, index int) string {
+	if t.Opened == index {
+		return t.Task.Common.Type
 	}
-	if index < 1 || index > len(ob.t.Chain.Steps) {
+	if index < 1 || index > len(t.Chain.Steps) {
 		return ""
 	}
-	return ob.t.e.TypeOf(ob.t.Chain.Steps[index-1])
+	return t.e.TypeOf(t.Chain.Steps[index-1])
 }
 
 // kindOf is the kind of an to by its id.
@@ -179,13 +179,4 @@ func kindOf(step run.Step, id string) string {
 		}
 	}
 	return input.EvidenceKind.Name
-}
-
-// observation is what the observer hears of the routes, once their events are stored.
-type observation struct {
-	t      *turn
-	routes []Route
-	// began says when the route to an input was begun, by the input's id; what
-	// is not in it began with the call.
-	began map[string]time.Time
 }

@@ -15,50 +15,50 @@ import (
 )
 
 // viaAgent takes the input from the submitted solution, or shows it to the agent.
-func (ob *obtaining) viaAgent(ctx context.Context, k input.Task, in driver.Input, r decision.Route) (Round, error) {
-	drv, ok := ob.t.e.Drivers.Capability(r.Via, r.CallTimeout)
+func viaAgent(ctx context.Context, t *turn, k input.Task, in driver.Input, r decision.Route) (Round, error) {
+	drv, ok := t.e.Drivers.Capability(r.Via, r.CallTimeout)
 	if !ok {
 		return Round{}, plan.Unavailable("driver %s is not configured", r.Via)
 	}
-	shown, err := ob.shownToAgent(ctx, drv, r.Via, k, in)
+	shown, err := shownToAgent(ctx, t, drv, r.Via, k, in)
 	if err != nil {
 		return Round{}, err
 	}
-	s := ob.t.Solution
+	s := t.Solution
 	if s == nil || !s.Supplied() {
-		if ob.t.Run.Step.Index == ob.t.Target {
-			return ob.t.replies.leftOut(ctx, k, in, shown, plan.NothingGiven)
+		if t.Run.Step.Index == t.Target {
+			return leftOut(ctx, t, k, in, shown, plan.NothingGiven)
 		}
-		return ob.t.replies.present(ctx, k, in, shown)
+		return presentStep(ctx, t, k, in, shown)
 	}
 	if s.Type != shown.Type {
-		return ob.t.replies.refuse(ctx, fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", shown.Type, s.Type))
+		return refuse(ctx, t, fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", shown.Type, s.Type))
 	}
-	ob.t.Solution = nil
+	t.Solution = nil
 	if left := s.Unfilled(in); len(left) > 0 {
-		return ob.notFilledIn(ctx, drv, r.Via, k, in, left)
+		return notFilledIn(ctx, t, drv, r.Via, k, in, left)
 	}
-	c, err := ob.t.calls.keyed(run.Call{Input: in.ID, Driver: r.Via})
+	c, err := keyed(t, run.Call{Input: in.ID, Driver: r.Via})
 	if err != nil {
 		return Round{}, err
 	}
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{
-		Input: in, Step: k.Where, Client: ob.t.Caller.Client, Raw: s.Raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
+		Input: in, Step: k.Where, Client: t.Caller.Client, Raw: s.Raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
 	})
-	ob.t.tick()
+	t.tick()
 	switch {
 	case err != nil:
 		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution, the step stays open: %s", r.Via, plain.Clip(err.Error(), 600))
 	case res.Answer != nil:
 		// This came from the agent, even if the driver claims more.
 		res.Answer.Provenance = driver.AgentReported
-		return ob.supply(ctx, k, in, r, *res.Answer)
+		return supply(ctx, t, k, in, r, *res.Answer)
 	case res.Declined != nil:
-		return ob.t.replies.decline(ctx, in, r.Via, res.Declined.Reason, 0)
+		return decline(ctx, t, in, r.Via, res.Declined.Reason, 0)
 	case res.Missing != nil:
-		return ob.t.replies.leftOut(ctx, k, in, shown, plan.NothingGiven)
+		return leftOut(ctx, t, k, in, shown, plan.NothingGiven)
 	case res.Invalid != nil:
-		return ob.t.replies.refuse(ctx, fault.MissingField, "the solution is not an answer: "+input.Describe(res.Invalid.Diagnostics))
+		return refuse(ctx, t, fault.MissingField, "the solution is not an answer: "+input.Describe(res.Invalid.Diagnostics))
 	case res.Unavailable != nil:
 		return Round{}, plan.Unavailable("driver %s cannot read the solution: %s", r.Via, res.Unavailable.Reason)
 	}
@@ -67,27 +67,27 @@ func (ob *obtaining) viaAgent(ctx context.Context, k input.Task, in driver.Input
 
 // notFilledIn: the agent sent back placeholders of next_call. An omission
 // is missing, not wrong.
-func (ob *obtaining) notFilledIn(ctx context.Context, drv driver.Capability, via string, k input.Task, in driver.Input, left []string) (Round, error) {
-	shown, err := ob.shownToAgent(ctx, drv, via, k, in)
+func notFilledIn(ctx context.Context, t *turn, drv driver.Capability, via string, k input.Task, in driver.Input, left []string) (Round, error) {
+	shown, err := shownToAgent(ctx, t, drv, via, k, in)
 	if err != nil {
 		return Round{}, err
 	}
-	return ob.t.replies.leftOut(ctx, k, in, shown, fmt.Sprintf("Solution is missing: %s still hold the placeholders of next_call. "+
+	return leftOut(ctx, t, k, in, shown, fmt.Sprintf("Solution is missing: %s still hold the placeholders of next_call. "+
 		"Replace each by what really happened, and leave out what is optional and not known", plain.Clip(strings.Join(left, ", "), 500)))
 }
 
 // shownToAgent is the challenge as the agent sees it. For evidence that is the
 // step's own; anything else only the driver can word.
-func (ob *obtaining) shownToAgent(ctx context.Context, drv driver.Capability, via string, k input.Task, in driver.Input) (driver.AgentChallenge, error) {
-	if input.Of(in.Kind).Evidence && ob.t.Solution.Supplied() {
+func shownToAgent(ctx context.Context, t *turn, drv driver.Capability, via string, k input.Task, in driver.Input) (driver.AgentChallenge, error) {
+	if input.Of(in.Kind).Evidence && t.Solution.Supplied() {
 		return driver.AgentChallenge{Type: k.Common.Type, Description: in.Description, Display: in.Display}, nil
 	}
-	c, err := ob.t.calls.keyed(run.Call{Input: in.ID, Driver: via})
+	c, err := keyed(t, run.Call{Input: in.ID, Driver: via})
 	if err != nil {
 		return driver.AgentChallenge{}, err
 	}
 	res, err := drv.Render(ctx, driver.RenderRequest{
-		Input: in, Step: k.Where, Client: ob.t.Caller.Client, IdempotencyKey: c.Key, Attempt: c.Attempt,
+		Input: in, Step: k.Where, Client: t.Caller.Client, IdempotencyKey: c.Key, Attempt: c.Attempt,
 	})
 	switch {
 	case err != nil:

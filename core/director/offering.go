@@ -17,42 +17,32 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// offering asks the person once, when a run begins and its input is known, whether
-// drivers may do the steps that they could do themselves.
-type offering struct {
-	t *turn
-	// ready: the run's input came during this call.
-	ready bool
-	// over: this call has nothing to ask any more.
-	over bool
-}
-
-// due is the question that is open, or that this call may put.
-func (of *offering) due(ctx context.Context) (in driver.Input, due bool, err error) {
-	q := of.t.Run.Step.Question
+// offerDue is the question that is open, or that this call may put.
+func offerDue(ctx context.Context, t *turn) (in driver.Input, due bool, err error) {
+	q := t.Run.Step.Question
 	switch {
-	case q != nil && input.Of(q.Input.Kind).Optional && of.t.Solution.Supplied():
+	case q != nil && input.Of(q.Input.Kind).Optional && t.Solution.Supplied():
 		// The agent has done the step meanwhile.
-		return in, false, of.leave(ctx, *q, "the agent submitted its own work first")
+		return in, false, leaveOffer(ctx, t, *q, "the agent submitted its own work first")
 	case q != nil && input.Of(q.Input.Kind).Optional:
 		return q.Input, true, nil
-	case q != nil || of.over || !of.t.change.New() && !of.ready || of.t.Caller.Detached:
+	case q != nil || t.offerOver || !t.change.New() && !t.offerReady || t.Caller.Detached:
 		return in, false, nil
-	case of.t.e.store.Grants == nil || !slices.Contains(of.t.Caller.Writable(), of.t.Chain.Space):
-		return in, false, nil
-	}
-	of.over = true
-	if of.t.e.Tree.Decide(input.GrantKind.Name, plan.Facts(of.t.State, input.RunTask(of.t.Chain), input.GrantKind.Name)).Route == nil {
+	case t.e.store.Grants == nil || !slices.Contains(t.Caller.Writable(), t.Chain.Space):
 		return in, false, nil
 	}
-	in, due, err = of.question(ctx)
-	of.over = !due
+	t.offerOver = true
+	if t.e.Tree.Decide(input.GrantKind.Name, plan.Facts(t.State, input.RunTask(t.Chain), input.GrantKind.Name)).Route == nil {
+		return in, false, nil
+	}
+	in, due, err = offerQuestion(ctx, t)
+	t.offerOver = !due
 	return in, due, err
 }
 
-// question is what the person is asked now; false: there is nothing to allow.
-func (of *offering) question(ctx context.Context) (in driver.Input, some bool, err error) {
-	acts, err := of.t.e.acts(ctx, of.t.Chain, *of.t.Run, of.t.Caller.Client)
+// offerQuestion is what the person is asked now; false: there is nothing to allow.
+func offerQuestion(ctx context.Context, t *turn) (in driver.Input, some bool, err error) {
+	acts, err := t.e.acts(ctx, t.Chain, *t.Run, t.Caller.Client)
 	if err != nil {
 		return in, false, err
 	}
@@ -95,47 +85,46 @@ func offerOf(acts Acts, cannot []ActStep) (driver.Input, error) {
 	}, err
 }
 
-// obtain asks, where the tree and the client allow it.
-func (of *offering) obtain(ctx context.Context, in driver.Input, err error) (Round, error) {
+// offer asks, where the tree and the client allow it.
+func offer(ctx context.Context, t *turn, in driver.Input, err error) (Round, error) {
 	if err != nil {
 		return Round{}, err
 	}
-	k, ob := input.RunTask(of.t.Chain), of.t.obtaining
-	d := ob.decide(k, in)
+	k := input.RunTask(t.Chain)
+	d := decideRoute(t, k, in)
 	if d.Route == nil {
-		of.over, of.t.decided = true, nil
-		return Round{}, of.giveUp(ctx)
+		t.offerOver, t.decided = true, nil
+		return Round{}, dropOffer(ctx, t)
 	}
-	if why := plan.Barred(of.t.State, in, d.Route.Via); why != "" {
-		return Round{}, ob.passOver(ctx, in.ID, *d.Route, why)
+	if why := plan.Barred(t.State, in, d.Route.Via); why != "" {
+		return Round{}, passOver(ctx, t, in.ID, *d.Route, why)
 	}
-	desc, _, ok := of.t.e.Drivers.Describe(d.Route.Via)
+	desc, _, ok := t.e.Drivers.Describe(d.Route.Via)
 	if !ok || !desc.Has(driver.FeatureHuman) {
-		return Round{}, ob.passOver(ctx, in.ID, *d.Route, "only a person can be asked what drivers may do")
+		return Round{}, passOver(ctx, t, in.ID, *d.Route, "only a person can be asked what drivers may do")
 	}
-	return of.t.questions.viaClient(ctx, k, in, *d.Route, desc)
+	return viaClient(ctx, t, k, in, *d.Route, desc)
 }
 
-// giveUp closes the question that no route can put any more.
-func (of *offering) giveUp(ctx context.Context) error {
-	if q := of.t.Run.Step.Question; q != nil {
-		return of.leave(ctx, *q, "nobody can be asked any more")
+// dropOffer closes the question that no route can put any more.
+func dropOffer(ctx context.Context, t *turn) error {
+	if q := t.Run.Step.Question; q != nil {
+		return leaveOffer(ctx, t, *q, "nobody can be asked any more")
 	}
 	return nil
 }
 
-// leave closes the question without a grant. It is not asked again in this run.
-func (of *offering) leave(ctx context.Context, q run.Question, why string) error {
-	of.over = true
-	ob := of.t.obtaining
-	return ob.leaveRoute(ctx, plan.AttemptAt(of.t.State, q.Input.ID, plan.RouteOf(of.t.State, q), decision.Declined, why), why, q.Seq)
+// leaveOffer closes the question without a grant. It is not asked again in this run.
+func leaveOffer(ctx context.Context, t *turn, q run.Question, why string) error {
+	t.offerOver = true
+	return leaveRoute(ctx, t, plan.AttemptAt(t.State, q.Input.ID, plan.RouteOf(t.State, q), decision.Declined, why), why, q.Seq)
 }
 
-// accept keeps what the person allowed: what the question showed, in this run, nothing
+// acceptOffer keeps what the person allowed: what the question showed, in this run, nothing
 // else. A form is worth no more: until people log in, a client can fill it by itself. The
 // answer is stored first: another server may have taken one before, and then this one
 // allows nothing.
-func (of *offering) accept(ctx context.Context, q run.Question) error {
+func acceptOffer(ctx context.Context, t *turn, q run.Question) error {
 	var shown Acts
 	if err := json.Unmarshal(q.Input.Display, &shown); err != nil {
 		return fmt.Errorf("read what was offered: %w", err)
@@ -143,14 +132,14 @@ func (of *offering) accept(ctx context.Context, q run.Question) error {
 	all := make([]grants.Grant, len(shown.Steps))
 	for i, s := range shown.Steps {
 		all[i] = shown.grant(s, formOf(q))
-		all[i].Run = of.t.Run.ID
+		all[i].Run = t.Run.ID
 	}
-	of.t.recordBegun()
-	if err := of.t.save(ctx); err != nil {
+	t.recordBegun()
+	if err := t.save(ctx); err != nil {
 		return err
 	}
-	defer of.t.change.Stored()
-	_, err := of.t.e.Allow(ctx, of.t.Caller, all)
+	defer t.change.Stored()
+	_, err := t.e.Allow(ctx, t.Caller, all)
 	return err
 }
 

@@ -18,147 +18,144 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// questions puts questions to the client and takes its answers.
-type questions struct {
-	t *turn
-}
-
 // leaveToPage records that a person answers at the link, and gives the link to the agent.
-func (qs *questions) leaveToPage(ctx context.Context, k input.Task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (Round, error) {
-	desc, _, _ := qs.t.e.Drivers.Describe(r.Via)
-	if !desc.Has(driver.FeatureHuman) || link == nil || !plan.Answerable(qs.t.State, k) {
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0)
+func leaveToPage(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (Round, error) {
+	desc, _, _ := t.e.Drivers.Describe(r.Via)
+	if !desc.Has(driver.FeatureHuman) || link == nil || !plan.Answerable(t.State, k) {
+		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0)
 	}
-	said, err := qs.t.links.conceal(link, e.Message)
+	said, err := conceal(t, link, e.Message)
 	if err != nil {
 		return Round{}, err
 	}
 	q.Link, q.Elsewhere = link, cmp.Or(plain.Clip(said, 1000), "A person has to approve this. Show them the link.")
-	if err := qs.put(&q, run.Event{Kind: run.Asked}); err != nil {
+	if err := put(t, &q, run.Event{Kind: run.Asked}); err != nil {
 		return Round{}, err
 	}
-	return qs.waiting(ctx, k, q)
+	return waiting(ctx, t, k, q)
 }
 
 // openedPage: the person was sent to the page, so their answer comes from there.
-func (qs *questions) openedPage(ctx context.Context, k input.Task, q run.Question) (Round, error) {
+func openedPage(ctx context.Context, t *turn, k input.Task, q run.Question) (Round, error) {
 	asked := q.Seq
 	q.Earlier = append(slices.Clone(q.Earlier), q.Seq)
 	q.Elsewhere = "The person was sent to the approval page and has not answered there yet. If they have lost it, show them the link."
 	q.Ask = driver.ClientRequest{}
-	if err := qs.put(&q, run.Event{Kind: run.Repaired, Seq: asked}); err != nil {
+	if err := put(t, &q, run.Event{Kind: run.Repaired, Seq: asked}); err != nil {
 		return Round{}, err
 	}
-	return qs.pend(qs.waiting(ctx, k, *qs.t.Run.Step.Question))
+	round, err := waiting(ctx, t, k, *t.Run.Step.Question)
+	return pend(t, round, err)
 }
 
 // pend adds to a reply that its call may wait for the person's answer.
-func (qs *questions) pend(round Round, err error) (Round, error) {
-	if q := qs.t.Run.Step.Question; err == nil && q != nil && !qs.t.Caller.Detached && qs.t.Failure == nil {
-		round.Pending = &Pending{Run: qs.t.Run.ID, Seq: q.Seq, Solved: len(qs.t.Solved)}
+func pend(t *turn, round Round, err error) (Round, error) {
+	if q := t.Run.Step.Question; err == nil && q != nil && !t.Caller.Detached && t.Failure == nil {
+		round.Pending = &Pending{Run: t.Run.ID, Seq: q.Seq, Solved: len(t.Solved)}
 	}
 	return round, err
 }
 
 // viaClient asks the client, if this call may, or takes what the driver knows itself.
-func (qs *questions) viaClient(ctx context.Context, k input.Task, in driver.Input, r decision.Route, desc driver.Descriptor) (Round, error) {
-	if plan.AnsweredElsewhere(qs.t.State, in, r) {
-		return qs.pend(qs.waiting(ctx, k, *qs.t.Run.Step.Question))
+func viaClient(ctx context.Context, t *turn, k input.Task, in driver.Input, r decision.Route, desc driver.Descriptor) (Round, error) {
+	if plan.AnsweredElsewhere(t.State, in, r) {
+		round, err := waiting(ctx, t, k, *t.Run.Step.Question)
+		return pend(t, round, err)
 	}
-	if !plan.MayAsk(qs.t.State, k, in, desc) && (qs.t.Caller.Detached || !input.Of(in.Kind).Judges) {
-		return qs.t.replies.presentDriven(ctx, k, in)
+	if !plan.MayAsk(t.State, k, in, desc) && (t.Caller.Detached || !input.Of(in.Kind).Judges) {
+		return presentDriven(ctx, t, k, in)
 	}
-	if by, no := qs.t.Run.Step.Declines[in.ID]; no && qs.t.Run.Step.DeclineCount >= maxDeclines {
+	if by, no := t.Run.Step.Declines[in.ID]; no && t.Run.Step.DeclineCount >= maxDeclines {
 		return Round{}, fault.New(fault.UserDeclined, "A person declined through %s, and was asked often enough.", by)
 	}
 	times, dismissed := 1, 0
-	earlier := qs.t.Run.Step.Superseded
-	if q := qs.t.Run.Step.Question; q != nil && q.Input.ID == in.ID && q.Route == r.Index {
+	earlier := t.Run.Step.Superseded
+	if q := t.Run.Step.Question; q != nil && q.Input.ID == in.ID && q.Route == r.Index {
 		// A question that does not say that work was submitted meanwhile is asked anew.
 		sameWords := !input.Of(in.Kind).Approves || q.Input.Description == in.Description
-		if sameWords && qs.t.Caller.Holding != nil && qs.t.Caller.Holding(qs.t.Run.ID, q.Seq) {
-			return qs.ask(ctx, *q, r)
+		if sameWords && t.Caller.Holding != nil && t.Caller.Holding(t.Run.ID, q.Seq) {
+			return ask(ctx, t, *q, r)
 		}
-		if plan.GivenUp(qs.t.State, *q) {
-			return Round{}, qs.abandon(ctx, *q, r)
+		if plan.GivenUp(t.State, *q) {
+			return Round{}, abandon(ctx, t, *q, r)
 		}
-		if plan.LeftAlone(qs.t.State, *q) {
-			return qs.waiting(ctx, k, *q)
+		if plan.LeftAlone(t.State, *q) {
+			return waiting(ctx, t, k, *q)
 		}
 		times, dismissed = q.Asked+1, q.Dismissed
 		earlier = append(slices.Clone(q.Earlier), q.Seq)
 	}
 	// The input of a run has no type, and what an agent reports of an approval has its own.
-	reported := input.Of(in.Kind).Approves && qs.t.Reported
-	if s := qs.t.Solution; s != nil && s.Type != "" && s.Type != k.Common.Type && !input.Of(in.Kind).OfRun && !reported {
-		return qs.t.replies.refuse(ctx, fault.TypeMismatch,
+	reported := input.Of(in.Kind).Approves && t.Reported
+	if s := t.Solution; s != nil && s.Type != "" && s.Type != k.Common.Type && !input.Of(in.Kind).OfRun && !reported {
+		return refuse(ctx, t, fault.TypeMismatch,
 			fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.Common.Type, s.Type))
 	}
 	q := run.Question{
-		Phrase: plan.PhraseIn(qs.t.State, k, in), Input: in, Via: r.Via, Route: r.Index, Path: r.Path, Human: desc.Has(driver.FeatureHuman),
+		Phrase: plan.PhraseIn(t.State, k, in), Input: in, Via: r.Via, Route: r.Index, Path: r.Path, Human: desc.Has(driver.FeatureHuman),
 		Asked: times, Earlier: earlier, Dismissed: dismissed, Short: strings.Contains(in.Description, input.ReadMark),
 	}
-	return qs.render(ctx, k, q, r, nil)
+	return render(ctx, t, k, q, r, nil)
 }
 
 // render lets the capability driver put the question and sends it, or takes
 // what it answers without asking. Diagnostics are set when a reply was invalid.
-func (qs *questions) render(ctx context.Context, k input.Task, q run.Question, r decision.Route, diagnostics []driver.Diagnostic) (Round, error) {
-	drv, ok := qs.t.e.Drivers.Capability(r.Via, r.CallTimeout)
-	if !ok && qs.t.Run.Step.Call != nil {
-		return Round{}, plan.Unavailable("driver %s, which step %d waits for, is not configured", r.Via, qs.t.Run.Step.Index)
+func render(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, diagnostics []driver.Diagnostic) (Round, error) {
+	drv, ok := t.e.Drivers.Capability(r.Via, r.CallTimeout)
+	if !ok && t.Run.Step.Call != nil {
+		return Round{}, plan.Unavailable("driver %s, which step %d waits for, is not configured", r.Via, t.Run.Step.Index)
 	}
 	if !ok {
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Unavailable, "driver is not configured", 0)
+		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Unavailable, "driver is not configured", 0)
 	}
 	in := q.Input
 	if r.Approval == driver.ApprovalUser {
 		in.Approval = driver.ApprovalUser
 	}
-	desc, _, _ := qs.t.e.Drivers.Describe(r.Via)
-	cost, why := qs.t.afford(&in, desc)
+	desc, _, _ := t.e.Drivers.Describe(r.Via)
+	cost, why := t.afford(&in, desc)
 	defer cost.release()
 	switch {
-	case qs.t.Run.Step.Call != nil:
-		cost = &expense{t: qs.t} // the call was paid for when it was made first
+	case t.Run.Step.Call != nil:
+		cost = &expense{t: t} // the call was paid for when it was made first
 	case why != "":
-		return Round{}, qs.t.obtaining.closeRoute(ctx, in.ID, r, decision.Exhausted, why, q.Seq)
+		return Round{}, closeRoute(ctx, t, in.ID, r, decision.Exhausted, why, q.Seq)
 	}
 	var err error
-	link := qs.t.links.linkFor(in)
+	link := linkFor(t, in)
 	address := ""
-	if plan.Answerable(qs.t.State, k) {
-		if address, err = qs.t.links.linkTo(link); err != nil {
+	if plan.Answerable(t.State, k) {
+		if address, err = linkTo(t, link); err != nil {
 			return Round{}, err
 		}
 	}
-	where, err := qs.t.links.reveal(link, plan.WhereToRead(qs.t.State, link))
+	where, err := reveal(t, link, plan.WhereToRead(t.State, link))
 	if err != nil {
 		return Round{}, err
 	}
 	in.Description = strings.ReplaceAll(in.Description, input.ReadMark, where)
-	c, recovering, err := qs.t.calls.ready(ctx, run.Call{Input: in.ID, Driver: r.Via, Route: r.Index, Path: r.Path})
+	c, recovering, err := ready(ctx, t, run.Call{Input: in.ID, Driver: r.Via, Route: r.Index, Path: r.Path})
 	if err != nil {
 		return Round{}, err
 	}
 	q.Key, q.Attempt = c.Key, c.Attempt
 	if diagnostics == nil {
-		diagnostics = qs.t.Run.Step.Refused[in.ID]
+		diagnostics = t.Run.Step.Refused[in.ID]
 	}
 	res, err := drv.Render(ctx, driver.RenderRequest{
-		Input: in, Step: k.Where, Client: qs.t.Caller.Client, Links: driver.Links{Approval: address}, Diagnostics: diagnostics,
-		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled, Plan: plan.PlanOf(qs.t.State, r.Via),
+		Input: in, Step: k.Where, Client: t.Caller.Client, Links: driver.Links{Approval: address}, Diagnostics: diagnostics,
+		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled, Plan: plan.PlanOf(t.State, r.Via),
 	})
 	l := plan.Deferral{Pending: res.Pending, Unknown: res.Unknown, NotDone: res.NotDone}
-	qs.t.tick()
+	t.tick()
 	if err == nil {
-		err = plan.Breach(qs.t.State, c, recovering, l)
+		err = plan.Breach(t.State, c, recovering, l)
 	}
-	if lost, err := qs.t.calls.lost(c, recovering, l, err); lost || err != nil {
+	if lost, err := lost(t, c, recovering, l, err); lost || err != nil {
 		cost.spend() // perhaps
 		return Round{}, err
 	}
-	return qs.rendered(ctx, k, q, r, rendering{call: c, res: res, err: err, cost: cost, link: link, diagnostics: diagnostics})
+	return rendered(ctx, t, k, q, r, rendering{call: c, res: res, err: err, cost: cost, link: link, diagnostics: diagnostics})
 }
 
 // rendering is what a capability driver made of an input.
@@ -172,122 +169,122 @@ type rendering struct {
 }
 
 // rendered sends the question that a driver made, or takes what it answered without one.
-func (qs *questions) rendered(ctx context.Context, k input.Task, q run.Question, r decision.Route, made rendering) (Round, error) {
-	if (made.err != nil || made.res.Unavailable != nil) && (short{qs}).possible(q) {
-		return (short{qs}).ask(ctx, k, q, r)
+func rendered(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, made rendering) (Round, error) {
+	if (made.err != nil || made.res.Unavailable != nil) && shortPossible(t, q) {
+		return askShort(ctx, t, k, q, r)
 	}
 	if made.err != nil {
-		return Round{}, qs.failed(ctx, q, r, made)
+		return Round{}, failedRender(ctx, t, q, r, made)
 	}
 	res, in, approves := made.res, q.Input, input.Of(q.Input.Kind).Approves
 	switch {
 	case res.Pending != nil:
 		made.cost.spend()
-		return qs.t.calls.deferCall(ctx, made.call, *res.Pending, qs.t.Run.Step.State)
+		return deferCall(ctx, t, made.call, *res.Pending, t.Run.Step.State)
 	case res.ClientRequest != nil:
-		return qs.send(ctx, k, q, r, made)
+		return send(ctx, t, k, q, r, made)
 	case res.Invalid != nil:
 		made.cost.spend()
-		return qs.invalid(ctx, k, q, r, res.Invalid.Diagnostics)
+		return invalid(ctx, t, k, q, r, res.Invalid.Diagnostics)
 	case res.ClientReview != nil && approves:
-		return Round{}, qs.t.approvals.leaveToReview(ctx, r)
+		return Round{}, leaveToReview(ctx, t, r)
 	case res.Elsewhere != nil && approves:
-		return qs.leaveToPage(ctx, k, q, r, made.link, *res.Elsewhere)
+		return leaveToPage(ctx, t, k, q, r, made.link, *res.Elsewhere)
 	case res.Answer != nil:
 		made.cost.spend()
-		return qs.t.obtaining.supply(ctx, k, in, r, *res.Answer)
+		return supply(ctx, t, k, in, r, *res.Answer)
 	case res.Unavailable != nil:
 		if res.Unavailable.Asked {
 			made.cost.spend()
 		}
-		return Round{}, qs.t.obtaining.closeRoute(ctx, in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
+		return Round{}, closeRoute(ctx, t, in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
 	}
-	return Round{}, qs.t.obtaining.closeRoute(ctx, in.ID, r, decision.Errored, "driver gave no outcome the host can use", 0)
+	return Round{}, closeRoute(ctx, t, in.ID, r, decision.Errored, "driver gave no outcome the host can use", 0)
 }
 
-// failed leaves the route of a driver that failed to render.
-func (qs *questions) failed(ctx context.Context, q run.Question, r decision.Route, made rendering) error {
-	if qs.t.Run.Step.Call != nil {
+// failedRender leaves the route of a driver that failed to render.
+func failedRender(ctx context.Context, t *turn, q run.Question, r decision.Route, made rendering) error {
+	if t.Run.Step.Call != nil {
 		// The wait continues: another route must not get around it.
 		return fault.Wrap(made.err, fault.DriverUnavailable, "driver %s, which step %d waits for, failed and will be asked again: %s",
-			r.Via, qs.t.Run.Step.Index, plain.Clip(made.err.Error(), 600))
+			r.Via, t.Run.Step.Index, plain.Clip(made.err.Error(), 600))
 	}
 	made.cost.spend() // perhaps
-	return qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, made.err.Error(), 0)
+	return closeRoute(ctx, t, q.Input.ID, r, decision.Errored, made.err.Error(), 0)
 }
 
 // send puts the driver's request to the client, if this client takes it and this
 // call may ask.
-func (qs *questions) send(ctx context.Context, k input.Task, q run.Question, r decision.Route, made rendering) (Round, error) {
-	desc, _, _ := qs.t.e.Drivers.Describe(r.Via)
-	needs, unsendable := demands(desc, qs.t.Caller.Client, *made.res.ClientRequest)
+func send(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, made rendering) (Round, error) {
+	desc, _, _ := t.e.Drivers.Describe(r.Via)
+	needs, unsendable := demands(desc, t.Caller.Client, *made.res.ClientRequest)
 	if unsendable != nil {
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, unsendable.outcome, unsendable.why, 0)
+		return Round{}, closeRoute(ctx, t, q.Input.ID, r, unsendable.outcome, unsendable.why, 0)
 	}
-	if sentToAddress(*made.res.ClientRequest) && input.Of(q.Input.Kind).Approves && !plan.Answerable(qs.t.State, k) {
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Unavailable, "the client shows no forms, and there is no link for an answer that counts", 0)
+	if sentToAddress(*made.res.ClientRequest) && input.Of(q.Input.Kind).Approves && !plan.Answerable(t.State, k) {
+		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Unavailable, "the client shows no forms, and there is no link for an answer that counts", 0)
 	}
-	if q.Seq == 0 && !plan.MayAsk(qs.t.State, k, q.Input, desc) {
-		if err := qs.t.calls.settle("a question to the client, which this call may not ask"); err != nil {
+	if q.Seq == 0 && !plan.MayAsk(t.State, k, q.Input, desc) {
+		if err := settleCall(t, "a question to the client, which this call may not ask"); err != nil {
 			return Round{}, err
 		}
-		return qs.t.replies.presentDriven(ctx, k, q.Input)
+		return presentDriven(ctx, t, k, q.Input)
 	}
 	made.cost.spend()
 	request, err := readable(*made.res.ClientRequest)
-	if err != nil && (short{qs}).possible(q) {
-		return (short{qs}).ask(ctx, k, q, r)
+	if err != nil && shortPossible(t, q) {
+		return askShort(ctx, t, k, q, r)
 	}
 	if err != nil {
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "its request is not sound JSON: "+err.Error(), 0)
+		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Errored, "its request is not sound JSON: "+err.Error(), 0)
 	}
-	concealed, err := qs.t.links.conceal(made.link, string(request.Params))
+	concealed, err := conceal(t, made.link, string(request.Params))
 	if err != nil {
 		return Round{}, err
 	}
 	request.Params = json.RawMessage(concealed)
-	q.Needs, q.Link = needs, plan.KeptLink(qs.t.State, made.link, concealed)
-	return qs.question(ctx, q, r, request, made.diagnostics)
+	q.Needs, q.Link = needs, plan.KeptLink(t.State, made.link, concealed)
+	return askQuestion(ctx, t, q, r, request, made.diagnostics)
 }
 
-// question records a question and then asks it.
-func (qs *questions) question(ctx context.Context, q run.Question, r decision.Route, req driver.ClientRequest, diagnostics []driver.Diagnostic) (Round, error) {
+// askQuestion records a question and then asks it.
+func askQuestion(ctx context.Context, t *turn, q run.Question, r decision.Route, req driver.ClientRequest, diagnostics []driver.Diagnostic) (Round, error) {
 	kind, seq := run.Asked, q.Seq
 	if seq != 0 {
 		kind = run.Repaired
 	}
 	q.Ask, q.Elsewhere = req, ""
-	if err := qs.put(&q, run.Event{Kind: kind, Seq: seq, Diagnostics: diagnostics}); err != nil {
+	if err := put(t, &q, run.Event{Kind: kind, Seq: seq, Diagnostics: diagnostics}); err != nil {
 		return Round{}, err
 	}
-	qs.t.record(json.RawMessage(fmt.Sprintf(`{"asks":%d}`, q.Seq)))
-	return qs.ask(ctx, q, r)
+	t.record(json.RawMessage(fmt.Sprintf(`{"asks":%d}`, q.Seq)))
+	return ask(ctx, t, q, r)
 }
 
 // put records a question under a number of its own. The event's number is that of
 // the question in whose place it comes, if any.
-func (qs *questions) put(q *run.Question, ev run.Event) error {
-	q.Unheard, q.Note = len(qs.t.Solved), qs.t.Note
-	if old := qs.t.Run.Step.Question; old != nil {
+func put(t *turn, q *run.Question, ev run.Event) error {
+	q.Unheard, q.Note = len(t.Solved), t.Note
+	if old := t.Run.Step.Question; old != nil {
 		q.Unheard = max(q.Unheard, old.Unheard)
 	}
-	q.Seq, q.Since = qs.t.Run.Seq+1, qs.t.Started
-	q.Digest, q.Client = qs.t.Run.Step.Digest, qs.t.Caller.Client
-	q.AskedAt, q.Driver = qs.t.change.Now(), plan.Ref(qs.t.State, q.Via)
+	q.Seq, q.Since = t.Run.Seq+1, t.Started
+	q.Digest, q.Client = t.Run.Step.Digest, t.Caller.Client
+	q.AskedAt, q.Driver = t.change.Now(), plan.Ref(t.State, q.Via)
 	ev.Question, ev.Input, ev.Via = q, q.Input.ID, q.Via
-	if err := qs.t.apply(ev); err != nil {
+	if err := t.apply(ev); err != nil {
 		return err
 	}
-	qs.t.Asked = plan.Subject{Step: qs.t.Run.Step.Index, Input: q.Input.ID}
+	t.Asked = plan.Subject{Step: t.Run.Step.Index, Input: q.Input.ID}
 	return nil
 }
 
-func (qs *questions) ask(ctx context.Context, q run.Question, r decision.Route) (Round, error) {
-	if err := qs.t.save(ctx); err != nil {
+func ask(ctx context.Context, t *turn, q run.Question, r decision.Route) (Round, error) {
+	if err := t.save(ctx); err != nil {
 		return Round{}, err
 	}
-	if qs.t.Caller.Asked != nil {
-		qs.t.Caller.Asked(qs.t.Run.ID, q.Seq)
+	if t.Caller.Asked != nil {
+		t.Caller.Asked(t.Run.ID, q.Seq)
 	}
 	if len(q.Needs) == 0 { // what was not recorded is a request that MCP defines
 		var err error
@@ -295,24 +292,24 @@ func (qs *questions) ask(ctx context.Context, q run.Question, r decision.Route) 
 			return Round{}, fmt.Errorf("find out what a client needs for a question: %w", err)
 		}
 	}
-	wait := qs.t.Caller.CanWait
+	wait := t.Caller.CanWait
 	if r.Timeout > 0 && r.Timeout < wait {
 		wait = r.Timeout
 	}
-	params, err := qs.t.links.reveal(q.Link, string(q.Ask.Params))
+	params, err := reveal(t, q.Link, string(q.Ask.Params))
 	if err != nil {
 		return Round{}, err
 	}
 	return Round{Ask: &Ask{
-		Run: qs.t.Run.ID, Seq: q.Seq, Method: q.Ask.Method, Params: json.RawMessage(params), Needs: q.Needs, Wait: wait, Human: q.Human,
+		Run: t.Run.ID, Seq: q.Seq, Method: q.Ask.Method, Params: json.RawMessage(params), Needs: q.Needs, Wait: wait, Human: q.Human,
 		Linked: q.Link != nil && !q.Link.ReadOnly,
 	}}, nil
 }
 
-func (qs *questions) waiting(ctx context.Context, k input.Task, q run.Question) (Round, error) {
-	r := plan.View(qs.t.State).Reply(plan.OpenStep(qs.t.State), plan.ShownAsIs(qs.t.State, k, q.Input))
+func waiting(ctx context.Context, t *turn, k input.Task, q run.Question) (Round, error) {
+	r := plan.View(t.State).Reply(plan.OpenStep(t.State), plan.ShownAsIs(t.State, k, q.Input))
 	r.ErrorCode = string(fault.WaitingForUser)
-	r.RetryCount = &qs.t.Run.Step.Failures
+	r.RetryCount = &t.Run.Step.Failures
 	where := []string{"in the client that was asked"}
 	if !q.Closed.IsZero() {
 		where = nil // the client shows it no more
@@ -320,13 +317,13 @@ func (qs *questions) waiting(ctx context.Context, k input.Task, q run.Question) 
 	with := "with the same solution"
 	if input.Of(q.Input.Kind).Approves {
 		with = "with the placeholder solution of next_call"
-		if qs.t.Solution.Supplied() {
+		if t.Solution.Supplied() {
 			r.Message = plain.Sentences(r.Message, plan.Uncounted)
 		}
 	}
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again, %s", r.CurrentStep.URI, with)
-	if plan.LinkHolds(qs.t.State, &q) {
-		r.ApprovalURL = plan.Marked(qs.t.State, q.Link)
+	if plan.LinkHolds(t.State, &q) {
+		r.ApprovalURL = plan.Marked(t.State, q.Link)
 		where = append(where, "on the approval page "+r.ApprovalURL)
 	}
 	said := "The person was asked and has not answered yet."
@@ -334,7 +331,7 @@ func (qs *questions) waiting(ctx context.Context, k input.Task, q run.Question) 
 	case !q.Human:
 		said = "The client was asked and has not answered yet."
 	case !q.Closed.IsZero():
-		said, r.NextAction = plan.Dismissal(qs.t.State, q, r.NextAction)
+		said, r.NextAction = plan.Dismissal(t.State, q, r.NextAction)
 	}
 	if q.Elsewhere != "" {
 		said, where = plain.Sentences(q.Elsewhere, "Nobody has answered yet."), []string{"on the approval page " + r.ApprovalURL}
@@ -343,8 +340,8 @@ func (qs *questions) waiting(ctx context.Context, k input.Task, q run.Question) 
 	}
 	open := strings.TrimSpace("The question stays open " + strings.Join(where, ", and "))
 	r.Message = plain.Sentences(r.Message, said, open+"; calling kairos_next again continues it")
-	r.NextCall = plan.View(qs.t.State).LeaveToServer(r.Challenge.Type)
-	return qs.t.reply(ctx, r)
+	r.NextCall = plan.View(t.State).LeaveToServer(r.Challenge.Type)
+	return t.reply(ctx, r)
 }
 
 // maxDeclines is how often a person who declined is asked again before the decline is final.

@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -31,20 +32,19 @@ type turn struct {
 	// decided is the last decision, until an event took it along.
 	decided *decided
 
-	admission   *admission
-	approvals   *approvals
-	calls       *calls
-	late        *late
-	links       *links
-	observation *observation
-	obtaining   *obtaining
-	questions   *questions
-	replies     *replies
-	verdicts    *verdicts
-	vouching    *vouching
-	granting    *granting
-	remembered  *remembered
-	offering    *offering
+	// grantsLoaded: what is allowed for the run's protocol was looked up.
+	grantsLoaded bool
+	// offerReady: the run's input came during this call. offerOver: this call has nothing to
+	// offer any more.
+	offerReady, offerOver bool
+	// approvedAction is the action that a person has approved, until that is stored.
+	approvedAction declines.Action
+	// notDone counts the driver's calls of this call that came to nothing.
+	notDone int
+	// routes are what the observer hears once their events are stored. began says when the
+	// route to an input was begun, by the input's id; what is not in it began with the call.
+	routes []Route
+	began  map[string]time.Time
 }
 
 // decided is a walk through the tree and the facts it was made on.
@@ -61,14 +61,14 @@ func (e useCase) resume(ctx context.Context, c access.Caller, id run.ID) (*turn,
 		return nil, err
 	}
 	t := newTurn(change, e, c)
-	return t, t.approvals.distrust()
+	return t, distrust(t)
 }
 
 // apply lets the state machine judge an event and remembers it for the save.
 func (t *turn) apply(ev run.Event) error {
 	t.change.Stamp(&ev)
 	plan.Limit(t.State, &ev)
-	obtained(&ev)
+	noteObtained(&ev)
 	if err := t.explain(&ev); err != nil {
 		return err
 	}
@@ -78,13 +78,13 @@ func (t *turn) apply(ev run.Event) error {
 		return impossible(err)
 	}
 	t.tick()
-	t.observation.routed(before, &t.change.Events[len(t.change.Events)-1])
+	routed(t, before, &t.change.Events[len(t.change.Events)-1])
 	return nil
 }
 
-// obtained notes in an answer of a person or a model when the server got it, which is a
+// noteObtained notes in an answer of a person or a model when the server got it, which is a
 // part of what a driver may record as proof.
-func obtained(ev *run.Event) {
+func noteObtained(ev *run.Event) {
 	if ev.Answer == nil {
 		return
 	}
@@ -120,8 +120,8 @@ func (t *turn) save(ctx context.Context) error {
 		t.e.opt.Observer.Begun(t.Run.Space)
 	}
 	t.rateEvents(saved)
-	t.observation.tellRoutes(ctx)
-	t.remembered.forget(ctx)
+	tellRoutes(ctx, t)
+	forget(ctx, t)
 	return nil
 }
 
@@ -175,7 +175,7 @@ func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
 		}
 		t.record(stored)
 	}
-	if err := t.links.revealReply(&r); err != nil {
+	if err := revealReply(t, &r); err != nil {
 		return Round{}, err
 	}
 	round := Round{Reply: &r}
@@ -200,7 +200,7 @@ func (t *turn) open(ctx context.Context) (input.Task, error) {
 	if err != nil {
 		return input.Task{}, err
 	}
-	if err := t.granting.load(ctx, k); err != nil {
+	if err := loadGrants(ctx, t, k); err != nil {
 		return input.Task{}, err
 	}
 	k, soon, err := plan.WorkOut(t.State, k)
@@ -225,11 +225,6 @@ func newTurn(change *runs.Change, e useCase, c access.Caller) *turn {
 	}
 	t.tick()
 	t.Started = plan.At(t.State)
-	t.calls, t.observation = &calls{t: t}, &observation{t: t}
-	t.links, t.approvals, t.questions, t.late = &links{t: t}, &approvals{t: t}, &questions{t: t}, &late{t: t}
-	t.obtaining, t.verdicts, t.replies, t.admission = &obtaining{t: t}, &verdicts{t: t}, &replies{t: t}, &admission{t: t}
-	t.vouching, t.granting, t.offering = &vouching{t: t}, &granting{t: t}, &offering{t: t}
-	t.remembered = &remembered{t: t}
 	return t
 }
 

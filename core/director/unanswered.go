@@ -35,14 +35,14 @@ func (e useCase) unanswered(ctx context.Context, c access.Caller, id run.ID, seq
 	if q == nil || q.Seq != seq {
 		t.Tried = "to ask the client a question again"
 		t.Note = "The question was settled, or replaced by a later one."
-		t.approvals.noteApproval()
-		return t.replies.presentOpen(ctx)
+		noteApproval(t)
+		return presentOpen(ctx, t)
 	}
 	t.resumeCall(*q)
 	t.Tried = "to get the client's answer to " + q.Ask.Method
-	round, err := t.questions.askedInVain(ctx, *q)
+	round, err := askedInVain(ctx, t, *q)
 	if f := (*fault.Error)(nil); asFault(err, &f) {
-		return t.replies.halt(ctx, f)
+		return halt(ctx, t, f)
 	}
 	if err != nil || round.Reply != nil || round.Ask != nil {
 		return round, err
@@ -51,24 +51,24 @@ func (e useCase) unanswered(ctx context.Context, c access.Caller, id run.ID, seq
 }
 
 // askedInVain counts a round without an answer, and decides what follows.
-func (qs *questions) askedInVain(ctx context.Context, q run.Question) (Round, error) {
-	k, err := qs.askedTask(ctx, q)
+func askedInVain(ctx context.Context, t *turn, q run.Question) (Round, error) {
+	k, err := askedTask(ctx, t, q)
 	if err != nil {
 		return Round{}, err
 	}
-	r := plan.RouteOf(qs.t.State, q)
+	r := plan.RouteOf(t.State, q)
 	switch {
-	case plan.GivenUp(qs.t.State, q):
-		return Round{}, qs.abandon(ctx, q, r)
+	case plan.GivenUp(t.State, q):
+		return Round{}, abandon(ctx, t, q, r)
 	case q.Unanswered+1 >= plan.MaxUnanswered:
-		return qs.waiting(ctx, k, q)
+		return waiting(ctx, t, k, q)
 	}
-	if err := qs.t.apply(run.Event{Kind: run.Unanswered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via}); err != nil {
+	if err := t.apply(run.Event{Kind: run.Unanswered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via}); err != nil {
 		return Round{}, err
 	}
-	return qs.ask(ctx, *qs.t.Run.Step.Question, r)
+	return ask(ctx, t, *t.Run.Step.Question, r)
 }
 
-func (qs *questions) abandon(ctx context.Context, q run.Question, r decision.Route) error {
-	return qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
+func abandon(ctx context.Context, t *turn, q run.Question, r decision.Route) error {
+	return closeRoute(ctx, t, q.Input.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
 }

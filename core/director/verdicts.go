@@ -17,64 +17,61 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// verdicts turns what was obtained into a verdict on the open step.
-type verdicts struct{ t *turn }
-
 // advance lets the challenge driver judge the answers so far.
-func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
+func advance(ctx context.Context, t *turn, k input.Task) (Round, error) {
 	if k.Free() {
-		return ve.advanceFree(ctx, k)
+		return advanceFree(ctx, t, k)
 	}
-	drv, ok := ve.t.e.Drivers.Challenge(k.Use)
+	drv, ok := t.e.Drivers.Challenge(k.Use)
 	if !ok {
 		return Round{}, plan.Unavailable("driver %s, which judges challenges of type %q, is not configured", k.Use, k.Common.Type)
 	}
-	s := ve.t.Run.Step
+	s := t.Run.Step
 	if s.Round >= maxRounds {
 		return Round{}, plan.Unavailable("driver %s asked for input %d times without a verdict on step %d", k.Use, s.Round, s.Index)
 	}
-	c, recovering, err := ve.t.calls.ready(ctx, run.Call{Driver: k.Use})
+	c, recovering, err := ready(ctx, t, run.Call{Driver: k.Use})
 	if err != nil {
 		return Round{}, err
 	}
 	res, err := drv.Advance(ctx, driver.AdvanceRequest{
-		Challenge: k.Challenge, Step: k.Where, Client: ve.t.Caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
+		Challenge: k.Challenge, Step: k.Where, Client: t.Caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
 		Approved: s.Approval != nil, IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled,
 	})
 	l := plan.Deferral{Pending: res.Pending, Unknown: res.Unknown, NotDone: res.NotDone}
-	ve.t.tick()
+	t.tick()
 	if err == nil {
-		err = plan.Breach(ve.t.State, c, recovering, l)
+		err = plan.Breach(t.State, c, recovering, l)
 	}
-	if lost, err := ve.t.calls.lost(c, recovering, l, err); lost || err != nil {
+	if lost, err := lost(t, c, recovering, l, err); lost || err != nil {
 		return Round{}, err
 	}
 	switch {
 	case err == nil && res.Pending != nil:
-		if err := plan.Keeps(ve.t.State, k, res.State); err != nil {
+		if err := plan.Keeps(t.State, k, res.State); err != nil {
 			return Round{}, err
 		}
-		return ve.t.calls.deferCall(ctx, c, *res.Pending, res.State)
+		return deferCall(ctx, t, c, *res.Pending, res.State)
 	case err != nil:
 		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s failed to judge step %d, nothing is lost: %s", k.Use, s.Index, plain.Clip(err.Error(), 600))
 	case res.Accepted != nil:
-		return ve.judge(ctx, k, *res.Accepted)
+		return judge(ctx, t, k, *res.Accepted)
 	case res.Rejected != nil:
 		looked := ""
-		if plan.JudgeLooks(ve.t.State, k) {
+		if plan.JudgeLooks(t.State, k) {
 			looked = k.Use
 		}
-		return ve.t.replies.rejectSeen(ctx, looked, fault.OfDriver(k.Use, res.Rejected.Code), res.Rejected.Message)
+		return rejectSeen(ctx, t, looked, fault.OfDriver(k.Use, res.Rejected.Code), res.Rejected.Message)
 	case res.Declined != nil:
-		said, ok := plan.EvidenceOf(ve.t.Run.Step)
+		said, ok := plan.EvidenceOf(t.Run.Step)
 		if !ok {
 			return Round{}, plan.Unavailable("driver %s reports a decline that nobody gave", k.Use)
 		}
-		return ve.t.replies.decline(ctx, driver.Input{ID: said.InputID}, said.Via, res.Declined.Reason, 0)
+		return decline(ctx, t, driver.Input{ID: said.InputID}, said.Via, res.Declined.Reason, 0)
 	case len(res.NeedInput) > 0:
-		return Round{}, ve.need(ctx, k, res)
+		return Round{}, need(ctx, t, k, res)
 	case res.Unavailable != nil:
-		if err := ve.t.calls.settle("unavailable: " + plain.Clip(res.Unavailable.Reason, 500)); err != nil {
+		if err := settleCall(t, "unavailable: "+plain.Clip(res.Unavailable.Reason, 500)); err != nil {
 			return Round{}, err
 		}
 		return Round{}, plan.Unavailable("driver %s cannot judge step %d: %s", k.Use, s.Index, res.Unavailable.Reason)
@@ -84,36 +81,36 @@ func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
 
 // keepEarlier: evidence of the agent that no driver has judged yet, because it did not
 // answer then, is judged now. The reply says that the evidence of this call is not used.
-func (ve *verdicts) keepEarlier() {
-	s := ve.t.Run.Step
+func keepEarlier(t *turn) {
+	s := t.Run.Step
 	if said, ok := plan.EvidenceOf(s); !ok || said.Provenance != driver.AgentReported || len(s.Inputs) > 0 || s.Call != nil || s.Withheld != nil {
 		return
 	}
-	ve.t.Solution = nil
-	ve.t.Note = plain.Sentences(ve.t.Note, fmt.Sprintf("The evidence that an earlier call sent for step %d was not judged then; it is judged now, "+
+	t.Solution = nil
+	t.Note = plain.Sentences(t.Note, fmt.Sprintf("The evidence that an earlier call sent for step %d was not judged then; it is judged now, "+
 		"and what this call sent was not used.", s.Index))
 }
 
 // startOver begins the challenge again where its driver does not read what
 // another version of it kept, and reports whether it did.
-func (ve *verdicts) startOver(k input.Task) (bool, error) {
-	v := ve.t.Run.Step.State.Version
-	if v == 0 || k.Free() || ve.t.Run.Step.Withheld != nil {
+func startOver(t *turn, k input.Task) (bool, error) {
+	v := t.Run.Step.State.Version
+	if v == 0 || k.Free() || t.Run.Step.Withheld != nil {
 		return false, nil
 	}
-	desc, _, ok := ve.t.e.Drivers.Describe(k.Use)
-	if !ok || plan.ReadsState(ve.t.State, k.Use) {
+	desc, _, ok := t.e.Drivers.Describe(k.Use)
+	if !ok || plan.ReadsState(t.State, k.Use) {
 		return false, nil
 	}
 	why := fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what another version of it kept.",
-		ve.t.Run.Step.Index, k.Use, desc.Version)
-	ve.t.Note = plain.Sentences(ve.t.Note, why)
-	if err := ve.t.apply(run.Event{Kind: run.Restarted, Reason: why}); err != nil {
+		t.Run.Step.Index, k.Use, desc.Version)
+	t.Note = plain.Sentences(t.Note, why)
+	if err := t.apply(run.Event{Kind: run.Restarted, Reason: why}); err != nil {
 		return false, err
 	}
-	if ve.t.Solution.Supplied() {
+	if t.Solution.Supplied() {
 		// It answers what the other version asked for.
-		return true, ve.t.obtaining.setAside()
+		return true, setAside(t)
 	}
 	return true, nil
 }
@@ -121,8 +118,8 @@ func (ve *verdicts) startOver(k input.Task) (bool, error) {
 // need records what the driver asks for, with what the core adds: the step's
 // own prompt, the approval in front and the files behind. No driver can forget
 // them: an approval stands in front of whatever comes from outside.
-func (ve *verdicts) need(ctx context.Context, k input.Task, res driver.AdvanceResult) error {
-	if err := plan.Keeps(ve.t.State, k, res.State); err != nil {
+func need(ctx context.Context, t *turn, k input.Task, res driver.AdvanceResult) error {
+	if err := plan.Keeps(t.State, k, res.State); err != nil {
 		return err
 	}
 	ev := run.Event{Kind: run.Needed, State: res.State}
@@ -140,12 +137,12 @@ func (ve *verdicts) need(ctx context.Context, k input.Task, res driver.AdvanceRe
 		ev.Inputs = append(ev.Inputs, in)
 		if !kind.Internal {
 			outside = append(outside, in)
-			gated, err := plan.Gated(ve.t.State, k, in)
+			gated, err := plan.Gated(t.State, k, in)
 			if err != nil {
 				return err
 			}
 			if !gated {
-				if gated, err = ve.t.remembered.gates(ctx, in); err != nil {
+				if gated, err = gates(ctx, t, in); err != nil {
 					return err
 				}
 			}
@@ -153,94 +150,94 @@ func (ve *verdicts) need(ctx context.Context, k input.Task, res driver.AdvanceRe
 		}
 	}
 	if len(outside) == 0 {
-		return ve.t.apply(ev)
+		return t.apply(ev)
 	}
 	var err error
 	phrase := ""
 	if ev.Gated {
-		phrase = plan.PhraseOf(ve.t.State, k)
+		phrase = plan.PhraseOf(t.State, k)
 	}
 	if ev.Digest, err = input.ApprovedDigest(outside, phrase); err != nil {
 		return plan.Unavailable("driver %s asks for an input that cannot be encoded: %v", k.Use, err)
 	}
 	if !filecheck.None(k.Common.Files) {
-		files, err := input.Files(k, *ve.t.Run)
+		files, err := input.Files(k, *t.Run)
 		if err != nil {
 			return err
 		}
 		ev.Inputs = append(ev.Inputs, files)
 	}
-	if err := ve.t.apply(ev); err != nil {
+	if err := t.apply(ev); err != nil {
 		return err
 	}
-	if _, told := plan.EvidenceOf(ve.t.Run.Step); told {
-		return ve.t.obtaining.moreDue()
+	if _, told := plan.EvidenceOf(t.Run.Step); told {
+		return moreDue(t)
 	}
 	return nil
 }
 
 // judge checks what the driver accepted against what the step says of its
 // output, and writes the proof.
-func (ve *verdicts) judge(ctx context.Context, k input.Task, a driver.Accepted) (Round, error) {
+func judge(ctx context.Context, t *turn, k input.Task, a driver.Accepted) (Round, error) {
 	if len(a.Output) == 0 {
 		a.Output = a.Proof
 	}
 	if !json.Valid(a.Proof) || !json.Valid(a.Output) {
-		return Round{}, plan.Unavailable("driver %s accepted step %d without a proof that is JSON", k.Use, ve.t.Run.Step.Index)
+		return Round{}, plan.Unavailable("driver %s accepted step %d without a proof that is JSON", k.Use, t.Run.Step.Index)
 	}
-	evidence, ok := plan.EvidenceOf(ve.t.Run.Step)
+	evidence, ok := plan.EvidenceOf(t.Run.Step)
 	if !ok {
-		return Round{}, plan.Unavailable("driver %s accepted step %d without asking for any evidence", k.Use, ve.t.Run.Step.Index)
+		return Round{}, plan.Unavailable("driver %s accepted step %d without asking for any evidence", k.Use, t.Run.Step.Index)
 	}
 	if len(a.Output) > maxOutput {
-		return ve.tooLarge(ctx, k, evidence, len(a.Output))
+		return tooLarge(ctx, t, k, evidence, len(a.Output))
 	}
 	looked := ""
 	if a.Observed {
 		looked = k.Use
-		desc, _, _ := ve.t.e.Drivers.Describe(k.Use)
+		desc, _, _ := t.e.Drivers.Describe(k.Use)
 		if !drivers.MayClaim(desc, driver.ServerObserved) {
 			return Round{}, plan.Unavailable("driver %s says that it observed step %d itself, but its descriptor says that it looks at nothing (effect %s)",
-				k.Use, ve.t.Run.Step.Index, desc.Effect)
+				k.Use, t.Run.Step.Index, desc.Effect)
 		}
-		evidence = driver.Answer{Via: k.Use, Provenance: plan.Limited(ve.t.State, k.Use, driver.ServerObserved)}
+		evidence = driver.Answer{Via: k.Use, Provenance: plan.Limited(t.State, k.Use, driver.ServerObserved)}
 	}
-	if why := plan.Counted(ve.t.State, k, evidence); why != "" {
-		return ve.t.replies.rejectSeen(ctx, looked, fault.EvidenceNotAccepted, why)
+	if why := plan.Counted(t.State, k, evidence); why != "" {
+		return rejectSeen(ctx, t, looked, fault.EvidenceNotAccepted, why)
 	}
-	if problems := input.OutputProblems(k, plan.Reported(ve.t.State, evidence), a.Output); len(problems) > 0 {
-		return ve.t.replies.rejectSeen(ctx, looked, fault.OutputInvalid, "the result does not match the step's output_schema: "+input.Describe(problems))
+	if problems := input.OutputProblems(k, plan.Reported(t.State, evidence), a.Output); len(problems) > 0 {
+		return rejectSeen(ctx, t, looked, fault.OutputInvalid, "the result does not match the step's output_schema: "+input.Describe(problems))
 	}
 	if k.Common.Judge != nil {
-		return Round{}, ve.hold(k, a, evidence)
+		return Round{}, withhold(t, k, a, evidence)
 	}
-	return Round{}, ve.accept(k, plan.Ref(ve.t.State, k.Use), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+	return Round{}, accept(t, k, plan.Ref(t.State, k.Use), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
 }
 
 // tooLarge refuses an output. The evidence has to be shorter, unless the driver
 // made a large output of small evidence.
-func (ve *verdicts) tooLarge(ctx context.Context, k input.Task, evidence driver.Answer, output int) (Round, error) {
-	why := fmt.Sprintf("the output of step %d has %d bytes, and at most %d are kept for later steps", ve.t.Run.Step.Index, output, maxOutput)
+func tooLarge(ctx context.Context, t *turn, k input.Task, evidence driver.Answer, output int) (Round, error) {
+	why := fmt.Sprintf("the output of step %d has %d bytes, and at most %d are kept for later steps", t.Run.Step.Index, output, maxOutput)
 	submitted := 0
-	for _, a := range ve.t.Run.Step.Answers {
+	for _, a := range t.Run.Step.Answers {
 		submitted += len(a.Value)
 	}
 	if submitted <= maxOutput {
 		return Round{}, plan.Unavailable("driver %s cannot be used: %s", k.Use, why)
 	}
-	if plan.Reported(ve.t.State, evidence) {
+	if plan.Reported(t.State, evidence) {
 		why += ": submit a shorter result"
 	}
-	return ve.t.replies.reject(ctx, fault.OutputInvalid, why)
+	return reject(ctx, t, fault.OutputInvalid, why)
 }
 
 // accept proves the step and opens the next one.
-func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, evidence driver.Answer) error {
-	ev.Answers = ve.t.Run.Step.Answers
-	ev.Approval, ev.Tries = ve.t.Run.Step.Approval, ve.t.Run.Step.Unsuccessful()
+func accept(t *turn, k input.Task, judge run.DriverRef, ev run.Evidence, evidence driver.Answer) error {
+	ev.Answers = t.Run.Step.Answers
+	ev.Approval, ev.Tries = t.Run.Step.Approval, t.Run.Step.Unsuccessful()
 	ev.Salt = newSalt()
-	ev.Failed = plan.FailedAnyway(ve.t.State, k, ev)
-	permission, err := plan.Permission(ve.t.State, evidence)
+	ev.Failed = plan.FailedAnyway(t.State, k, ev)
+	permission, err := plan.Permission(t.State, evidence)
 	if err != nil {
 		return err
 	}
@@ -249,7 +246,7 @@ func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, e
 	if err != nil {
 		ev = wellFormedEvidence(ev)
 		if digest, err = ev.Digest(); err != nil {
-			return plan.Unavailable("the evidence of step %d cannot be digested: %v", ve.t.Run.Step.Index, err)
+			return plan.Unavailable("the evidence of step %d cannot be digested: %v", t.Run.Step.Index, err)
 		}
 	}
 	challenge, err := run.Digest(orNull(k.Challenge))
@@ -257,54 +254,54 @@ func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, e
 		return err
 	}
 	proof, err := run.Proof{
-		Previous: ve.t.Run.ProofHash(), Run: ve.t.Run.ID, Step: ve.t.Run.Step.Index, StepUUID: k.Step.UUID,
+		Previous: t.Run.ProofHash(), Run: t.Run.ID, Step: t.Run.Step.Index, StepUUID: k.Step.UUID,
 		ChallengeDigest: challenge, EvidenceDigest: digest, Provenance: evidence.Provenance,
-		Driver: judge, Via: plan.Ref(ve.t.State, evidence.Via), At: ve.t.change.Now(),
+		Driver: judge, Via: plan.Ref(t.State, evidence.Via), At: t.change.Now(),
 	}.Seal()
 	if err != nil {
 		return err
 	}
-	accepted := run.Event{Kind: run.Accepted, Proof: &proof, Evidence: &ev, Nonce: newNonce(ve.t.Run.ID), Solves: ve.t.Run.Step.Nonce}
-	if err := ve.t.apply(accepted); err != nil {
+	accepted := run.Event{Kind: run.Accepted, Proof: &proof, Evidence: &ev, Nonce: newNonce(t.Run.ID), Solves: t.Run.Step.Nonce}
+	if err := t.apply(accepted); err != nil {
 		return err
 	}
 	// What is left of the submission was for the step that is solved now.
-	ve.t.Solution = nil
-	ve.t.taken()
-	ve.t.Solved = append(ve.t.Solved, present.Solved(*ve.t.Run, ve.t.Chain, len(ve.t.Run.Proofs)-1))
+	t.Solution = nil
+	t.taken()
+	t.Solved = append(t.Solved, present.Solved(*t.Run, t.Chain, len(t.Run.Proofs)-1))
 	return nil
 }
 
 // advanceFree passes a step without a challenge on any well-formed solution.
-func (ve *verdicts) advanceFree(ctx context.Context, k input.Task) (Round, error) {
-	if len(ve.t.Run.Step.Answers) > 0 {
-		a := ve.t.Run.Step.Answers[0]
+func advanceFree(ctx context.Context, t *turn, k input.Task) (Round, error) {
+	if len(t.Run.Step.Answers) > 0 {
+		a := t.Run.Step.Answers[0]
 		if len(a.Value) > maxOutput {
-			return ve.tooLarge(ctx, k, a, len(a.Value))
+			return tooLarge(ctx, t, k, a, len(a.Value))
 		}
-		return Round{}, ve.accept(k, run.DriverRef{Name: runs.CoreDriver}, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
+		return Round{}, accept(t, k, run.DriverRef{Name: runs.CoreDriver}, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
 	}
 	in := driver.Input{
 		ID: input.EvidenceKind.Name, Kind: input.EvidenceKind.Name, Type: k.Common.Type,
 		Description: "This step has no challenge. Do what it says, then report it; any well-formed solution is taken.",
 	}
 	shown := driver.AgentChallenge{Type: in.Type, Description: in.Description}
-	s := ve.t.Solution
+	s := t.Solution
 	if s == nil {
-		if ve.t.Run.Step.Index == ve.t.Target {
-			return ve.t.replies.leftOut(ctx, k, in, shown, plan.NothingGiven)
+		if t.Run.Step.Index == t.Target {
+			return leftOut(ctx, t, k, in, shown, plan.NothingGiven)
 		}
-		return ve.t.replies.present(ctx, k, in, shown)
+		return presentStep(ctx, t, k, in, shown)
 	}
-	ve.t.Solution = nil
+	t.Solution = nil
 	digest, err := input.Digest([]driver.Input{in})
 	if err != nil {
 		return Round{}, err
 	}
-	if err := ve.t.apply(run.Event{Kind: run.Needed, Inputs: []driver.Input{in}, Digest: digest}); err != nil {
+	if err := t.apply(run.Event{Kind: run.Needed, Inputs: []driver.Input{in}, Digest: digest}); err != nil {
 		return Round{}, err
 	}
-	return Round{}, ve.t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: runs.CoreDriver, Answer: &driver.Answer{
+	return Round{}, t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: runs.CoreDriver, Answer: &driver.Answer{
 		InputID: in.ID, Value: s.Raw, Provenance: driver.AgentReported, Via: runs.CoreDriver,
 	}})
 }
