@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,12 +56,13 @@ type generation struct {
 
 	probing atomic.Bool
 
-	mu      sync.Mutex    // guards the fields below
-	open    bool          // takes calls
-	calls   int           // in flight
-	served  bool          // has answered a call
-	used    time.Time     // when the last call ended
-	drained chan struct{} // closed when withdrawn and without calls
+	mu       sync.Mutex    // guards the fields below
+	warnings []string      // of the driver about its configuration
+	open     bool          // takes calls
+	calls    int           // in flight
+	served   bool          // has answered a call
+	used     time.Time     // when the last call ended
+	drained  chan struct{} // closed when withdrawn and without calls
 }
 
 func newGeneration(log *slog.Logger, number int, l transport) *generation {
@@ -149,13 +151,29 @@ func (g *generation) judge(found []driver.Diagnostic, dryRun bool, s *slot) erro
 			continue
 		}
 		if dryRun {
-			g.log.Warn("driver warns about its configuration", "pointer", plain.TextWithin(d.Pointer, maxText), "warning", s.secret.hide(d.Message))
+			g.warn(plain.TextWithin(d.Pointer, maxText), s.secret.hide(d.Message))
 		}
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("its configuration is refused: %s", strings.Join(problems, "; "))
 	}
 	return nil
+}
+
+func (g *generation) warn(pointer, warning string) {
+	g.log.Warn("driver warns about its configuration", "pointer", pointer, "warning", warning)
+	if pointer != "" {
+		warning = pointer + ": " + warning
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.warnings = append(g.warnings, warning)
+}
+
+func (g *generation) warned() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.warnings)
 }
 
 func (g *generation) admit() {

@@ -614,6 +614,14 @@ func TestCloseAbortsAStart(t *testing.T) {
 	mustClose(t, h)
 }
 
+func TestWhatADriverWarnsOfIsInItsStatus(t *testing.T) {
+	h := newHost(t, driverhost.Config{Drivers: map[string]driverhost.DriverConfig{"alpha": {Config: json.RawMessage(`{"warn":1}`)}}}, io.Discard)
+	pidOf(t, h, "alpha")
+	if s, _ := h.StatusOf("alpha"); !slices.Equal(s.Warnings, []string{"/warn: I am not fast"}) {
+		t.Errorf("warnings = %q", s.Warnings)
+	}
+}
+
 func TestDriverThatDoesNotStartSaysWhy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		driver   string

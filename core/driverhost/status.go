@@ -37,7 +37,8 @@ type Status struct {
 	Config     json.RawMessage    `json:"config,omitempty"` // secrets hidden
 	EnvFrom    []string           `json:"env_from,omitempty"`
 	Protection []string           `json:"protection,omitempty"`
-	Isolation  Level              `json:"isolation"` // from the server's own files
+	Warnings   []string           `json:"warnings,omitempty"` // of the driver about its configuration
+	Isolation  Level              `json:"isolation"`          // from the server's own files
 	// MaxProvenance and Human are the operator's Limits; empty and true: none.
 	MaxProvenance driver.Provenance `json:"max_provenance,omitempty"`
 	Human         bool              `json:"human"`
@@ -117,7 +118,7 @@ func (s *slot) lifeIn(out *Status) {
 		return
 	}
 	out.PID, out.InFlight, out.Protection = s.gen.transport.pid(), s.gen.inFlight(), s.gen.transport.protection()
-	out.RSSBytes = residentBytes(out.PID)
+	out.RSSBytes, out.Warnings = residentBytes(out.PID), s.gen.warned()
 	if s.state == Ready {
 		out.StartedAt = s.startedAt
 	}

@@ -58,7 +58,8 @@ type protect struct {
 	Paths []string `json:"paths" doc:"globs of the files, such as tests/**"`
 }
 
-// sound refuses what depends on where the driver runs, and half a protection.
+// sound refuses what depends on where the driver runs, and half a protection. It warns of
+// limits that this machine cannot enforce.
 func sound(c config) []driver.Diagnostic {
 	var found []driver.Diagnostic
 	absolute := func(key string, paths ...string) {
@@ -76,6 +77,11 @@ func sound(c config) []driver.Diagnostic {
 	}
 	if (c.Protect.Ref == "") != (len(c.Protect.Paths) == 0) {
 		found = append(found, driver.Problem("/protect", "needs ref and paths, or neither"))
+	}
+	if c.Workspace != "" && len(c.Wrapper) == 0 {
+		if missing := sandbox.Unenforced(); len(missing) > 0 {
+			found = append(found, driver.Warning("", "commands are not limited in: "+strings.Join(missing, "; ")))
+		}
 	}
 	return found
 }

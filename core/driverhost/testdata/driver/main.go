@@ -83,6 +83,9 @@ func (p *puppet) Configure(_ context.Context, config json.RawMessage, _ bool) ([
 	if strings.Contains(string(config), "refuse") {
 		return []driver.Diagnostic{driver.Problem("/refuse", "I do not like it")}, nil
 	}
+	if strings.Contains(string(config), "warn") {
+		return []driver.Diagnostic{driver.Warning("/warn", "I am not fast")}, nil
+	}
 	return nil, nil
 }
 

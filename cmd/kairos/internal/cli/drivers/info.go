@@ -244,6 +244,9 @@ func printStatus(p *output.Printer, s driverhost.Status) {
 	printRow(p, "config", output.CompactJSON(s.Config))
 	printRow(p, "env_from", strings.Join(s.EnvFrom, ", "))
 	printRow(p, "isolation", string(s.Isolation))
+	for _, warning := range s.Warnings {
+		printRow(p, "warning", warning)
+	}
 	for _, protection := range s.Protection {
 		printRow(p, "protection", protection)
 	}

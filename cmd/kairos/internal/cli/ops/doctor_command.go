@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
-	"github.com/kairos-mcp/kairos/plugins/command/sandbox"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -31,7 +30,7 @@ func (r *doctorReport) commands(ctx context.Context, a *app.App) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	value, protection, err := a.Act(ctx, via, driver.Input{
+	value, status, err := a.Act(ctx, via, driver.Input{
 		ID: driver.KindEvidence, Kind: driver.KindEvidence, Type: "shell", Display: json.RawMessage(`{"cmd":"echo works","timeout_seconds":60}`),
 	})
 	var said struct {
@@ -50,13 +49,13 @@ func (r *doctorReport) commands(ctx context.Context, a *app.App) {
 		return
 	}
 	r.note(name, "the driver ran one, on a copy of "+with.Workspace)
+	for _, warning := range status.Warnings {
+		r.warn(warning, "")
+	}
 	if len(with.Wrapper) > 0 {
 		return
 	}
-	if missing := sandbox.Unenforced(); len(missing) > 0 {
-		r.warn("commands are not limited in: "+strings.Join(missing, "; "), "")
-	}
-	if slices.ContainsFunc(protection, func(words string) bool { return strings.Contains(words, "no cgroup") }) {
+	if slices.ContainsFunc(status.Protection, func(words string) bool { return strings.Contains(words, "no cgroup") }) {
 		r.warn("the memory of all processes of a command together is not limited: memory_mb is for each process",
 			"delegate a cgroup to the server (systemd: Delegate=yes), or lower memory_mb and processes")
 	}
