@@ -222,21 +222,30 @@ type Found struct {
 	Pin    Pin
 }
 
-// Find finds the accepted tools that a challenge may mean. Hosts put the server's name in front of a
-// tool in many ways ("mcp__calendar__find_slot", "calendar.find_slot"). The whole name of a server
-// means that server alone.
+// Find finds the accepted tools that a challenge may mean.
 func (f File) Find(name string) []Found {
-	var whole, maybe []Found
+	var all []Found
 	for _, server := range f.Names() {
 		for tool, pin := range f.Servers[server].Tools {
-			found := Found{server, tool, pin}
-			switch qualifier, ok := qualifierOf(name, tool); {
-			case !ok:
-			case qualifier == server:
-				whole = append(whole, found)
-			case qualifier == "" || endsWithName(qualifier, server):
-				maybe = append(maybe, found)
-			}
+			all = append(all, Found{server, tool, pin})
+		}
+	}
+	return Named(name, all, func(found Found) (server, tool string) { return found.Server, found.Tool })
+}
+
+// Named are the tools that a challenge may mean, of all that there are; of says the names of one.
+// Hosts put the server's name in front of a tool in many ways ("mcp__calendar__find_slot",
+// "calendar.find_slot"). The whole name of a server means that server alone.
+func Named[T any](name string, all []T, of func(T) (server, tool string)) []T {
+	var whole, maybe []T
+	for _, each := range all {
+		server, tool := of(each)
+		switch qualifier, ok := qualifierOf(name, tool); {
+		case !ok:
+		case qualifier == server:
+			whole = append(whole, each)
+		case qualifier == "" || endsWithName(qualifier, server):
+			maybe = append(maybe, each)
 		}
 	}
 	if len(whole) > 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -43,12 +44,24 @@ type Connection struct {
 	watchers watchers
 }
 
+// Options are what a connection needs besides the server. The zero value works.
+type Options struct {
+	// Environ is the environment of a program, to which the server's own variables are
+	// added; nil: the variables of Passed.
+	Environ []string
+	// Stderr receives what a program writes to its standard error; nil: only the end of
+	// it is kept, for errors.
+	Stderr io.Writer
+	// Headers are sent to an address besides the server's own.
+	Headers map[string]string
+}
+
 // Open starts the server, or connects to its address, and shakes hands. The
 // server is told of no capability of a client: it can ask neither a person nor a
 // model through KAIROS.
-func Open(ctx context.Context, name string, s Server) (*Connection, error) {
+func Open(ctx context.Context, name string, s Server, o Options) (*Connection, error) {
 	c := &Connection{name: name, limit: &limit{}}
-	carried, err := c.carrier(s)
+	carried, err := c.carrier(s, o)
 	if err != nil {
 		return nil, c.failed("start", err)
 	}
@@ -66,15 +79,23 @@ func Open(ctx context.Context, name string, s Server) (*Connection, error) {
 	return c, nil
 }
 
-func (c *Connection) carrier(s Server) (transport.Interface, error) {
+// Over calls the tools of a server on a connection that somebody else opened and closes.
+func Over(name string, open *client.Client) *Connection {
+	c := &Connection{name: name, client: open, limit: &limit{}}
+	open.OnNotification(c.watchers.notified)
+	return c
+}
+
+func (c *Connection) carrier(s Server, o Options) (transport.Interface, error) {
 	if s.URL == "" {
 		var err error
-		if c.process, err = start(s); err != nil {
+		if c.process, err = start(s, o); err != nil {
 			return nil, err
 		}
 		return answering{transport.NewIO(&bounded{from: c.process.out, limit: c.limit}, c.process.in, io.NopCloser(strings.NewReader("")))}, nil
 	}
 	headers := map[string]string{}
+	maps.Copy(headers, o.Headers)
 	for header, file := range s.HeaderFiles {
 		b, err := os.ReadFile(file)
 		if err != nil {

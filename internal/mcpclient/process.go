@@ -3,12 +3,11 @@ package mcpclient
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -28,14 +27,9 @@ type process struct {
 // Passed are the variables of KAIROS's environment that every server gets.
 func Passed() []string { return []string{"HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"} }
 
-func start(s Server) (*process, error) {
+func start(s Server, o Options) (*process, error) {
 	cmd := exec.CommandContext(context.Background(), s.Command, s.Args...) // it outlives the call that needed it first
-	cmd.Env = []string{}
-	for _, key := range Passed() {
-		if value, ok := os.LookupEnv(key); ok {
-			cmd.Env = append(cmd.Env, key+"="+value)
-		}
-	}
+	cmd.Env = o.environ()
 	for key, value := range s.Env {
 		cmd.Env = append(cmd.Env, key+"="+value)
 	}
@@ -51,6 +45,9 @@ func start(s Server) (*process, error) {
 	cmd.WaitDelay = time.Second
 	p := &process{cmd: cmd, ended: make(chan struct{})}
 	cmd.Stderr = &p.stderr
+	if o.Stderr != nil {
+		cmd.Stderr = io.MultiWriter(&p.stderr, o.Stderr)
+	}
 	var err error
 	if p.in, err = cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -63,9 +60,6 @@ func start(s Server) (*process, error) {
 	cmd.Stdout, p.out = write, read
 	err = cmd.Start()
 	_ = write.Close() // the server has it
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("its program %s is not there any more, or the folder %s is not", s.Command, s.Dir)
-	}
 	if err != nil {
 		_ = read.Close()
 		return nil, err
@@ -75,6 +69,19 @@ func start(s Server) (*process, error) {
 		_ = cmd.Wait() // how it exited is its own affair
 	}()
 	return p, nil
+}
+
+func (o Options) environ() []string {
+	if o.Environ != nil {
+		return slices.Clone(o.Environ)
+	}
+	env := []string{}
+	for _, key := range Passed() {
+		if value, ok := os.LookupEnv(key); ok {
+			env = append(env, key+"="+value)
+		}
+	}
+	return env
 }
 
 // grace is how long a server may take to end once its input is closed.

@@ -46,7 +46,7 @@ func (cs *connections) to(ctx context.Context, name string, s mcpclient.Server, 
 		return k.Connection, cs.releaser(k, idle), nil
 	}
 	cs.mu.Unlock()
-	c, err := mcpclient.Open(ctx, name, s)
+	c, err := mcpclient.Open(ctx, name, s, mcpclient.Options{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -176,7 +176,7 @@ func newCounter(t *testing.T, class mcpclient.Class) *counter {
 	}
 	c := &counter{tools: definition().Capability.(*tools), t: t, dir: t.TempDir(), start: "5s", timeout: "10m"}
 	c.s = mcpclient.Server{Command: self, Dir: c.dir, Env: map[string]string{behaviourEnv: "sound"}}
-	conn, err := mcpclient.Open(t.Context(), "counter", c.s)
+	conn, err := mcpclient.Open(t.Context(), "counter", c.s, mcpclient.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

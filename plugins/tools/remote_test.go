@@ -52,7 +52,7 @@ func TestRepliesOfAnAddressThatCannotBeRead(t *testing.T) {
 			defer remote.Close()
 			c := newCounter(t, mcpclient.Changes)
 			c.s = mcpclient.Server{URL: remote.URL}
-			conn, err := mcpclient.Open(t.Context(), "counter", c.s)
+			conn, err := mcpclient.Open(t.Context(), "counter", c.s, mcpclient.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -321,7 +321,7 @@ func TestAServerAtAnAddressIsCalledUntilItsLoginExpires(t *testing.T) {
 	write("old")
 	c := newCounter(t, mcpclient.Changes)
 	c.s = mcpclient.Server{URL: remote.URL, HeaderFiles: map[string]string{"Authorization": header}}
-	conn, err := mcpclient.Open(t.Context(), "counter", c.s)
+	conn, err := mcpclient.Open(t.Context(), "counter", c.s, mcpclient.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,19 +164,15 @@ func (a agent) tool(ctx context.Context, t task) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.host.console.say("call: %s.%s(%s) -> %s", ref.server, ref.tool.Name, compact(args), res.value)
-	return toolReport{Tool: show.Tool, Arguments: args, Result: res.value, Success: res.success}, nil
+	a.host.console.say("call: %s.%s(%s) -> %s", ref.server, ref.tool.Name, compact(args), res.Value)
+	return toolReport{Tool: show.Tool, Arguments: args, Result: res.Value, Success: res.Success}, nil
 }
 
 // proposeArguments asks the model how to call a tool; nil when it has no idea.
 func (a agent) proposeArguments(ctx context.Context, t task, ref toolRef) (map[string]any, error) {
-	schema, err := ref.schema()
-	if err != nil {
-		return nil, err
-	}
 	c, err := a.host.cfg.Model.complete(ctx, prompt{
 		System: "Give the arguments of one call of the tool " + ref.tool.Name + " as one JSON object and nothing else. JSON Schema: " +
-			string(schema),
+			string(ref.tool.InputSchema),
 		User: t.text(),
 	}, nil, nil)
 	if err != nil {
@@ -242,7 +238,7 @@ func (a agent) evidence(ctx context.Context, t task) (any, error) {
 		return nil, errRefused
 	case verbCall:
 		res, err := a.host.scriptedCall(ctx, d)
-		return res.value, err
+		return res.Value, err
 	}
 	return d.answer, nil
 }

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -30,7 +29,6 @@ type child struct {
 	version string // of MCP; "" means the newest that both speak
 	options []client.ClientOption
 	elicits *mcp.ElicitationCapability // nil: what the options say
-	within  time.Duration              // to answer the first message; 0: any time
 }
 
 // connect starts the server and shakes hands. Close of the client stops it.
@@ -49,8 +47,6 @@ func connect(ctx context.Context, c child) (*client.Client, error) {
 	init.Params.ProtocolVersion = c.version
 	init.Params.Capabilities.Elicitation = c.elicits
 	init.Params.ClientInfo = mcp.Implementation{Name: "kairos-run", Version: "0.1.0"}
-	ctx, done := within(ctx, c.within)
-	defer done()
 	if _, err := cl.Initialize(ctx, init); err != nil {
 		if ctx.Err() == nil && hasEnded(err) {
 			return nil, errors.Join(fmt.Errorf("%s did not start; what it wrote to standard error says why", c.argv[0]), closeClient(cl))
@@ -68,14 +64,6 @@ func connect(ctx context.Context, c child) (*client.Client, error) {
 // read the request, or before it answered.
 func hasEnded(err error) bool {
 	return errors.Is(err, transport.ErrTransportClosed) || errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed)
-}
-
-// within bounds how long a server may take to answer; 0 does not.
-func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	if limit == 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
 }
 
 // command makes the server's process: without our secrets, and in a group of

@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/tty"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 )
 
 // host answers what the server asks its client. Its methods are called by the
@@ -234,7 +235,7 @@ func (h *host) answerPrompt(ctx context.Context, p prompt) (completion, error) {
 		return completion{}, errRefused
 	case verbCall:
 		res, err := h.scriptedCall(ctx, d)
-		return completion{Text: string(res.value), Model: "tool:" + d.call.Tool, StopReason: "endTurn"}, err
+		return completion{Text: string(res.Value), Model: "tool:" + d.call.Tool, StopReason: "endTurn"}, err
 	case verbRun:
 		if d.prompt != "" {
 			p.User = d.prompt
@@ -267,21 +268,21 @@ func (h *host) writer() string {
 }
 
 // scriptedCall makes the tool call of a rule and keeps its result.
-func (h *host) scriptedCall(ctx context.Context, d decision) (toolResult, error) {
+func (h *host) scriptedCall(ctx context.Context, d decision) (mcpclient.Result, error) {
 	server, name := d.call.Server, d.call.Tool
 	if server == "" {
 		ref, err := h.tools.find(ctx, name)
 		if err != nil {
-			return toolResult{}, err
+			return mcpclient.Result{}, err
 		}
 		server, name = ref.server, ref.tool.Name
 	}
 	res, err := h.tools.call(ctx, server, name, d.arguments)
 	if err != nil {
-		return toolResult{}, err
+		return mcpclient.Result{}, err
 	}
-	h.console.say("call: %s.%s(%s) -> %s", server, name, compact(d.arguments), res.value)
-	h.script.keep(d.call.As, res.value)
+	h.console.say("call: %s.%s(%s) -> %s", server, name, compact(d.arguments), res.Value)
+	h.script.keep(d.call.As, res.Value)
 	return res, nil
 }
 
@@ -299,10 +300,7 @@ func (h *host) askModel(ctx context.Context, p prompt, unseen bool) (completion,
 			return completion{}, err
 		}
 		for _, ref := range refs {
-			t, err := ref.forModel()
-			if err != nil {
-				return completion{}, err
-			}
+			t := ref.forModel()
 			tools, byName[t.Function.Name] = append(tools, t), ref
 		}
 	}

@@ -14,20 +14,16 @@ func (h *host) callFor(ctx context.Context, ref toolRef, args map[string]any) (s
 	if err != nil {
 		return "", err
 	}
-	h.console.say("call: %s.%s(%s) -> %s", ref.server, ref.tool.Name, compact(args), res.value)
-	return string(res.value), nil
+	h.console.say("call: %s.%s(%s) -> %s", ref.server, ref.tool.Name, compact(args), res.Value)
+	return string(res.Value), nil
 }
 
 // consent asks whether a tool may be called, and with what. It returns
 // errRefused when it may not.
 func (h *host) consent(ctx context.Context, ref toolRef, args map[string]any) (map[string]any, error) {
-	schema, err := ref.schema()
-	if err != nil {
-		return nil, err
-	}
-	q := question{kind: KindTool, text: ref.with(args), arguments: args, schema: schema}
+	q := question{kind: KindTool, text: ref.with(args), arguments: args, schema: ref.tool.InputSchema}
 	if args == nil {
-		q.text = fmt.Sprintf("Call %s of %s; its arguments are not known.\n%s", ref.tool.Name, ref.server, schema)
+		q.text = fmt.Sprintf("Call %s of %s; its arguments are not known.\n%s", ref.tool.Name, ref.server, q.schema)
 		q.unread = fmt.Sprintf("Call %s of %s.\n%s", ref.tool.Name, ref.server, ref.tool.Description)
 	}
 	d, err := h.decide(ctx, q)
@@ -48,32 +44,15 @@ func (r toolRef) with(args map[string]any) string {
 	return fmt.Sprintf("Call %s of %s with %s", r.tool.Name, r.server, compact(args))
 }
 
-// schema of the tool's arguments.
-func (r toolRef) schema() (json.RawMessage, error) {
-	raw, err := json.Marshal(r.tool)
-	if err != nil {
-		return nil, err
-	}
-	var listed struct {
-		InputSchema json.RawMessage `json:"inputSchema"`
-	}
-	err = json.Unmarshal(raw, &listed)
-	return listed.InputSchema, err
-}
-
 // forModel is the tool as a model sees it.
-func (r toolRef) forModel() (modelTool, error) {
-	schema, err := r.schema()
-	if err != nil {
-		return modelTool{}, err
-	}
+func (r toolRef) forModel() modelTool {
 	name := strings.Map(func(c rune) rune {
 		if c == '_' || c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') {
 			return c
 		}
 		return '_'
 	}, r.server+"__"+r.tool.Name)
-	return modelTool{"function", modelToolFunction{name, r.tool.Description, schema}}, nil
+	return modelTool{"function", modelToolFunction{name, r.tool.Description, r.tool.InputSchema}}
 }
 
 // readArguments reads what a model or a person wrote as a tool's arguments.

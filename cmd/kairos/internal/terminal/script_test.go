@@ -119,9 +119,14 @@ func TestParseHostFile(t *testing.T) {
 		},
 		"empty":      {`{}`, terminal.HostFile{}, ""},
 		"unset":      {`{"mcpServers":{"calendar":{"command":"x","args":["${NOPE}"]}}}`, terminal.HostFile{}, "calendar: environment variable NOPE"},
-		"no command": {`{"mcpServers":{"calendar":{}}}`, terminal.HostFile{}, "command"},
-		"remote":     {`{"mcpServers":{"calendar":{"url":"https://x"}}}`, terminal.HostFile{}, "stdio"},
-		"not JSON":   {`mcpServers:`, terminal.HostFile{}, "servers file"},
+		"no command": {`{"mcpServers":{"calendar":{}}}`, terminal.HostFile{}, "either a command or a url"},
+		"both":       {`{"mcpServers":{"calendar":{"command":"x","url":"https://x"}}}`, terminal.HostFile{}, "either a command or a url"},
+		"remote": {
+			`{"mcpServers":{"calendar":{"type":"http","url":"https://${EMPTY:-x}h/mcp","headers":{"Authorization":"Bearer ${STATE}"}}}}`,
+			terminal.HostFile{Servers: terminal.Servers{"calendar": {URL: "https://h/mcp", Headers: map[string]string{"Authorization": "Bearer /tmp/x"}}}}, "",
+		},
+		"file URL": {`{"mcpServers":{"calendar":{"url":"file:///x"}}}`, terminal.HostFile{}, "does not begin with"},
+		"not JSON": {`mcpServers:`, terminal.HostFile{}, "servers file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := terminal.ParseHostFile([]byte(tc.text), lookup)
@@ -149,8 +154,8 @@ func FuzzParseHostFile(f *testing.F) {
 			return
 		}
 		for name, s := range got.Servers {
-			if s.Command == "" {
-				t.Errorf("server %q without a command", name)
+			if (s.Command == "") == (s.URL == "") {
+				t.Errorf("server %q has neither a command nor a url, or both", name)
 			}
 		}
 	})

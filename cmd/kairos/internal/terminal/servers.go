@@ -17,12 +17,14 @@ import (
 // Servers are MCP servers by the name the person gave them.
 type Servers map[string]Server
 
-// Server is a stdio MCP server in the usual mcpServers format.
+// Server is an MCP server in the usual mcpServers format: a command that speaks over
+// stdio, or an address.
 type Server struct {
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
 	Env     map[string]string `json:"env"`
-	URL     string            `json:"url"` // only named in errors: other transports are not spoken
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"` // sent to the address
 }
 
 // HostFile is the host's own configuration file: the usual mcpServers object
@@ -37,8 +39,8 @@ const maxHostFile = 1 << 20
 
 var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 
-// ParseHostFile reads a host file. ${NAME} and ${NAME:-default} in command,
-// args and env are replaced by what lookup (such as os.LookupEnv) returns.
+// ParseHostFile reads a host file. ${NAME} and ${NAME:-default} in the fields of a
+// server are replaced by what lookup (such as os.LookupEnv) returns.
 func ParseHostFile(data []byte, lookup func(string) (string, bool)) (HostFile, error) {
 	var f HostFile
 	if len(data) > maxHostFile {
@@ -58,11 +60,8 @@ func ParseHostFile(data []byte, lookup func(string) (string, bool)) (HostFile, e
 }
 
 func (s Server) expand(lookup func(string) (string, bool)) (Server, error) {
-	if s.Command == "" {
-		if s.URL != "" {
-			return s, errors.New("only servers with a command (stdio) are supported")
-		}
-		return s, errors.New("command is missing")
+	if (s.Command == "") == (s.URL == "") {
+		return s, errors.New("it needs either a command or a url")
 	}
 	var errs []error
 	replace := func(text string) string {
@@ -77,12 +76,19 @@ func (s Server) expand(lookup func(string) (string, bool)) (Server, error) {
 			return m[3]
 		})
 	}
-	out := Server{Command: replace(s.Command), Args: slices.Clone(s.Args), Env: make(map[string]string, len(s.Env))}
+	out := Server{
+		Command: replace(s.Command), Args: slices.Clone(s.Args), Env: maps.Clone(s.Env), URL: replace(s.URL), Headers: maps.Clone(s.Headers),
+	}
 	for i, arg := range out.Args {
 		out.Args[i] = replace(arg)
 	}
-	for key, value := range s.Env {
-		out.Env[key] = replace(value)
+	for _, values := range []map[string]string{out.Env, out.Headers} {
+		for key, value := range values {
+			values[key] = replace(value)
+		}
+	}
+	if out.URL != "" && !strings.HasPrefix(out.URL, "https://") && !strings.HasPrefix(out.URL, "http://") {
+		errs = append(errs, fmt.Errorf("url: %q does not begin with http:// or https://", out.URL))
 	}
 	return out, errors.Join(errs...)
 }
@@ -115,7 +121,10 @@ func ParseSidecar(data []byte) (Servers, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(file.Servers)) {
 		s := file.Servers[name]
-		if texts := append([]string{s.Command}, append(s.Args, slices.Collect(maps.Values(s.Env))...)...); slices.ContainsFunc(texts, variable.MatchString) {
+		if len(s.Headers) > 0 {
+			return nil, fmt.Errorf("mcpServers.%s: headers are sent only by a file of your own: name one with --servers", name)
+		}
+		if texts := append([]string{s.Command, s.URL}, append(s.Args, slices.Collect(maps.Values(s.Env))...)...); slices.ContainsFunc(texts, variable.MatchString) {
 			return nil, fmt.Errorf("mcpServers.%s: variables such as ${HOME} are not replaced in a file that came with a protocol; "+
 				"name a file of your own with --servers", name)
 		}

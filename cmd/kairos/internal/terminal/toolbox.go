@@ -15,14 +15,13 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
-	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// toolbox is the MCP servers whose tools the agent may call. A server starts
-// when it is first needed. Safe for concurrent use.
+// toolbox is the MCP servers whose tools the agent may call. A server is started or
+// reached when it is first needed. Safe for concurrent use.
 type toolbox struct {
 	servers Servers
 	log     io.Writer
@@ -30,24 +29,18 @@ type toolbox struct {
 	startTimeout, callTimeout time.Duration
 
 	mu   sync.Mutex // guards open; held while a server starts
-	open map[string]*client.Client
+	open map[string]*mcpclient.Connection
 }
 
 // toolRef is a tool of one server.
 type toolRef struct {
 	server string
-	tool   mcp.Tool
-}
-
-// toolResult is what a call returned: its structured result, else its text.
-type toolResult struct {
-	value   json.RawMessage
-	success bool
+	tool   mcpclient.Tool
 }
 
 func newToolbox(c Config) *toolbox {
 	return &toolbox{
-		servers: c.Servers, log: c.ServerLog, open: map[string]*client.Client{},
+		servers: c.Servers, log: c.ServerLog, open: map[string]*mcpclient.Connection{},
 		startTimeout: cmp.Or(c.StartTimeout, 20*time.Second), callTimeout: cmp.Or(c.CallTimeout, 5*time.Minute),
 	}
 }
@@ -57,25 +50,25 @@ func (t *toolbox) adopt(name string, c *client.Client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, configured := t.servers[name]; !configured {
-		t.open[name] = c
+		t.open[name] = mcpclient.Over(name, c)
 	}
 }
 
-// close stops the servers that were started here.
+// close ends the connections that were opened here.
 func (t *toolbox) close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var errs []error
 	for name, c := range t.open {
 		if _, ours := t.servers[name]; ours {
-			errs = append(errs, closeClient(c))
+			errs = append(errs, c.Close())
 		}
 		delete(t.open, name)
 	}
 	return errors.Join(errs...)
 }
 
-func (t *toolbox) client(ctx context.Context, name string) (*client.Client, error) {
+func (t *toolbox) connection(ctx context.Context, name string) (*mcpclient.Connection, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c, ok := t.open[name]; ok {
@@ -85,16 +78,21 @@ func (t *toolbox) client(ctx context.Context, name string) (*client.Client, erro
 	if !ok {
 		return nil, fmt.Errorf("no MCP server %q is configured (mcpServers)", name)
 	}
-	var env []string
-	for key, value := range s.Env {
-		env = append(env, key+"="+value)
-	}
-	c, err := connect(ctx, child{argv: append([]string{s.Command}, s.Args...), env: env, within: t.startTimeout, log: &serverLog{server: name, to: orDiscard(t.log)}})
+	ctx, done := within(ctx, t.startTimeout)
+	defer done()
+	c, err := mcpclient.Open(ctx, name, mcpclient.Server{Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL}, mcpclient.Options{
+		Environ: Environment(), Stderr: &serverLog{server: name, to: orDiscard(t.log)}, Headers: s.Headers,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("MCP server %q: %w", name, err)
+		return nil, err
 	}
 	t.open[name] = c
 	return c, nil
+}
+
+// within bounds how long a server may take to answer.
+func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
 }
 
 // serverLog passes on what a server of somebody else writes to its standard
@@ -143,49 +141,30 @@ func (t *toolbox) all(ctx context.Context, names ...string) ([]toolRef, error) {
 	}
 	var refs []toolRef
 	for _, name := range names {
-		c, err := t.client(ctx, name)
+		c, err := t.connection(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		list, err := t.list(ctx, c)
+		limited, done := within(ctx, t.startTimeout)
+		tools, err := c.Tools(limited)
+		done()
 		if err != nil {
-			return nil, fmt.Errorf("list the tools of the MCP server %q: %w", name, err)
+			return nil, err
 		}
-		for _, tool := range list.Tools {
+		for _, tool := range tools {
 			refs = append(refs, toolRef{name, tool})
 		}
 	}
 	return refs, nil
 }
 
-func (t *toolbox) list(ctx context.Context, c *client.Client) (*mcp.ListToolsResult, error) {
-	ctx, done := within(ctx, t.startTimeout)
-	defer done()
-	list, err := c.ListTools(ctx, mcp.ListToolsRequest{})
-	return list, cause(ctx, err)
-}
-
-// find returns the tool that a challenge names; hosts put the server's name in
-// front of a tool in many ways ("mcp__calendar__find_slot", "calendar.find_slot").
+// find returns the tool that a challenge names.
 func (t *toolbox) find(ctx context.Context, name string) (toolRef, error) {
 	refs, err := t.all(ctx)
 	if err != nil {
 		return toolRef{}, err
 	}
-	var found []toolRef
-	for _, ref := range refs {
-		if ref.tool.Name == name || prefixed(name, ref.tool.Name) {
-			found = append(found, ref)
-		}
-	}
-	if len(found) > 1 {
-		// The prefix, if there is one, says which server is meant.
-		if meant := slices.DeleteFunc(slices.Clone(found), func(ref toolRef) bool {
-			return !strings.Contains(strings.ToLower(name), strings.ToLower(ref.server))
-		}); len(meant) == 1 {
-			found = meant
-		}
-	}
+	found := mcpclient.Named(name, refs, func(ref toolRef) (server, tool string) { return ref.server, ref.tool.Name })
 	switch len(found) {
 	case 1:
 		return found[0], nil
@@ -198,73 +177,33 @@ func (t *toolbox) find(ctx context.Context, name string) (toolRef, error) {
 	return toolRef{}, fmt.Errorf("several MCP servers have a tool %q: %s and %s", name, found[0].server, found[1].server)
 }
 
-func prefixed(name, tool string) bool {
-	for _, separator := range []string{"__", ".", ":", "/"} {
-		if strings.HasSuffix(name, separator+tool) {
-			return true
+// call calls a tool. A result that reports a failure is a result.
+func (t *toolbox) call(ctx context.Context, server, tool string, arguments map[string]any) (mcpclient.Result, error) {
+	c, err := t.connection(ctx, server)
+	if err != nil {
+		return mcpclient.Result{}, err
+	}
+	call := mcpclient.Call{Tool: tool}
+	if arguments != nil {
+		if call.Arguments, err = json.Marshal(arguments); err != nil {
+			return mcpclient.Result{}, err
 		}
 	}
-	return false
-}
-
-// call calls a tool. A result that reports a failure is a result.
-func (t *toolbox) call(ctx context.Context, server, tool string, arguments map[string]any) (toolResult, error) {
-	c, err := t.client(ctx, server)
-	if err != nil {
-		return toolResult{}, err
-	}
-	if arguments == nil {
-		arguments = map[string]any{}
-	}
-	var req mcp.CallToolRequest
-	req.Params.Name = tool
-	req.Params.Arguments = arguments
 	limited, done := within(ctx, t.callTimeout)
 	defer done()
-	res, err := c.CallTool(limited, req)
-	if err != nil {
-		return toolResult{}, fmt.Errorf("call %s of the MCP server %q: %w", tool, server, lost(ctx, limited, err))
-	}
-	value, err := payload(res)
-	if err != nil {
-		// Not JSON: the text itself is the result.
-		if value, err = json.Marshal(resultText(res)); err != nil {
-			return toolResult{}, err
-		}
-	}
-	return toolResult{value: value, success: !res.IsError && !saysFailure(value)}, nil
-}
-
-// lost is the error of a call without a reply: it may have been carried out. An
-// error that the server sent is a reply.
-func lost(ctx, limited context.Context, err error) error {
-	var broken *transport.Error
+	res, err := c.Call(limited, call)
+	var uncertain *mcpclient.UncertainError
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case limited.Err() != nil:
-		err = context.Cause(limited)
-	case errors.As(err, &broken):
-		err = errors.New("the server ended")
-	default:
-		return err
+		return mcpclient.Result{}, context.Cause(ctx)
+	case errors.As(err, &uncertain):
+		err = fmt.Errorf("%w; whether the call was carried out is not known: find out before you resume the run", err)
 	}
-	return fmt.Errorf("%w; whether the call was carried out is not known: find out before you resume the run", err)
-}
-
-// saysFailure reports whether a result calls itself a failure.
-func saysFailure(value json.RawMessage) bool {
-	var said struct {
-		Success *bool `json:"success"`
-	}
-	return json.Unmarshal(value, &said) == nil && said.Success != nil && !*said.Success
+	return res, err
 }
 
 // readOnly reports whether the tool says that it changes nothing.
-func (r toolRef) readOnly() bool {
-	hint := r.tool.Annotations.ReadOnlyHint
-	return hint != nil && *hint
-}
+func (r toolRef) readOnly() bool { return r.tool.Class == mcpclient.Reads }
 
 // noServerError: no server was started that could have the tool.
 type noServerError struct {

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
 )
@@ -33,9 +36,9 @@ func TestAToolServerThatFailsEndsTheRunAndSaysWhy(t *testing.T) {
 		want    string
 	}{
 		"no such program":     {terminal.Servers{"tools": {Command: "/nowhere/tools"}}, "book", "no such file"},
-		"ends at once":        {server(toolsExit), "book", `MCP server "tools": ` + self + " did not start"},
+		"ends at once":        {server(toolsExit), "book", `MCP server "tools": start: the program ended with exit code 3 before it answered`},
 		"never answers":       {server(toolsHang), "book", "no answer within 300ms"},
-		"ends during a call":  {server("1"), "crash", "the server ended; whether the call was carried out is not known"},
+		"ends during a call":  {server("1"), "crash", "the connection broke before there was a reply that can be read; whether the call was carried out is not known"},
 		"a call without end":  {server("1"), "wait", "no answer within 300ms; whether the call was carried out is not known"},
 		"has no such tool":    {server("1"), "dance", `none of the MCP servers has the tool "dance" (KAIROS, tools)`},
 		"nobody was started":  {nil, "book", "--with-servers"},
@@ -78,6 +81,28 @@ func TestAToolThatKAIROSMayNotCallIsNamedWithWhatAllowsIt(t *testing.T) {
 				t.Errorf("Play error = %v, want %q\n%s", err, want, &out)
 			}
 		})
+	}
+}
+
+func TestAToolServerAtAnAddressIsCalledWithItsHeaders(t *testing.T) {
+	handler := server.NewStreamableHTTPServer(toolServer(), server.WithStateLess(true))
+	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer token" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	defer at.Close()
+	for token, want := range map[string]string{"Bearer token": "", "Bearer other": "it demands a login"} {
+		cfg := config(t, calling(`{"tool_name":"tools.book","arguments":{"ok":true}}`, "success"))
+		cfg.Servers = terminal.Servers{"tools": {URL: at.URL, Headers: map[string]string{"Authorization": token}}}
+		cfg.Without, cfg.In = []string{"sampling", "elicitation"}, strings.NewReader("y\n")
+		res, err := play(t, cfg)
+		if want == "" && (err != nil || !res.Verified) || want != "" && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: Play = %+v, %v, want %q", token, res, err, want)
+		}
 	}
 }
 
@@ -169,8 +194,10 @@ func TestParseSidecar(t *testing.T) {
 		"no server":          {text: `{"mcpServers":{}}`, wrong: "names no server"},
 		"unknown key":        {text: `{"mcpServers":{"c":{"command":"c"}},"allowAutoSampling":["KAIROS"]}`, wrong: "allowAutoSampling"},
 		"unknown field":      {text: `{"mcpServers":{"c":{"command":"c","cwd":"/"}}}`, wrong: "cwd"},
-		"no command":         {text: `{"mcpServers":{"c":{"args":["x"]}}}`, wrong: "mcpServers.c: command is missing"},
-		"over HTTP":          {text: `{"mcpServers":{"c":{"url":"http://127.0.0.1/mcp"}}}`, wrong: "only servers with a command"},
+		"no command":         {text: `{"mcpServers":{"c":{"args":["x"]}}}`, wrong: "mcpServers.c: it needs either a command or a url"},
+		"over HTTP":          {text: `{"mcpServers":{"c":{"url":"http://127.0.0.1/mcp"}}}`, want: terminal.Servers{"c": {URL: "http://127.0.0.1/mcp"}}},
+		"with headers":       {text: `{"mcpServers":{"c":{"url":"http://127.0.0.1/mcp","headers":{"A":"b"}}}}`, wrong: "headers"},
+		"a variable in url":  {text: `{"mcpServers":{"c":{"url":"http://${HOST}/mcp"}}}`, wrong: "variables"},
 		"a variable":         {text: `{"mcpServers":{"c":{"command":"c","args":["${HOME}"]}}}`, wrong: "variables"},
 		"in the environment": {text: `{"mcpServers":{"c":{"command":"c","env":{"A":"${TOKEN:-x}"}}}}`, wrong: "variables"},
 		"too large":          {text: strings.Repeat(" ", terminal.MaxSidecar+1), wrong: "larger than"},

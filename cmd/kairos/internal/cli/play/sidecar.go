@@ -107,7 +107,7 @@ func toolsOf(document []byte) (names []string) {
 func agreed(cmd *cobra.Command, path string, servers terminal.Servers) (terminal.Servers, error) {
 	answered := cmd.Flags().Changed(withServers)
 	p := &output.Printer{W: cmd.OutOrStdout()}
-	p.Printf("%s names programs with tools for this protocol:\n", path)
+	p.Printf("%s names servers with tools for this protocol:\n", path)
 	for _, name := range servers.Names() {
 		p.Printf("  %s: %s\n", name, commandLine(servers[name]))
 	}
@@ -119,6 +119,9 @@ func agreed(cmd *cobra.Command, path string, servers terminal.Servers) (terminal
 		return nil, p.Err
 	}
 	for _, name := range servers.Names() {
+		if servers[name].URL != "" {
+			continue
+		}
 		if _, err := exec.LookPath(servers[name].Command); err != nil {
 			return nil, fmt.Errorf("%s: the program of %s cannot be started: %w; build or install it, or run the protocol without it (--%s=false)",
 				path, name, err, withServers)
@@ -141,8 +144,11 @@ func agreed(cmd *cobra.Command, path string, servers terminal.Servers) (terminal
 
 var plainWord = regexp.MustCompile(`^[\w@%+:,./=-]+$`)
 
-// commandLine is what is started, as it is typed in a shell.
+// commandLine is what is started, as it is typed in a shell, or the address.
 func commandLine(s terminal.Server) string {
+	if s.URL != "" {
+		return s.URL
+	}
 	var words []string
 	for _, key := range slices.Sorted(maps.Keys(s.Env)) {
 		words = append(words, quoted(key)+"="+quoted(s.Env[key]))

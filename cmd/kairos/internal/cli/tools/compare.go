@@ -21,7 +21,7 @@ type difference struct {
 	was, is string // how it was started and is now; was is empty where that is not known
 	changed map[string][]mcpclient.Change
 	now     []mcpclient.Tool // as the server lists them, with the accepted classes
-	fresh   []string       // tools that were not there
+	fresh   []string         // tools that were not there
 	gone    []string
 }
 

@@ -93,7 +93,7 @@ func named(f mcpclient.File, name string) (mcpclient.Server, error) {
 func listed(ctx context.Context, name string, s mcpclient.Server) (tools []mcpclient.Tool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("no answer within %s", startTime))
 	defer cancel()
-	c, err := mcpclient.Open(ctx, name, s)
+	c, err := mcpclient.Open(ctx, name, s, mcpclient.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -372,7 +372,7 @@ func call(at *session.Session) *cobra.Command {
 			if !json.Valid(arguments) || !bytes.HasPrefix(bytes.TrimSpace(arguments), []byte{'{'}) {
 				return fmt.Errorf(`the arguments must be a JSON object, such as {"names": ["Adam"]}, not %.80q; nothing was called`, arguments)
 			}
-			c, err := mcpclient.Open(cmd.Context(), args[0], s)
+			c, err := mcpclient.Open(cmd.Context(), args[0], s, mcpclient.Options{})
 			if err != nil {
 				return err
 			}
