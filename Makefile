@@ -10,6 +10,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 GOLANGCI    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # npm delivers buf in seconds; compiling it takes two minutes.
 BUF         := $(if $(shell command -v npx 2>/dev/null),npx --yes @bufbuild/buf@1.73.0,$(GO) run github.com/bufbuild/buf/cmd/buf@v1.73.0)
+# The wire as it was last accepted: lint refuses a change that breaks drivers of it.
+WIRE        := proto/wire.binpb
 GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 APIDIFF     := $(GO) run golang.org/x/exp/cmd/apidiff@v0.0.0-20260824195058-e88cd73687aa
 
@@ -158,8 +160,9 @@ lint: ## golangci-lint and buf lint
 		echo "golangci-lint in $$m"; (cd $$m && $(GOLANGCI) run ./...) || exit 1; \
 	done
 	$(BUF) lint
-	@if git rev-parse -q --verify origin/main >/dev/null 2>&1; then $(BUF) breaking --against '.git#branch=origin/main'; \
-	elif git rev-parse -q --verify HEAD~1 >/dev/null 2>&1; then $(BUF) breaking --against '.git#ref=HEAD~1'; fi
+	$(BUF) breaking --against $(WIRE)
+	@new=$$(mktemp -d) && trap 'rm -rf "$$new"' EXIT && $(BUF) build --exclude-source-info -o "$$new/wire.binpb" && \
+		cmp -s "$$new/wire.binpb" $(WIRE) || { echo "lint: $(WIRE) is out of date: make proto"; exit 1; }
 
 api: ## list changes of sdk since the last tag that break third-party drivers
 	@if test -z "$(API_SINCE)"; then echo "api: no tag yet, so there is nothing to compare sdk with"; exit 0; fi; \
@@ -183,8 +186,10 @@ fmt: ## format Go and proto
 	gofmt -w cmd core docs sdk plugins examples e2e
 	$(BUF) format -w
 
-proto: ## generate the Go code of proto/
+proto: ## generate the Go code of proto/, and what later changes of the wire are compared with
 	$(BUF) generate
+	@! test -e $(WIRE) || $(BUF) breaking --against $(WIRE)
+	$(BUF) build --exclude-source-info -o $(WIRE)
 
 # Every benchmark takes its own samples, so each runs once.
 BENCH := KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$' -benchtime 1x -timeout 3h

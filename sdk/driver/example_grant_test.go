@@ -51,7 +51,7 @@ func (t tickets) Render(ctx context.Context, req driver.RenderRequest) (driver.R
 	value, err := json.Marshal(map[string]any{
 		"tool_name": "close_ticket", "arguments": req.Plan, "result": req.Plan, "success": reply.StatusCode == http.StatusOK})
 	return driver.RenderResult{Answer: &driver.Answer{
-		InputID: req.Input.ID, Value: value, Provenance: driver.ServerObserved, Boundary: driver.Remote,
+		InputID: req.Input.ID, Value: value, Provenance: driver.ServerObserved,
 	}}, err
 }
 

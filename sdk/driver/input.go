@@ -86,9 +86,6 @@ type Answer struct {
 	StopReason string `json:"stop_reason,omitempty"`
 	// Usage is what generating it cost, where somebody said.
 	Usage *Usage `json:"usage,omitempty"`
-	// Boundary of an observation, as far as the driver knows it. It lowers the one
-	// that the operator declared, and never raises it.
-	Boundary Boundary `json:"boundary,omitempty"`
 	// ObtainedAt is when the server obtained the answer of a person or a model itself,
 	// RFC 3339; set by the host. Empty: an agent reported it, or a driver observed it.
 	ObtainedAt string `json:"obtained_at,omitempty"`

@@ -73,22 +73,3 @@ func ProposalInvalid(diagnostics ...Diagnostic) PreviewResult {
 func CannotPreview(reason string) PreviewResult {
 	return PreviewResult{Unavailable: &Unavailable{Reason: reason}}
 }
-
-// Boundary separates what the server observed from those who could have tampered
-// with it.
-type Boundary string
-
-// The boundaries, weakest first.
-const (
-	// SameAccount: whoever has a shell of the server's account can change the tool,
-	// its data and the database.
-	SameAccount Boundary = "same-account"
-	// SeparateAccount: another account of the machine, or a sandbox that the
-	// server's account cannot enter.
-	SeparateAccount Boundary = "separate-account"
-	// Remote: another machine.
-	Remote Boundary = "remote"
-)
-
-// Boundaries lists them all, the weakest first.
-func Boundaries() []Boundary { return []Boundary{SameAccount, SeparateAccount, Remote} }

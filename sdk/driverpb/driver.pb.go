@@ -1,5 +1,6 @@
 // The wire between the KAIROS host and its drivers, version 1. Append-only:
-// fields are added, never renumbered or removed (`make check` runs buf breaking).
+// fields are added with the next number of their message, never renumbered or removed
+// (`make lint` compares with proto/wire.binpb).
 //
 // Principle: a driver is a function of its request. It never calls back and
 // keeps nothing between calls, so a retry, a crash, a swap of the binary and a
@@ -402,64 +403,6 @@ func (x Provenance) Number() protoreflect.EnumNumber {
 // Deprecated: Use Provenance.Descriptor instead.
 func (Provenance) EnumDescriptor() ([]byte, []int) {
 	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{6}
-}
-
-// Boundary between who could have tampered with what the server observed and
-// who the run is about.
-type Boundary int32
-
-const (
-	Boundary_BOUNDARY_UNSPECIFIED Boundary = 0
-	// The same account of the same machine: whoever has a shell of it can change
-	// the tool, its data and the server's database.
-	Boundary_BOUNDARY_SAME_ACCOUNT Boundary = 1
-	// Another account of this machine, or a sandbox that the account cannot enter.
-	Boundary_BOUNDARY_SEPARATE_ACCOUNT Boundary = 2
-	// Another machine.
-	Boundary_BOUNDARY_REMOTE Boundary = 3
-)
-
-// Enum value maps for Boundary.
-var (
-	Boundary_name = map[int32]string{
-		0: "BOUNDARY_UNSPECIFIED",
-		1: "BOUNDARY_SAME_ACCOUNT",
-		2: "BOUNDARY_SEPARATE_ACCOUNT",
-		3: "BOUNDARY_REMOTE",
-	}
-	Boundary_value = map[string]int32{
-		"BOUNDARY_UNSPECIFIED":      0,
-		"BOUNDARY_SAME_ACCOUNT":     1,
-		"BOUNDARY_SEPARATE_ACCOUNT": 2,
-		"BOUNDARY_REMOTE":           3,
-	}
-)
-
-func (x Boundary) Enum() *Boundary {
-	p := new(Boundary)
-	*p = x
-	return p
-}
-
-func (x Boundary) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Boundary) Descriptor() protoreflect.EnumDescriptor {
-	return file_kairos_driver_v1_driver_proto_enumTypes[7].Descriptor()
-}
-
-func (Boundary) Type() protoreflect.EnumType {
-	return &file_kairos_driver_v1_driver_proto_enumTypes[7]
-}
-
-func (x Boundary) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Boundary.Descriptor instead.
-func (Boundary) EnumDescriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{7}
 }
 
 type DescribeRequest struct {
@@ -1540,12 +1483,9 @@ type Answer struct {
 	StopReason string `protobuf:"bytes,6,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
 	// Tokens that generating it cost, where known.
 	Usage *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Of an observation: the boundary that the driver knows of. It lowers the one
-	// that the operator declared, and never raises it.
-	Boundary Boundary `protobuf:"varint,8,opt,name=boundary,proto3,enum=kairos.driver.v1.Boundary" json:"boundary,omitempty"`
 	// When the server obtained the answer of a person or a model itself, RFC 3339; set by
 	// the host. Empty: an agent reported it, or a driver observed it.
-	ObtainedAt    string `protobuf:"bytes,9,opt,name=obtained_at,json=obtainedAt,proto3" json:"obtained_at,omitempty"`
+	ObtainedAt    string `protobuf:"bytes,8,opt,name=obtained_at,json=obtainedAt,proto3" json:"obtained_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1627,13 +1567,6 @@ func (x *Answer) GetUsage() *Usage {
 		return x.Usage
 	}
 	return nil
-}
-
-func (x *Answer) GetBoundary() Boundary {
-	if x != nil {
-		return x.Boundary
-	}
-	return Boundary_BOUNDARY_UNSPECIFIED
 }
 
 func (x *Answer) GetObtainedAt() string {
@@ -1897,8 +1830,9 @@ type AdvanceResponse struct {
 	//	*AdvanceResponse_Pending
 	//	*AdvanceResponse_Unknown
 	//	*AdvanceResponse_NotDone
-	Outcome       isAdvanceResponse_Outcome `protobuf_oneof:"outcome"`
-	State         *State                    `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
+	Outcome isAdvanceResponse_Outcome `protobuf_oneof:"outcome"`
+	// Numbered behind the room for further outcomes.
+	State         *State `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2044,15 +1978,15 @@ type AdvanceResponse_Unavailable struct {
 }
 
 type AdvanceResponse_Pending struct {
-	Pending *Pending `protobuf:"bytes,7,opt,name=pending,proto3,oneof"`
+	Pending *Pending `protobuf:"bytes,6,opt,name=pending,proto3,oneof"`
 }
 
 type AdvanceResponse_Unknown struct {
-	Unknown *Unknown `protobuf:"bytes,8,opt,name=unknown,proto3,oneof"`
+	Unknown *Unknown `protobuf:"bytes,7,opt,name=unknown,proto3,oneof"`
 }
 
 type AdvanceResponse_NotDone struct {
-	NotDone *NotDone `protobuf:"bytes,9,opt,name=not_done,json=notDone,proto3,oneof"`
+	NotDone *NotDone `protobuf:"bytes,8,opt,name=not_done,json=notDone,proto3,oneof"`
 }
 
 func (*AdvanceResponse_NeedInput) isAdvanceResponse_Outcome() {}
@@ -3170,13 +3104,13 @@ type RenderResponse_Invalid struct {
 	// The value that the driver obtained itself is not an answer. The host renders
 	// again with the diagnostics, as often as the route allows, then takes the
 	// next route.
-	Invalid *Invalid `protobuf:"bytes,7,opt,name=invalid,proto3,oneof"`
+	Invalid *Invalid `protobuf:"bytes,6,opt,name=invalid,proto3,oneof"`
 }
 
 type RenderResponse_Elsewhere struct {
 	// For an approval input with an approval link: a person answers at the
 	// link, and the agent shows it to them.
-	Elsewhere *Elsewhere `protobuf:"bytes,6,opt,name=elsewhere,proto3,oneof"`
+	Elsewhere *Elsewhere `protobuf:"bytes,7,opt,name=elsewhere,proto3,oneof"`
 }
 
 type RenderResponse_Pending struct {
@@ -3935,7 +3869,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"similarity\x12\x16\n" +
 	"\x06action\x18\x10 \x01(\fR\x06actionB\x0e\n" +
 	"\f_temperatureB\b\n" +
-	"\x06_top_p\"\xc8\x02\n" +
+	"\x06_top_p\"\x90\x02\n" +
 	"\x06Answer\x12\x19\n" +
 	"\binput_id\x18\x01 \x01(\tR\ainputId\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12<\n" +
@@ -3946,9 +3880,8 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x05model\x18\x05 \x01(\tR\x05model\x12\x1f\n" +
 	"\vstop_reason\x18\x06 \x01(\tR\n" +
 	"stopReason\x12-\n" +
-	"\x05usage\x18\a \x01(\v2\x17.kairos.driver.v1.UsageR\x05usage\x126\n" +
-	"\bboundary\x18\b \x01(\x0e2\x1a.kairos.driver.v1.BoundaryR\bboundary\x12\x1f\n" +
-	"\vobtained_at\x18\t \x01(\tR\n" +
+	"\x05usage\x18\a \x01(\v2\x17.kairos.driver.v1.UsageR\x05usage\x12\x1f\n" +
+	"\vobtained_at\x18\b \x01(\tR\n" +
 	"obtainedAt\"O\n" +
 	"\x05Usage\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\rR\vinputTokens\x12#\n" +
@@ -3976,10 +3909,10 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\brejected\x18\x03 \x01(\v2\x1a.kairos.driver.v1.RejectedH\x00R\brejected\x128\n" +
 	"\bdeclined\x18\x04 \x01(\v2\x1a.kairos.driver.v1.DeclinedH\x00R\bdeclined\x12A\n" +
 	"\vunavailable\x18\x05 \x01(\v2\x1d.kairos.driver.v1.UnavailableH\x00R\vunavailable\x125\n" +
-	"\apending\x18\a \x01(\v2\x19.kairos.driver.v1.PendingH\x00R\apending\x125\n" +
-	"\aunknown\x18\b \x01(\v2\x19.kairos.driver.v1.UnknownH\x00R\aunknown\x126\n" +
-	"\bnot_done\x18\t \x01(\v2\x19.kairos.driver.v1.NotDoneH\x00R\anotDone\x12-\n" +
-	"\x05state\x18\x06 \x01(\v2\x17.kairos.driver.v1.StateR\x05stateB\t\n" +
+	"\apending\x18\x06 \x01(\v2\x19.kairos.driver.v1.PendingH\x00R\apending\x125\n" +
+	"\aunknown\x18\a \x01(\v2\x19.kairos.driver.v1.UnknownH\x00R\aunknown\x126\n" +
+	"\bnot_done\x18\b \x01(\v2\x19.kairos.driver.v1.NotDoneH\x00R\anotDone\x12-\n" +
+	"\x05state\x18\x0f \x01(\v2\x17.kairos.driver.v1.StateR\x05stateB\t\n" +
 	"\aoutcome\"\x8a\x01\n" +
 	"\aPending\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x1f\n" +
@@ -4047,8 +3980,8 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x06answer\x18\x03 \x01(\v2\x18.kairos.driver.v1.AnswerH\x00R\x06answer\x12A\n" +
 	"\vunavailable\x18\x04 \x01(\v2\x1d.kairos.driver.v1.UnavailableH\x00R\vunavailable\x12E\n" +
 	"\rclient_review\x18\x05 \x01(\v2\x1e.kairos.driver.v1.ClientReviewH\x00R\fclientReview\x125\n" +
-	"\ainvalid\x18\a \x01(\v2\x19.kairos.driver.v1.InvalidH\x00R\ainvalid\x12;\n" +
-	"\telsewhere\x18\x06 \x01(\v2\x1b.kairos.driver.v1.ElsewhereH\x00R\telsewhere\x125\n" +
+	"\ainvalid\x18\x06 \x01(\v2\x19.kairos.driver.v1.InvalidH\x00R\ainvalid\x12;\n" +
+	"\telsewhere\x18\a \x01(\v2\x1b.kairos.driver.v1.ElsewhereH\x00R\telsewhere\x125\n" +
 	"\apending\x18\b \x01(\v2\x19.kairos.driver.v1.PendingH\x00R\apending\x125\n" +
 	"\aunknown\x18\t \x01(\v2\x19.kairos.driver.v1.UnknownH\x00R\aunknown\x126\n" +
 	"\bnot_done\x18\n" +
@@ -4124,12 +4057,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x1aPROVENANCE_MODEL_GENERATED\x10\x02\x12\x1e\n" +
 	"\x1aPROVENANCE_CLIENT_ATTESTED\x10\x03\x12\x1e\n" +
 	"\x1aPROVENANCE_SERVER_OBSERVED\x10\x04\x12\x1a\n" +
-	"\x16PROVENANCE_LINK_HOLDER\x10\x05*s\n" +
-	"\bBoundary\x12\x18\n" +
-	"\x14BOUNDARY_UNSPECIFIED\x10\x00\x12\x19\n" +
-	"\x15BOUNDARY_SAME_ACCOUNT\x10\x01\x12\x1d\n" +
-	"\x19BOUNDARY_SEPARATE_ACCOUNT\x10\x02\x12\x13\n" +
-	"\x0fBOUNDARY_REMOTE\x10\x032\x94\x02\n" +
+	"\x16PROVENANCE_LINK_HOLDER\x10\x052\x94\x02\n" +
 	"\rDriverService\x12Q\n" +
 	"\bDescribe\x12!.kairos.driver.v1.DescribeRequest\x1a\".kairos.driver.v1.DescribeResponse\x12T\n" +
 	"\tConfigure\x12\".kairos.driver.v1.ConfigureRequest\x1a#.kairos.driver.v1.ConfigureResponse\x12Z\n" +
@@ -4140,7 +4068,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x11CapabilityService\x12K\n" +
 	"\x06Render\x12\x1f.kairos.driver.v1.RenderRequest\x1a .kairos.driver.v1.RenderResponse\x12T\n" +
 	"\tInterpret\x12\".kairos.driver.v1.InterpretRequest\x1a#.kairos.driver.v1.InterpretResponse\x12N\n" +
-	"\aPreview\x12 .kairos.driver.v1.PreviewRequest\x1a!.kairos.driver.v1.PreviewResponseB>Z<github.com/kairos-mcp/kairos/proto/kairos/driver/v1;driverv1b\x06proto3"
+	"\aPreview\x12 .kairos.driver.v1.PreviewRequest\x1a!.kairos.driver.v1.PreviewResponseB+Z)github.com/kairos-mcp/kairos/sdk/driverpbb\x06proto3"
 
 var (
 	file_kairos_driver_v1_driver_proto_rawDescOnce sync.Once
@@ -4154,7 +4082,7 @@ func file_kairos_driver_v1_driver_proto_rawDescGZIP() []byte {
 	return file_kairos_driver_v1_driver_proto_rawDescData
 }
 
-var file_kairos_driver_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_kairos_driver_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
 var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(Role)(0),                   // 0: kairos.driver.v1.Role
@@ -4164,138 +4092,136 @@ var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(Severity)(0),               // 4: kairos.driver.v1.Severity
 	(Escaping)(0),               // 5: kairos.driver.v1.Escaping
 	(Provenance)(0),             // 6: kairos.driver.v1.Provenance
-	(Boundary)(0),               // 7: kairos.driver.v1.Boundary
-	(*DescribeRequest)(nil),     // 8: kairos.driver.v1.DescribeRequest
-	(*DescribeResponse)(nil),    // 9: kairos.driver.v1.DescribeResponse
-	(*ClientMethod)(nil),        // 10: kairos.driver.v1.ClientMethod
-	(*ConfigureRequest)(nil),    // 11: kairos.driver.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),   // 12: kairos.driver.v1.ConfigureResponse
-	(*CheckHealthRequest)(nil),  // 13: kairos.driver.v1.CheckHealthRequest
-	(*CheckHealthResponse)(nil), // 14: kairos.driver.v1.CheckHealthResponse
-	(*Diagnostic)(nil),          // 15: kairos.driver.v1.Diagnostic
-	(*Template)(nil),            // 16: kairos.driver.v1.Template
-	(*ValidateRequest)(nil),     // 17: kairos.driver.v1.ValidateRequest
-	(*ValidateResponse)(nil),    // 18: kairos.driver.v1.ValidateResponse
-	(*Step)(nil),                // 19: kairos.driver.v1.Step
-	(*Client)(nil),              // 20: kairos.driver.v1.Client
-	(*Similarity)(nil),          // 21: kairos.driver.v1.Similarity
-	(*Input)(nil),               // 22: kairos.driver.v1.Input
-	(*Answer)(nil),              // 23: kairos.driver.v1.Answer
-	(*Usage)(nil),               // 24: kairos.driver.v1.Usage
-	(*State)(nil),               // 25: kairos.driver.v1.State
-	(*AdvanceRequest)(nil),      // 26: kairos.driver.v1.AdvanceRequest
-	(*AdvanceResponse)(nil),     // 27: kairos.driver.v1.AdvanceResponse
-	(*Pending)(nil),             // 28: kairos.driver.v1.Pending
-	(*Unknown)(nil),             // 29: kairos.driver.v1.Unknown
-	(*NotDone)(nil),             // 30: kairos.driver.v1.NotDone
-	(*NeedInput)(nil),           // 31: kairos.driver.v1.NeedInput
-	(*Accepted)(nil),            // 32: kairos.driver.v1.Accepted
-	(*Rejected)(nil),            // 33: kairos.driver.v1.Rejected
-	(*Declined)(nil),            // 34: kairos.driver.v1.Declined
-	(*Unavailable)(nil),         // 35: kairos.driver.v1.Unavailable
-	(*Links)(nil),               // 36: kairos.driver.v1.Links
-	(*RenderRequest)(nil),       // 37: kairos.driver.v1.RenderRequest
-	(*PreviewRequest)(nil),      // 38: kairos.driver.v1.PreviewRequest
-	(*PreviewResponse)(nil),     // 39: kairos.driver.v1.PreviewResponse
-	(*Plan)(nil),                // 40: kairos.driver.v1.Plan
-	(*Propose)(nil),             // 41: kairos.driver.v1.Propose
-	(*RenderResponse)(nil),      // 42: kairos.driver.v1.RenderResponse
-	(*Elsewhere)(nil),           // 43: kairos.driver.v1.Elsewhere
-	(*ClientReview)(nil),        // 44: kairos.driver.v1.ClientReview
-	(*ClientRequest)(nil),       // 45: kairos.driver.v1.ClientRequest
-	(*AgentChallenge)(nil),      // 46: kairos.driver.v1.AgentChallenge
-	(*InterpretRequest)(nil),    // 47: kairos.driver.v1.InterpretRequest
-	(*ClientError)(nil),         // 48: kairos.driver.v1.ClientError
-	(*InterpretResponse)(nil),   // 49: kairos.driver.v1.InterpretResponse
-	(*Invalid)(nil),             // 50: kairos.driver.v1.Invalid
-	(*Missing)(nil),             // 51: kairos.driver.v1.Missing
-	(*Dismissed)(nil),           // 52: kairos.driver.v1.Dismissed
+	(*DescribeRequest)(nil),     // 7: kairos.driver.v1.DescribeRequest
+	(*DescribeResponse)(nil),    // 8: kairos.driver.v1.DescribeResponse
+	(*ClientMethod)(nil),        // 9: kairos.driver.v1.ClientMethod
+	(*ConfigureRequest)(nil),    // 10: kairos.driver.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),   // 11: kairos.driver.v1.ConfigureResponse
+	(*CheckHealthRequest)(nil),  // 12: kairos.driver.v1.CheckHealthRequest
+	(*CheckHealthResponse)(nil), // 13: kairos.driver.v1.CheckHealthResponse
+	(*Diagnostic)(nil),          // 14: kairos.driver.v1.Diagnostic
+	(*Template)(nil),            // 15: kairos.driver.v1.Template
+	(*ValidateRequest)(nil),     // 16: kairos.driver.v1.ValidateRequest
+	(*ValidateResponse)(nil),    // 17: kairos.driver.v1.ValidateResponse
+	(*Step)(nil),                // 18: kairos.driver.v1.Step
+	(*Client)(nil),              // 19: kairos.driver.v1.Client
+	(*Similarity)(nil),          // 20: kairos.driver.v1.Similarity
+	(*Input)(nil),               // 21: kairos.driver.v1.Input
+	(*Answer)(nil),              // 22: kairos.driver.v1.Answer
+	(*Usage)(nil),               // 23: kairos.driver.v1.Usage
+	(*State)(nil),               // 24: kairos.driver.v1.State
+	(*AdvanceRequest)(nil),      // 25: kairos.driver.v1.AdvanceRequest
+	(*AdvanceResponse)(nil),     // 26: kairos.driver.v1.AdvanceResponse
+	(*Pending)(nil),             // 27: kairos.driver.v1.Pending
+	(*Unknown)(nil),             // 28: kairos.driver.v1.Unknown
+	(*NotDone)(nil),             // 29: kairos.driver.v1.NotDone
+	(*NeedInput)(nil),           // 30: kairos.driver.v1.NeedInput
+	(*Accepted)(nil),            // 31: kairos.driver.v1.Accepted
+	(*Rejected)(nil),            // 32: kairos.driver.v1.Rejected
+	(*Declined)(nil),            // 33: kairos.driver.v1.Declined
+	(*Unavailable)(nil),         // 34: kairos.driver.v1.Unavailable
+	(*Links)(nil),               // 35: kairos.driver.v1.Links
+	(*RenderRequest)(nil),       // 36: kairos.driver.v1.RenderRequest
+	(*PreviewRequest)(nil),      // 37: kairos.driver.v1.PreviewRequest
+	(*PreviewResponse)(nil),     // 38: kairos.driver.v1.PreviewResponse
+	(*Plan)(nil),                // 39: kairos.driver.v1.Plan
+	(*Propose)(nil),             // 40: kairos.driver.v1.Propose
+	(*RenderResponse)(nil),      // 41: kairos.driver.v1.RenderResponse
+	(*Elsewhere)(nil),           // 42: kairos.driver.v1.Elsewhere
+	(*ClientReview)(nil),        // 43: kairos.driver.v1.ClientReview
+	(*ClientRequest)(nil),       // 44: kairos.driver.v1.ClientRequest
+	(*AgentChallenge)(nil),      // 45: kairos.driver.v1.AgentChallenge
+	(*InterpretRequest)(nil),    // 46: kairos.driver.v1.InterpretRequest
+	(*ClientError)(nil),         // 47: kairos.driver.v1.ClientError
+	(*InterpretResponse)(nil),   // 48: kairos.driver.v1.InterpretResponse
+	(*Invalid)(nil),             // 49: kairos.driver.v1.Invalid
+	(*Missing)(nil),             // 50: kairos.driver.v1.Missing
+	(*Dismissed)(nil),           // 51: kairos.driver.v1.Dismissed
 }
 var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	0,  // 0: kairos.driver.v1.DescribeResponse.role:type_name -> kairos.driver.v1.Role
 	1,  // 1: kairos.driver.v1.DescribeResponse.effect:type_name -> kairos.driver.v1.Effect
 	3,  // 2: kairos.driver.v1.DescribeResponse.approval:type_name -> kairos.driver.v1.ApprovalMode
 	2,  // 3: kairos.driver.v1.DescribeResponse.transport:type_name -> kairos.driver.v1.Transport
-	10, // 4: kairos.driver.v1.DescribeResponse.sends:type_name -> kairos.driver.v1.ClientMethod
-	15, // 5: kairos.driver.v1.ConfigureResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	9,  // 4: kairos.driver.v1.DescribeResponse.sends:type_name -> kairos.driver.v1.ClientMethod
+	14, // 5: kairos.driver.v1.ConfigureResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
 	4,  // 6: kairos.driver.v1.Diagnostic.severity:type_name -> kairos.driver.v1.Severity
 	5,  // 7: kairos.driver.v1.Template.escaping:type_name -> kairos.driver.v1.Escaping
-	15, // 8: kairos.driver.v1.ValidateResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	16, // 9: kairos.driver.v1.ValidateResponse.templates:type_name -> kairos.driver.v1.Template
+	14, // 8: kairos.driver.v1.ValidateResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	15, // 9: kairos.driver.v1.ValidateResponse.templates:type_name -> kairos.driver.v1.Template
 	3,  // 10: kairos.driver.v1.Input.approval:type_name -> kairos.driver.v1.ApprovalMode
-	21, // 11: kairos.driver.v1.Input.similarity:type_name -> kairos.driver.v1.Similarity
+	20, // 11: kairos.driver.v1.Input.similarity:type_name -> kairos.driver.v1.Similarity
 	6,  // 12: kairos.driver.v1.Answer.provenance:type_name -> kairos.driver.v1.Provenance
-	24, // 13: kairos.driver.v1.Answer.usage:type_name -> kairos.driver.v1.Usage
-	7,  // 14: kairos.driver.v1.Answer.boundary:type_name -> kairos.driver.v1.Boundary
-	19, // 15: kairos.driver.v1.AdvanceRequest.step:type_name -> kairos.driver.v1.Step
-	20, // 16: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
-	23, // 17: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
-	25, // 18: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
-	31, // 19: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
-	32, // 20: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
-	33, // 21: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
-	34, // 22: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
-	35, // 23: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	28, // 24: kairos.driver.v1.AdvanceResponse.pending:type_name -> kairos.driver.v1.Pending
-	29, // 25: kairos.driver.v1.AdvanceResponse.unknown:type_name -> kairos.driver.v1.Unknown
-	30, // 26: kairos.driver.v1.AdvanceResponse.not_done:type_name -> kairos.driver.v1.NotDone
-	25, // 27: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
-	22, // 28: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
-	22, // 29: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
-	19, // 30: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
-	20, // 31: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
-	36, // 32: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
-	15, // 33: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	22, // 34: kairos.driver.v1.PreviewRequest.input:type_name -> kairos.driver.v1.Input
-	19, // 35: kairos.driver.v1.PreviewRequest.step:type_name -> kairos.driver.v1.Step
-	20, // 36: kairos.driver.v1.PreviewRequest.client:type_name -> kairos.driver.v1.Client
-	40, // 37: kairos.driver.v1.PreviewResponse.plan:type_name -> kairos.driver.v1.Plan
-	41, // 38: kairos.driver.v1.PreviewResponse.propose:type_name -> kairos.driver.v1.Propose
-	50, // 39: kairos.driver.v1.PreviewResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	35, // 40: kairos.driver.v1.PreviewResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	1,  // 41: kairos.driver.v1.Plan.effect:type_name -> kairos.driver.v1.Effect
-	45, // 42: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
-	46, // 43: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
-	23, // 44: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
-	35, // 45: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	44, // 46: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
-	50, // 47: kairos.driver.v1.RenderResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	43, // 48: kairos.driver.v1.RenderResponse.elsewhere:type_name -> kairos.driver.v1.Elsewhere
-	28, // 49: kairos.driver.v1.RenderResponse.pending:type_name -> kairos.driver.v1.Pending
-	29, // 50: kairos.driver.v1.RenderResponse.unknown:type_name -> kairos.driver.v1.Unknown
-	30, // 51: kairos.driver.v1.RenderResponse.not_done:type_name -> kairos.driver.v1.NotDone
-	22, // 52: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
-	19, // 53: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
-	20, // 54: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
-	48, // 55: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
-	23, // 56: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
-	34, // 57: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
-	50, // 58: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	35, // 59: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	51, // 60: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
-	52, // 61: kairos.driver.v1.InterpretResponse.dismissed:type_name -> kairos.driver.v1.Dismissed
-	15, // 62: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	8,  // 63: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
-	11, // 64: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
-	13, // 65: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
-	17, // 66: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
-	26, // 67: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
-	37, // 68: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
-	47, // 69: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
-	38, // 70: kairos.driver.v1.CapabilityService.Preview:input_type -> kairos.driver.v1.PreviewRequest
-	9,  // 71: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
-	12, // 72: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
-	14, // 73: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
-	18, // 74: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
-	27, // 75: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
-	42, // 76: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
-	49, // 77: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
-	39, // 78: kairos.driver.v1.CapabilityService.Preview:output_type -> kairos.driver.v1.PreviewResponse
-	71, // [71:79] is the sub-list for method output_type
-	63, // [63:71] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	23, // 13: kairos.driver.v1.Answer.usage:type_name -> kairos.driver.v1.Usage
+	18, // 14: kairos.driver.v1.AdvanceRequest.step:type_name -> kairos.driver.v1.Step
+	19, // 15: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
+	22, // 16: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
+	24, // 17: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
+	30, // 18: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
+	31, // 19: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
+	32, // 20: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
+	33, // 21: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
+	34, // 22: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	27, // 23: kairos.driver.v1.AdvanceResponse.pending:type_name -> kairos.driver.v1.Pending
+	28, // 24: kairos.driver.v1.AdvanceResponse.unknown:type_name -> kairos.driver.v1.Unknown
+	29, // 25: kairos.driver.v1.AdvanceResponse.not_done:type_name -> kairos.driver.v1.NotDone
+	24, // 26: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
+	21, // 27: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
+	21, // 28: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
+	18, // 29: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
+	19, // 30: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
+	35, // 31: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
+	14, // 32: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	21, // 33: kairos.driver.v1.PreviewRequest.input:type_name -> kairos.driver.v1.Input
+	18, // 34: kairos.driver.v1.PreviewRequest.step:type_name -> kairos.driver.v1.Step
+	19, // 35: kairos.driver.v1.PreviewRequest.client:type_name -> kairos.driver.v1.Client
+	39, // 36: kairos.driver.v1.PreviewResponse.plan:type_name -> kairos.driver.v1.Plan
+	40, // 37: kairos.driver.v1.PreviewResponse.propose:type_name -> kairos.driver.v1.Propose
+	49, // 38: kairos.driver.v1.PreviewResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	34, // 39: kairos.driver.v1.PreviewResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	1,  // 40: kairos.driver.v1.Plan.effect:type_name -> kairos.driver.v1.Effect
+	44, // 41: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
+	45, // 42: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
+	22, // 43: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
+	34, // 44: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	43, // 45: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
+	49, // 46: kairos.driver.v1.RenderResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	42, // 47: kairos.driver.v1.RenderResponse.elsewhere:type_name -> kairos.driver.v1.Elsewhere
+	27, // 48: kairos.driver.v1.RenderResponse.pending:type_name -> kairos.driver.v1.Pending
+	28, // 49: kairos.driver.v1.RenderResponse.unknown:type_name -> kairos.driver.v1.Unknown
+	29, // 50: kairos.driver.v1.RenderResponse.not_done:type_name -> kairos.driver.v1.NotDone
+	21, // 51: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
+	18, // 52: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
+	19, // 53: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
+	47, // 54: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
+	22, // 55: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
+	33, // 56: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
+	49, // 57: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	34, // 58: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	50, // 59: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
+	51, // 60: kairos.driver.v1.InterpretResponse.dismissed:type_name -> kairos.driver.v1.Dismissed
+	14, // 61: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	7,  // 62: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
+	10, // 63: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
+	12, // 64: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
+	16, // 65: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
+	25, // 66: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
+	36, // 67: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
+	46, // 68: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
+	37, // 69: kairos.driver.v1.CapabilityService.Preview:input_type -> kairos.driver.v1.PreviewRequest
+	8,  // 70: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
+	11, // 71: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
+	13, // 72: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
+	17, // 73: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
+	26, // 74: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
+	41, // 75: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
+	48, // 76: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
+	38, // 77: kairos.driver.v1.CapabilityService.Preview:output_type -> kairos.driver.v1.PreviewResponse
+	70, // [70:78] is the sub-list for method output_type
+	62, // [62:70] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_kairos_driver_v1_driver_proto_init() }
@@ -4346,7 +4272,7 @@ func file_kairos_driver_v1_driver_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kairos_driver_v1_driver_proto_rawDesc), len(file_kairos_driver_v1_driver_proto_rawDesc)),
-			NumEnums:      8,
+			NumEnums:      7,
 			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   3,

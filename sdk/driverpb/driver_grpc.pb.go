@@ -1,5 +1,6 @@
 // The wire between the KAIROS host and its drivers, version 1. Append-only:
-// fields are added, never renumbered or removed (`make check` runs buf breaking).
+// fields are added with the next number of their message, never renumbered or removed
+// (`make lint` compares with proto/wire.binpb).
 //
 // Principle: a driver is a function of its request. It never calls back and
 // keeps nothing between calls, so a retry, a crash, a swap of the binary and a

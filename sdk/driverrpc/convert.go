@@ -58,12 +58,6 @@ var (
 		driver.ClientAttested: driverpb.Provenance_PROVENANCE_CLIENT_ATTESTED,
 		driver.ServerObserved: driverpb.Provenance_PROVENANCE_SERVER_OBSERVED,
 	}
-	boundaries = map[driver.Boundary]driverpb.Boundary{
-		"":                     driverpb.Boundary_BOUNDARY_UNSPECIFIED,
-		driver.SameAccount:     driverpb.Boundary_BOUNDARY_SAME_ACCOUNT,
-		driver.SeparateAccount: driverpb.Boundary_BOUNDARY_SEPARATE_ACCOUNT,
-		driver.Remote:          driverpb.Boundary_BOUNDARY_REMOTE,
-	}
 )
 
 // toEnum converts a Go enum value to the wire.
@@ -240,7 +234,7 @@ func toAnswer(c *conversion, a driver.Answer) *driverpb.Answer {
 	return &driverpb.Answer{
 		InputId: a.InputID, Value: a.Value, Provenance: toEnum(c, provenances, a.Provenance),
 		Via: a.Via, Model: a.Model, StopReason: a.StopReason, Usage: toUsage(c, a.Usage),
-		Boundary: toEnum(c, boundaries, a.Boundary), ObtainedAt: a.ObtainedAt,
+		ObtainedAt: a.ObtainedAt,
 	}
 }
 
@@ -249,7 +243,7 @@ func fromAnswer(c *conversion, a *driverpb.Answer) driver.Answer {
 		InputID: a.GetInputId(), Value: fromBytes(a.GetValue()),
 		Provenance: fromEnum(c, provenances, a.GetProvenance()),
 		Via:        a.GetVia(), Model: a.GetModel(), StopReason: a.GetStopReason(), Usage: fromUsage(a.GetUsage()),
-		Boundary: fromEnum(c, boundaries, a.GetBoundary()), ObtainedAt: a.GetObtainedAt(),
+		ObtainedAt: a.GetObtainedAt(),
 	}
 }
 

@@ -97,8 +97,7 @@ func drawAnswer(t *rapid.T) driver.Answer {
 	}
 	a := driver.Answer{
 		InputID: drawText(t), Value: drawDocument(t), Provenance: rapid.SampledFrom(all).Draw(t, "provenance"),
-		Boundary: rapid.SampledFrom(append(driver.Boundaries(), "")).Draw(t, "boundary"),
-		Via:      drawText(t), Model: drawText(t), StopReason: drawText(t),
+		Via: drawText(t), Model: drawText(t), StopReason: drawText(t),
 	}
 	if rapid.Bool().Draw(t, "has usage") {
 		a.Usage = &driver.Usage{InputTokens: drawCount(t), OutputTokens: drawCount(t)}

@@ -108,7 +108,7 @@ func examples() []example {
 		example{"Preview", "invalid", proposed, driver.ProposalInvalid(driver.Problem("/text", "is too short"))},
 		example{"Preview", "unavailable", planned, driver.CannotPreview("no server of that name was added")},
 		example{"Render", "planned", withPlan, driver.RenderResult{Answer: &driver.Answer{
-			InputID: "evidence", Value: raw(`{"text":"all good"}`), Provenance: driver.ServerObserved, Boundary: driver.Remote,
+			InputID: "evidence", Value: raw(`{"text":"all good"}`), Provenance: driver.ServerObserved,
 		}}},
 		example{"Validate", "refused", driver.ValidateRequest{Challenge: raw(`{"page":{}}`)}, driver.ValidateResult{
 			Diagnostics: []driver.Diagnostic{driver.Problem("/page/url", "is required"), driver.Warning("", "is short")},
