@@ -46,6 +46,7 @@ var (
 // TestLanguage reads what people and agents read: code, comments, messages,
 // help and manual.
 func TestLanguage(t *testing.T) {
+	sentences := beforeAndAfter(t)
 	read := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -58,7 +59,7 @@ func TestLanguage(t *testing.T) {
 			}
 			return nil
 		}
-		if name == "language_test.go" || !slices.Contains([]string{".go", ".md", ".proto", ".yaml", ".txtar", ".txt", ".sh", ".html", ".css", ".py", ".ts"}, filepath.Ext(name)) && name != "Makefile" && filepath.Base(filepath.Dir(path)) != ".ci" {
+		if name == "language_test.go" || path == beforeFile || !slices.Contains([]string{".go", ".md", ".proto", ".yaml", ".txtar", ".txt", ".sh", ".html", ".css", ".py", ".ts"}, filepath.Ext(name)) && name != "Makefile" && filepath.Base(filepath.Dir(path)) != ".ci" {
 			return nil
 		}
 		text, err := os.ReadFile(path)
@@ -66,7 +67,8 @@ func TestLanguage(t *testing.T) {
 			return err
 		}
 		read++
-		for _, f := range findIdioms(string(text), filepath.Ext(name)) {
+		found := append(findIdioms(string(text), filepath.Ext(name)), findSentences(string(text), sentences)...)
+		for _, f := range found {
 			t.Errorf("%s:%d: %q: write %s", strings.TrimPrefix(path, "../"), f.line, f.text, f.instead)
 		}
 		return nil
@@ -146,6 +148,87 @@ func words(text string) (lower string, offset []int) {
 		}
 	}
 	return strings.ReplaceAll(split, "\x00", " "), offset
+}
+
+// beforeFile has sentences that once shipped, and what takes their place.
+const beforeFile = "../docs/testdata/language.md"
+
+var (
+	tableRow  = regexp.MustCompile(`(?m)^\| (.+?) \| (.+?) \|$`)
+	quotes    = strings.NewReplacer("*", "", "`", "", `\"`, "", `"`, "")
+	continued = regexp.MustCompile(`"\s*\+\s*$`)
+	letters   = regexp.MustCompile(`\pL`)
+)
+
+// A rewording is a sentence of beforeFile: how it reads in plain, and what to write.
+type rewording struct{ before, instead string }
+
+func beforeAndAfter(t *testing.T) []rewording {
+	t.Helper()
+	page, err := os.ReadFile(beforeFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []rewording
+	for _, row := range tableRow.FindAllStringSubmatch(string(page), -1) {
+		if before, _ := plain(row[1]); row[1] != "before" {
+			all = append(all, rewording{strings.TrimSpace(before), row[2]})
+		}
+	}
+	if len(all) < 40 {
+		t.Fatalf("found only %d sentences in %s", len(all), beforeFile)
+	}
+	return all
+}
+
+func findSentences(text string, sentences []rewording) []finding {
+	read, starts := plain(text)
+	var found []finding
+	for _, s := range sentences {
+		for at := 0; ; {
+			next := strings.Index(read[at:], s.before)
+			if next < 0 {
+				break
+			}
+			from, to := at+next, at+next+len(s.before)
+			if at = to; letters.MatchString(read[max(from-1, 0):from]) || letters.MatchString(read[to:min(to+1, len(read))]) {
+				continue // part of another word
+			}
+			line, _ := slices.BinarySearch(starts, from+1)
+			found = append(found, finding{line, s.before, s.instead})
+		}
+	}
+	return found
+}
+
+// plain joins the lines of a text, without what separates the words of one
+// sentence: markers of comments, quotation marks, emphasis, humps of identifiers.
+// It returns where each line begins.
+func plain(text string) (joined string, starts []int) {
+	var out strings.Builder
+	for line := range strings.SplitSeq(text, "\n") {
+		starts = append(starts, out.Len())
+		line = continued.ReplaceAllString(marker.ReplaceAllString(line, ""), "")
+		for _, word := range strings.Fields(hump.ReplaceAllString(quotes.Replace(line), "$1 $2")) {
+			out.WriteString(strings.ToLower(word) + " ")
+		}
+	}
+	return out.String(), starts
+}
+
+func TestSentencesAreFound(t *testing.T) {
+	sentences := beforeAndAfter(t)
+	for text, want := range map[string]int{
+		"// Settlement is what an answer\n// comes to.":            1,
+		"\tShort: \"Print which \" +\n\t\t\"program this is\",":    1,
+		"const breath = 4096":                                      1,
+		"The same in one breath, *Print* which `program` this is.": 2,
+		"breathe": 0,
+	} {
+		if got := findSentences(text, sentences); len(got) != want {
+			t.Errorf("%q: %d findings, want %d: %v", text, len(got), want, got)
+		}
+	}
 }
 
 func TestIdiomsAreFound(t *testing.T) {
