@@ -101,8 +101,16 @@ func TestStepsAreRatedInTheBackground(t *testing.T) {
 	if got := quality(uris[0]); got.Score != 6 {
 		t.Errorf("a step that stayed as it was lost its score: %+v", got)
 	}
-	if got := quality(uris[1]); got.Score != 2 || got.SuccessCount != 2 {
+	if got := quality(uris[1]); got.Score != 2 || got.Tier != "standard" || got.SuccessCount != 2 {
 		t.Errorf("a step that was rewritten is rated %+v, want a new score and the old counts", got)
+	}
+	w.Engine = w.another()
+	w.next(uris[0], solve(w.begin(uris[0]), `{"ok":false}`))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := quality(uris[0]); got.Score != 1 || got.Tier != "basic" || got.FailureCount != 2 {
+		t.Errorf("a step that failed last is rated %+v, want the score of a failure", got)
 	}
 }
 

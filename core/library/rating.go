@@ -6,9 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
-	"github.com/kairos-mcp/kairos/core/library/quality"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -19,36 +17,28 @@ const (
 	ratingsBatch  = 500                    // in one write
 	ratingsLinger = 200 * time.Millisecond // before a write, to collect more
 	ratingsWrite  = 5 * time.Second        // one write may take
-
-	maxMeasured = 2 << 20 // bytes of texts whose measure is kept
 )
 
-// unrated is a rating without its grade, which is computed when it is written.
-type unrated struct {
+// grades are the scores and classes that clients know. They follow from the last
+// outcome alone; whoever wants more counts the outcomes.
+var grades = map[Outcome]struct {
+	score int
+	tier  string
+}{
+	OutcomeStored:  {2, "standard"},
+	OutcomeSuccess: {6, "excellent"},
+	OutcomeFailure: {1, "basic"},
+}
+
+// unwritten is a rating that waits to be written.
+type unwritten struct {
 	Rating
 	space  string
-	text   string // of the step
 	agent  string // the model that wrote or attested; may be empty
 	attest bool
-	grade  func(quality.Measure) quality.Grade
 }
 
-// graded computes the grade. measured has the texts that were assessed last.
-func (u unrated) graded(measured *cache.Cache[string, quality.Measure]) unrated {
-	if u.grade == nil {
-		return u
-	}
-	m, ok := measured.Get(u.text)
-	if !ok {
-		m = quality.Assess(u.text)
-		measured.Put(u.text, m, len(u.text))
-	}
-	g := u.grade(m)
-	u.Score, u.Tier = g.Score, string(g.Tier)
-	return u
-}
-
-func (u unrated) rated() Rated {
+func (u unwritten) rated() Rated {
 	return Rated{Space: u.space, Agent: u.agent, Outcome: u.Outcome, Attest: u.attest, Score: u.Score, Tier: u.Tier, Bonus: u.Bonus}
 }
 
@@ -59,10 +49,9 @@ type rater struct {
 	observer Observer
 	clock    *clock.Clock
 	log      *slog.Logger
-	measured *cache.Cache[string, quality.Measure] // by the text of a step: every run rates the same steps again
 
 	mu      sync.Mutex // guards the fields below
-	waiting []unrated
+	waiting []unwritten
 	writing bool
 	closed  bool
 	lost    int64
@@ -71,13 +60,10 @@ type rater struct {
 }
 
 func newRater(store Ratings, observer Observer, c *clock.Clock, log *slog.Logger) *rater {
-	return &rater{
-		store: store, observer: observer, clock: c, log: log, hurry: make(chan struct{}),
-		measured: cache.New[string, quality.Measure](maxMeasured),
-	}
+	return &rater{store: store, observer: observer, clock: c, log: log, hurry: make(chan struct{})}
 }
 
-func (r *rater) add(ratings ...unrated) {
+func (r *rater) add(ratings ...unwritten) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.store == nil || len(ratings) == 0 {
@@ -115,30 +101,30 @@ func (r *rater) write() {
 }
 
 // take returns the next ratings by space. Without any, the background write ends.
-func (r *rater) take() (batch map[string][]unrated, more bool) {
+func (r *rater) take() (batch map[string][]unwritten, more bool) {
 	r.mu.Lock()
 	n := min(len(r.waiting), ratingsBatch)
 	next := r.waiting[:n]
 	r.waiting = append(r.waiting[:0:0], r.waiting[n:]...)
 	r.writing = n > 0
 	r.mu.Unlock()
-	batch = make(map[string][]unrated)
+	batch = make(map[string][]unwritten)
 	for _, u := range next {
-		batch[u.space] = append(batch[u.space], u.graded(r.measured))
+		batch[u.space] = append(batch[u.space], u)
 	}
 	return batch, n > 0
 }
 
-func (r *rater) flush(space string, graded []unrated) {
-	ratings := make([]Rating, len(graded))
-	for i, u := range graded {
+func (r *rater) flush(space string, batch []unwritten) {
+	ratings := make([]Rating, len(batch))
+	for i, u := range batch {
 		ratings[i] = u.Rating
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), ratingsWrite)
 	defer cancel()
 	err := r.store.Rate(ctx, space, ratings)
 	if err == nil {
-		for _, u := range graded {
+		for _, u := range batch {
 			r.observer.Rated(u.rated())
 		}
 		return
@@ -204,20 +190,11 @@ type StepRating struct {
 
 // rate rates a step in the background. Its grade follows from the outcome.
 func (r *rater) rate(s StepRating) {
-	u := unrated{
-		space: s.Space, text: s.Step.Text, agent: s.Agent, attest: s.Attest,
-		Rating: Rating{Step: s.Step.UUID, Outcome: s.Outcome, Bonus: s.Bonus, Rater: plain.Clip(s.Rater, maxModel), Context: s.Context, At: r.clock.Now()},
-	}
-	switch s.Outcome {
-	case OutcomeStored:
-		u.grade = quality.Measure.Stored
-	case OutcomeSuccess:
-		u.grade = quality.Measure.Succeeded
-	case OutcomeFailure:
-		u.grade = quality.Measure.Failed
-	case OutcomeRetrieved, OutcomePartial: // change no grade
-	}
-	r.add(u)
+	grade := grades[s.Outcome] // the other outcomes keep the grade of the step
+	r.add(unwritten{space: s.Space, agent: s.Agent, attest: s.Attest, Rating: Rating{
+		Step: s.Step.UUID, Outcome: s.Outcome, Score: grade.score, Tier: grade.tier, Bonus: s.Bonus,
+		Rater: plain.Clip(s.Rater, maxModel), Context: s.Context, At: r.clock.Now(),
+	}})
 }
 
 // rateRetrieved records that a search found the step.

@@ -28,7 +28,7 @@ var parts = []struct {
 	{"driver calls, the server's side", []string{"core/driverhost.", "core/drivers.", "sdk/driverrpc.", "google.golang.org/grpc"}},
 	{"save", []string{"core/store/sqlite.(*Runs).SaveRun", "core/store/sqlite.(*Runs).CreateRun", "core/store/sqlite.(*writer)", "core/runs.(*Change).Save"}},
 	{"search", []string{"core/store/sqlite.(*Protocols).Search", "core/store/sqlite.(*Protocols).reader", "core/store/wordindex.", "core/search.", "core/library.(*Library).Search", "core/library.finder"}},
-	{"rating", []string{"core/library.(*rater)", "core/library.(*Library).Rate", "core/library/quality"}},
+	{"rating", []string{"core/library.(*rater)", "core/library.(*Library).Rate"}},
 	{"load of run and protocol", []string{"core/store/sqlite.(*Runs)", "core/store/sqlite.(*Protocols)", "core/runs.(*Keeper)", "core/runs.Load"}},
 	{"decision", []string{"core/decision."}},
 	{"events, digests and proof", []string{"core/run."}},

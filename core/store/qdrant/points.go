@@ -10,7 +10,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/index"
-	"github.com/kairos-mcp/kairos/core/library/quality"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -92,7 +91,6 @@ func payloadOf(d index.Document, i int) payload {
 		"kind": text("step"), fieldSpace: text(d.Space), fieldChainKey: text(chainKey(d.Entry)),
 		fieldStep: text(step.UUID), "label": text(step.Label), "tags": texts(step.Tags), "text": text(step.Text),
 		"llm_model_id": text(c.ModelID), "created_at": text(moment(c.CreatedAt)), "updated_at": text(moment(c.UpdatedAt)),
-		"task": text(quality.Task(step.Text)), "type": text(quality.Type(step.Text)),
 		"chain": pb.NewValueFromFields(payload{
 			"id": text(c.ID), "label": text(c.Title), "step_index": number(int64(i + 1)), "step_count": number(int64(len(c.Steps))),
 		}),

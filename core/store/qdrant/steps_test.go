@@ -57,9 +57,6 @@ func (f *fed) wantSteps(c protocol.Chain, gone ...string) {
 		if tags, ok := got["tags"].([]any); !ok || len(tags) != len(step.Tags) {
 			f.t.Errorf("step %s has tags %v, want %v", step.Label, got["tags"], step.Tags)
 		}
-		if got["task"] == "" || got["type"] == "" || got["task"] == nil || got["type"] == nil {
-			f.t.Errorf("step %s has task %v and type %v, want both", step.Label, got["task"], got["type"])
-		}
 		if _, has := got["proof_of_work"].(map[string]any); has != (len(step.Challenge) > 0) {
 			f.t.Errorf("step %s has challenge %v, want %s", step.Label, got["proof_of_work"], step.Challenge)
 		}
