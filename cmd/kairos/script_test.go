@@ -16,8 +16,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
 // TestMain removes what the tests share. This test binary is the program, too:
@@ -38,12 +38,11 @@ func (s shared) Run() int {
 }
 
 // long skips the test with -short. It is for tests that start the program or its
-// drivers over and over: the race detector makes them ten times slower, so make
-// test runs them without it.
+// drivers over and over.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("SKIPPED with -short: starts many processes; make test runs it without the race detector")
+		t.Skip("SKIPPED with -short: starts many processes")
 	}
 }
 
@@ -185,52 +184,25 @@ func execSQL(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(errors.Join(err, db.Close()))
 }
 
-// buildDrivers returns a folder with what `make build` builds, except the
-// server. It is built once for all tests, which leave it as it is.
+// buildDrivers returns the folder of the drivers that `make build` builds, and
+// calendar-server beside it. It is built once for all tests, which leave it as
+// it is, unless KAIROS_BIN names one.
 func buildDrivers(t *testing.T) string {
 	t.Helper()
 	dir, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dir
+	return filepath.Join(dir, "drivers")
 }
 
 // builtIn is the folder around that one, for TestMain to remove.
 var builtIn string
 
-var built = sync.OnceValues(func() (dir string, err error) {
-	if builtIn, err = os.MkdirTemp("", "kairos-built-"); err != nil {
-		return "", err
+var built = sync.OnceValues(func() (string, error) {
+	dir, isNew, err := programs.Find(context.Background())
+	if isNew {
+		builtIn = dir
 	}
-	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", builtIn + string(filepath.Separator), "../../examples/calendar-server"}
-	for _, folder := range shippedDrivers {
-		args = append(args, "../../plugins/"+folder)
-	}
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%v: %w\n%s", args, err, out)
-	}
-	dir = filepath.Join(builtIn, "drivers")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return "", err
-	}
-	for name, folder := range shippedDrivers {
-		if err := os.Rename(filepath.Join(builtIn, folder), filepath.Join(dir, "kairos-driver-"+name)); err != nil {
-			return "", err
-		}
-	}
-	lock, err := driverhost.DescribeAll(context.Background(), dir, driverhost.Confinement{Level: driverhost.LevelNone})
-	if err != nil {
-		return "", err
-	}
-	if n := len(lock.Descriptors()); n != len(shippedDrivers) {
-		return "", fmt.Errorf("locked %d drivers, want %d", n, len(shippedDrivers))
-	}
-	return dir, driverhost.WriteLock(filepath.Join(dir, "drivers.lock"), lock)
+	return dir, err
 })
-
-// shippedDrivers are folders of drivers by their names.
-var shippedDrivers = map[string]string{
-	"shell": "shell", "mcp": "mcp", "user_input": "userinput", "comment": "comment",
-	"elicitation": "elicitation", "sampling": "sampling", "agent": "agent", "page": "page", "roots": "roots", "llm": "llm", "tools": "tools", "command": "command",
-}
