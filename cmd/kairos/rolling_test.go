@@ -170,3 +170,25 @@ func TestGoingBackToAnEarlierVersion(t *testing.T) {
 		t.Errorf("message = %q, want nothing about versions", message)
 	}
 }
+
+// playsAtBoth begins a run at the first server, continues it at the second one, and so on.
+func playsAtBoth(first, second *stage, uri string) {
+	first.t.Helper()
+	k := first.call("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
+	k.answer(k.ask("sampling/createMessage"), says(`{"name":"Ada"}`))
+	r := k.step()
+	k = second.next(r, "")
+	q := k.ask("sampling/createMessage")
+	if second.era == modernEra { // what one has asked the other can be told
+		k.mcpClient = first.mcpClient
+	}
+	k.answer(q, says(`{"told":true}`))
+	r = k.step()
+	k = first.next(r, "")
+	k.answer(k.ask("elicitation/create"), filled(yes))
+	r = k.step()
+	k = second.submit(r, "shell", `{"exit_code":0}`)
+	if a := first.attest(k.step()); !a.Verified {
+		first.t.Errorf("a run at both servers: %+v", a)
+	}
+}

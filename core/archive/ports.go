@@ -35,17 +35,12 @@ type Files interface {
 	// Reclaim returns free space to the disk, a bounded part of it with each call,
 	// and reports whether there is more. It leaves a little for what is stored next.
 	Reclaim(ctx context.Context) (more bool, err error)
-	// Rebuild rewrites the files without free space, while other writers wait.
-	Rebuild(ctx context.Context) error
 }
 
 // Space is the size of a database in bytes.
 type Space struct {
 	Size int64
 	Free int64 // part of Size that nothing is stored in
-	// Fixed: Reclaim cannot return free space until the files are rebuilt once,
-	// because an older version has made them.
-	Fixed bool
 }
 
 // Query selects runs to list.

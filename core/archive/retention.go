@@ -40,8 +40,6 @@ func (a *Archive) Sweep(ctx context.Context) (Swept, error) {
 type PruneInput struct {
 	OlderThan time.Duration // since they ended
 	DryRun    bool          // remove nothing
-	// Rebuild rewrites the files of the database, while other writers wait.
-	Rebuild bool
 }
 
 // PruneReply says what was removed, or what would be.
@@ -54,8 +52,6 @@ type PruneReply struct {
 	Size  int64 `json:"size"`
 	Free  int64 `json:"free"`
 	Freed int64 `json:"freed"`
-	// Fixed: the database can become smaller only when it is rebuilt once.
-	Fixed bool `json:"fixed"`
 }
 
 // Prune removes runs of all principals that ended longer ago than the input says,
@@ -67,7 +63,7 @@ func (a *Archive) Prune(ctx context.Context, in PruneInput) (PruneReply, error) 
 		return reply, err
 	}
 	if in.DryRun {
-		reply.Size, reply.Free, reply.Fixed = before.Size, before.Free, before.Fixed
+		reply.Size, reply.Free = before.Size, before.Free
 		if reply.Runs, err = a.store.Archive.CountEnded(ctx, reply.Before); err != nil {
 			return reply, fmt.Errorf("count the runs that ended before %s: %w", reply.Before, err)
 		}
@@ -76,16 +72,11 @@ func (a *Archive) Prune(ctx context.Context, in PruneInput) (PruneReply, error) 
 	if reply.Runs, err = a.removeEnded(ctx, reply.Before); err != nil {
 		return reply, err
 	}
-	if in.Rebuild && a.store.Files != nil {
-		if err := a.store.Files.Rebuild(ctx); err != nil {
-			return reply, fmt.Errorf("rebuild the database: %w", err)
-		}
-	}
 	if err := a.reclaim(ctx); err != nil {
 		return reply, err
 	}
 	after, err := a.Space(ctx)
-	reply.Size, reply.Free, reply.Freed, reply.Fixed = after.Size, after.Free, before.Size-after.Size, after.Fixed
+	reply.Size, reply.Free, reply.Freed = after.Size, after.Free, before.Size-after.Size
 	return reply, err
 }
 

@@ -97,11 +97,7 @@ func nonceKey(nonce string) string { return "nonce:" + nonce }
 // the connection's newest run of that protocol, else the caller's only one.
 func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s *plan.Solution, stepUUID string) (*turn, error) {
 	if s != nil && s.Nonce != "" {
-		id, err := e.runs.RunOfNonce(ctx, s.Nonce)
-		if err != nil && fault.CodeOf(err) != fault.NotFound {
-			return nil, fmt.Errorf("find the run of a nonce: %w", err)
-		}
-		if err == nil {
+		if id, ok := run.OfNonce(s.Nonce); ok {
 			t, err := e.resume(ctx, c, id)
 			if err == nil {
 				err = checkRunID(t, in.RunID)

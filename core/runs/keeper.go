@@ -114,15 +114,6 @@ func (k *Keeper) recall(ctx context.Context, r, known run.Run) (run.Run, error) 
 	return r.Recall(known, events), nil
 }
 
-// RunOfNonce is the run that has or had the nonce, if there is one. It is not
-// checked whether it is the caller's.
-func (k *Keeper) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
-	if id, ok := run.OfNonce(nonce); ok {
-		return id, nil
-	}
-	return k.store.Index.RunOfNonce(ctx, nonce)
-}
-
 // Usable checks that a run is the caller's, ends it if its time has passed, and
 // returns it with the chain it is pinned to.
 func (k *Keeper) Usable(ctx context.Context, c access.Caller, r run.Run) (run.Run, protocol.Chain, error) {

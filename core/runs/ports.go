@@ -45,9 +45,6 @@ type Absent struct {
 
 // Index finds runs.
 type Index interface {
-	// RunOfNonce returns the id of the run that has or had a nonce from before
-	// nonces named their run (run.Nonce).
-	RunOfNonce(ctx context.Context, nonce string) (run.ID, error)
 	// OpenRuns lists the live runs that the query selects, last changed first.
 	OpenRuns(ctx context.Context, q OpenQuery) ([]run.Summary, error)
 	// OpenOnConnection lists those that were begun or resumed last on the connection,

@@ -101,10 +101,7 @@ func (a *Archive) RemoveEnded(ctx context.Context, before time.Time, limit int) 
 			return err
 		}
 		// A statement of its own, because it must see every save of the runs.
-		if err := tx.exec(`DELETE FROM saves WHERE run = ANY($1)`, ids); err != nil {
-			return err
-		}
-		return tx.exec(`DELETE FROM former_nonces WHERE run = ANY($1)`, ids)
+		return tx.exec(`DELETE FROM saves WHERE run = ANY($1)`, ids)
 	})
 	if err != nil {
 		removed = 0

@@ -56,8 +56,8 @@ func (d *database) check() error {
 		if err := checkServer(ctx, conn, d.log); err != nil {
 			return err
 		}
-		have, err := storedSchema(ctx, conn)
-		if err != nil || have.newest > 0 {
+		have, err := storedVersion(ctx, d, conn)
+		if err != nil || have > 0 {
 			return err
 		}
 		return checkEmpty(ctx, conn)
@@ -102,7 +102,7 @@ func (d *database) checkWrite(ctx context.Context) error {
 				return err
 			}
 		}
-		return tx.exec(`UPDATE kairos_schema SET checked = $1 WHERE only_row = 1`, time.Now().UnixNano())
+		return tx.exec(`UPDATE kairos SET checked = $1 WHERE only_row = 1`, time.Now().UnixNano())
 	})
 	d.room.wrote = time.Now()
 	return d.room.failed
@@ -168,8 +168,8 @@ func (d *database) integrity(ctx context.Context) (damages []string, err error) 
 		return nil, d.explain(err)
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	have, err := storedSchema(ctx, conn)
-	if err != nil || have.newest == 0 {
+	have, err := storedVersion(ctx, d, conn)
+	if err != nil || have != d.version() {
 		return nil, d.explain(err)
 	}
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
@@ -178,7 +178,7 @@ func (d *database) integrity(ctx context.Context) (damages []string, err error) 
 			return err
 		}
 		queries := inconsistencies
-		if version == search.Version && have.newest >= schemaVersion {
+		if version == search.Version {
 			queries = slices.Concat(queries, unlike)
 		}
 		for _, i := range queries {

@@ -35,15 +35,15 @@ type database struct {
 	room   room
 	silent time.Duration // readTimeout
 
-	keepSchema bool // see Options
+	migrations []string // of the schema
 }
 
-func newDatabase(address string, opt Options, log *slog.Logger) (*database, error) {
+func newDatabase(address string, log *slog.Logger) (*database, error) {
 	config, err := parseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	d := &database{config: config, name: Redacted(address), log: log, silent: readTimeout, keepSchema: opt.KeepSchema}
+	d := &database{config: config, name: Redacted(address), log: log, silent: readTimeout, migrations: migrations}
 	d.pool = lazy.New(d.open, func(ctx context.Context) { resumeScrub(ctx, &Runs{db: d}) })
 	return d, nil
 }
@@ -65,7 +65,7 @@ func (d *database) open(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = d.migrate(ctx, pool); err == nil {
+	if err = migrate(ctx, d, pool); err == nil {
 		err = d.reindex(ctx, pool)
 	}
 	if err != nil {

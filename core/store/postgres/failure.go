@@ -14,11 +14,13 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/lazy"
+	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 var (
 	errNewer    = errors.New("its schema is newer than this program")
+	errEarlier  = errors.New("an earlier build made it")
 	errForeign  = errors.New("it has tables of another program")
 	errReadOnly = errors.New("the server only reads")
 	errSilent   = errors.New("the server does not answer")
@@ -117,6 +119,9 @@ func (d *database) explain(err error) error {
 		return fault.Wrap(err, fault.InvalidArgument, "a text has a character that the database cannot store, such as NUL")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && !isConnecting(err):
 		return err
+	}
+	if errors.Is(err, errEarlier) {
+		return record.EarlierBuild(d.name)
 	}
 	if d.pool.Closed() {
 		err = errors.Join(err, lazy.ErrClosed)

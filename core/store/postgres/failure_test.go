@@ -27,7 +27,7 @@ func TestFailuresSayWhatToDoAndNoPassword(t *testing.T) {
 	standby := server.Database(t)
 	for database, statement := range map[string]string{
 		foreign: `CREATE TABLE runs (anything TEXT)`,
-		newer:   `CREATE TABLE kairos_schema (only_row INTEGER, version INTEGER); INSERT INTO kairos_schema VALUES (1, 999)`,
+		newer:   `CREATE TABLE kairos (only_row INTEGER, version INTEGER); INSERT INTO kairos VALUES (1, 999)`,
 		standby: `ALTER ROLE kairos IN DATABASE ` + nameOf(t, standby) + ` SET default_transaction_read_only = on`,
 	} {
 		if err := postgrestest.Execute(t.Context(), database, statement); err != nil {

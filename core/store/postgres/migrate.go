@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	"embed"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,45 +11,38 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/kairos-mcp/kairos/core/store/record"
 )
 
-//go:embed schema/*.sql
-var schema embed.FS
+//go:embed schema/0001.sql
+var firstSchema string
 
-// schemaVersion is the version this program makes: the number of the last file in
-// schema. A file is never changed once released. It only adds, and a new column has a
-// default: programs of earlier versions run beside this one while servers are replaced.
-const schemaVersion = 4
+// migrations lead from each schema version to the next; the first one makes version 1
+// of an empty database. A migration is never changed once released. It only adds, and a
+// new column has a default: servers of the earlier version run on while they are replaced.
+var migrations = []string{firstSchema}
 
-// compatibleSince is the oldest schema version whose programs can use the database of
-// this one. A file that does more than add raises it to its own number; all servers
-// must be stopped for such an upgrade.
-const compatibleSince = 1
+// version is the schema version that this program reads and writes.
+func (d *database) version() int { return len(d.migrations) }
 
-// schemaState is the schema of a database.
-type schemaState struct {
-	compatible int // programs that know this version can use it; 0: it has no schema yet
-	newest     int // the last version that was applied
-}
-
-// storedSchema reads which schema the database has. It is an error if this program
-// cannot use it.
-func storedSchema(ctx context.Context, q interface {
+// storedVersion returns the schema version of the database; 0: it has no schema yet. It
+// is an error if this program cannot use it.
+func storedVersion(ctx context.Context, d *database, q interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (s schemaState, err error) {
-	err = q.QueryRow(ctx, `SELECT version, greatest(version, newest) FROM kairos_schema WHERE only_row = 1`).Scan(&s.compatible, &s.newest)
-	if refusedWith(err, "42703") { // no column newest: it has version 1
-		err = q.QueryRow(ctx, `SELECT version, version FROM kairos_schema WHERE only_row = 1`).Scan(&s.compatible, &s.newest)
-	}
+}) (have int, err error) {
+	err = q.QueryRow(ctx, `SELECT version FROM kairos WHERE only_row = 1`).Scan(&have)
 	if errors.Is(err, pgx.ErrNoRows) || refusedWith(err, "42P01") { // no such table
-		return schemaState{}, nil
+		// Earlier builds had a table of the version, too.
+		var earlier bool
+		err = q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM information_schema.tables
+			WHERE table_schema = current_schema() AND table_name = 'kairos_schema')`).Scan(&earlier)
+		if earlier {
+			err = errEarlier
+		}
 	}
-	if err == nil && s.compatible > schemaVersion {
-		err = fmt.Errorf("its schema needs a program that knows version %d, this one knows versions up to %d: %w", s.compatible, schemaVersion, errNewer)
+	if err == nil && have > d.version() {
+		err = fmt.Errorf("its schema is version %d, this program knows versions up to %d: %w", have, d.version(), errNewer)
 	}
-	return s, err
+	return have, err
 }
 
 // refusedWith reports whether the server refused a statement with the code.
@@ -58,17 +51,12 @@ func refusedWith(err error, code string) bool {
 	return errors.As(err, &refused) && refused.Code == code
 }
 
-// migrate brings the schema up to schemaVersion, in one transaction. Servers that
-// start together wait for the lock of its row and do it once. A newer schema stays, and
-// so does an older one in a program that only reads.
-func (d *database) migrate(ctx context.Context, pool *pgxpool.Pool) error {
-	have, err := storedSchema(ctx, pool)
-	if err != nil || have.newest >= schemaVersion {
+// migrate brings the schema up to the version of the program, in one transaction.
+// Servers that start together wait for the lock of its row and do it once.
+func migrate(ctx context.Context, d *database, pool *pgxpool.Pool) error {
+	have, err := storedVersion(ctx, d, pool)
+	if err != nil || have == d.version() {
 		return err
-	}
-	if d.keepSchema && have.newest > 0 {
-		return record.OlderSchema(d.name, have.newest, schemaVersion).
-			WithHint("start a server of this version, which updates the database; servers of the earlier version can run beside it meanwhile")
 	}
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -79,49 +67,40 @@ func (d *database) migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		return err
 	}
 	return transact(ctx, conn.Conn(), func(tx *transaction) error {
-		if _, err := tx.row(`SELECT greatest(version, newest) FROM kairos_schema WHERE only_row = 1 FOR UPDATE`, nil, &have.newest); err != nil {
+		if _, err := tx.row(`SELECT version FROM kairos WHERE only_row = 1 FOR UPDATE`, nil, &have); err != nil {
 			return err
 		}
-		if have.newest >= schemaVersion {
+		if have >= d.version() {
 			return nil // another server was faster
 		}
-		for version := have.newest + 1; version <= schemaVersion; version++ {
-			script, err := schema.ReadFile(fmt.Sprintf("schema/%04d.sql", version))
-			if err != nil {
-				return err
-			}
+		for i, script := range d.migrations[have:] {
 			// Several statements in one call: only the simple protocol takes them.
-			if _, err := tx.tx.Exec(ctx, string(script), pgx.QueryExecModeSimpleProtocol); err != nil {
-				return fmt.Errorf("apply schema version %d: %w", version, err)
+			if _, err := tx.tx.Exec(ctx, script, pgx.QueryExecModeSimpleProtocol); err != nil {
+				return fmt.Errorf("apply schema version %d: %w", have+i+1, err)
 			}
 		}
-		d.log.InfoContext(ctx, "database schema updated", "database", d.name, "from", have.newest, "to", schemaVersion)
-		return tx.exec(`UPDATE kairos_schema SET version = greatest(version, $1), newest = $2, applied = $3 WHERE only_row = 1`,
-			compatibleSince, schemaVersion, time.Now().UnixNano())
+		d.log.InfoContext(ctx, "database schema updated", "database", d.name, "from", have, "to", d.version())
+		return tx.exec(`UPDATE kairos SET version = $1, applied = $2 WHERE only_row = 1`, d.version(), time.Now().UnixNano())
 	})
 }
 
-// createVersion makes the table of the version. Its column version is what programs of
-// version 1 compare with their own, so it has the compatible version. Of several servers that do it at once
+// createVersion makes the table of the version. Of several servers that do it at once
 // PostgreSQL lets one win and fails the others.
 func createVersion(ctx context.Context, conn *pgx.Conn) error {
 	const attempts = 3
 	var err error
 	for range attempts {
-		_, err = conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS kairos_schema (
+		_, err = conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS kairos (
 			only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-			version INTEGER NOT NULL, applied BIGINT NOT NULL, checked BIGINT NOT NULL,
-			newest INTEGER NOT NULL DEFAULT 0);
-			ALTER TABLE kairos_schema ADD COLUMN IF NOT EXISTS newest INTEGER NOT NULL DEFAULT 0`, pgx.QueryExecModeSimpleProtocol)
+			version INTEGER NOT NULL, applied BIGINT NOT NULL, checked BIGINT NOT NULL)`)
 		var refused *pgconn.PgError
-		if errors.As(err, &refused) && (slices.Contains([]string{"23505", "42P07", "42710", "42701"}, refused.Code)) {
-			continue
+		if !errors.As(err, &refused) || !slices.Contains([]string{"23505", "42P07", "42710"}, refused.Code) {
+			break
 		}
-		break
 	}
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, `INSERT INTO kairos_schema (only_row, version, applied, checked) VALUES (1, 0, 0, 0) ON CONFLICT (only_row) DO NOTHING`)
+	_, err = conn.Exec(ctx, `INSERT INTO kairos (only_row, version, applied, checked) VALUES (1, 0, 0, 0) ON CONFLICT (only_row) DO NOTHING`)
 	return err
 }

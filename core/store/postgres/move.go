@@ -9,7 +9,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
-	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
@@ -165,8 +164,6 @@ func loadRow(tx *transaction, row any, done *Loaded) error {
 	case record.MovedRun:
 		done.Runs++
 		return loadRun(tx, r)
-	case record.MovedNonce:
-		return tx.exec(`INSERT INTO former_nonces (nonce, run) VALUES ($1, $2)`, r.Nonce, string(r.Run))
 	case grants.Grant:
 		return saveGrant(tx, r)
 	case declines.Decline:
@@ -195,14 +192,4 @@ func loadRun(tx *transaction, moved record.MovedRun) error {
 	}
 	return tx.exec(`INSERT INTO saves (run, revision, replies, document)
 		SELECT $1, * FROM unnest($2::bigint[], $3::bytea[], $4::bytea[])`, string(r.ID), revisions, replies, documents)
-}
-
-// RunOfNonce implements runs.Index. Only runs that were moved from SQLite may be from
-// before nonces named their run.
-func (s *Runs) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
-	var id string
-	if err := s.db.row(ctx, `SELECT run FROM former_nonces WHERE nonce = $1`, []any{nonce}, &id); err != nil {
-		return "", orNotFound(err, "run with the nonce", nonce)
-	}
-	return run.ID(id), nil
 }

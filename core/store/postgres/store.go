@@ -62,22 +62,10 @@ type Runs struct {
 // server that is only probed leaves no trace. A nil log discards all messages.
 // Messages never contain the password of the address.
 func Open(address string, log *slog.Logger) (*Store, error) {
-	return OpenWith(address, Options{}, log)
-}
-
-// Options of a store. The zero value is the documented default.
-type Options struct {
-	// KeepSchema refuses a database of an earlier schema instead of updating it: for
-	// programs that only read.
-	KeepSchema bool
-}
-
-// OpenWith is Open with options.
-func OpenWith(address string, opt Options, log *slog.Logger) (*Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	db, err := newDatabase(address, opt, log)
+	db, err := newDatabase(address, log)
 	if err != nil {
 		return nil, err
 	}

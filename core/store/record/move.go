@@ -64,9 +64,3 @@ type MovedSave struct {
 	Document json.RawMessage // events and recorded replies
 	Keys     []string        // of the replies
 }
-
-// MovedNonce is a nonce from before nonces named their run.
-type MovedNonce struct {
-	Nonce string
-	Run   run.ID
-}

@@ -65,10 +65,10 @@ func (a *Archive) CountEnded(ctx context.Context, before time.Time) (n int, err 
 // RemoveEnded implements archive.RunArchive.
 func (a *Archive) RemoveEnded(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = a.db.write(ctx, func(tx *transaction) error {
-		var ids, numbers string
-		if _, err := tx.row(`SELECT json_group_array(id), json_group_array(number) FROM (
-			SELECT id, number FROM runs WHERE live = 0 AND updated < ? ORDER BY updated LIMIT ?)`,
-			[]any{nanos(before), limit}, &ids, &numbers); err != nil {
+		var numbers string
+		if _, err := tx.row(`SELECT json_group_array(number) FROM (
+			SELECT number FROM runs WHERE live = 0 AND updated < ? ORDER BY updated LIMIT ?)`,
+			[]any{nanos(before), limit}, &numbers); err != nil {
 			return err
 		}
 		// The run first: the saves of an existing run cannot be deleted.
@@ -77,11 +77,8 @@ func (a *Archive) RemoveEnded(ctx context.Context, before time.Time, limit int) 
 			return err
 		}
 		removed = int(gone)
-		if err := tx.exec(`DELETE FROM saves WHERE id IN (SELECT s.id FROM json_each(?) n JOIN saves s
-			ON s.id > n.value << 20 AND s.id <= (n.value << 20) + ?)`, numbers, maxRevision); err != nil {
-			return err
-		}
-		return tx.exec(`DELETE FROM former_nonces WHERE run IN (SELECT value FROM json_each(?))`, ids)
+		return tx.exec(`DELETE FROM saves WHERE id IN (SELECT s.id FROM json_each(?) n JOIN saves s
+			ON s.id > n.value << 20 AND s.id <= (n.value << 20) + ?)`, numbers, maxRevision)
 	})
 	return removed, err
 }

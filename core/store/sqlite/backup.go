@@ -58,11 +58,13 @@ func (d *database) copyTo(ctx context.Context, path string) (err error) {
 		return err
 	}
 	db.SetMaxOpenConns(1)
-	_, err = db.ExecContext(ctx, `VACUUM INTO ?`, path)
+	if _, err = versionOf(ctx, db); err == nil {
+		_, err = db.ExecContext(ctx, `VACUUM INTO ?`, path)
+	}
 	if err := errors.Join(err, db.Close()); err != nil {
 		return d.explain(err)
 	}
-	made := newDatabase(path, Options{}, d.log)
+	made := newDatabase(path, Limits{}, d.log)
 	if err := made.disown(ctx); err != nil {
 		return made.explain(err)
 	}
@@ -74,15 +76,14 @@ func (d *database) copyTo(ctx context.Context, path string) (err error) {
 }
 
 // disown gives a copy an id of its own, so that it does not share an index with the
-// database that it was made from. Older versions have no id yet.
+// database that it was made from.
 func (d *database) disown(ctx context.Context) (err error) {
 	db, err := connect(d.path, nil, url.Values{"mode": {"rw"}})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	var identified bool
-	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'identity'`).Scan(&identified); err != nil || !identified {
+	if version, err := versionOf(ctx, db); err != nil || version == 0 {
 		return err
 	}
 	_, err = db.ExecContext(ctx, `BEGIN; UPDATE identity SET id = lower(hex(randomblob(16))), filled = ''; DELETE FROM outbox; COMMIT`)

@@ -16,7 +16,7 @@ type database struct {
 	log  *slog.Logger
 	room room
 
-	keepSchema bool // see Options
+	migrations []string // of the schema
 }
 
 // file is the opened database.
@@ -25,8 +25,8 @@ type file struct {
 	writer  *writer
 }
 
-func newDatabase(path string, opt Options, log *slog.Logger) *database {
-	d := &database{path: path, log: log, room: room{Limits: opt.Limits}, keepSchema: opt.KeepSchema}
+func newDatabase(path string, limits Limits, log *slog.Logger) *database {
+	d := &database{path: path, log: log, room: room{Limits: limits}, migrations: migrations}
 	d.file = lazy.New(d.openFile, func(ctx context.Context) { resumeScrub(ctx, &Runs{db: d}) })
 	return d
 }

@@ -12,11 +12,13 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/lazy"
+	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 var (
 	errNewer       = errors.New("the schema is newer than this program")
+	errEarlier     = errors.New("an earlier build made the database")
 	errForeign     = errors.New("the database belongs to another program")
 	errLocked      = errors.New("the write lock was not free in time")
 	errNotDatabase = errors.New("not a database")
@@ -44,6 +46,9 @@ func (d *database) explain(err error) error {
 	if errors.As(err, &gone) {
 		return fault.Wrap(err, fault.StoreUnavailable, "database %s: %v; nothing is stored until the server is started again", d.path, gone).
 			WithRemedy("the operator has to stop every process that uses this database, check it with `kairos doctor --deep`, restore it from a backup where it is missing or damaged, and start the server; nothing of this call is kept")
+	}
+	if errors.Is(err, errEarlier) {
+		return record.EarlierBuild(d.path)
 	}
 	var lost *logError
 	if errors.As(err, &lost) {

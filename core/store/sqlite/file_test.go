@@ -148,8 +148,11 @@ func TestUnusableFileSaysWhichAndWhy(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			return script(t, path, `INSERT INTO schema_version (version, applied) VALUES (9999, 0)`)
+			return script(t, path, `PRAGMA user_version = 9999`)
 		}, "newer version of this program"},
+		"a database of an earlier build": {func(t *testing.T, dir string) string {
+			return script(t, filepath.Join(dir, "kairos.db"), predate)
+		}, "an earlier build of KAIROS made it"},
 		"damaged": {func(t *testing.T, dir string) string {
 			path := filepath.Join(dir, "kairos.db")
 			s := open(t, path)
@@ -284,12 +287,23 @@ func write(t testing.TB, path, content string) string {
 	return path
 }
 
-func script(t testing.TB, path, statements string) string {
+// openRaw opens a file past the store.
+func openRaw(t testing.TB, path string) *sql.DB {
 	t.Helper()
+	if err := sqlite.RegisterFunctions(); err != nil {
+		t.Fatal(err)
+	}
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func script(t testing.TB, path, statements string) string {
+	t.Helper()
+	db := openRaw(t, path)
 	if _, err := db.Exec(statements); err != nil {
 		t.Fatalf("%s: %v", statements, err)
 	}

@@ -16,37 +16,27 @@ const (
 	freeAtOnce = 128
 )
 
-// autoVacuum is the mode in which a file can shrink a part at a time. It takes
-// effect when a file is made or rebuilt.
+// autoVacuum is the mode in which a file can shrink a part at a time. It is set before
+// a file has its first table.
 const autoVacuum = 2 // incremental
 
-// allowShrinking sets the mode of a new file, or that of an old one once it is
-// rebuilt. Setting it in a file that has it would be a write.
+// allowShrinking sets the mode of a new file.
 func allowShrinking(ctx context.Context, conn *sql.Conn) error {
-	var mode int
-	if err := conn.QueryRowContext(ctx, `PRAGMA auto_vacuum`).Scan(&mode); err != nil || mode == autoVacuum {
-		return err
-	}
 	_, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA auto_vacuum = %d`, autoVacuum))
 	return err
 }
 
 // Space implements archive.Files.
 func (a *Archive) Space(ctx context.Context) (s archive.Space, err error) {
-	var mode, pages, free, size int64
+	var pages, free, size int64
 	// One query, so that the numbers agree.
-	err = a.db.row(ctx, `SELECT auto_vacuum, page_count, freelist_count, page_size
-		FROM pragma_auto_vacuum, pragma_page_count, pragma_freelist_count, pragma_page_size`,
-		nil, &mode, &pages, &free, &size)
-	return archive.Space{Size: pages * size, Free: free * size, Fixed: mode != autoVacuum}, err
+	err = a.db.row(ctx, `SELECT page_count, freelist_count, page_size
+		FROM pragma_page_count, pragma_freelist_count, pragma_page_size`, nil, &pages, &free, &size)
+	return archive.Space{Size: pages * size, Free: free * size}, err
 }
 
 // Reclaim implements archive.Files.
 func (a *Archive) Reclaim(ctx context.Context) (more bool, err error) {
-	space, err := a.Space(ctx)
-	if err != nil || space.Fixed {
-		return false, err
-	}
 	returned := 0
 	err = a.db.write(ctx, func(tx *transaction) error {
 		var free int
@@ -65,13 +55,4 @@ func (a *Archive) Reclaim(ctx context.Context) (more bool, err error) {
 			})
 	})
 	return more && returned > 0, err
-}
-
-// Rebuild implements archive.Files.
-func (a *Archive) Rebuild(ctx context.Context) error {
-	opened, err := a.db.use(ctx)
-	if err != nil {
-		return err
-	}
-	return a.db.explain(opened.writer.alone(ctx, func(tx *transaction) error { return tx.exec(`VACUUM`) }))
 }

@@ -61,7 +61,7 @@ func TestTheFileShrinksWhenRunsAreRemoved(t *testing.T) {
 
 	s = open(t, path)
 	before, err := s.Space(t.Context())
-	if err != nil || before.Fixed || before.Size != full {
+	if err != nil || before.Size != full {
 		t.Errorf("Space = %+v, %v, want %d bytes that can be given back", before, err, full)
 	}
 	removeAll(t, s)
@@ -80,30 +80,6 @@ func TestTheFileShrinksWhenRunsAreRemoved(t *testing.T) {
 	}
 	if size := sizeOf(t, path); size != after.Size {
 		t.Errorf("the closed file has %d bytes, want %d", size, after.Size)
-	}
-}
-
-func TestAFileOfAnOlderVersionShrinksOnceRebuilt(t *testing.T) {
-	path := unpack(t, version10)
-	s := open(t, path)
-	defer s.Close()
-	endedRuns(t, s, 200)
-	removeAll(t, s)
-	full, err := s.Space(t.Context())
-	if err != nil || !full.Fixed || full.Free < full.Size/2 {
-		t.Fatalf("Space = %+v, %v, want the free space to stay", full, err)
-	}
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatalf("Rebuild = %v, want nil", err)
-	}
-	rebuilt, err := s.Space(t.Context())
-	if err != nil || rebuilt.Fixed || rebuilt.Free > 0 || rebuilt.Size > full.Size/2 {
-		t.Errorf("Space after Rebuild = %+v, %v, want it without free space, from %d", rebuilt, err, full.Size)
-	}
-	endedRuns(t, s, 200)
-	removeAll(t, s)
-	if again, err := s.Space(t.Context()); err != nil || again.Size > full.Size/2 {
-		t.Errorf("Space after runs came and went = %+v, %v, want it small again", again, err)
 	}
 }
 

@@ -13,14 +13,13 @@ import (
 )
 
 // RegisterFunctions adds the SQL functions of this package to all connections that
-// are opened later in this process, so that updates of the schema, and tests, can
-// read and write what is packed: pack_save(json), pack_protocol(json), unpack(packed).
-// step_key(uuid) is how steps are stored, and step_uuid(key) the reverse.
+// are opened later in this process. step_key(uuid) is how steps are stored, and
+// step_uuid(key) the reverse. pack_protocol(json) and unpack(packed) let tests change
+// what is packed.
 func RegisterFunctions() error { return registered() }
 
 var registered = sync.OnceValue(func() error {
 	for name, function := range map[string]func(sqldriver.Value) (sqldriver.Value, error){
-		"pack_save":     ofBytes(func(document []byte) (sqldriver.Value, error) { return pack.Pack(pack.Save, document), nil }),
 		"pack_protocol": ofBytes(func(document []byte) (sqldriver.Value, error) { return pack.Pack(pack.Protocol, document), nil }),
 		"unpack": ofBytes(func(packed []byte) (sqldriver.Value, error) {
 			document, err := pack.Unpack(packed)

@@ -10,12 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kairos-mcp/kairos/core/library"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
-	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
-	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // indexedFile is a database with more protocols than one batch of the index,
@@ -80,84 +77,6 @@ func TestAnIndexOfAnotherAnalyserIsMadeAnew(t *testing.T) {
 			_ = g.Wait() // the functions report to t
 		})
 	}
-}
-
-// version15 is what the program left that was the last to store words in the documents
-// of the index, with ten protocols of storetest.Library.
-const version15 = "testdata/version15.db.gz"
-
-func TestVersion15FindsItsProtocols(t *testing.T) {
-	path := unpack(t, version15)
-	const size = `SELECT sum(length(document)), (SELECT count(*) FROM chains) FROM search_documents`
-	before := raw(t, path, size)[0]
-	listed := raw(t, path, `SELECT uuid, position, title FROM steps JOIN chains ON key = chain ORDER BY chain, position`)
-	if len(listed) < 50 {
-		t.Fatalf("%s has %d steps, want at least 50", version15, len(listed))
-	}
-	passage := addVector(t, path)
-	s := open(t, path)
-	defer s.Close()
-	for c := range storetest.Library(10, 1) {
-		hits, err := s.Search(t.Context(), library.Query{Text: c.Title, Spaces: []string{operator}, Limit: 1, Explain: true})
-		if err != nil || len(hits) != 1 || hits[0].Chain.Title != c.Title || hits[0].Score != 1 || len(hits[0].Why) == 0 {
-			t.Errorf("Search(%q) = %v, %v, want it with score 1 and a reason", c.Title, hits, err)
-		}
-	}
-	for _, row := range listed {
-		got, step, err := s.StepChain(t.Context(), []string{operator, builtIn}, row[0].(string))
-		if err != nil || step != int(row[1].(int64)) || got.Title != row[2] {
-			t.Errorf("StepChain(%v) = %q, %d, %v, want step %v of %q", row[0], got.Title, step, err, row[1], row[2])
-		}
-	}
-	if rows := raw(t, path, `SELECT 1 FROM sqlite_schema WHERE name = 'steps_passage'`); len(rows) != 1 {
-		t.Errorf("there is no index of passages, but a vector")
-	}
-	if known, err := s.Known(t.Context(), "model", []string{protocol.PassageHash(passage)}); err != nil || len(known) != 1 {
-		t.Errorf("Known = %v, %v, want the vector that was stored", known, err)
-	}
-	e := &library.Embedding{Model: "model", Vector: []float32{1, 2}}
-	hits, err := s.Search(t.Context(), library.Query{Text: "xqzzy", Spaces: []string{operator}, Limit: 1, Embedding: e})
-	if err != nil || len(hits) != 1 || hits[0].Step != 1 {
-		t.Errorf("Search by a vector = %v, %v, want the step that has it", hits, err)
-	}
-	after := raw(t, path, size)[0]
-	if bytes, was := after[0].(int64), before[0].(int64); bytes > was/2 || after[1] != before[1] {
-		t.Errorf("documents of the index take %d bytes after the update and %d before, want at most half", bytes, was)
-	}
-	if damages, err := s.Integrity(t.Context()); err != nil || len(damages) > 0 {
-		t.Errorf("Integrity = %v, %v, want no damage", damages, err)
-	}
-}
-
-// addVector adds a vector of the second step of some chain to a file of version 15, and
-// returns the passage.
-func addVector(t *testing.T, path string) string {
-	t.Helper()
-	if err := sqlite.RegisterFunctions(); err != nil {
-		t.Fatal(err)
-	}
-	row := raw(t, path, `SELECT key, unpack(outline), unpack(texts) FROM chains JOIN texts ON chain = key WHERE space = '`+operator+`' LIMIT 1`)[0]
-	c, err := record.ReadChain(1, []byte(row[1].(string)), []byte(row[2].(string)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	for query, args := range map[string][]any{
-		`INSERT INTO vector_models (key, model, length) VALUES (1, 'model', 2)`: nil,
-		`INSERT INTO vectors (key, hash, model, vector) SELECT 1, passage, 1, ? FROM steps WHERE chain = ? AND position = 1`: {
-			wordindex.FormatVector([]float32{1, 2}), row[0],
-		},
-		`INSERT INTO vector_signs (vector, model, signs) VALUES (1, 1, ?)`: {wordindex.Signs([]float32{1, 2})},
-	} {
-		if _, err := db.Exec(query, args...); err != nil {
-			t.Fatalf("%s: %v", query, err)
-		}
-	}
-	return c.Passage(1)
 }
 
 func TestTheIndexOfPassagesIsMadeWithTheFirstVector(t *testing.T) {

@@ -24,12 +24,20 @@ const maxDamages = 20
 // file that does not exist has no damage.
 func (d *database) integrity(ctx context.Context) (damages []string, err error) {
 	return d.inspect(func(db *sql.DB) ([]string, error) {
-		for _, check := range []func(context.Context, *sql.DB) ([]string, error){constraints, brokenRuns} {
-			if damages, err := check(ctx, db); err != nil || len(damages) > 0 {
-				return damages, err
-			}
+		if damages, err := constraints(ctx, db); err != nil || len(damages) > 0 {
+			return damages, err
 		}
-		return nil, nil
+		if version, err := versionOf(ctx, db); err != nil || version != d.version() {
+			return nil, err
+		}
+		lost, err := lostSaves(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		if lost > 0 {
+			return []string{fmt.Sprintf("%d rows of table saves refer to rows of runs that do not exist", lost)}, nil
+		}
+		return brokenRuns(ctx, db)
 	})
 }
 
@@ -79,13 +87,6 @@ func constraints(ctx context.Context, db *sql.DB) (damages []string, err error) 
 		}
 		return nil
 	})
-	if err != nil {
-		return damages, err
-	}
-	lost, err := lostSaves(ctx, db)
-	if lost > 0 {
-		damages = append(damages, fmt.Sprintf("%d rows of table saves refer to rows of runs that do not exist", lost))
-	}
 	return damages, err
 }
 
@@ -102,13 +103,10 @@ func pages(ctx context.Context, db *sql.DB, check string) (damages []string, err
 	return damages, err
 }
 
-// lostSaves counts the saves without a run. Older versions have no such table.
+// lostSaves counts the saves without a run.
 func lostSaves(ctx context.Context, db *sql.DB) (lost int, err error) {
-	count := func(scan func(...any) error) error { return scan(&lost) }
-	if err = pragma(ctx, db, `SELECT count(*) FROM sqlite_schema WHERE name = 'saves'`, count); err != nil || lost == 0 {
-		return 0, err
-	}
-	err = pragma(ctx, db, `SELECT count(*) FROM saves WHERE id >> 20 NOT IN (SELECT number FROM runs)`, count)
+	err = pragma(ctx, db, `SELECT count(*) FROM saves WHERE id >> 20 NOT IN (SELECT number FROM runs)`,
+		func(scan func(...any) error) error { return scan(&lost) })
 	return lost, err
 }
 
@@ -121,17 +119,19 @@ func pragma(ctx context.Context, db *sql.DB, query string, each eachRow) (err er
 	return scanAll(ctx, stmt, nil, each)
 }
 
-// brokenRuns reads every run with everything that happened in it, and checks its
-// proof chain. The tables of older versions are different.
-func brokenRuns(ctx context.Context, db *sql.DB) (damages []string, err error) {
+// versionOf is storedVersion for a pool of connections.
+func versionOf(ctx context.Context, db *sql.DB) (version int, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	version, err := storedVersion(ctx, conn)
-	if err := errors.Join(err, conn.Close()); err != nil || version != schemaVersion {
-		return nil, err
-	}
+	version, err = storedVersion(ctx, conn)
+	return version, errors.Join(err, conn.Close())
+}
+
+// brokenRuns reads every run with everything that happened in it, and checks its
+// proof chain.
+func brokenRuns(ctx context.Context, db *sql.DB) (damages []string, err error) {
 	var last wholeHistory
 	finish := func() {
 		if err := last.check(); err != nil && len(damages) < maxDamages {

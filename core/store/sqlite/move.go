@@ -9,7 +9,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/grants"
-	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/pack"
 	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
@@ -25,7 +24,6 @@ const (
 	movePins     = `SELECT digest, document FROM pins`
 	moveRuns     = `SELECT r.id, r.document, p.space, s.id & (1 << 20) - 1, coalesce(s.replies, ''), s.document
 		FROM runs r JOIN pins p ON p.digest = r.pin JOIN saves s ON s.id > r.number << 20 AND s.id < (r.number + 1) << 20 ORDER BY s.id`
-	moveNonces   = `SELECT nonce, run FROM former_nonces`
 	moveGrants   = `SELECT id, document FROM grants ORDER BY id`
 	moveDeclines = `SELECT action, document FROM declines`
 )
@@ -37,7 +35,7 @@ var errStopped = errors.New("the receiver stopped")
 func (s *Store) Rows(ctx context.Context) record.Rows {
 	return func(yield func(any, error) bool) {
 		err := s.db.view(ctx, []string{
-			moveChains, moveVersions, moveFormer, moveRatings, moveVectors, movePins, moveRuns, moveNonces, moveGrants, moveDeclines,
+			moveChains, moveVersions, moveFormer, moveRatings, moveVectors, movePins, moveRuns, moveGrants, moveDeclines,
 		}, func(v *view) error {
 			m := mover{view: v, send: func(row any) error {
 				if !yield(row, nil) {
@@ -184,16 +182,7 @@ func (m mover) runs() error {
 	if err == nil {
 		err = flush()
 	}
-	if err != nil {
-		return err
-	}
-	return m.rows(moveNonces, nil, func(scan func(...any) error) error {
-		var nonce, id string
-		if err := scan(&nonce, &id); err != nil {
-			return err
-		}
-		return m.send(record.MovedNonce{Nonce: nonce, Run: run.ID(id)})
-	})
+	return err
 }
 
 func (m mover) people() error {

@@ -49,8 +49,6 @@ func runChild() bool {
 			err = saveForEver(s, run.ID(ids[0]))
 		case "contest":
 			err = contest(s, os.Stdin, os.Stdout)
-		case "count-protocols":
-			err = countProtocols(s)
 		case "erase":
 			err = eraseForEver(s, run.ID(ids[0]))
 		case "write":

@@ -41,7 +41,7 @@ func TestALostLogIsSeenByReadiness(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "kairos.db")
-			s, err := sqlite.OpenWith(path, sqlite.Options{Limits: sqlite.Limits{MinFree: -1, WriteEvery: time.Nanosecond}}, nil)
+			s, err := sqlite.OpenWith(path, sqlite.Limits{MinFree: -1, WriteEvery: time.Nanosecond}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

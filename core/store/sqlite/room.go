@@ -80,7 +80,7 @@ func roundTrip(ctx context.Context, d *database) error {
 			return err
 		}
 		// This number is never read, but setting it is a normal commit.
-		return tx.exec(`PRAGMA user_version = 1`)
+		return tx.exec(fmt.Sprintf(`PRAGMA application_id = %d`, applicationID))
 	})
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 
 func openLimited(t *testing.T, path string, limits sqlite.Limits) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.OpenWith(path, sqlite.Options{Limits: limits}, nil)
+	s, err := sqlite.OpenWith(path, limits, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

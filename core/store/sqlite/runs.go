@@ -145,15 +145,6 @@ func (s *Runs) RunUnless(ctx context.Context, known run.Run) (look runs.Look, er
 	return look, nil
 }
 
-// RunOfNonce implements runs.Index.
-func (s *Runs) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
-	var id string
-	if err := s.db.row(ctx, `SELECT run FROM former_nonces WHERE nonce = ?`, []any{nonce}, &id); err != nil {
-		return "", orNotFound(err, "run with the nonce", nonce)
-	}
-	return run.ID(id), nil
-}
-
 // OpenRuns implements runs.Index.
 func (s *Runs) OpenRuns(ctx context.Context, q runs.OpenQuery) ([]run.Summary, error) {
 	return s.db.summaries(ctx, `INDEXED BY runs_open WHERE live = 1 AND principal = ?1 AND chain_id = ?2

@@ -64,18 +64,10 @@ const maxPins = 1 << 20
 // Open returns the store in the file at path. It touches nothing: directory, file
 // and schema are made by the first call that needs them, so a server that is only
 // probed leaves no trace. A nil log discards all messages.
-func Open(path string, log *slog.Logger) (*Store, error) { return OpenWith(path, Options{}, log) }
+func Open(path string, log *slog.Logger) (*Store, error) { return OpenWith(path, Limits{}, log) }
 
-// Options of a store. The zero value is the documented default.
-type Options struct {
-	Limits
-	// KeepSchema refuses a database of an earlier schema instead of updating it: for
-	// programs that only read, beside servers of the earlier version.
-	KeepSchema bool
-}
-
-// OpenWith is Open with options.
-func OpenWith(path string, opt Options, log *slog.Logger) (*Store, error) {
+// OpenWith is Open with limits.
+func OpenWith(path string, limits Limits, log *slog.Logger) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("the database has no path")
 	}
@@ -86,7 +78,7 @@ func OpenWith(path string, opt Options, log *slog.Logger) (*Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	db := newDatabase(absolute, opt, log)
+	db := newDatabase(absolute, limits, log)
 	protocols := &Protocols{db: db, index: wordindex.New(), chains: cache.New[string, protocol.Chain](maxChains)}
 	return &Store{Protocols: protocols, Runs: &Runs{db: db, pins: cache.New[string, struct{}](maxPins)}, Archive: &Archive{db: db}, db: db}, nil
 }

@@ -7,12 +7,39 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/archive"
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
-var everyRun = archive.Query{Principal: "local", Spaces: []string{operator}, Limit: 10}
+// raw reads all rows of a query as the file has them, past the store.
+func raw(t *testing.T, path, query string) [][]any {
+	t.Helper()
+	db := openRaw(t, path)
+	rows, err := db.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][]any
+	for rows.Next() {
+		row, into := make([]any, len(names)), make([]any, len(names))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, row)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
 
 func content(t *testing.T, path string) []byte {
 	t.Helper()
@@ -32,42 +59,48 @@ func backups(t *testing.T, path string) []string {
 	return found
 }
 
-func TestAProgramThatOnlyReadsKeepsTheSchema(t *testing.T) {
-	path := unpackVersion1(t)
-	before := content(t, path)
-	s, err := sqlite.OpenWith(path, sqlite.Options{KeepSchema: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = s.AllRuns(t.Context(), everyRun)
-	if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), "its schema is version 1, this program needs version") {
-		t.Errorf("AllRuns = %v, want that the schema is older", err)
-	}
-	if err := s.Close(); err != nil {
-		t.Errorf("Close = %v, want nil", err)
-	}
-	if !bytes.Equal(before, content(t, path)) || len(backups(t, path)) > 0 {
-		t.Errorf("the file was changed, or a backup was made: %q", backups(t, path))
-	}
+const (
+	later   = `CREATE TABLE invented (id TEXT)`
+	predate = `PRAGMA application_id = 0; CREATE TABLE schema_version (version INTEGER PRIMARY KEY); INSERT INTO schema_version VALUES (18)`
+)
+
+func TestVersionsOfTheSchema(t *testing.T) {
+	storetest.RunUpgrade(t, func(t *testing.T) storetest.Versioned {
+		path := filepath.Join(t.TempDir(), "kairos.db")
+		return storetest.Versioned{
+			Open:    func(t *testing.T, more ...string) storetest.Protocols { return openLater(t, path, more...) },
+			Predate: func(t *testing.T) { script(t, path, predate) },
+		}
+	})
 }
 
-func TestAProgramThatOnlyReadsMakesAMissingFile(t *testing.T) {
-	s, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "kairos.db"), sqlite.Options{KeepSchema: true}, nil)
+func openLater(t *testing.T, path string, more ...string) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.OpenMigrated(path, more...)
 	if err != nil {
+		t.Fatalf("OpenMigrated(%s) = %v, want nil", path, err)
+	}
+	return s
+}
+
+// storedOnce is a closed database with a run.
+func storedOnce(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	s := open(t, path)
+	newRuns(t, s, 1)
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	if runs, _, err := s.AllRuns(t.Context(), everyRun); err != nil || len(runs) > 0 {
-		t.Errorf("AllRuns = %v, %v, want none", runs, err)
-	}
+	return path
 }
 
 func TestAnUpdateOfTheSchemaLeavesABackup(t *testing.T) {
-	path := unpackVersion1(t)
+	path := storedOnce(t)
 	for range 2 { // the second time there is nothing to update
-		s := open(t, path)
-		if runs, _, err := s.AllRuns(t.Context(), everyRun); err != nil || len(runs) != 3 {
-			t.Errorf("AllRuns = %d runs, %v, want 3", len(runs), err)
+		s := openLater(t, path, later)
+		if _, err := s.Count(t.Context(), "user:test"); err != nil {
+			t.Errorf("Count = %v, want nil", err)
 		}
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v, want nil", err)
@@ -80,22 +113,23 @@ func TestAnUpdateOfTheSchemaLeavesABackup(t *testing.T) {
 	if info, err := os.Stat(made[0]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the backup is %v, %v, want it readable by its owner alone", info, err)
 	}
-	if rows := raw(t, made[0], `SELECT max(version), (SELECT count(*) FROM runs) FROM schema_version`); rows[0][0].(int64) != 1 || rows[0][1].(int64) != 3 {
-		t.Errorf("the backup has version and runs %v, want 1 and 3", rows)
+	if row := raw(t, made[0], `SELECT user_version, (SELECT count(*) FROM runs) FROM pragma_user_version`)[0]; row[0].(int64) != 1 || row[1].(int64) != 1 {
+		t.Errorf("the backup has version and runs %v, want 1 and 1", row)
 	}
 }
 
 func TestADamagedDatabaseIsNotUpdated(t *testing.T) {
-	path := unpackVersion1(t)
+	path := storedOnce(t)
 	damaged := content(t, path)
-	for i := 4096 * 4; i < len(damaged); i++ {
-		damaged[i] = 0xff
+	page := raw(t, path, `SELECT rootpage FROM sqlite_schema WHERE name = 'runs'`)[0][0].(int64)
+	for i := range int64(4096) {
+		damaged[(page-1)*4096+i] = 0xff
 	}
 	write(t, path, string(damaged))
-	s := open(t, path)
+	s := openLater(t, path, later)
 	defer s.Close()
-	if _, _, err := s.AllRuns(t.Context(), everyRun); err == nil || !strings.Contains(err.Error(), "has to be updated, but the backup before that failed") {
-		t.Errorf("AllRuns = %v, want that the backup failed", err)
+	if _, err := s.Count(t.Context(), "user:test"); err == nil || !strings.Contains(err.Error(), "has to be updated, but the backup before that failed") {
+		t.Errorf("Count = %v, want that the backup failed", err)
 	}
 	if made := backups(t, path); len(made) > 0 {
 		t.Errorf("left are %q", made)
@@ -103,4 +137,12 @@ func TestADamagedDatabaseIsNotUpdated(t *testing.T) {
 	if !bytes.Equal(damaged, content(t, path)) {
 		t.Error("the damaged file was changed")
 	}
+}
+
+func TestABackupOfAnEarlierBuildIsRefused(t *testing.T) {
+	path := script(t, storedOnce(t), predate)
+	s := open(t, path)
+	defer s.Close()
+	_, err := s.Backup(t.Context(), filepath.Join(t.TempDir(), "copy.db"))
+	wantFailure(t, err, "kairos.db", "an earlier build of KAIROS made it")
 }

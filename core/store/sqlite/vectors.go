@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 
 	"github.com/kairos-mcp/kairos/core/library"
@@ -17,12 +16,6 @@ const indexPassages = `CREATE INDEX IF NOT EXISTS steps_passage ON steps (passag
 // passageSize is how many bytes of the hash of its passage a step has. Vectors have all
 // of it.
 const passageSize = 16
-
-// passageHash is protocol.PassageHash of a step's passage in binary form.
-func passageHash(c protocol.Chain, i int) []byte {
-	sum := sha256.Sum256([]byte(c.Passage(i)))
-	return sum[:]
-}
 
 // embedded returns the hashes of the chain's passages that have a vector.
 func embedded(tx *transaction, chain int64) ([]string, error) {

@@ -112,10 +112,6 @@ func createdWithEvents(t *testing.T, s Runs) {
 func runNotThere(t *testing.T, s Runs) {
 	_, err := s.Run(t.Context(), "nothing")
 	wantCode(t, "Run", err, fault.NotFound)
-	_, err = s.RunOfNonce(t.Context(), "nothing")
-	wantCode(t, "RunOfNonce", err, fault.NotFound)
-	_, err = s.RunOfNonce(t.Context(), "")
-	wantCode(t, "RunOfNonce(empty)", err, fault.NotFound)
 	_, err = s.Pinned(t.Context(), "nothing")
 	wantCode(t, "Pinned", err, fault.NotFound)
 	_, err = s.Events(t.Context(), "nothing")

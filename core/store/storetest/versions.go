@@ -48,15 +48,8 @@ func RunVersions(t *testing.T, empty func(t *testing.T) Shared) {
 	t.Run("versions take turns", func(t *testing.T) { versionsTakeTurns(t, empty) })
 }
 
-func mustClose(t *testing.T, s Protocols) {
-	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Errorf("Close = %v, want nil", err)
-	}
-}
-
-// mustStore stores a chain in place of a revision, and returns it with the new one.
-func mustStore(t *testing.T, s Protocols, c protocol.Chain, replaces int64) protocol.Chain {
+// mustStoreOver stores a chain in place of a revision, and returns it with the new one.
+func mustStoreOver(t *testing.T, s Protocols, c protocol.Chain, replaces int64) protocol.Chain {
 	t.Helper()
 	revisions, err := s.SaveChains(t.Context(), []library.Change{{Chain: c, Replaces: replaces}})
 	if err != nil {
@@ -93,18 +86,18 @@ func wantSound(t *testing.T, s Catching) {
 func olderStores(t *testing.T, d Shared) {
 	s := d.Open(t)
 	defer mustClose(t, s)
-	kept := mustStore(t, s, written("Feeding herons", "Catch | Take an anchovy."), 0)
-	replaced := mustStore(t, s, written("Feeding otters", "Catch | Take a herring."), 0)
-	deleted := mustStore(t, s, written("Feeding walruses", "Catch | Take a clam."), 0)
+	kept := mustStoreOver(t, s, written("Feeding herons", "Catch | Take an anchovy."), 0)
+	replaced := mustStoreOver(t, s, written("Feeding otters", "Catch | Take a herring."), 0)
+	deleted := mustStoreOver(t, s, written("Feeding walruses", "Catch | Take a clam."), 0)
 	wantTitles(t, s, "clam", deleted.Title)
 
 	d.older(t)
 	replaced.Steps[0].Text = "Take an urchin."
-	replaced = mustStore(t, s, replaced, replaced.Revision)
+	replaced = mustStoreOver(t, s, replaced, replaced.Revision)
 	if err := s.DeleteChain(t.Context(), mine, deleted.ID, deleted.Revision); err != nil {
 		t.Fatalf("DeleteChain = %v, want nil", err)
 	}
-	minted := mustStore(t, s, written("Feeding pelicans", "Catch | Take a mackerel."), 0)
+	minted := mustStoreOver(t, s, written("Feeding pelicans", "Catch | Take a mackerel."), 0)
 	wantTitles(t, s, "pelicans", minted.Title)
 	wantTitles(t, s, "feeding", kept.Title, replaced.Title, minted.Title)
 	wantTitles(t, s, "mackerel") // the text of a step
@@ -127,7 +120,7 @@ func olderStores(t *testing.T, d Shared) {
 
 func olderStarts(t *testing.T, d Shared) {
 	s := d.Open(t)
-	c := mustStore(t, s, written("Feeding herons", "Catch | Take an anchovy."), 0)
+	c := mustStoreOver(t, s, written("Feeding herons", "Catch | Take an anchovy."), 0)
 	mustClose(t, s)
 
 	d.older(t)
@@ -146,7 +139,7 @@ func olderStarts(t *testing.T, d Shared) {
 	if hits := mustSearch(t, s, "herons", theirs); len(hits) > 0 {
 		t.Errorf("Search in another space = %q, want nothing", titles(hits))
 	}
-	minted := mustStore(t, s, written("Feeding pelicans", "Catch | Take a mackerel."), 0)
+	minted := mustStoreOver(t, s, written("Feeding pelicans", "Catch | Take a mackerel."), 0)
 	mustClose(t, s)
 
 	d.newer(t)
@@ -162,11 +155,11 @@ func olderFollows(t *testing.T, d Shared) {
 	s, other := d.Open(t), d.Open(t)
 	defer mustClose(t, s)
 	defer mustClose(t, other)
-	c := mustStore(t, s, written("Feeding herons", "Catch | Take an anchovy."), 0)
+	c := mustStoreOver(t, s, written("Feeding herons", "Catch | Take an anchovy."), 0)
 	d.older(t)
 	wantTitles(t, s, "herons", c.Title)
 	d.newer(t)
-	pelicans := mustStore(t, other, written("Feeding pelicans", "Catch | Take a mackerel."), 0)
+	pelicans := mustStoreOver(t, other, written("Feeding pelicans", "Catch | Take a mackerel."), 0)
 	d.older(t)
 	wantTitles(t, s, "pelicans", pelicans.Title)
 	d.newer(t)
@@ -175,13 +168,13 @@ func olderFollows(t *testing.T, d Shared) {
 	}
 	d.older(t)
 	wantTitles(t, s, "pelicans")
-	again := mustStore(t, other, written("Feeding puffins", "Catch | Take a sprat."), 0)
+	again := mustStoreOver(t, other, written("Feeding puffins", "Catch | Take a sprat."), 0)
 	wantTitles(t, s, "feeding", c.Title, again.Title)
 }
 
 func newerRenews(t *testing.T, d Shared) {
 	s := d.Open(t)
-	c := mustStore(t, s, written("Feeding herons", "Catch | Take an anchovy."), 0)
+	c := mustStoreOver(t, s, written("Feeding herons", "Catch | Take an anchovy."), 0)
 	d.Record(t, -1)
 	wantTitles(t, s, "herons", c.Title) // it has been running since before
 	wantReduced(t, s, true)

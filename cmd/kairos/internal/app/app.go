@@ -31,9 +31,6 @@ type Options struct {
 	Measured bool
 	// Files: clients work in FilesSpace instead of the operator's own space.
 	Files bool
-	// KeepSchema refuses a database of an earlier version instead of updating it, which
-	// would take it from the servers that use it: for commands that only read.
-	KeepSchema bool
 	// driversDir is the drivers folder of a server that runs already, whatever
 	// is configured now; empty: the configured one.
 	driversDir string
@@ -123,7 +120,7 @@ func (s Options) open() (*App, error) {
 	if a.setup, err = setup.Open(a.host, s.desired, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
-	if a.Store, a.Index, err = openStores(c, s.KeepSchema, log); err != nil {
+	if a.Store, a.Index, err = openStores(c, log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
 	a.Engine = director.New(a.measuredStore(), a.setup, options, log)

@@ -19,8 +19,8 @@ type Moved struct {
 }
 
 // Migrate copies everything of a SQLite file into an empty PostgreSQL database.
-// progress is called now and then. The file is not changed, except that an older
-// version is brought up to date first.
+// progress is called now and then. The file is not changed, except that the schema of an
+// older version is updated first.
 func Migrate(ctx context.Context, from, to config.Database, progress func(Moved)) (moved Moved, err error) {
 	if from.Postgres() {
 		return moved, errors.New("database is a PostgreSQL address already: pg_dump and pg_restore move it")

@@ -47,10 +47,9 @@ type Database interface {
 	Close() error
 }
 
-// openStores opens the database and the index, if there is one. With keepSchema a
-// database of an earlier version is refused instead of updated.
-func openStores(c config.Config, keepSchema bool, log *slog.Logger) (Database, *Index, error) {
-	database, err := openDatabase(c, keepSchema, log)
+// openStores opens the database and the index, if there is one.
+func openStores(c config.Config, log *slog.Logger) (Database, *Index, error) {
+	database, err := openDatabase(c, log)
 	if err != nil || !c.Qdrant.On() {
 		return database, nil, err
 	}
@@ -66,11 +65,11 @@ func openStores(c config.Config, keepSchema bool, log *slog.Logger) (Database, *
 }
 
 // openDatabase opens the database.
-func openDatabase(c config.Config, keepSchema bool, log *slog.Logger) (Database, error) {
+func openDatabase(c config.Config, log *slog.Logger) (Database, error) {
 	if c.Database.Postgres() {
-		return postgres.OpenWith(c.Database.Address(), postgres.Options{KeepSchema: keepSchema}, log)
+		return postgres.Open(c.Database.Address(), log)
 	}
-	return sqlite.OpenWith(c.Database.Address(), sqlite.Options{Limits: c.DatabaseLimits.Limits(), KeepSchema: keepSchema}, log)
+	return sqlite.OpenWith(c.Database.Address(), c.DatabaseLimits.Limits(), log)
 }
 
 // engineStore puts the engine's store together.

@@ -33,7 +33,7 @@ func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 			}
 			c, err := config.Source{File: file}.Load()
 			if err == nil {
-				_, x, e := openStores(c, false, nil)
+				_, x, e := openStores(c, nil)
 				if err = e; x != nil {
 					_ = x.server.Close()
 				}

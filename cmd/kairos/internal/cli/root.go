@@ -32,14 +32,11 @@ func Root(version string) *cobra.Command {
 		SilenceErrors: true,
 	}
 	// Commands log at warn level: driver starts would be noise. A server logs more.
-	at := session.Session{Options: app.Options{Source: config.Source{LogLevel: "warn"}, Version: version, KeepSchema: true}}
+	at := session.Session{Options: app.Options{Source: config.Source{LogLevel: "warn"}, Version: version}}
 	cmd.PersistentFlags().StringVar(&at.File, "config", os.Getenv("KAIROS_CONFIG"), "configuration file (kairos.yaml); also KAIROS_CONFIG")
 	cmd.PersistentFlags().StringVar(&at.Database, "db", "", "database file, or address of a PostgreSQL database; also KAIROS_DB")
 	cmd.PersistentFlags().StringVarP(&at.URL, "url", "u", "", "ask this server instead of the local database; also "+session.ServerEnv+", with a token from "+session.TokenEnv)
-	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		at.KeepSchema = !session.Stores(cmd)
-		return at.CheckServer(cmd)
-	}
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return at.CheckServer(cmd) }
 	addGroup(cmd, "run", "Run protocols:", append(append(play.Commands(&at), runs.Command(&at)), grants.Commands(&at)...)...)
 	addGroup(cmd, "keep", "Keep protocols:", library.Commands(&at)...)
 	addGroup(cmd, "drivers", "Drivers:", drivers.Command(&at), tools.Command(&at), tree.Command(&at))

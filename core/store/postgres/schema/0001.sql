@@ -108,6 +108,12 @@ CREATE TABLE search_words (
   word TEXT NOT NULL UNIQUE
 );
 
+-- Chains whose present state the search index does not have: a program that does not
+-- know this version of the index stored or removed them.
+CREATE TABLE unindexed (
+  chain BIGINT PRIMARY KEY -- key, also of a chain that is gone
+);
+
 -- A model whose vectors change their length gets a new key.
 CREATE TABLE vector_models (
   key    BIGINT PRIMARY KEY,
@@ -134,7 +140,7 @@ CREATE TABLE pins (
   document BYTEA NOT NULL
 );
 
--- A run is its head, which every save replaces, and its saves, which tell its past.
+-- A run is its head, which every save replaces, and its saves, which are its past.
 -- No index has a column that an ordinary save changes.
 CREATE TABLE runs (
   id         TEXT COLLATE "C" PRIMARY KEY,
@@ -153,9 +159,12 @@ CREATE TABLE runs (
   ended      BIGINT, -- when an ended run was last changed; NULL: the run is live
   document   BYTEA NOT NULL -- without the past
 ) WITH (fillfactor = 70);
-CREATE INDEX runs_live ON runs (principal) WHERE ended IS NULL;
 CREATE INDEX runs_listed ON runs (principal, id);
 CREATE INDEX runs_ended ON runs (ended) WHERE ended IS NOT NULL;
+-- A call without run_id chooses among the live runs of one protocol: the last changed
+-- of the principal, and the last begun of the connection. Neither reads the others.
+CREATE INDEX runs_open ON runs (principal, chain_id, updated, id) WHERE ended IS NULL;
+CREATE INDEX runs_of_connection ON runs (connection, chain_id, id) WHERE ended IS NULL AND connection <> '';
 
 -- One row for each save.
 CREATE TABLE saves (
@@ -165,13 +174,6 @@ CREATE TABLE saves (
   document BYTEA NOT NULL,  -- events, oldest first, and recorded replies
   PRIMARY KEY (run, revision)
 );
-
--- Of runs from before nonces named their run, which were moved here.
-CREATE TABLE former_nonces (
-  nonce TEXT PRIMARY KEY,
-  run   TEXT NOT NULL
-);
-CREATE INDEX former_nonces_run ON former_nonces (run);
 
 -- Runs from which values were erased, until the old versions of the rows are gone.
 CREATE TABLE unscrubbed (
@@ -222,3 +224,21 @@ CREATE TABLE outbox (
 );
 CREATE INDEX outbox_revision ON outbox (revision);
 CREATE INDEX outbox_compared ON outbox (revision) WHERE compared;
+
+-- The servers that use the database. Times are nanoseconds by the clock of the
+-- database, except where a server started.
+CREATE TABLE replicas (
+  id      TEXT PRIMARY KEY,
+  address TEXT NOT NULL,
+  version TEXT NOT NULL,
+  started BIGINT NOT NULL,
+  seen    BIGINT NOT NULL,
+  state   BYTEA NOT NULL -- JSON
+);
+
+-- Which of them does a background job, and until when at the latest.
+CREATE TABLE leases (
+  job    TEXT PRIMARY KEY,
+  holder TEXT NOT NULL, -- replicas.id
+  until  BIGINT NOT NULL
+);

@@ -1,44 +1,170 @@
--- Documents are JSON; the columns beside them are what queries need.
--- Times are nanoseconds since 1970 UTC; 0 is "no time".
+-- Times are nanoseconds since 1970 UTC; 0 is "no time". What is packed is JSON that
+-- core/store/pack has compressed; the columns beside it are what queries need.
 
 CREATE TABLE chains (
-  key      INTEGER PRIMARY KEY,
-  space    TEXT NOT NULL,
-  id       TEXT NOT NULL,
-  title    TEXT NOT NULL,
-  outline  TEXT NOT NULL, -- the chain without its steps' texts
-  document TEXT NOT NULL,
+  key        INTEGER PRIMARY KEY,
+  space      TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  title      TEXT NOT NULL,
+  revision   INTEGER NOT NULL,
+  saved      INTEGER NOT NULL,
+  step_count INTEGER NOT NULL,
+  model      TEXT NOT NULL,
+  outline    BLOB NOT NULL, -- packed: the chain without its revision and the texts of its steps
   UNIQUE (space, id)
 ) STRICT;
+-- Few protocols have one title, so the index need not have the ids.
+CREATE INDEX chains_listed ON chains (space, title);
 
+-- The texts of the steps, apart from the outlines, which lists and searches read.
+CREATE TABLE texts (
+  chain INTEGER PRIMARY KEY REFERENCES chains (key) ON DELETE CASCADE,
+  texts BLOB NOT NULL -- packed: a list, in the order of the steps
+) STRICT;
+
+-- The index of passages is made with the first vector, because nothing reads it before.
 CREATE TABLE steps (
   chain    INTEGER NOT NULL REFERENCES chains (key) ON DELETE CASCADE,
   position INTEGER NOT NULL,
-  uuid     TEXT NOT NULL,
+  uuid     ANY NOT NULL, -- 16 bytes; what is not a UUID in small letters is text
+  passage  BLOB,         -- 16 bytes of the SHA-256 of the step's passage, by which vectors are found
   PRIMARY KEY (chain, position),
   UNIQUE (uuid, chain)
 ) STRICT, WITHOUT ROWID;
 
--- One row for each searchable field: which field of which step matched is
--- what a score is made of.
-CREATE TABLE search_fields (
-  id    INTEGER PRIMARY KEY,
-  chain INTEGER NOT NULL REFERENCES chains (key) ON DELETE CASCADE,
-  step  INTEGER NOT NULL,
-  field INTEGER NOT NULL
+-- What chains were before; what they are is in chains. Deletions are rows too,
+-- so that no revision is given twice.
+CREATE TABLE versions (
+  key        INTEGER PRIMARY KEY,
+  space      TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  revision   INTEGER NOT NULL,
+  title      TEXT NOT NULL,
+  step_count INTEGER NOT NULL,
+  model      TEXT NOT NULL,
+  saved      INTEGER NOT NULL,
+  outline    BLOB, -- as in chains; NULL: the chain was deleted
+  texts      BLOB,
+  UNIQUE (space, id, revision)
 ) STRICT;
-CREATE INDEX search_fields_chain ON search_fields (chain);
-CREATE VIRTUAL TABLE search USING fts5 (
-  words, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 2'
-);
+
+-- Which chain had a step that no chain of the space has any more.
+CREATE TABLE former (
+  uuid  TEXT NOT NULL,
+  space TEXT NOT NULL,
+  id    TEXT NOT NULL, -- of the chain
+  PRIMARY KEY (uuid, space)
+) STRICT, WITHOUT ROWID;
+
+-- How steps did. Kept when the step is removed, because it may come back.
+CREATE TABLE ratings (
+  uuid      TEXT NOT NULL,
+  space     TEXT NOT NULL,
+  score     INTEGER NOT NULL,
+  tier      TEXT NOT NULL,
+  retrieved INTEGER NOT NULL,
+  succeeded INTEGER NOT NULL,
+  partly    INTEGER NOT NULL,
+  failed    INTEGER NOT NULL,
+  bonus     REAL NOT NULL,
+  rated     INTEGER NOT NULL,
+  rater     TEXT NOT NULL,
+  context   TEXT NOT NULL,
+  PRIMARY KEY (uuid, space)
+) STRICT, WITHOUT ROWID;
+
+-- The search index: core/store/wordindex says what the columns mean.
+CREATE TABLE search_state (
+  only     INTEGER PRIMARY KEY CHECK (only = 1),
+  analyser INTEGER NOT NULL, -- version of core/search that made the index; 0: none has yet
+  indexed  INTEGER NOT NULL  -- chains with keys up to this one are indexed; -1: all are
+) STRICT;
+INSERT INTO search_state (only, analyser, indexed) VALUES (1, 0, 0);
+
+CREATE TABLE search_spaces (
+  number INTEGER PRIMARY KEY,
+  space  TEXT NOT NULL UNIQUE,
+  chains INTEGER NOT NULL,
+  last   INTEGER NOT NULL -- number of the document that was added last
+) STRICT;
+
+-- A document is a chain as it was indexed. Its id is (number of the space << 32)
+-- + its number in the space, which is never used again: a chain that is stored
+-- anew is a new document.
+CREATE TABLE search_documents (
+  id       INTEGER PRIMARY KEY,
+  chain    INTEGER NOT NULL UNIQUE, -- chains.key
+  document BLOB NOT NULL
+) STRICT;
+
+-- The terms of documents with successive ids, and which documents have them.
+-- What is in a segment never changes, only which of its documents are gone.
+-- Ids are never used twice, so what was read of a segment may be kept.
+CREATE TABLE search_segments (
+  id        INTEGER PRIMARY KEY AUTOINCREMENT,
+  space     INTEGER NOT NULL, -- number
+  first     INTEGER NOT NULL, -- number of its first document
+  span      INTEGER NOT NULL, -- from there to its last
+  documents INTEGER NOT NULL, -- that are left
+  gone      BLOB,             -- a bit for each document that is not; NULL: all are left
+  directory BLOB NOT NULL,    -- the first term of each block
+  UNIQUE (space, first)
+) STRICT;
+CREATE TABLE search_blocks (
+  id    INTEGER PRIMARY KEY, -- (segment << 20) + number of the block
+  block BLOB NOT NULL
+) STRICT;
+
+-- Every word that ever stood in a chain, to complete and correct queries with.
+-- Rows are only added: a reader that has read up to an id has read them all.
+CREATE TABLE search_words (
+  id   INTEGER PRIMARY KEY,
+  word TEXT NOT NULL UNIQUE
+) STRICT;
+
+-- Chains whose present state the search index does not have: a program that does not
+-- know this version of the index stored or removed them.
+CREATE TABLE unindexed (
+  chain INTEGER PRIMARY KEY -- key, also of a chain that is gone
+) STRICT;
+
+-- A model whose vectors change their length gets a new key.
+CREATE TABLE vector_models (
+  key    INTEGER PRIMARY KEY AUTOINCREMENT,
+  model  TEXT NOT NULL UNIQUE,
+  length INTEGER NOT NULL
+) STRICT;
+
+-- Vectors of passages that a chain has. Those of keys that are not in
+-- vector_models any more, or of another model than the one that is asked for,
+-- count as missing.
+CREATE TABLE vectors (
+  key    INTEGER PRIMARY KEY,
+  hash   BLOB NOT NULL UNIQUE,
+  model  INTEGER NOT NULL, -- of vector_models
+  vector BLOB NOT NULL     -- 32-bit floats, little endian
+) STRICT;
+CREATE INDEX vectors_passage ON vectors (substr(hash, 1, 16));
+
+-- The signs of the numbers of vectors: by them the nearest are found in memory.
+-- Ids are never used twice: a reader that has read up to an id has read them all.
+CREATE TABLE vector_signs (
+  id     INTEGER PRIMARY KEY AUTOINCREMENT,
+  vector INTEGER NOT NULL UNIQUE REFERENCES vectors (key) ON DELETE CASCADE,
+  model  INTEGER NOT NULL, -- of vector_models
+  signs  BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE pins (
   digest   TEXT PRIMARY KEY,
-  document TEXT NOT NULL
+  space    TEXT NOT NULL, -- of the chain: lists of runs need it
+  document BLOB NOT NULL  -- packed
 ) STRICT, WITHOUT ROWID;
 
+-- A run is its head, which every save replaces, and its saves, which are its past.
 CREATE TABLE runs (
-  id         TEXT PRIMARY KEY,
+  number     INTEGER PRIMARY KEY,
+  id         TEXT NOT NULL UNIQUE,
   revision   INTEGER NOT NULL,
   principal  TEXT NOT NULL,
   chain_id   TEXT NOT NULL,
@@ -51,31 +177,120 @@ CREATE TABLE runs (
   step_count INTEGER NOT NULL,
   created    INTEGER NOT NULL,
   updated    INTEGER NOT NULL,
-  document   TEXT NOT NULL
+  document   TEXT NOT NULL -- JSON, without the past
 ) STRICT;
-CREATE INDEX runs_live ON runs (principal) WHERE live = 1;
+CREATE INDEX runs_listed ON runs (principal, id);
+CREATE INDEX runs_ended ON runs (updated) WHERE live = 0;
+-- A call without run_id chooses among the live runs of one protocol: the last changed
+-- of the principal, and the last begun of the connection. Neither reads the others.
+CREATE INDEX runs_open ON runs (principal, chain_id, updated, id) WHERE live = 1;
+CREATE INDEX runs_of_connection ON runs (connection, chain_id, id) WHERE live = 1 AND connection <> '';
 
-CREATE TABLE nonces (
-  nonce TEXT PRIMARY KEY,
-  run   TEXT NOT NULL REFERENCES runs (id)
-) STRICT, WITHOUT ROWID;
+-- One row for each save. There is no second index to write to.
+CREATE TABLE saves (
+  id       INTEGER PRIMARY KEY, -- (number of the run << 20) + the revision that the save led to
+  replies  TEXT,                -- the keys of the recorded replies, each followed by a newline; NULL: none
+  document BLOB NOT NULL        -- packed: events, oldest first, and recorded replies
+) STRICT;
 
--- One row for each save, because a row costs more than what is in it.
-CREATE TABLE events (
-  run      TEXT NOT NULL REFERENCES runs (id),
-  revision INTEGER NOT NULL, -- of the run that the events led to
-  document TEXT NOT NULL,    -- a list, oldest first
-  PRIMARY KEY (run, revision)
-) STRICT, WITHOUT ROWID;
-CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
-BEGIN SELECT raise(ABORT, 'events are append-only'); END;
-CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
-BEGIN SELECT raise(ABORT, 'events are append-only'); END;
+-- Runs that are being redacted, for the length of a transaction: their saves may
+-- change. Otherwise saves never change, and are removed only with their run.
+CREATE TABLE redacting (run TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TRIGGER saves_are_never_deleted BEFORE DELETE ON saves
+WHEN EXISTS (SELECT 1 FROM runs WHERE number = old.id >> 20)
+BEGIN SELECT raise(ABORT, 'saves are append-only'); END;
+CREATE TRIGGER saves_are_never_changed BEFORE UPDATE ON saves
+WHEN NOT EXISTS (SELECT 1 FROM redacting JOIN runs ON runs.id = run WHERE number = old.id >> 20) OR new.id <> old.id
+BEGIN SELECT raise(ABORT, 'saves are append-only'); END;
 
-CREATE TABLE recorded (
-  run     TEXT NOT NULL REFERENCES runs (id),
-  key     TEXT NOT NULL,
-  payload TEXT NOT NULL,
-  reply   TEXT NOT NULL,
-  PRIMARY KEY (run, key)
+-- Runs whose erased values may still be in free pages or in the log, until the
+-- file is written anew. The mark is made in the transaction that erases, so a
+-- kill between the two steps is noticed by the next process that opens the file.
+CREATE TABLE unscrubbed (run TEXT PRIMARY KEY, erased INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+-- What people allow drivers to do for a step of a version of a protocol.
+CREATE TABLE grants (
+  id       TEXT PRIMARY KEY,
+  space    TEXT NOT NULL,
+  protocol TEXT NOT NULL,
+  document TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX grants_protocol ON grants (space, protocol);
+
+-- What people declined, by who declined it and where, beyond the run in which they did.
+CREATE TABLE declines (
+  principal TEXT NOT NULL,
+  space     TEXT NOT NULL,
+  action    TEXT NOT NULL,
+  at        INTEGER NOT NULL,
+  document  TEXT NOT NULL,
+  PRIMARY KEY (principal, space, action)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX declines_by_space ON declines (space);
+CREATE INDEX declines_by_time ON declines (at);
+
+-- Which database this is: an index beside it belongs to one database. filled is
+-- the id of the index for which all protocols were marked; '': there never was one.
+CREATE TABLE identity (
+  only   INTEGER PRIMARY KEY CHECK (only = 1),
+  id     TEXT NOT NULL,
+  filled TEXT NOT NULL
+) STRICT;
+INSERT INTO identity (only, id, filled) VALUES (1, lower(hex(randomblob(16))), '');
+
+-- The protocols whose present state the index does not have yet, each once.
+-- Revisions are never used twice: a protocol that is marked again gets a higher one.
+CREATE TABLE outbox (
+  revision INTEGER PRIMARY KEY AUTOINCREMENT,
+  space    TEXT NOT NULL,
+  chain    TEXT NOT NULL,   -- id
+  compared INTEGER NOT NULL -- 1: searches compare what changed; 0: only ratings did
+) STRICT;
+CREATE INDEX outbox_chain ON outbox (space, chain);
+CREATE INDEX outbox_compared ON outbox (revision) WHERE compared = 1;
+-- Not UNIQUE and REPLACE: a statement that fires a trigger decides how the trigger
+-- treats conflicts.
+CREATE TRIGGER outbox_once AFTER INSERT ON outbox
+BEGIN
+  UPDATE outbox SET compared = 1 WHERE revision = new.revision AND EXISTS (
+    SELECT 1 FROM outbox o WHERE o.space = new.space AND o.chain = new.chain AND o.compared = 1);
+  DELETE FROM outbox WHERE space = new.space AND chain = new.chain AND revision < new.revision;
+END;
+
+-- Triggers, so that no statement which changes a protocol can forget the mark.
+CREATE TRIGGER outbox_chain_stored AFTER INSERT ON chains
+WHEN (SELECT filled FROM identity) <> ''
+BEGIN
+  INSERT INTO outbox (space, chain, compared)
+  VALUES (new.space, new.id, 1);
+END;
+CREATE TRIGGER outbox_chain_deleted AFTER DELETE ON chains
+WHEN (SELECT filled FROM identity) <> ''
+BEGIN
+  INSERT INTO outbox (space, chain, compared)
+  VALUES (old.space, old.id, 1);
+END;
+CREATE TRIGGER outbox_vector_stored AFTER INSERT ON vectors
+WHEN (SELECT filled FROM identity) <> ''
+BEGIN
+  INSERT INTO outbox (space, chain, compared)
+  SELECT DISTINCT c.space, c.id, 1 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.passage = substr(new.hash, 1, 16);
+END;
+CREATE TRIGGER outbox_vector_replaced AFTER UPDATE ON vectors
+WHEN (SELECT filled FROM identity) <> ''
+BEGIN
+  INSERT INTO outbox (space, chain, compared)
+  SELECT DISTINCT c.space, c.id, 1 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.passage = substr(new.hash, 1, 16);
+END;
+CREATE TRIGGER outbox_rated AFTER INSERT ON ratings
+WHEN (SELECT filled FROM identity) <> ''
+BEGIN
+  INSERT INTO outbox (space, chain, compared)
+  SELECT c.space, c.id, 0 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.uuid = step_key(new.uuid) AND c.space = new.space;
+END;
+CREATE TRIGGER outbox_rated_again AFTER UPDATE ON ratings
+WHEN (SELECT filled FROM identity) <> ''
+BEGIN
+  INSERT INTO outbox (space, chain, compared)
+  SELECT c.space, c.id, 0 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.uuid = step_key(new.uuid) AND c.space = new.space;
+END;

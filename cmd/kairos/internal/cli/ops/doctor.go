@@ -265,7 +265,6 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 		r.index(ctx, a)
 		r.commands(ctx, a)
 		r.redactions(ctx, a)
-		r.space(ctx, a)
 		r.embedding(ctx, a)
 		r.handover(a.Config.Handover.Dir)
 		u, err := a.Engine.Unserved(ctx, a.RunCaller())
@@ -290,24 +289,6 @@ func (r *doctorReport) redactions(ctx context.Context, a *app.App) {
 	}
 	if err != nil {
 		r.check("redactions", "", "stop the processes that read the database and run `kairos doctor` again", err)
-	}
-}
-
-// muchFree is how much of the database file may be free in bytes: what is stored
-// next uses it.
-const muchFree = 16 << 20
-
-// space warns about a file that keeps its size although most of it is free.
-func (r *doctorReport) space(ctx context.Context, a *app.App) {
-	s, err := a.Engine.Space(ctx)
-	if err != nil {
-		r.check("disk space", "", "", err)
-		return
-	}
-	if s.Fixed && s.Free > muchFree {
-		r.note("disk space", fmt.Sprintf("%d MB of %d MB are free", s.Free/1e6, s.Size/1e6))
-		r.warn("the database file does not become smaller, because an older version made it",
-			"run `kairos runs prune --rebuild` while no server is busy: it rewrites the file once")
 	}
 }
 

@@ -27,10 +27,7 @@ func runsPrune(at *session.Session, out *output.Format) *cobra.Command {
 		Args:        cobra.NoArgs,
 		Long: `Removes runs that ended longer ago than --older-than, with everything recorded of them, whoever began them, and makes the
 database file smaller. Without --older-than the time is that of run.keep, by which a running server prunes every ten
-minutes. Export a statement first if a run must be provable later. With --dry-run nothing is removed.
-
-A file that an older version has made does not become smaller. --rebuild rewrites it once, and from then on it does.
-That needs as much free disk space as the database has, and servers wait meanwhile.`,
+minutes. Export a statement first if a run must be provable later. With --dry-run nothing is removed.`,
 		Example: "  kairos runs prune --dry-run\n  kairos runs prune --older-than 30d",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
@@ -50,8 +47,6 @@ That needs as much free disk space as the database has, and servers wait meanwhi
 	}
 	cmd.Flags().Var(&olderThan, "older-than", "remove those that ended longer ago, such as 30d or 12h (default run.keep)")
 	cmd.Flags().BoolVar(&in.DryRun, "dry-run", false, "remove nothing, say what would be removed")
-	cmd.Flags().BoolVar(&in.Rebuild, "rebuild", false, "also rewrite the database file")
-	cmd.MarkFlagsMutuallyExclusive("dry-run", "rebuild")
 	return cmd
 }
 
@@ -70,9 +65,6 @@ func printPruned(p *output.Printer, r archive.PruneReply) {
 		p.Printf("; it is %s smaller than before", megabytes(r.Freed))
 	}
 	p.Printf("\n")
-	if r.Fixed {
-		p.Printf("the file does not become smaller, because an older version made it: `kairos runs prune --rebuild` rewrites it once\n")
-	}
 }
 
 func megabytes(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
