@@ -168,38 +168,6 @@ func TestAServerWorksWithoutItsIndexAndCatchesUp(t *testing.T) {
 	}
 }
 
-// Protocols that an older version of this program kept in Qdrant are in no
-// database: a server that started beside them would seem to have lost them.
-func TestAServerDoesNotStartBesideProtocolsThatAreOnlyInQdrant(t *testing.T) {
-	address := qdranttest.Start(t)
-	name := qdranttest.Former(t, address, `\"type\":\"any\",\"any\":`, `\"type\":\"shell\",\"shell\":`, `/any/cmd`, `/shell/cmd`)
-	s := newServed(t)
-	s.lock()
-	s.configure("qdrant: {url: 'http://" + address + "', collection: " + name + "}\n")
-	out, err := s.program("serve", "--stdio").CombinedOutput()
-	command := "kairos import --from-qdrant " + address + " --collection " + name
-	if err == nil || !strings.Contains(string(out), command) {
-		t.Fatalf("serve = %s, %v, want it to refuse and to name the command", out, err)
-	}
-	if out, err := s.program("doctor").CombinedOutput(); err == nil || !strings.Contains(string(out), command) {
-		t.Errorf("doctor = %s, %v, want the command", out, err)
-	}
-	out, err = s.program(append(strings.Fields(command)[1:], "--space", "personal")...).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "1 stored") || !strings.Contains(string(out), "the history of 1 deleted") {
-		t.Fatalf("import = %s, %v, want the protocol stored", out, err)
-	}
-	if out, err := s.program("history", "Released", "-o", "json").CombinedOutput(); err != nil || strings.Count(string(out), `"revision"`) != 2 {
-		t.Errorf("history = %s, %v, want both versions", out, err)
-	}
-	s.start()
-	if found := s.search("narwhal released"); !strings.Contains(found, "65f6355b-b450-4864-8747-73991fe32855") {
-		t.Errorf("kairos_search = %s, want the imported protocol with its UUIDs", found)
-	}
-	if out, err := s.program("index", "check").CombinedOutput(); err != nil {
-		t.Errorf("index check = %s, %v, want nil", out, err)
-	}
-}
-
 func TestProtocolsOfTheEarlierServerAreImported(t *testing.T) {
 	t.Parallel()
 	db := qdranttest.New(t, qdranttest.Options{})

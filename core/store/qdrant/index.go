@@ -91,9 +91,6 @@ func (x *Index) Location() string {
 	return "Qdrant at " + x.client.Address() + ", collection " + x.collections.alias
 }
 
-// Alias is the name by which other programs find the index.
-func (x *Index) Alias() string { return x.collections.alias }
-
 // layout is the version of the points. An index of another layout is made again.
 const layout = 1
 
@@ -146,9 +143,6 @@ func (c collections) find(ctx context.Context, database string) (string, identit
 	switch {
 	case err != nil:
 		return "", found, err
-	case c.isFormer(target, found):
-		return "", found, c.conflict("collection %q holds protocols that an older version of this program stored there, and no database has them", target).
-			WithHint("run `kairos import --from-qdrant %s --collection %s`, which stores them in the database; the collection stays as it is", c.server.Address(), c.alias)
 	case found.database == "":
 		return "", found, c.conflict("the alias %q leads to collection %q, which this program did not make", c.alias, target).
 			WithHint("set QDRANT_COLLECTION (qdrant.collection) to another name")
@@ -164,15 +158,6 @@ func (c collections) find(ctx context.Context, database string) (string, identit
 
 func (c collections) conflict(format string, args ...any) *fault.Error {
 	return fault.New(fault.Conflict, "Qdrant at %s: "+format, append([]any{c.server.Address()}, args...)...)
-}
-
-var formerName = regexp.MustCompile(`^_v[0-9]+$`)
-
-// isFormer reports whether the collection is one of those in which older versions
-// of this program kept protocols.
-func (c collections) isFormer(collection string, found identity) bool {
-	rest, ours := strings.CutPrefix(collection, c.alias)
-	return ours && found.database == "" && formerName.MatchString(rest)
 }
 
 // Check implements index.Index.

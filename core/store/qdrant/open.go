@@ -52,24 +52,6 @@ func (x *Index) Make(ctx context.Context, database string, m index.Model) (strin
 	return x.use(found), x.collections.drop(ctx, database, target)
 }
 
-// Adopt gives the alias to an index of the database if it leads to protocols of an
-// older version of this program, which stay where they are. The caller has read
-// them.
-func (x *Index) Adopt(ctx context.Context, database string) error {
-	target, err := x.client.Target(ctx, x.collections.alias)
-	if err != nil || target == "" {
-		return err
-	}
-	found, err := x.collections.identity(ctx, target)
-	if err != nil || !x.collections.isFormer(target, found) {
-		return err
-	}
-	if target, _, err = x.collections.create(ctx, database, index.Model{}); err != nil {
-		return err
-	}
-	return x.collections.pointAlias(ctx, target)
-}
-
 // Drop implements index.Index.
 func (x *Index) Drop(ctx context.Context, database string) error {
 	if _, _, err := x.collections.find(ctx, database); err != nil {

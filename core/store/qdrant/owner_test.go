@@ -101,7 +101,6 @@ func TestWhatThisProgramDidNotMakeIsRefusedAndStays(t *testing.T) {
 	for name, tc := range map[string]struct{ collection, alias, says, remedy string }{
 		"a collection of the earlier server": {"", "", "did not make", "kairos import --from-qdrant"},
 		"an alias of another program":        {"_else", "", "did not make", "another name"},
-		"the former layout":                  {"_v1", "", "older version of this program stored", "kairos import --from-qdrant"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := feed(t, address)
@@ -116,26 +115,10 @@ func TestWhatThisProgramDidNotMakeIsRefusedAndStays(t *testing.T) {
 			}
 			f.save(chain(space, "Walrus care", "Feed"), 0)
 			f.wantRefused(tc.says, tc.remedy)
-			id, err := f.store.DatabaseID(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
 			if err := f.index.Release(t.Context()); err != nil {
 				t.Errorf("Release = %v, want nil", err)
 			}
 			f.wantRefused(tc.says, tc.remedy)
-			if err := f.index.Adopt(t.Context(), id); err != nil {
-				t.Errorf("Adopt = %v, want nil", err)
-			}
-			if tc.collection != "_v1" {
-				f.wantRefused(tc.says, tc.remedy)
-				return
-			}
-			f.deliver()
-			f.good(1)
-			if all := f.collections(); len(all) != 2 {
-				t.Errorf("the collections are %q, want the former one and the index", all)
-			}
 		})
 	}
 }

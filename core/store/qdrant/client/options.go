@@ -64,13 +64,6 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// SameServer reports whether both lead to one address.
-func (o Options) SameServer(other Options) bool {
-	a, errA := o.endpoint()
-	b, errB := other.endpoint()
-	return errA == nil && errB == nil && a.String() == b.String()
-}
-
 func (o Options) timeout() time.Duration { return cmp.Or(o.Timeout, DefaultTimeout) }
 
 // endpoint is the gRPC address of the server.

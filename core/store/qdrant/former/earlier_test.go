@@ -135,29 +135,6 @@ func TestReadingTheEarlierServerEndsAtTheFirstError(t *testing.T) {
 	}
 }
 
-func TestWhatAnOlderVersionOfThisProgramStoredIsRead(t *testing.T) {
-	address := qdranttest.Start(t)
-	o := former.Options{Options: client.Options{URL: address}, Usual: qdranttest.Former(t, address)}
-	var got []former.Protocol
-	report, err := former.Read(t.Context(), o, func(p former.Protocol) error {
-		got = append(got, p)
-		return nil
-	})
-	if err != nil || len(got) != 1 || !report.Own || report.Collection != o.Usual || report.Protocols != 1 || report.Deleted != 1 || len(report.Problems) != 0 {
-		t.Fatalf("Read = %d protocols, %+v, %v, want one, and one that was deleted", len(got), report, err)
-	}
-	p := got[0]
-	if p.Chain.Title != "Released" || p.Chain.Space != "user:test:mine" || p.Chain.Revision != 2 || len(p.Chain.Steps) != 2 || p.Chain.Steps[1].Label != "Narwhal" {
-		t.Errorf("Read gave %+v, want walrus and narwhal at revision 2", p.Chain)
-	}
-	if len(p.Older) != 1 || p.Older[0].Revision != 1 || p.Older[0].Steps[1].Label != "Gone later" || p.Older[0].Steps[0].UUID != p.Chain.Steps[0].UUID {
-		t.Errorf("Read gave the older versions %+v, want the first one", p.Older)
-	}
-	if q := p.Quality[p.Chain.Steps[0].UUID]; len(p.Quality) != 1 || q.SuccessCount != 1 {
-		t.Errorf("Read gave the ratings %+v, want one success", p.Quality)
-	}
-}
-
 func TestAnIndexHoldsNothingToRead(t *testing.T) {
 	address := qdranttest.Start(t)
 	name := qdranttest.Collection(t, address)

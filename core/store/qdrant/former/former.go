@@ -1,13 +1,11 @@
-// Package former reads protocols that older programs kept on a Qdrant server: the
-// earlier KAIROS server, and older versions of this program. It changes nothing
-// there.
+// Package former reads protocols that the earlier KAIROS server kept on a Qdrant
+// server. It changes nothing there.
 package former
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -25,20 +23,16 @@ var earlierCollections = []string{"kairos", "kb_resources"}
 // Options locate the protocols.
 type Options struct {
 	client.Options
-	// Collection to read, or an alias of it; empty: Usual, or the first of those that
-	// the earlier server used.
+	// Collection to read, or an alias of it; empty: the first of those that the earlier
+	// server used.
 	Collection string
-	// Usual is looked for first where Collection is empty.
-	Usual string
 }
 
 // Report summarises a reading.
 type Report struct {
 	Collection string // or the alias by which it was found
-	Own        bool   // an older version of this program has written it
 	Points     int
 	Protocols  int
-	Deleted    int // protocols of which only the history is left, which is not read
 	// Problems lists points and chains that were left out or are incomplete.
 	Problems []Problem
 }
@@ -57,7 +51,6 @@ func (r *Report) problem(point, format string, args ...any) {
 type Protocol struct {
 	Chain   protocol.Chain
 	Quality map[string]api.Quality // by step UUID, of the steps that were rated
-	Older   []protocol.Chain       // earlier versions, oldest first
 }
 
 // Read reads the protocols of a collection, and calls each for every one; its error
@@ -71,18 +64,12 @@ func Read(ctx context.Context, o Options, each func(Protocol) error) (report Rep
 	if report.Collection, err = find(ctx, c, o); err != nil {
 		return report, err
 	}
-	if report.Own, err = isOwn(ctx, c, report.Collection); err != nil {
-		return report, err
-	}
-	if report.Own {
-		return report, readOwn(ctx, c, &report, each)
-	}
 	return report, readEarlier(ctx, c, &report, each)
 }
 
 // find finds the collection, or the alias, to read.
 func find(ctx context.Context, c *client.Client, o Options) (string, error) {
-	names := slices.DeleteFunc(append([]string{o.Usual}, earlierCollections...), func(name string) bool { return name == "" })
+	names := earlierCollections
 	if o.Collection != "" {
 		names = []string{o.Collection}
 	}
@@ -92,36 +79,26 @@ func find(ctx context.Context, c *client.Client, o Options) (string, error) {
 			return "", err
 		}
 		if there {
-			return behindIndex(ctx, c, name)
+			return name, notIndex(ctx, c, name)
 		}
 	}
 	return "", fault.New(fault.NotFound, "Qdrant at %s has no collection %s", c.Address(), strings.Join(names, " or ")).
 		WithHint("name the collection with --collection")
 }
 
-// behindIndex returns the collection to read if an index has taken over the name.
-func behindIndex(ctx context.Context, c *client.Client, name string) (string, error) {
+// notIndex refuses a collection that is the index of a database.
+func notIndex(ctx context.Context, c *client.Client, name string) error {
 	info, err := client.Call(ctx, c, func(ctx context.Context, p *pb.Client) (*pb.CollectionInfo, error) {
 		return p.GetCollectionInfo(ctx, name)
 	})
-	if err != nil || info.GetConfig().GetMetadata()["kairos_database"].GetStringValue() == "" {
-		return name, err
-	}
-	former := name + "_v1"
-	there, err := c.Exists(ctx, former)
-	if err == nil && !there {
+	if err == nil && info.GetConfig().GetMetadata()["kairos_database"].GetStringValue() != "" {
 		err = fault.New(fault.InvalidArgument, "collection %q is the index of a database, which has all its protocols", name).
 			WithHint("to move them to another database, use kairos export and kairos import")
 	}
-	return former, err
+	return err
 }
 
-// pointSpace is the namespace of the ids of points of this program.
+// pointSpace is the namespace of the UUIDs that this program gives to steps.
 var pointSpace = uuid.MustParse("5a3f4a55-1c62-4f0e-9d5b-3c0a7f1f6b2e")
-
-// pointID is a deterministic id for the parts.
-func pointID(parts ...string) *pb.PointId {
-	return pb.NewID(uuid.NewSHA1(pointSpace, []byte(strings.Join(parts, "\n"))).String())
-}
 
 func keyOf(id *pb.PointId) string { return cmp.Or(id.GetUuid(), fmt.Sprint(id.GetNum())) }

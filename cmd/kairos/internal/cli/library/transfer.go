@@ -82,8 +82,7 @@ func importCommand(at *session.Session) *cobra.Command {
 		Long: `Stores what kairos export wrote, as it was: identities, times and ratings included. Other Markdown files are stored as
 kairos mint does. A protocol that is stored already with the same content is skipped, so an interrupted import can be
 repeated. A bad file does not stop the others; bad files are listed at the end. With --from-qdrant the protocols come from
-a Qdrant collection in which the earlier KAIROS server or an older version of this program kept them. It is only read; where an
-older version of this program used the name that is configured for the index, the index takes over the name.`,
+a Qdrant collection in which the earlier KAIROS server kept them, which is only read.`,
 		Example: "  kairos import backup\n  kairos import --from-qdrant http://localhost:6333 --space personal",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if fromQdrant != "" {
@@ -113,7 +112,7 @@ older version of this program used the name that is configured for the index, th
 	out.AddTo(cmd)
 	cmd.Flags().StringVar(&in.Space, "space", "", "store in this space; else where they were exported from, or your own")
 	cmd.Flags().StringVar(&fromQdrant, "from-qdrant", "", "read this Qdrant server, such as http://localhost:6333; its key is QDRANT_API_KEY")
-	cmd.Flags().StringVar(&collection, "collection", "", "collection to read; else the configured one, kairos or kb_resources, whichever is there")
+	cmd.Flags().StringVar(&collection, "collection", "", "collection to read; else kairos or kb_resources, whichever is there")
 	cmd.Flags().StringVar(&in.ModelID, "model", "kairos-import", "who wrote the protocols that do not say")
 	cmd.Flags().StringVar(&existing, "on-existing", existing, "where another version is stored: skip, replace or fail")
 	return cmd
@@ -164,22 +163,14 @@ func (i *importer) from(ctx context.Context, cmd *cobra.Command, out *output.For
 	return errors.Join(printErr, i.outcome(ctx, err))
 }
 
-// fromQdrant imports the protocols of a collection. If an older version of this
-// program kept them under the name of the index, the index takes over the name.
+// fromQdrant imports the protocols of a collection of the earlier server.
 func (i *importer) fromQdrant(ctx context.Context, cmd *cobra.Command, out *output.Format, url, collection string) error {
-	sources, former, err := formerSources(ctx, i.app, url, collection, cmd.ErrOrStderr())
+	sources, err := formerSources(ctx, i.app, url, collection, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	i.caller = i.app.RunCaller() // who also has the space of protocols from files
-	if err := i.from(ctx, cmd, out, sources); err != nil {
-		return err
-	}
-	adopted, err := former.Adopt(ctx, i.app)
-	if err == nil && adopted {
-		output.Tell(cmd.ErrOrStderr(), "The database has the protocols now, and its index the name of their collection, which stays as it is. Start the server.\n")
-	}
-	return err
+	return i.from(ctx, cmd, out, sources)
 }
 
 // run keeps two batches on their way, because one waits for the drivers while

@@ -329,13 +329,13 @@ func (f sourceFile) listed(ctx context.Context, name string) (string, error) {
 }
 
 // formerSources are the protocols of a collection in Qdrant.
-func formerSources(ctx context.Context, a *app.App, url, collection string, warn io.Writer) (*sourceFiles, app.Former, error) {
+func formerSources(ctx context.Context, a *app.App, url, collection string, warn io.Writer) (*sourceFiles, error) {
 	s := &sourceFiles{}
-	former, err := a.FormerProtocols(ctx, url, collection, func(title string, item *library.ImportItem) {
+	problems, err := a.FormerProtocols(ctx, url, collection, func(title string, item *library.ImportItem) {
 		s.files = append(s.files, sourceFile{Document: documents.Document{Name: fmt.Sprintf("%q", title)}, item: item})
 	})
-	for _, p := range former.Problems {
+	for _, p := range problems {
 		output.Tell(warn, "%s\n", p)
 	}
-	return s, former, err
+	return s, err
 }
