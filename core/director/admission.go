@@ -77,17 +77,17 @@ func repeated(ctx context.Context, t *turn, s *plan.Solution) (Round, bool, erro
 	default:
 		t.Note = "The step has a fresh nonce meanwhile."
 	}
-	round, err := presentOpen(ctx, t)
-	return round, true, err
+	t.Caller.Detached = true
+	return Round{}, true, nil
 }
 
 // mismatch refuses a nonce without counting it against the open step, which it
 // has nothing to do with.
 func mismatch(ctx context.Context, t *turn, why string) (Round, error) {
 	if plan.Complete(t.State) {
-		return completed(ctx, t)
+		return t.reply(ctx, plan.CompletedReply(t.State))
 	}
-	return halt(ctx, t, fault.New(fault.NonceMismatch, "%s", why).WithNext(
+	return t.halt(ctx, fault.New(fault.NonceMismatch, "%s", why).WithNext(
 		"retry kairos_next with %s and the nonce and proof_hash of this reply's challenge", protocol.URI(plan.OpenStep(t.State).UUID)))
 }
 
@@ -97,7 +97,7 @@ func withoutNonce(ctx context.Context, t *turn) (Round, error) {
 	t.Solution, t.Target = nil, 0
 	t.Omission = "solution.nonce is missing, so the solution was not used and nothing was counted. " +
 		"Send it again with the nonce and proof_hash of this reply's challenge, if it is for this step of this run"
-	return presentOpen(ctx, t)
+	return t.show(ctx)
 }
 
 // envelope checks what stands around the evidence: nonce, then proof hash.
@@ -120,7 +120,7 @@ func envelope(ctx context.Context, t *turn, s *plan.Solution) (Round, bool, erro
 	default:
 		return Round{}, false, nil
 	}
-	round, err := refuse(ctx, t, code, why)
+	round, err := t.act(ctx, plan.Refuse(code, why))
 	return round, true, err
 }
 

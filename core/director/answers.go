@@ -32,10 +32,10 @@ func read(ctx context.Context, t *turn, k input.Task, q run.Question, in Continu
 }
 
 // answer takes the client's reply as its driver reads it.
-func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (Round, error) {
+func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (plan.Action, error) {
 	k, err := askedTask(ctx, t, q)
 	if err != nil {
-		return Round{}, err
+		return nil, err
 	}
 	r := plan.RouteOf(t.State, q)
 	res, err := read(ctx, t, k, q, in)
@@ -43,14 +43,14 @@ func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (Roun
 		return openedPage(ctx, t, k, q)
 	}
 	if in.Error != nil && outcomeOf(in) == decision.Errored && shortPossible(t, q) {
-		return askShort(ctx, t, k, q, r)
+		return askShort(t, k, q, r), nil
 	}
 	optional := input.Of(q.Input.Kind).Optional
 	if err == nil && res.Dismissed != nil && q.Human && !optional {
 		return dismissed(ctx, t, k, q, res.Dismissed.Reason)
 	}
 	if optional && res.Answer == nil && in.Error == nil {
-		return Round{}, leaveOffer(ctx, t, q, "the person did not answer with yes")
+		return plan.LeaveOffer(t.State, q, "the person did not answer with yes"), nil
 	}
 	unread := res.Answer == nil && res.Declined == nil && res.Invalid == nil
 	if q.Human && in.Error == nil && (err != nil || unread) {
@@ -58,25 +58,25 @@ func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (Roun
 		// counts as one, so that nobody else answers in their place.
 		no := run.Event{Kind: run.Declined, Input: q.Input.ID, Via: q.Via, Seq: q.Seq, Reason: "the answer could not be read"}
 		if err := t.apply(no); err != nil {
-			return Round{}, err
+			return nil, err
 		}
-		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read what the person answered to step %d; call kairos_next again to have them asked again", q.Via, k.Where.Index)
+		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read what the person answered to step %d; call kairos_next again to have them asked again", q.Via, k.Where.Index)
 	}
 	switch {
 	case err != nil:
-		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Errored, err.Error(), q.Seq)
+		return plan.Close(t.State, q.Input.ID, r, decision.Errored, err.Error(), q.Seq), nil
 	case res.Answer != nil:
 		return answered(ctx, t, k, q, r, *res.Answer)
 	case res.Declined != nil:
-		return decline(ctx, t, q.Input, q.Via, res.Declined.Reason, q.Seq)
+		return plan.Decline(q.Input, q.Via, res.Declined.Reason, q.Seq), nil
 	case res.Invalid != nil:
-		return invalid(ctx, t, k, q, r, res.Invalid.Diagnostics)
+		return invalid(t, k, q, r, res.Invalid.Diagnostics), nil
 	case res.Unavailable != nil:
-		return Round{}, closeRoute(ctx, t, q.Input.ID, r, outcomeOf(in), res.Unavailable.Reason, q.Seq)
+		return plan.Close(t.State, q.Input.ID, r, outcomeOf(in), res.Unavailable.Reason, q.Seq), nil
 	case res.Missing != nil:
-		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Invalid, res.Missing.Reason, q.Seq)
+		return plan.Close(t.State, q.Input.ID, r, decision.Invalid, res.Missing.Reason, q.Seq), nil
 	}
-	return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Errored, "driver gave no outcome", q.Seq)
+	return plan.Close(t.State, q.Input.ID, r, decision.Errored, "driver gave no outcome", q.Seq), nil
 }
 
 // askedTask is the task the question is about. When nobody can judge the step
@@ -93,26 +93,26 @@ func askedTask(ctx context.Context, t *turn, q run.Question) (input.Task, error)
 	return k, err
 }
 
-func answered(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
+func answered(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, a driver.Answer) (plan.Action, error) {
 	a.InputID, a.Via = q.Input.ID, q.Via
 	if problem := plan.Doubt(t.State, q.Input, a, q.Via); problem != "" {
-		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Errored, problem, q.Seq)
+		return plan.Close(t.State, q.Input.ID, r, decision.Errored, problem, q.Seq), nil
 	}
 	optional := input.Of(q.Input.Kind).Optional
 	to, err := settlement(ctx, t, k, q.Input, q.Phrase, true, a)
 	switch {
 	case err != nil:
-		return Round{}, err
+		return nil, err
 	case optional && !plan.OfferAllowed(t.State, q, a):
-		return Round{}, leaveOffer(ctx, t, q, "no person allowed it")
+		return plan.LeaveOffer(t.State, q, "no person allowed it"), nil
 	case to.Declined:
-		return decline(ctx, t, q.Input, q.Via, "not approved", q.Seq)
+		return plan.Decline(q.Input, q.Via, "not approved", q.Seq), nil
 	case len(to.Again) > 0:
-		return invalid(ctx, t, k, q, r, to.Again)
+		return invalid(t, k, q, r, to.Again), nil
 	case to.Unusable != "":
-		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Errored, to.Unusable, q.Seq)
+		return plan.Close(t.State, q.Input.ID, r, decision.Errored, to.Unusable, q.Seq), nil
 	case to.Refused != "":
-		return refuse(ctx, t, fault.MissingField, to.Refused)
+		return plan.Refuse(fault.MissingField, to.Refused), nil
 	}
 	if to.Value != nil {
 		a.Value = to.Value
@@ -123,11 +123,11 @@ func answered(ctx context.Context, t *turn, k input.Task, q run.Question, r deci
 		ev.Approval.Digest, ev.Approval.Typed = q.Digest, q.Phrase != ""
 	}
 	if err := t.apply(ev); err != nil {
-		return Round{}, err
+		return nil, err
 	}
 	if optional {
 		if err := acceptOffer(ctx, t, q); err != nil {
-			return Round{}, err
+			return nil, err
 		}
 	}
 	return settled(ctx, t, q.Input, a)
@@ -135,25 +135,25 @@ func answered(ctx context.Context, t *turn, k input.Task, q run.Question, r deci
 
 // invalid asks again with the diagnostics, as often as the route allows, and
 // then takes the next route.
-func invalid(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, ds []driver.Diagnostic) (Round, error) {
+func invalid(t *turn, k input.Task, q run.Question, r decision.Route, ds []driver.Diagnostic) plan.Action {
 	if t.Caller.Detached || q.Repairs >= r.Retries {
-		return Round{}, closeRoute(ctx, t, q.Input.ID, r, decision.Invalid, input.Describe(ds), q.Seq)
+		return plan.Close(t.State, q.Input.ID, r, decision.Invalid, input.Describe(ds), q.Seq)
 	}
 	repair := q
 	repair.Repairs++
-	return render(ctx, t, k, repair, r, ds)
+	return plan.Call{Kind: plan.Render, Task: k, Question: repair, Route: r, Diagnostics: ds}
 }
 
 // dismissed records that the person closed the question without an answer. The
 // question stays open, nothing is counted, and no other route is taken: nobody
 // else may answer for them.
-func dismissed(ctx context.Context, t *turn, k input.Task, q run.Question, reason string) (Round, error) {
+func dismissed(ctx context.Context, t *turn, k input.Task, q run.Question, reason string) (plan.Action, error) {
 	closed := q.Seq
 	q.Earlier = append(slices.Clone(q.Earlier), closed)
 	q.Dismissed++
 	q.Closed = t.e.opt.Clock.Now()
 	if err := put(t, &q, run.Event{Kind: run.Dismissed, Seq: closed, Reason: plain.Clip(reason, 500)}); err != nil {
-		return Round{}, err
+		return nil, err
 	}
-	return waiting(ctx, t, k, q)
+	return plan.Wait{Task: k, Question: &q}, nil
 }

@@ -3,7 +3,6 @@ package director
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
@@ -20,30 +19,17 @@ func noteApproval(t *turn) {
 	}
 }
 
-// lapse says so, in the reply and in the record, where the yes to the open step
-// has become too old to be used.
-func lapse(t *turn) error {
-	a := t.Run.Step.Approval
-	if a == nil || !a.Expired(t.e.opt.Clock.Now()) {
-		return nil
-	}
-	why := fmt.Sprintf("The approval of %s lapsed after %s, and a person is asked again.",
-		a.GrantedAt.UTC().Format(time.RFC3339), a.ExpiresAt.Sub(a.GrantedAt))
-	t.Note = plain.Sentences(t.Note, why)
-	return t.apply(run.Event{Kind: run.Lapsed, Input: input.ApprovalKind.Name, Via: a.Via, Reason: why})
-}
-
 // leaveToReview records that the client's own review of the evidence request
 // is the approval.
-func leaveToReview(ctx context.Context, t *turn, r decision.Route) error {
+func leaveToReview(t *turn, r decision.Route) (plan.Action, error) {
 	desc, _, _ := t.e.Drivers.Describe(r.Via)
 	if !desc.Has(driver.FeatureClientReview) {
-		return closeRoute(ctx, t, input.ApprovalKind.Name, r, decision.Errored, "claims a client review without the feature "+driver.FeatureClientReview, 0)
+		return plan.Close(t.State, input.ApprovalKind.Name, r, decision.Errored, "claims a client review without the feature "+driver.FeatureClientReview, 0), nil
 	}
 	// The review and the request that is reviewed are one question. If it waited for the next call, that
 	// would ask all over again what failed in this one, and no later route would be reached.
 	t.Asked = plan.Subject{}
-	return t.apply(run.Event{
+	return nil, t.apply(run.Event{
 		Kind: run.Supplied, Input: input.ApprovalKind.Name, Via: r.Via,
 		// Nobody vouches for anything yet: the client has still to see the request.
 		Approval: plan.NewApproval(t.State, r, "", run.BasisReview),
@@ -51,12 +37,12 @@ func leaveToReview(ctx context.Context, t *turn, r decision.Route) error {
 }
 
 // approved shows the step again, with a new nonce, now that it may be worked on.
-func approved(ctx context.Context, t *turn) (Round, error) {
+func approved(t *turn) (plan.Action, error) {
 	if err := noteApproved(t, t.Run.Step.Approval); err != nil {
-		return Round{}, err
+		return nil, err
 	}
 	if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(t.Run.ID)}); err != nil {
-		return Round{}, err
+		return nil, err
 	}
 	t.taken()
 	t.Note = plain.Sentences(t.Note, fmt.Sprintf("Step %d is approved.", t.Run.Step.Index))
@@ -65,26 +51,7 @@ func approved(ctx context.Context, t *turn) (Round, error) {
 	}
 	// The work was approved just now, so what was submitted before is not it.
 	t.Solution, t.Target = nil, 0
-	return presentOpen(ctx, t)
-}
-
-// tooEarly records that work was submitted for a step that nobody has approved.
-// The same submission again is not recorded again.
-func tooEarly(t *turn) error {
-	s := t.Solution
-	if !s.Supplied() || t.Reported || t.Run.Step.Early != nil && t.Run.Step.Early.Digest == s.Payload {
-		return nil
-	}
-	ev := run.Event{Kind: run.Premature, Input: input.EvidenceKind.Name, Digest: s.Payload}
-	if work := plan.OrRaw(s.Params, s.Evidence); len(work) <= plan.MaxEarly {
-		ev.Answer = &driver.Answer{InputID: input.EvidenceKind.Name, Value: work, Provenance: driver.AgentReported}
-	}
-	// The walk through the tree belongs to what happens next.
-	walk := t.decided
-	t.decided = nil
-	err := t.apply(ev)
-	t.decided = walk
-	return err
+	return plan.Show{}, nil
 }
 
 // noteReport finds out whether the submission reports a person's decision: whether the
@@ -108,27 +75,4 @@ func noteReport(ctx context.Context, t *turn, k input.Task, in driver.Input) err
 		facts.Previous = append(facts.Previous, decision.PreviousFacts{Via: r.Via, Outcome: decision.Unavailable, Route: r.Index})
 	}
 	return nil
-}
-
-// takeApproval makes a person's approval the answer that the step asks for.
-func takeApproval(t *turn, in driver.Input, a *driver.Answer) error {
-	return t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: a.Via, Answer: a, Reason: in.Description})
-}
-
-// distrust ends the run's approval and its link if the clock was set back since
-// the run was last changed: nobody can tell how old they are.
-func distrust(t *turn) error {
-	a, q := t.Run.Step.Approval, t.Run.Step.Question
-	linked := q != nil && q.Link != nil
-	if !t.Run.State.Live() || a == nil && !linked || !t.e.runs.SetBack(t.Run.ChangedAt()) {
-		return nil
-	}
-	ev := run.Event{Kind: run.Lapsed, Input: input.ApprovalKind.Name, Reason: "The server's clock was set back, so nobody can tell how old the link of the approval is. A new one is made."}
-	if a != nil {
-		ev.Via = a.Via
-		ev.Reason = fmt.Sprintf("The approval of %s lapsed because the server's clock was set back and nobody can tell how old it is. A person is asked again.",
-			a.GrantedAt.UTC().Format(time.RFC3339))
-		t.Note = plain.Sentences(t.Note, ev.Reason)
-	}
-	return t.apply(ev)
 }

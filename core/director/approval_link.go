@@ -68,7 +68,7 @@ func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret 
 	}
 	l.turn = newTurn(e.runs.Change(r, chain), e, c)
 	l.turn.Trying = l.question.Via
-	if err := distrust(l.turn); err != nil {
+	if _, err := l.turn.act(ctx, plan.Distrust(l.turn.State)); err != nil {
 		return nil, err
 	}
 	if q := l.turn.Run.Step.Question; l.open && q != nil {

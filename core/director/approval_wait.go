@@ -69,7 +69,7 @@ func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.S
 		}
 		t.Tried, t.Solved = "to wait for a person's answer", plan.Unheard(t.State, p.Solved)
 		noteApproval(t)
-		return presentOpen(ctx, t)
+		return t.show(ctx)
 	})
 	if err != nil || round.Reply == nil {
 		return api.StepReply{}, err

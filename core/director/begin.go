@@ -57,7 +57,7 @@ func (e useCase) begin(ctx context.Context, c access.Caller, in api.BeginRequest
 	if i > 0 {
 		t.Note = fmt.Sprintf("Redirected to the first step of %q.", chain.Title)
 	}
-	return t.drive(ctx)
+	return t.drive(ctx, nil)
 }
 
 func inputOf(chain protocol.Chain, raw json.RawMessage) (json.RawMessage, error) {
@@ -125,5 +125,5 @@ func (e useCase) reopen(ctx context.Context, c access.Caller, in api.BeginReques
 			return Round{}, err
 		}
 	}
-	return t.drive(ctx)
+	return t.drive(ctx, nil)
 }

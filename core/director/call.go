@@ -17,8 +17,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
-	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -155,26 +153,20 @@ func unsettle(t *turn, why string, asked bool) error {
 	return plan.OutcomeUnknown(t.State)
 }
 
-// follow asks the driver of the open call again, when it is time.
-func follow(ctx context.Context, t *turn) (Round, error) {
+// follow asks the driver of the open call again.
+func follow(ctx context.Context, t *turn) (plan.Action, error) {
 	c := *t.Run.Step.Call
-	switch due := !t.Caller.Detached && plan.RetryIn(t.State, c) == 0; {
-	case !due && c.Pending != nil:
-		return waitForDriver(ctx, t, c)
-	case !due:
-		return Round{}, plan.OutcomeUnknown(t.State)
-	}
 	t.Trying = c.Driver
 	if c.Input == "" {
 		k, err := t.open(ctx)
 		if err != nil {
-			return Round{}, err
+			return nil, err
 		}
 		if c.Acts && !plan.ReadsState(t.State, c.Driver) {
-			return Round{}, unsettle(t, "another version of the driver kept a state that this one does not read", true)
+			return nil, unsettle(t, "another version of the driver kept a state that this one does not read", true)
 		}
-		if again, err := startOver(t, k); again || err != nil {
-			return Round{}, err
+		if over := plan.StartOver(t.State); over != nil {
+			return over, nil
 		}
 		return advance(ctx, t, k)
 	}
@@ -184,11 +176,11 @@ func follow(ctx context.Context, t *turn) (Round, error) {
 	var k input.Task
 	var err error
 	if k, q.Input, err = obtained(ctx, t, c.Input); err != nil {
-		return Round{}, err
+		return nil, err
 	}
 	q.Phrase = plan.PhraseIn(t.State, k, q.Input)
 	beginRoute(t, c.Input, c.At)
-	return render(ctx, t, k, q, plan.RouteOf(t.State, q), nil)
+	return plan.Call{Kind: plan.Render, Task: k, Question: q, Route: plan.RouteOf(t.State, q)}, nil
 }
 
 // obtained is the input that the open call obtains, as it was asked for.
@@ -228,7 +220,7 @@ func settleCall(t *turn, outcome string) error {
 
 // deferCall records that the outcome of a call is pending, and replies so. What
 // the driver repeats is not recorded again.
-func deferCall(ctx context.Context, t *turn, c run.Call, p driver.Pending, state driver.State) (Round, error) {
+func deferCall(t *turn, c run.Call, p driver.Pending, state driver.State) (plan.Action, error) {
 	p.Reason, p.Message = plain.Clip(p.Reason, 500), plain.Clip(p.Message, 1000)
 	if p.Progress != nil {
 		p.Progress = new(float64(int(*p.Progress*100)) / 100)
@@ -242,45 +234,10 @@ func deferCall(ctx context.Context, t *turn, c run.Call, p driver.Pending, state
 	c.Pending, c.RetryAt, c.Unknown = &said, now.Add(plan.RetryAfter(p)), ""
 	if news {
 		if err := t.apply(run.Event{Kind: run.Deferred, Input: c.Input, Via: c.Driver, Call: &c, State: state, Reason: p.Reason}); err != nil {
-			return Round{}, err
+			return nil, err
 		}
 	}
-	return waitForDriver(ctx, t, c)
-}
-
-// waitForDriver replies that the run waits for a driver.
-func waitForDriver(ctx context.Context, t *turn, c run.Call) (Round, error) {
-	step := plan.OpenStep(t.State)
-	said := fmt.Sprintf("Step %d waits for driver %s: %s.", t.Run.Step.Index, c.Driver, c.Pending.Reason)
-	if c.Cancelled {
-		said = fmt.Sprintf("Step %d is being cancelled: driver %s is told to end it when it is asked next.", t.Run.Step.Index, c.Driver)
-	}
-	r := plan.View(t.State).Reply(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: said + " Nothing is needed of you until then."})
-	r.ErrorCode = string(fault.WaitingForDriver)
-	r.RetryCount = &t.Run.Step.Failures
-	r.Message = plain.Sentences(r.Message, said, c.Pending.Message)
-	if p := c.Pending.Progress; p != nil {
-		r.Message = plain.Sentences(r.Message, fmt.Sprintf("%.0f %% is done", *p*100))
-	}
-	if t.Solution.Supplied() {
-		r.Message = plain.Sentences(r.Message, "What was sent with this call is not used, and not counted")
-	}
-	wait := plan.RetryIn(t.State, c)
-	r.RetryAfter = new(wait.Round(time.Millisecond).Seconds())
-	r.Progress, r.ProgressMessage = c.Pending.Progress, c.Pending.Message
-	r.NextAction = fmt.Sprintf("call kairos_next with %s again in %s, with the placeholder solution of next_call", protocol.URI(step.UUID), wait.Round(time.Second))
-	if desc, _, _ := t.e.Drivers.Describe(c.Driver); desc.Has(driver.FeatureCancel) && !c.Cancelled {
-		r.NextAction += "; if the user wants it to end, add cancel true"
-	}
-	r.NextCall = plan.View(t.State).LeaveToServer(r.Challenge.Type)
-	round, err := t.reply(ctx, r)
-	if err == nil && !t.Caller.Detached && t.Failure == nil {
-		round.Later = &Later{
-			Run: t.Run.ID, Step: t.Run.Step.Index, Solved: len(t.Solved), Since: t.Started, After: wait, Driver: c.Driver,
-			Message: cmp.Or(c.Pending.Message, c.Pending.Reason), Progress: c.Pending.Progress,
-		}
-	}
-	return round, err
+	return plan.Wait{Call: &c}, nil
 }
 
 // Later is a call of a driver whose outcome is pending. The caller may wait for
@@ -313,9 +270,17 @@ func (e *Engine) Retried(ctx context.Context, c access.Caller, l Later) (Round, 
 		t.Started, t.Solved = l.Since, plan.Unheard(t.State, l.Solved)
 		t.Tried = "to wait for driver " + l.Driver
 		if t.Run.Step.Call == nil || t.Run.Step.Index != l.Step {
-			return presentOpen(ctx, t) // another call continued the run
+			return t.show(ctx) // another call continued the run
 		}
 		t.Target = l.Step
-		return t.drive(ctx)
+		return t.drive(ctx, nil)
 	})
+}
+
+// laterOf is what a call may wait for that waits for a driver.
+func laterOf(t *turn, c run.Call) *Later {
+	return &Later{
+		Run: t.Run.ID, Step: t.Run.Step.Index, Solved: len(t.Solved), Since: t.Started, After: plan.RetryIn(t.State, c), Driver: c.Driver,
+		Message: cmp.Or(c.Pending.Message, c.Pending.Reason), Progress: c.Pending.Progress,
+	}
 }

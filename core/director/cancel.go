@@ -82,7 +82,7 @@ func cancelCall(ctx context.Context, t *turn, by string) error {
 // endCancelled tells the driver, and takes what it says has come of the call. What
 // that leads to is left to the next kairos_next.
 func endCancelled(ctx context.Context, t *turn) error {
-	_, err := follow(ctx, t)
+	_, err := t.act(ctx, plan.Follow(t.State))
 	if shown := (*fault.Error)(nil); err != nil && !asFault(err, &shown) {
 		return err
 	}
@@ -104,20 +104,20 @@ func cancelNow(ctx context.Context, t *turn) (Round, error) {
 	t.Run.MovedAt = t.Started
 	if t.Run.Step.Call == nil {
 		t.Note = plain.Sentences(t.Note, "The server does nothing for this step now, so there was nothing to cancel.")
-		return presentOpen(ctx, t)
+		return t.show(ctx)
 	}
 	err := cancelCall(ctx, t, "kairos_next")
 	var round Round
 	if err == nil {
-		round, err = follow(ctx, t)
+		round, err = t.act(ctx, plan.Follow(t.State))
 	}
 	if shown := (*fault.Error)(nil); asFault(err, &shown) {
-		return halt(ctx, t, shown)
+		return t.halt(ctx, shown)
 	}
 	if err != nil || round.Reply != nil {
 		return round, err
 	}
-	return presentOpen(ctx, t) // it had ended before
+	return t.show(ctx) // it had ended before
 }
 
 // giveUpCall ends what runs for a run that ends, as far as that is possible.

@@ -38,22 +38,24 @@ func (e useCase) resumeWith(ctx context.Context, c access.Caller, in Continuatio
 	key := fmt.Sprintf("seq:%d", in.Seq)
 	q := t.Run.Step.Question
 	if q == nil || q.Seq != in.Seq {
-		return lateAnswer(ctx, t, in, key, payload)
+		round, err := lateAnswer(ctx, t, in, key, payload)
+		return t.orDrive(ctx, round, err)
 	}
 	t.resumeCall(*q)
 	t.Tried = "to take the client's answer to " + q.Ask.Method
 	t.pending = []runs.Recorded{{Key: key, Payload: payload}}
-	round, err := answer(ctx, t, *q, in)
+	action, err := answer(ctx, t, *q, in)
+	var round Round
+	if err == nil {
+		round, err = t.act(ctx, action)
+	}
 	if f := (*fault.Error)(nil); asFault(err, &f) {
 		if open := t.Run.Step.Question; open != nil && open.Seq == in.Seq {
 			t.pending = nil // nothing was decided, so there is nothing to repeat
 		}
-		return halt(ctx, t, f)
+		return t.halt(ctx, f)
 	}
-	if err != nil || round.Reply != nil || round.Ask != nil {
-		return round, err
-	}
-	return t.drive(ctx)
+	return t.orDrive(ctx, round, err)
 }
 
 // resumeCall makes the turn the call that asked the question, with its step and
@@ -138,7 +140,7 @@ func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq in
 		q := t.Run.Step.Question
 		if q == nil || q.Seq != seq {
 			noteApproval(t)
-			return presentOpen(ctx, t)
+			return t.show(ctx)
 		}
 		t.rejoin(*q)
 		if h.Tree.On(h.routeOf(*q), decision.TimedOut).Kind == decision.Again {
@@ -146,16 +148,16 @@ func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq in
 			if err != nil {
 				return Round{}, err
 			}
-			return waiting(ctx, t, k, *q)
+			return t.drive(ctx, plan.Wait{Task: k, Question: q})
 		}
-		err = closeRoute(ctx, t, q.Input.ID, plan.RouteOf(t.State, *q), decision.TimedOut, "no reply in time", seq)
+		_, err = t.act(ctx, plan.Close(t.State, q.Input.ID, plan.RouteOf(t.State, *q), decision.TimedOut, "no reply in time", seq))
 		if f := (*fault.Error)(nil); asFault(err, &f) {
-			return halt(ctx, t, f)
+			return t.halt(ctx, f)
 		}
 		if err != nil {
 			return Round{}, err
 		}
-		return presentOpen(ctx, t)
+		return t.show(ctx)
 	})
 	if err != nil || round.Reply == nil {
 		return api.StepReply{}, err

@@ -43,7 +43,7 @@ func lateAnswer(ctx context.Context, t *turn, in Continuation, key, payload stri
 	}
 	t.Note = "The question this answers was replaced by a later one."
 	noteApproval(t)
-	return presentOpen(ctx, t)
+	return t.show(ctx)
 }
 
 // declinable: the question was approved on its page, and the client's own copy of
@@ -72,7 +72,7 @@ func lateDecline(ctx context.Context, t *turn, q run.Question, in Continuation) 
 	if err != nil || res.Declined == nil {
 		return Round{}, false, nil //nolint:nilerr // an answer that cannot be read is not a decline, and is too late
 	}
-	round, err := decline(ctx, t, q.Input, q.Via, res.Declined.Reason, q.Seq)
+	round, err := t.act(ctx, plan.Decline(q.Input, q.Via, res.Declined.Reason, q.Seq))
 	return round, true, err
 }
 
@@ -92,7 +92,7 @@ func repeat(ctx context.Context, t *turn, rec runs.Recorded) (Round, error) {
 	if q := t.Run.Step.Question; q != nil && q.Seq == next.Asks {
 		return ask(ctx, t, *q, decision.Route{})
 	}
-	return presentOpen(ctx, t)
+	return t.show(ctx)
 }
 
 // replay is the reply as it was recorded, with the link that is still open in it.
@@ -114,8 +114,8 @@ func resumeBegun(ctx context.Context, t *turn, rec runs.Recorded, from int) (Rou
 	}
 	t.Solved = plan.Unheard(t.State, len(t.Run.Proofs)-from+1)
 	if t.Run.Step.Call == nil {
-		return presentOpen(ctx, t)
+		return t.show(ctx)
 	}
 	t.Run.MovedAt, t.submitted = t.Started, &rec
-	return t.drive(ctx)
+	return t.drive(ctx, nil)
 }

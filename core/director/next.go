@@ -45,13 +45,13 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 		return cancelNow(ctx, t)
 	}
 	if f := *e.refused; f.Code != "" && t.Run.State.Live() {
-		return fail(ctx, t, f.Code, f.Why)
+		return t.drive(ctx, plan.Apply{Fail: &f})
 	}
 	if round, done, err := repeated(ctx, t, s); done || err != nil {
-		return round, err
+		return t.orDrive(ctx, round, err)
 	}
 	if plan.Complete(t.State) {
-		return completed(ctx, t)
+		return t.reply(ctx, plan.CompletedReply(t.State))
 	}
 	if err := e.noSuchType(s, e.TypeOf(plan.OpenStep(t.State))); err != nil {
 		return Round{}, err
@@ -59,13 +59,13 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	t.Target, t.Solution = t.Run.Step.Index, s
 	t.Run.MovedAt = t.Started
 	if round, done, err := envelope(ctx, t, s); done || err != nil {
-		return round, err
+		return t.orDrive(ctx, round, err)
 	}
 	if s.Supplied() {
 		t.submitted = &runs.Recorded{Key: nonceKey(t.Run.Step.Nonce), Payload: s.Payload}
 		keepEarlier(t)
 	}
-	return t.drive(ctx)
+	return t.drive(ctx, nil)
 }
 
 // noSuchType refuses a solution of a type that there is not, except the type of

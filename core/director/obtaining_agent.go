@@ -15,24 +15,24 @@ import (
 )
 
 // viaAgent takes the input from the submitted solution, or shows it to the agent.
-func viaAgent(ctx context.Context, t *turn, k input.Task, in driver.Input, r decision.Route) (Round, error) {
+func viaAgent(ctx context.Context, t *turn, k input.Task, in driver.Input, r decision.Route) (plan.Action, error) {
 	drv, ok := t.e.Drivers.Capability(r.Via, r.CallTimeout)
 	if !ok {
-		return Round{}, plan.Unavailable("driver %s is not configured", r.Via)
+		return nil, plan.Unavailable("driver %s is not configured", r.Via)
 	}
 	shown, err := shownToAgent(ctx, t, drv, r.Via, k, in)
 	if err != nil {
-		return Round{}, err
+		return nil, err
 	}
 	s := t.Solution
 	if s == nil || !s.Supplied() {
 		if t.Run.Step.Index == t.Target {
-			return leftOut(ctx, t, k, in, shown, plan.NothingGiven)
+			return plan.Reply{StepReply: plan.LeftOutReply(t.State, k, in, shown, plan.NothingGiven)}, nil
 		}
-		return presentStep(ctx, t, k, in, shown)
+		return plan.Reply{StepReply: plan.StepReply(t.State, k, in, shown)}, nil
 	}
 	if s.Type != shown.Type {
-		return refuse(ctx, t, fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", shown.Type, s.Type))
+		return plan.Refuse(fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", shown.Type, s.Type)), nil
 	}
 	t.Solution = nil
 	if left := s.Unfilled(in); len(left) > 0 {
@@ -40,7 +40,7 @@ func viaAgent(ctx context.Context, t *turn, k input.Task, in driver.Input, r dec
 	}
 	c, err := keyed(t, run.Call{Input: in.ID, Driver: r.Via})
 	if err != nil {
-		return Round{}, err
+		return nil, err
 	}
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{
 		Input: in, Step: k.Where, Client: t.Caller.Client, Raw: s.Raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
@@ -48,32 +48,32 @@ func viaAgent(ctx context.Context, t *turn, k input.Task, in driver.Input, r dec
 	t.tick()
 	switch {
 	case err != nil:
-		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution, the step stays open: %s", r.Via, plain.Clip(err.Error(), 600))
+		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution, the step stays open: %s", r.Via, plain.Clip(err.Error(), 600))
 	case res.Answer != nil:
 		// This came from the agent, even if the driver claims more.
 		res.Answer.Provenance = driver.AgentReported
 		return supply(ctx, t, k, in, r, *res.Answer)
 	case res.Declined != nil:
-		return decline(ctx, t, in, r.Via, res.Declined.Reason, 0)
+		return plan.Decline(in, r.Via, res.Declined.Reason, 0), nil
 	case res.Missing != nil:
-		return leftOut(ctx, t, k, in, shown, plan.NothingGiven)
+		return plan.Reply{StepReply: plan.LeftOutReply(t.State, k, in, shown, plan.NothingGiven)}, nil
 	case res.Invalid != nil:
-		return refuse(ctx, t, fault.MissingField, "the solution is not an answer: "+input.Describe(res.Invalid.Diagnostics))
+		return plan.Refuse(fault.MissingField, "the solution is not an answer: "+input.Describe(res.Invalid.Diagnostics)), nil
 	case res.Unavailable != nil:
-		return Round{}, plan.Unavailable("driver %s cannot read the solution: %s", r.Via, res.Unavailable.Reason)
+		return nil, plan.Unavailable("driver %s cannot read the solution: %s", r.Via, res.Unavailable.Reason)
 	}
-	return Round{}, plan.Unavailable("driver %s gave no outcome", r.Via)
+	return nil, plan.Unavailable("driver %s gave no outcome", r.Via)
 }
 
 // notFilledIn: the agent sent back placeholders of next_call. An omission
 // is missing, not wrong.
-func notFilledIn(ctx context.Context, t *turn, drv driver.Capability, via string, k input.Task, in driver.Input, left []string) (Round, error) {
+func notFilledIn(ctx context.Context, t *turn, drv driver.Capability, via string, k input.Task, in driver.Input, left []string) (plan.Action, error) {
 	shown, err := shownToAgent(ctx, t, drv, via, k, in)
 	if err != nil {
-		return Round{}, err
+		return nil, err
 	}
-	return leftOut(ctx, t, k, in, shown, fmt.Sprintf("Solution is missing: %s still hold the placeholders of next_call. "+
-		"Replace each by what really happened, and leave out what is optional and not known", plain.Clip(strings.Join(left, ", "), 500)))
+	return plan.Reply{StepReply: plan.LeftOutReply(t.State, k, in, shown, fmt.Sprintf("Solution is missing: %s still hold the placeholders of next_call. "+
+		"Replace each by what really happened, and leave out what is optional and not known", plain.Clip(strings.Join(left, ", "), 500)))}, nil
 }
 
 // shownToAgent is the challenge as the agent sees it. For evidence that is the

@@ -8,37 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
-	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
-
-// offerDue is the question that is open, or that this call may put.
-func offerDue(ctx context.Context, t *turn) (in driver.Input, due bool, err error) {
-	q := t.Run.Step.Question
-	switch {
-	case q != nil && input.Of(q.Input.Kind).Optional && t.Solution.Supplied():
-		// The agent has done the step meanwhile.
-		return in, false, leaveOffer(ctx, t, *q, "the agent submitted its own work first")
-	case q != nil && input.Of(q.Input.Kind).Optional:
-		return q.Input, true, nil
-	case q != nil || t.offerOver || !t.change.New() && !t.offerReady || t.Caller.Detached:
-		return in, false, nil
-	case t.e.store.Grants == nil || !slices.Contains(t.Caller.Writable(), t.Chain.Space):
-		return in, false, nil
-	}
-	t.offerOver = true
-	if t.e.Tree.Decide(input.GrantKind.Name, plan.Facts(t.State, input.RunTask(t.Chain), input.GrantKind.Name)).Route == nil {
-		return in, false, nil
-	}
-	in, due, err = offerQuestion(ctx, t)
-	t.offerOver = !due
-	return in, due, err
-}
 
 // offerQuestion is what the person is asked now; false: there is nothing to allow.
 func offerQuestion(ctx context.Context, t *turn) (in driver.Input, some bool, err error) {
@@ -83,41 +58,6 @@ func offerOf(acts Acts, cannot []ActStep) (driver.Input, error) {
 		ID: input.GrantKind.Name, Kind: input.GrantKind.Name, Description: b.String(), Schema: input.GrantForm, Display: shown,
 		Approval: driver.ApprovalUser, Person: true,
 	}, err
-}
-
-// offer asks, where the tree and the client allow it.
-func offer(ctx context.Context, t *turn, in driver.Input, err error) (Round, error) {
-	if err != nil {
-		return Round{}, err
-	}
-	k := input.RunTask(t.Chain)
-	d := decideRoute(t, k, in)
-	if d.Route == nil {
-		t.offerOver, t.decided = true, nil
-		return Round{}, dropOffer(ctx, t)
-	}
-	if why := plan.Barred(t.State, in, d.Route.Via); why != "" {
-		return Round{}, passOver(ctx, t, in.ID, *d.Route, why)
-	}
-	desc, _, ok := t.e.Drivers.Describe(d.Route.Via)
-	if !ok || !desc.Has(driver.FeatureHuman) {
-		return Round{}, passOver(ctx, t, in.ID, *d.Route, "only a person can be asked what drivers may do")
-	}
-	return viaClient(ctx, t, k, in, *d.Route, desc)
-}
-
-// dropOffer closes the question that no route can put any more.
-func dropOffer(ctx context.Context, t *turn) error {
-	if q := t.Run.Step.Question; q != nil {
-		return leaveOffer(ctx, t, *q, "nobody can be asked any more")
-	}
-	return nil
-}
-
-// leaveOffer closes the question without a grant. It is not asked again in this run.
-func leaveOffer(ctx context.Context, t *turn, q run.Question, why string) error {
-	t.offerOver = true
-	return leaveRoute(ctx, t, plan.AttemptAt(t.State, q.Input.ID, plan.RouteOf(t.State, q), decision.Declined, why), why, q.Seq)
 }
 
 // acceptOffer keeps what the person allowed: what the question showed, in this run, nothing

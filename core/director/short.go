@@ -1,8 +1,6 @@
 package director
 
 import (
-	"context"
-
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
@@ -17,8 +15,8 @@ func shortPossible(t *turn, q run.Question) bool {
 
 // askShort asks for an approval once more with a short form, after a client failed at the whole:
 // what is to be approved must not lead away from the person by its length.
-func askShort(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route) (Round, error) {
+func askShort(t *turn, k input.Task, q run.Question, r decision.Route) plan.Action {
 	q.Short = true
 	q.Input = plan.ShortQuestion(t.State, k, plan.GatedInput(t.State))
-	return render(ctx, t, k, q, r, nil)
+	return plan.Call{Kind: plan.Render, Task: k, Question: q, Route: r}
 }

@@ -34,9 +34,6 @@ type turn struct {
 
 	// grantsLoaded: what is allowed for the run's protocol was looked up.
 	grantsLoaded bool
-	// offerReady: the run's input came during this call. offerOver: this call has nothing to
-	// offer any more.
-	offerReady, offerOver bool
 	// approvedAction is the action that a person has approved, until that is stored.
 	approvedAction declines.Action
 	// notDone counts the driver's calls of this call that came to nothing.
@@ -61,7 +58,8 @@ func (e useCase) resume(ctx context.Context, c access.Caller, id run.ID) (*turn,
 		return nil, err
 	}
 	t := newTurn(change, e, c)
-	return t, distrust(t)
+	_, err = t.act(ctx, plan.Distrust(t.State))
+	return t, err
 }
 
 // apply lets the state machine judge an event and remembers it for the save.
@@ -218,7 +216,7 @@ func (t *turn) open(ctx context.Context) (input.Task, error) {
 func newTurn(change *runs.Change, e useCase, c access.Caller) *turn {
 	t := &turn{
 		State: &plan.State{
-			Run: &change.Run, Chain: change.Chain, Drivers: e.Drivers, Tree: e.Tree, Settings: e.Settings, Caller: c,
+			Run: &change.Run, Chain: change.Chain, Drivers: e.Drivers, Tree: e.Tree, Settings: e.Settings, Caller: c, CanAllow: e.store.Grants != nil,
 			Options: plan.Options{ApprovalTTL: e.opt.ApprovalTTL, SolutionFields: e.opt.SolutionFields, ApprovalURL: e.opt.ApprovalURL},
 		},
 		change: change, e: e,

@@ -6,7 +6,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/plan"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -36,39 +35,35 @@ func (e useCase) unanswered(ctx context.Context, c access.Caller, id run.ID, seq
 		t.Tried = "to ask the client a question again"
 		t.Note = "The question was settled, or replaced by a later one."
 		noteApproval(t)
-		return presentOpen(ctx, t)
+		return t.show(ctx)
 	}
 	t.resumeCall(*q)
 	t.Tried = "to get the client's answer to " + q.Ask.Method
-	round, err := askedInVain(ctx, t, *q)
+	action, err := askedInVain(ctx, t, *q)
 	if f := (*fault.Error)(nil); asFault(err, &f) {
-		return halt(ctx, t, f)
+		return t.halt(ctx, f)
 	}
-	if err != nil || round.Reply != nil || round.Ask != nil {
-		return round, err
+	if err != nil {
+		return Round{}, err
 	}
-	return t.drive(ctx)
+	return t.drive(ctx, action)
 }
 
 // askedInVain counts a round without an answer, and decides what follows.
-func askedInVain(ctx context.Context, t *turn, q run.Question) (Round, error) {
+func askedInVain(ctx context.Context, t *turn, q run.Question) (plan.Action, error) {
 	k, err := askedTask(ctx, t, q)
 	if err != nil {
-		return Round{}, err
+		return nil, err
 	}
 	r := plan.RouteOf(t.State, q)
 	switch {
 	case plan.GivenUp(t.State, q):
-		return Round{}, abandon(ctx, t, q, r)
+		return plan.Abandon(t.State, q, r), nil
 	case q.Unanswered+1 >= plan.MaxUnanswered:
-		return waiting(ctx, t, k, q)
+		return plan.Wait{Task: k, Question: &q}, nil
 	}
 	if err := t.apply(run.Event{Kind: run.Unanswered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via}); err != nil {
-		return Round{}, err
+		return nil, err
 	}
-	return ask(ctx, t, *t.Run.Step.Question, r)
-}
-
-func abandon(ctx context.Context, t *turn, q run.Question, r decision.Route) error {
-	return closeRoute(ctx, t, q.Input.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
+	return plan.Ask{Question: *t.Run.Step.Question, Route: r}, nil
 }

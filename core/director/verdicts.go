@@ -18,21 +18,21 @@ import (
 )
 
 // advance lets the challenge driver judge the answers so far.
-func advance(ctx context.Context, t *turn, k input.Task) (Round, error) {
+func advance(ctx context.Context, t *turn, k input.Task) (plan.Action, error) {
 	if k.Free() {
 		return advanceFree(ctx, t, k)
 	}
 	drv, ok := t.e.Drivers.Challenge(k.Use)
 	if !ok {
-		return Round{}, plan.Unavailable("driver %s, which judges challenges of type %q, is not configured", k.Use, k.Common.Type)
+		return nil, plan.Unavailable("driver %s, which judges challenges of type %q, is not configured", k.Use, k.Common.Type)
 	}
 	s := t.Run.Step
 	if s.Round >= maxRounds {
-		return Round{}, plan.Unavailable("driver %s asked for input %d times without a verdict on step %d", k.Use, s.Round, s.Index)
+		return nil, plan.Unavailable("driver %s asked for input %d times without a verdict on step %d", k.Use, s.Round, s.Index)
 	}
 	c, recovering, err := ready(ctx, t, run.Call{Driver: k.Use})
 	if err != nil {
-		return Round{}, err
+		return nil, err
 	}
 	res, err := drv.Advance(ctx, driver.AdvanceRequest{
 		Challenge: k.Challenge, Step: k.Where, Client: t.Caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
@@ -44,16 +44,16 @@ func advance(ctx context.Context, t *turn, k input.Task) (Round, error) {
 		err = plan.Breach(t.State, c, recovering, l)
 	}
 	if lost, err := lost(t, c, recovering, l, err); lost || err != nil {
-		return Round{}, err
+		return nil, err
 	}
 	switch {
 	case err == nil && res.Pending != nil:
 		if err := plan.Keeps(t.State, k, res.State); err != nil {
-			return Round{}, err
+			return nil, err
 		}
-		return deferCall(ctx, t, c, *res.Pending, res.State)
+		return deferCall(t, c, *res.Pending, res.State)
 	case err != nil:
-		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s failed to judge step %d, nothing is lost: %s", k.Use, s.Index, plain.Clip(err.Error(), 600))
+		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s failed to judge step %d, nothing is lost: %s", k.Use, s.Index, plain.Clip(err.Error(), 600))
 	case res.Accepted != nil:
 		return judge(ctx, t, k, *res.Accepted)
 	case res.Rejected != nil:
@@ -61,22 +61,22 @@ func advance(ctx context.Context, t *turn, k input.Task) (Round, error) {
 		if plan.JudgeLooks(t.State, k) {
 			looked = k.Use
 		}
-		return rejectSeen(ctx, t, looked, fault.OfDriver(k.Use, res.Rejected.Code), res.Rejected.Message)
+		return plan.Reject(looked, fault.OfDriver(k.Use, res.Rejected.Code), res.Rejected.Message), nil
 	case res.Declined != nil:
 		said, ok := plan.EvidenceOf(t.Run.Step)
 		if !ok {
-			return Round{}, plan.Unavailable("driver %s reports a decline that nobody gave", k.Use)
+			return nil, plan.Unavailable("driver %s reports a decline that nobody gave", k.Use)
 		}
-		return decline(ctx, t, driver.Input{ID: said.InputID}, said.Via, res.Declined.Reason, 0)
+		return plan.Decline(driver.Input{ID: said.InputID}, said.Via, res.Declined.Reason, 0), nil
 	case len(res.NeedInput) > 0:
-		return Round{}, need(ctx, t, k, res)
+		return nil, need(ctx, t, k, res)
 	case res.Unavailable != nil:
 		if err := settleCall(t, "unavailable: "+plain.Clip(res.Unavailable.Reason, 500)); err != nil {
-			return Round{}, err
+			return nil, err
 		}
-		return Round{}, plan.Unavailable("driver %s cannot judge step %d: %s", k.Use, s.Index, res.Unavailable.Reason)
+		return nil, plan.Unavailable("driver %s cannot judge step %d: %s", k.Use, s.Index, res.Unavailable.Reason)
 	}
-	return Round{}, plan.Unavailable("driver %s gave no outcome for step %d", k.Use, s.Index)
+	return nil, plan.Unavailable("driver %s gave no outcome for step %d", k.Use, s.Index)
 }
 
 // keepEarlier: evidence of the agent that no driver has judged yet, because it did not
@@ -89,30 +89,6 @@ func keepEarlier(t *turn) {
 	t.Solution = nil
 	t.Note = plain.Sentences(t.Note, fmt.Sprintf("The evidence that an earlier call sent for step %d was not judged then; it is judged now, "+
 		"and what this call sent was not used.", s.Index))
-}
-
-// startOver begins the challenge again where its driver does not read what
-// another version of it kept, and reports whether it did.
-func startOver(t *turn, k input.Task) (bool, error) {
-	v := t.Run.Step.State.Version
-	if v == 0 || k.Free() || t.Run.Step.Withheld != nil {
-		return false, nil
-	}
-	desc, _, ok := t.e.Drivers.Describe(k.Use)
-	if !ok || plan.ReadsState(t.State, k.Use) {
-		return false, nil
-	}
-	why := fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what another version of it kept.",
-		t.Run.Step.Index, k.Use, desc.Version)
-	t.Note = plain.Sentences(t.Note, why)
-	if err := t.apply(run.Event{Kind: run.Restarted, Reason: why}); err != nil {
-		return false, err
-	}
-	if t.Solution.Supplied() {
-		// It answers what the other version asked for.
-		return true, setAside(t)
-	}
-	return true, nil
 }
 
 // need records what the driver asks for, with what the core adds: the step's
@@ -178,16 +154,16 @@ func need(ctx context.Context, t *turn, k input.Task, res driver.AdvanceResult) 
 
 // judge checks what the driver accepted against what the step says of its
 // output, and writes the proof.
-func judge(ctx context.Context, t *turn, k input.Task, a driver.Accepted) (Round, error) {
+func judge(ctx context.Context, t *turn, k input.Task, a driver.Accepted) (plan.Action, error) {
 	if len(a.Output) == 0 {
 		a.Output = a.Proof
 	}
 	if !json.Valid(a.Proof) || !json.Valid(a.Output) {
-		return Round{}, plan.Unavailable("driver %s accepted step %d without a proof that is JSON", k.Use, t.Run.Step.Index)
+		return nil, plan.Unavailable("driver %s accepted step %d without a proof that is JSON", k.Use, t.Run.Step.Index)
 	}
 	evidence, ok := plan.EvidenceOf(t.Run.Step)
 	if !ok {
-		return Round{}, plan.Unavailable("driver %s accepted step %d without asking for any evidence", k.Use, t.Run.Step.Index)
+		return nil, plan.Unavailable("driver %s accepted step %d without asking for any evidence", k.Use, t.Run.Step.Index)
 	}
 	if len(a.Output) > maxOutput {
 		return tooLarge(ctx, t, k, evidence, len(a.Output))
@@ -197,38 +173,38 @@ func judge(ctx context.Context, t *turn, k input.Task, a driver.Accepted) (Round
 		looked = k.Use
 		desc, _, _ := t.e.Drivers.Describe(k.Use)
 		if !drivers.MayClaim(desc, driver.ServerObserved) {
-			return Round{}, plan.Unavailable("driver %s says that it observed step %d itself, but its descriptor says that it looks at nothing (effect %s)",
+			return nil, plan.Unavailable("driver %s says that it observed step %d itself, but its descriptor says that it looks at nothing (effect %s)",
 				k.Use, t.Run.Step.Index, desc.Effect)
 		}
 		evidence = driver.Answer{Via: k.Use, Provenance: plan.Limited(t.State, k.Use, driver.ServerObserved)}
 	}
 	if why := plan.Counted(t.State, k, evidence); why != "" {
-		return rejectSeen(ctx, t, looked, fault.EvidenceNotAccepted, why)
+		return plan.Reject(looked, fault.EvidenceNotAccepted, why), nil
 	}
 	if problems := input.OutputProblems(k, plan.Reported(t.State, evidence), a.Output); len(problems) > 0 {
-		return rejectSeen(ctx, t, looked, fault.OutputInvalid, "the result does not match the step's output_schema: "+input.Describe(problems))
+		return plan.Reject(looked, fault.OutputInvalid, "the result does not match the step's output_schema: "+input.Describe(problems)), nil
 	}
 	if k.Common.Judge != nil {
-		return Round{}, withhold(t, k, a, evidence)
+		return nil, withhold(t, k, a, evidence)
 	}
-	return Round{}, accept(t, k, plan.Ref(t.State, k.Use), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+	return nil, accept(t, k, plan.Ref(t.State, k.Use), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
 }
 
 // tooLarge refuses an output. The evidence has to be shorter, unless the driver
 // made a large output of small evidence.
-func tooLarge(ctx context.Context, t *turn, k input.Task, evidence driver.Answer, output int) (Round, error) {
+func tooLarge(ctx context.Context, t *turn, k input.Task, evidence driver.Answer, output int) (plan.Action, error) {
 	why := fmt.Sprintf("the output of step %d has %d bytes, and at most %d are kept for later steps", t.Run.Step.Index, output, maxOutput)
 	submitted := 0
 	for _, a := range t.Run.Step.Answers {
 		submitted += len(a.Value)
 	}
 	if submitted <= maxOutput {
-		return Round{}, plan.Unavailable("driver %s cannot be used: %s", k.Use, why)
+		return nil, plan.Unavailable("driver %s cannot be used: %s", k.Use, why)
 	}
 	if plan.Reported(t.State, evidence) {
 		why += ": submit a shorter result"
 	}
-	return reject(ctx, t, fault.OutputInvalid, why)
+	return plan.Reject("", fault.OutputInvalid, why), nil
 }
 
 // accept proves the step and opens the next one.
@@ -273,13 +249,13 @@ func accept(t *turn, k input.Task, judge run.DriverRef, ev run.Evidence, evidenc
 }
 
 // advanceFree passes a step without a challenge on any well-formed solution.
-func advanceFree(ctx context.Context, t *turn, k input.Task) (Round, error) {
+func advanceFree(ctx context.Context, t *turn, k input.Task) (plan.Action, error) {
 	if len(t.Run.Step.Answers) > 0 {
 		a := t.Run.Step.Answers[0]
 		if len(a.Value) > maxOutput {
 			return tooLarge(ctx, t, k, a, len(a.Value))
 		}
-		return Round{}, accept(t, k, run.DriverRef{Name: runs.CoreDriver}, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
+		return nil, accept(t, k, run.DriverRef{Name: runs.CoreDriver}, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
 	}
 	in := driver.Input{
 		ID: input.EvidenceKind.Name, Kind: input.EvidenceKind.Name, Type: k.Common.Type,
@@ -289,19 +265,19 @@ func advanceFree(ctx context.Context, t *turn, k input.Task) (Round, error) {
 	s := t.Solution
 	if s == nil {
 		if t.Run.Step.Index == t.Target {
-			return leftOut(ctx, t, k, in, shown, plan.NothingGiven)
+			return plan.Reply{StepReply: plan.LeftOutReply(t.State, k, in, shown, plan.NothingGiven)}, nil
 		}
-		return presentStep(ctx, t, k, in, shown)
+		return plan.Reply{StepReply: plan.StepReply(t.State, k, in, shown)}, nil
 	}
 	t.Solution = nil
 	digest, err := input.Digest([]driver.Input{in})
 	if err != nil {
-		return Round{}, err
+		return nil, err
 	}
 	if err := t.apply(run.Event{Kind: run.Needed, Inputs: []driver.Input{in}, Digest: digest}); err != nil {
-		return Round{}, err
+		return nil, err
 	}
-	return Round{}, t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: runs.CoreDriver, Answer: &driver.Answer{
+	return nil, t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: runs.CoreDriver, Answer: &driver.Answer{
 		InputID: in.ID, Value: s.Raw, Provenance: driver.AgentReported, Via: runs.CoreDriver,
 	}})
 }

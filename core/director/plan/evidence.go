@@ -288,3 +288,17 @@ var clauses = []struct {
 
 // maxValue bounds an answer.
 const maxValue = 8 << 20
+
+// Nobody is the error where no route is left that could supply what counts.
+func Nobody(s *State, in driver.Input) *fault.Error {
+	code, whom := fault.ApprovalUnavailable, "that is not possible here"
+	switch counting := Demanded(s).Provenances; {
+	case Observes(s):
+		code, whom = fault.ObservationUnavailable, "it cannot do so here"
+	case len(counting) == 2:
+		whom = "neither is possible here"
+	case !slices.Contains(counting, driver.ClientAttested) && !slices.Contains(counting, driver.LinkHolder):
+		code = fault.DriverUnavailable
+	}
+	return fault.New(code, "%s, and %s%s.", OnlyCounts(s), whom, Troubles(s, in.ID))
+}

@@ -83,6 +83,12 @@ type State struct {
 	Decline     *declines.Decline
 	DeclinePart bool
 
+	// CanAllow: a grant can be stored. OfferReady: the run's input came during this call.
+	// OfferOver: this call has nothing to offer any more. Offer is the question what drivers
+	// may do, once it was looked up.
+	CanAllow, OfferReady, OfferOver bool
+	Offer                           *driver.Input
+
 	// Trying is the driver of the route that was decided on last, and Due the kind of the
 	// input that it was decided on for.
 	Trying, Due string

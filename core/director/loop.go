@@ -1,0 +1,180 @@
+package director
+
+import (
+	"context"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/plan"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// maxHops bounds one call: far above what any protocol needs, so that a driver
+// that never returns a verdict cannot keep a call for ever.
+const maxHops = 1000
+
+// drive plans what is due and does it, until somebody is needed: the client (Round.Ask)
+// or the agent (Round.Reply). It begins with the action; nil begins with what is due.
+func (t *turn) drive(ctx context.Context, action plan.Action) (Round, error) {
+	for range maxHops {
+		round, err := t.act(ctx, action)
+		if shown := (*fault.Error)(nil); asFault(err, &shown) {
+			return t.halt(ctx, shown)
+		}
+		if err != nil || round.Reply != nil || round.Ask != nil {
+			return round, err
+		}
+		if err := ctx.Err(); err != nil {
+			return Round{}, err
+		}
+		t.tick()
+		action = plan.Next(t.State)
+	}
+	return t.halt(ctx, plan.Unavailable("step %d went round %d times without a verdict", t.Run.Step.Index, maxHops))
+}
+
+// act does an action and what it leads to at once. An empty Round means: look again.
+func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err error) {
+	for action != nil && err == nil && round.Reply == nil && round.Ask == nil {
+		switch a := action.(type) {
+		case plan.Apply:
+			action, err = nil, t.applyAll(ctx, a)
+		case plan.Accept:
+			action, err = nil, accept(t, a.Task, a.Judge, run.Evidence{Proof: a.Proof, Output: a.Output}, a.Evidence)
+		case plan.Show:
+			action, t.Caller.Detached = nil, true
+		case plan.Need:
+			action, err = nil, lookUp(ctx, t, a.Lookup)
+		case plan.Obtain:
+			action, err = obtain(ctx, t, a)
+		case plan.Call:
+			action, err = call(ctx, t, a)
+		case plan.Reply:
+			round, err = t.reply(ctx, a.StepReply)
+		case plan.Wait:
+			round, err = t.wait(ctx, a)
+		case plan.Ask:
+			round, err = ask(ctx, t, a.Question, a.Route)
+		case plan.Halt:
+			err = halted(ctx, t, a)
+		}
+	}
+	return round, err
+}
+
+// call calls a driver.
+func call(ctx context.Context, t *turn, a plan.Call) (plan.Action, error) {
+	switch a.Kind {
+	case plan.Again:
+		return follow(ctx, t)
+	case plan.Render:
+		return render(ctx, t, a)
+	case plan.Read:
+		return viaAgent(ctx, t, a.Task, a.Input, a.Route)
+	case plan.Preview:
+		return previewPlan(ctx, t, a.Task, a.Input, a.Route)
+	}
+	return advance(ctx, t, a.Task)
+}
+
+// lookUp finds out what the rules cannot know by themselves.
+func lookUp(ctx context.Context, t *turn, what plan.Lookup) error {
+	if what == plan.TheTask {
+		_, err := t.open(ctx)
+		return err
+	}
+	in, some, err := offerQuestion(ctx, t)
+	if t.OfferOver = !some; some {
+		t.Offer = &in
+	}
+	return err
+}
+
+// applyAll records what follows from what is known. What a person declined is
+// remembered beyond the run before the run is saved.
+func (t *turn) applyAll(ctx context.Context, a plan.Apply) error {
+	if a.Remember != nil {
+		if err := remember(ctx, t, *a.Remember, a.Via); err != nil {
+			return err
+		}
+	}
+	if t.OfferOver = t.OfferOver || a.OfferOver; a.KeepWalk || len(a.Events) == 0 {
+		t.decided = nil
+	}
+	for _, ev := range a.Events {
+		if at := ev.Attempt; at != nil {
+			t.e.log.DebugContext(ctx, "route closed", "run", t.Run.ID, "step", t.Run.Step.Index, "input", at.Input, "via", at.Via, "outcome", at.Outcome, "reason", at.Reason)
+		}
+		if err := t.apply(ev); err != nil {
+			return err
+		}
+	}
+	t.Note = plain.Sentences(t.Note, a.Note)
+	if a.Used {
+		t.Solution = nil
+	}
+	if a.Fail != nil {
+		t.Solution, t.Target, t.Due = nil, 0, ""
+		t.Failure, t.Caller.Detached = a.Fail, true
+	}
+	if a.Reissue {
+		return setAside(t)
+	}
+	if a.Closes != nil && plan.Reaction(t.State, *a.Closes) == decision.Stop {
+		return plan.Stopped(t.State, *a.Closes)
+	}
+	return nil
+}
+
+// halted is the error of a halt.
+func halted(ctx context.Context, t *turn, h plan.Halt) *fault.Error {
+	if !h.Allowable {
+		return h.Fault
+	}
+	f := *h.Fault
+	f.Message = plain.Sentences(f.Message, allowable(ctx, t))
+	return &f
+}
+
+// halt is the reply when the run waits for something that is not the agent's
+// fault. No retry is counted and the step stays open.
+func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
+	if t.change.New() && (f.Code == fault.MissingInput || f.Code == fault.InvalidArgument) {
+		return Round{}, f // nothing began
+	}
+	t.e.log.WarnContext(ctx, "step waits", "run", t.Run.ID, "step", t.Run.Step.Index, "code", f.Code, "error", f)
+	return t.reply(ctx, plan.HaltReply(t.State, f))
+}
+
+// show shows the open step, whatever is due at it, and asks nobody.
+func (t *turn) show(ctx context.Context) (Round, error) { return t.drive(ctx, plan.Show{}) }
+
+// orDrive is the round, or what the run comes to if it is empty.
+func (t *turn) orDrive(ctx context.Context, round Round, err error) (Round, error) {
+	if err != nil || round.Reply != nil || round.Ask != nil {
+		return round, err
+	}
+	return t.drive(ctx, nil)
+}
+
+// wait says what the run waits for.
+func (t *turn) wait(ctx context.Context, w plan.Wait) (Round, error) {
+	r := api.StepReply{}
+	if w.Call != nil {
+		r = plan.DriverReply(t.State, *w.Call)
+	} else {
+		r = plan.WaitingReply(t.State, w.Task, *w.Question)
+	}
+	round, err := t.reply(ctx, r)
+	if err != nil || t.Caller.Detached || t.Failure != nil {
+		return round, err
+	}
+	if c := w.Call; c != nil {
+		round.Later = laterOf(t, *c)
+	} else if q := t.Run.Step.Question; w.Meanwhile && q != nil {
+		round.Pending = &Pending{Run: t.Run.ID, Seq: q.Seq, Solved: len(t.Solved)}
+	}
+	return round, nil
+}
