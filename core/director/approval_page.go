@@ -303,7 +303,3 @@ func (l *linked) reject(ctx context.Context) error {
 	l.decided = &t.change.Events[len(t.change.Events)-1]
 	return t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: no.Reason})
 }
-
-func declinedText(why string) string {
-	return "The person declined (" + why + "). Nothing is recorded as proof. Their decision stands until they change it in the way they were asked, or the operator takes it back."
-}
