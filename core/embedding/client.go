@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/internal/openai"
 )
 
 // Client gets the vectors of one model from one endpoint. It is safe for
@@ -22,7 +22,7 @@ import (
 type Client struct {
 	cfg     Config
 	api     *openai.Client
-	doer    doer
+	at      openai.Endpoint
 	circuit *circuit
 	log     *slog.Logger
 	kept    *lru.Cache[[sha256.Size]byte, []float32] // by the sum of the text
@@ -39,23 +39,16 @@ func New(cfg Config, log *slog.Logger) (*Client, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	url, err := base(cfg.URL)
-	if err != nil {
-		return nil, err
-	}
 	kept, err := lru.New[[sha256.Size]byte, []float32](cfg.Kept)
 	if err != nil {
 		return nil, fmt.Errorf("make the cache of vectors: %w", err)
 	}
-	log = log.With("url", url, "model", cfg.Model)
-	c := &Client{
-		cfg: cfg, doer: newDoer(cfg.Key), circuit: &circuit{first: cfg.CoolDown, log: log},
+	at := openai.Endpoint{URL: openai.Versioned(cfg.URL), Key: cfg.Key}
+	log = log.With("url", at.URL, "model", cfg.Model)
+	return &Client{
+		cfg: cfg, api: openai.New(), at: at, circuit: &circuit{first: cfg.CoolDown, log: log},
 		log: log, kept: kept, dimension: cfg.Dimension,
-	}
-	library := openai.DefaultConfig(string(cfg.Key))
-	library.BaseURL, library.HTTPClient = url, c.doer
-	c.api = openai.NewClientWithConfig(library)
-	return c, nil
+	}, nil
 }
 
 // errOtherLength reports that the length of the endpoint's vectors changed.
@@ -90,8 +83,8 @@ func (c *Client) Embed(ctx context.Context, texts []string) (library.Embedded, e
 	}
 	c.judge(ctx, time.Since(started), err)
 	if err != nil {
-		var r *refusal
-		if errors.As(err, &r) && r.content() {
+		var r *openai.Refusal
+		if errors.As(err, &r) && r.Content() {
 			return library.Embedded{}, fmt.Errorf("the embedding endpoint: %w: %w", library.ErrTextRefused, err)
 		}
 		return library.Embedded{}, fmt.Errorf("the embedding endpoint: %w", err)
@@ -101,16 +94,16 @@ func (c *Client) Embed(ctx context.Context, texts []string) (library.Embedded, e
 
 // judge reports the outcome of an Embed to the circuit breaker.
 func (c *Client) judge(ctx context.Context, took time.Duration, err error) {
-	var r *refusal
+	var r *openai.Refusal
 	switch {
 	case err == nil:
 		c.circuit.answered()
-	case errors.As(err, &r) && r.content():
+	case errors.As(err, &r) && r.Content():
 		c.circuit.answered() // it examined a text, so it works
 	case errors.Is(ctx.Err(), context.Canceled), ctx.Err() != nil && took < min(time.Second, c.cfg.Timeout):
 		c.circuit.gaveUp() // the caller had no time for it
 	case r != nil:
-		c.circuit.failed(err, r.after)
+		c.circuit.failed(err, r.After)
 	default:
 		c.circuit.failed(err, 0)
 	}
@@ -152,7 +145,7 @@ func (c *Client) remember(texts []string, vectors [][]float32) error {
 	defer c.mu.Unlock()
 	n := len(vectors[0])
 	if c.cfg.Dimension != 0 && n != c.cfg.Dimension {
-		return &invalid{fmt.Sprintf("its vectors have %d numbers, the configured dimension is %d", n, c.cfg.Dimension)}
+		return &openai.Unusable{Problem: fmt.Sprintf("its vectors have %d numbers, the configured dimension is %d", n, c.cfg.Dimension)}
 	}
 	before := c.dimension
 	if before != n {
@@ -219,8 +212,8 @@ const shortest = 500
 // truncate texts themselves.
 func (c *Client) ask(ctx context.Context, texts []string) ([][]float32, error) {
 	out, err := c.persist(ctx, texts)
-	var r *refusal
-	if !errors.As(err, &r) || !r.content() {
+	var r *openai.Refusal
+	if !errors.As(err, &r) || !r.Content() {
 		return out, err
 	}
 	if len(texts) == 1 {
@@ -239,7 +232,7 @@ func (c *Client) ask(ctx context.Context, texts []string) ([][]float32, error) {
 		return nil, err
 	}
 	if len(first[0]) != len(second[0]) {
-		return nil, &invalid{fmt.Sprintf("its vectors have different lengths: %d and %d", len(first[0]), len(second[0]))}
+		return nil, &openai.Unusable{Problem: fmt.Sprintf("its vectors have different lengths: %d and %d", len(first[0]), len(second[0]))}
 	}
 	return append(first, second...), nil
 }
@@ -264,14 +257,14 @@ func (c *Client) persist(ctx context.Context, texts []string) ([][]float32, erro
 		if err == nil {
 			return out, nil
 		}
-		var r *refusal
-		if bad := (*invalid)(nil); errors.As(err, &bad) || errors.As(err, &r) && !r.passing() || ctx.Err() != nil || i == attempts {
+		var r *openai.Refusal
+		if bad := (*openai.Unusable)(nil); errors.As(err, &bad) || errors.As(err, &r) && !r.Passing() || ctx.Err() != nil || i == attempts {
 			return nil, err
 		}
 		// Jitter, so that many servers do not retry at the same moment.
 		wait := pause/2 + rand.N(pause/2+1)
 		if r != nil {
-			wait = max(wait, r.after)
+			wait = max(wait, r.After)
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 			return nil, err

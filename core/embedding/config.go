@@ -3,12 +3,12 @@ package embedding
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/kairos-mcp/kairos/internal/openai"
 )
 
 // Config describes the endpoint. URL and Model are required.
@@ -19,7 +19,7 @@ type Config struct {
 	URL   string
 	Model string
 	// Key is sent as a bearer token; empty: none.
-	Key Secret
+	Key openai.Secret
 	// Dimension of every vector; zero: that of the first answer.
 	Dimension int
 	// AskDimension requests vectors of that length from the endpoint, which only
@@ -46,23 +46,6 @@ type Config struct {
 	Observer Observer
 }
 
-// Secret is a text that is never printed.
-type Secret string
-
-const hidden = "(hidden)"
-
-// String implements fmt.Stringer.
-func (Secret) String() string { return hidden }
-
-// GoString implements fmt.GoStringer.
-func (Secret) GoString() string { return hidden }
-
-// LogValue implements slog.LogValuer.
-func (Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
-
-// MarshalText implements encoding.TextMarshaler.
-func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
-
 const (
 	// maxDimension is larger than that of any model.
 	maxDimension = 16384
@@ -73,8 +56,8 @@ const (
 // Validate reports what is wrong, without showing secrets.
 func (c Config) Validate() error {
 	var errs []error
-	if _, err := base(c.URL); err != nil {
-		errs = append(errs, err)
+	if err := openai.CheckURL(c.URL); err != nil {
+		errs = append(errs, fmt.Errorf("the url %w", err))
 	}
 	if c.Model == "" {
 		errs = append(errs, errors.New("the model is missing"))
@@ -92,29 +75,6 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("the API key has more than one line"))
 	}
 	return errors.Join(errs...)
-}
-
-var versioned = regexp.MustCompile(`/v[0-9]+$`)
-
-// base is the URL that /embeddings is appended to.
-func base(raw string) (string, error) {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		// The error of url.Parse repeats the URL, which may hold a password.
-		return "", errors.New("the url is not a URL; write it like http://127.0.0.1:8080")
-	case u.User != nil:
-		return "", errors.New("the url holds a name or password; give the key by api_key_env or api_key_file")
-	case u.RawQuery != "" || u.Fragment != "":
-		return "", errors.New("the url has a query or fragment, which an OpenAI-compatible endpoint does not know; give the key by api_key_env or api_key_file")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return "", errors.New("the url must begin with http:// or https:// and name a host")
-	}
-	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/embeddings")
-	if !versioned.MatchString(u.Path) {
-		u.Path += "/v1"
-	}
-	return u.String(), nil
 }
 
 // Exposed reports whether the key would go over the network in the clear.

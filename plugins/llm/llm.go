@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/http/httptrace"
 	"os"
 	"sync/atomic"
 	"time"
 
+	"github.com/kairos-mcp/kairos/internal/openai"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/prompt/exchange"
@@ -16,7 +16,7 @@ import (
 )
 
 func definition() driver.Driver {
-	l := llm{settings.New(check), newClient()}
+	l := llm{settings.New(check), openai.New()}
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "llm", Version: "0.1.0", Role: driver.RoleCapability,
@@ -45,7 +45,7 @@ func check(c config) []driver.Diagnostic {
 	if c.BaseURL == "" {
 		return nil
 	}
-	if err := soundURL(c.BaseURL); err != nil {
+	if err := openai.CheckURL(c.BaseURL); err != nil {
 		wrong("base_url", err.Error())
 	}
 	if c.Model == "" {
@@ -61,7 +61,7 @@ func check(c config) []driver.Diagnostic {
 // connections.
 type llm struct {
 	*settings.Of[config]
-	http *http.Client
+	models *openai.Client
 }
 
 // Render implements driver.Capability: it asks the model at once.
@@ -84,7 +84,7 @@ func (l llm) Render(ctx context.Context, req driver.RenderRequest) (driver.Rende
 	defer cancel()
 	var sent atomic.Bool
 	within = httptrace.WithClientTrace(within, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
-	said, err := c.ask(within, l.http, req)
+	said, err := c.ask(within, l.models, req)
 	if err != nil {
 		if errors.Is(within.Err(), context.DeadlineExceeded) {
 			err = errors.New("no answer within " + c.Timeout.String())
@@ -96,8 +96,8 @@ func (l llm) Render(ctx context.Context, req driver.RenderRequest) (driver.Rende
 		return driver.CannotRender(why), nil
 	}
 	cutOff := ""
-	if said.finish == finishLength {
-		cutOff = "finish_reason " + finishLength
+	if said.finish == openai.FinishLength {
+		cutOff = "finish_reason " + openai.FinishLength
 	}
 	value, problems := exchange.Read(said.text, cutOff, in)
 	if problems != nil {

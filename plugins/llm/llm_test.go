@@ -54,7 +54,7 @@ func (e *endpoint) driver(t *testing.T, more string) driver.Capability {
 	if found, err := configured.Configure(t.Context(), json.RawMessage(config), false); err != nil || len(found) > 0 {
 		t.Fatalf("Configure(%s) = %v, %v", config, found, err)
 	}
-	t.Cleanup(d.Capability.(llm).http.CloseIdleConnections)
+	t.Cleanup(d.Capability.(llm).models.Close)
 	return d.Capability
 }
 
@@ -149,7 +149,7 @@ func TestAnEndpointThatFailsIsUnavailableAndTheKeyIsNeverTold(t *testing.T) {
 		"moved":       {status(307, ""), "redirects are not followed"},
 		"refuses all": {status(400, "no "), "400"},
 		"hangs up":    {func(http.ResponseWriter, *http.Request, map[string]any) { panic(http.ErrAbortHandler) }, "EOF"},
-		"garbage":     {func(w http.ResponseWriter, _ *http.Request, _ map[string]any) { fmt.Fprint(w, "<html>") }, "not JSON but text/html; charset=utf-8 (is base_url right?)"},
+		"garbage":     {func(w http.ResponseWriter, _ *http.Request, _ map[string]any) { fmt.Fprint(w, "<html>") }, "not JSON but text/html; charset=utf-8 (is the URL right?)"},
 		"no choice":   {func(w http.ResponseWriter, _ *http.Request, _ map[string]any) { fmt.Fprint(w, `{"choices":[]}`) }, "no message"},
 		"huge": {func(w http.ResponseWriter, _ *http.Request, _ map[string]any) {
 			for range 10 {

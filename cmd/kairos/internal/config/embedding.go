@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/static"
+	"github.com/kairos-mcp/kairos/internal/openai"
 )
 
 // EmbeddingConfig says which endpoint or local model turns texts into vectors.
@@ -197,7 +198,7 @@ func (c EmbeddingConfig) At() string {
 }
 
 // Client is the configuration of a client of the endpoint.
-func (c EmbeddingConfig) Client(key embedding.Secret) embedding.Config {
+func (c EmbeddingConfig) Client(key openai.Secret) embedding.Config {
 	return embedding.Config{
 		Provider: c.Provider, URL: c.URL, Model: c.Model, Key: key, Timeout: time.Duration(c.Timeout), Batch: c.Batch,
 		Dimension: c.Dimension, AskDimension: c.Dimension > 0 && c.Provider == embedOpenAI,
@@ -205,20 +206,20 @@ func (c EmbeddingConfig) Client(key embedding.Secret) embedding.Config {
 }
 
 // Key reads the API key; empty: none is configured.
-func (c EmbeddingConfig) Key() (embedding.Secret, error) {
+func (c EmbeddingConfig) Key() (openai.Secret, error) {
 	switch {
 	case c.APIKeyFile != "":
 		b, err := files.Read(c.APIKeyFile)
 		if err != nil {
 			return "", fmt.Errorf("read embedding.api_key_file: %w", err)
 		}
-		return embedding.Secret(strings.TrimSpace(string(b))), nil
+		return openai.Secret(strings.TrimSpace(string(b))), nil
 	case c.APIKeyEnv != "":
 		key := strings.TrimSpace(os.Getenv(c.APIKeyEnv))
 		if key == "" {
 			return "", fmt.Errorf("the environment variable %s is not set; it holds the key of the embedding endpoint", c.APIKeyEnv)
 		}
-		return embedding.Secret(key), nil
+		return openai.Secret(key), nil
 	}
 	return "", nil
 }

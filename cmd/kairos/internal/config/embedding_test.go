@@ -108,7 +108,7 @@ func TestWhatIsWrongInTheEmbeddingSectionIsNamed(t *testing.T) {
 		"no provider":       {"embedding: {url: 'http://127.0.0.1:1'}", "embedding.provider is not"},
 		"no url":            {"embedding: {provider: tei}", "http://"},
 		"no model":          {"embedding: {provider: openai, url: 'http://127.0.0.1:1'}", "model is missing"},
-		"a key in the url":  {"embedding: {provider: openai, url: 'https://me:" + secret + "@host', model: m}", "api_key_env"},
+		"a key in the url":  {"embedding: {provider: openai, url: 'https://me:" + secret + "@host', model: m}", "name or password"},
 		"a key as the name": {"embedding: {provider: openai, api_key_env: " + secret + "}", "names the variable"},
 		"two keys":          {"embedding: {provider: openai, api_key_env: K, api_key_file: f}", "keep one"},
 		"dimension":         {"embedding: {provider: openai, model: m, dimension: -1}", "dimension is -1"},

@@ -170,7 +170,7 @@ func (a agent) tool(ctx context.Context, t task) (any, error) {
 
 // proposeArguments asks the model how to call a tool; nil when it has no idea.
 func (a agent) proposeArguments(ctx context.Context, t task, ref toolRef) (map[string]any, error) {
-	c, err := a.host.cfg.Model.complete(ctx, prompt{
+	c, err := a.host.model.complete(ctx, prompt{
 		System: "Give the arguments of one call of the tool " + ref.tool.Name + " as one JSON object and nothing else. JSON Schema: " +
 			string(ref.tool.InputSchema),
 		User: t.text(),

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/internal/openai"
 )
 
 // KeyEnv names the environment variable that holds the key of the model's
@@ -51,33 +52,13 @@ func (e Era) version() string {
 	return ""
 }
 
-// Secret is a text that is never printed.
-type Secret string
-
-// String hides the secret.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return "(secret)"
-}
-
-// GoString hides the secret.
-func (s Secret) GoString() string { return s.String() }
-
-// LogValue hides the secret.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// MarshalText hides the secret.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
 // Model is an OpenAI-compatible endpoint. The zero value means there is none:
 // then the person pastes what a model would have said.
 type Model struct {
 	// URL of the endpoint, with or without /v1; /chat/completions is added.
 	URL  string
 	Name string
-	Key  Secret
+	Key  openai.Secret
 	// Timeout of one completion; 0 means 2 minutes.
 	Timeout time.Duration
 }
@@ -166,6 +147,9 @@ func (c Config) Validate() error {
 		if !slices.Contains(capabilities, name) {
 			errs = append(errs, fmt.Errorf("without: %q is none of %s", name, strings.Join(capabilities, ", ")))
 		}
+	}
+	if err := openai.CheckURL(c.Model.URL); c.Model.URL != "" && err != nil {
+		errs = append(errs, fmt.Errorf("llm-url: %w", err))
 	}
 	if c.Model.URL != "" && c.Model.Name == "" {
 		errs = append(errs, errors.New("llm-model: needed with llm-url"))

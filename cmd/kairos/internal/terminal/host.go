@@ -19,6 +19,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/tty"
 	"github.com/kairos-mcp/kairos/internal/mcpclient"
+	"github.com/kairos-mcp/kairos/internal/openai"
 )
 
 // host answers what the server asks its client. Its methods are called by the
@@ -30,6 +31,7 @@ type host struct {
 	person  person    // the decider, if it is not a script
 	script  *prompter // the decider, if it is one
 	tools   *toolbox
+	model   model
 	// fail ends the run: a question could not even be put.
 	fail context.CancelCauseFunc
 
@@ -47,7 +49,8 @@ type host struct {
 func newHost(cfg Config, fail context.CancelCauseFunc) *host {
 	h := &host{
 		cfg: cfg, console: newConsole(cfg.In, cfg.Out, look{signs: cfg.Signs, colours: cfg.Colours}), tools: newToolbox(cfg),
-		fail: fail, refused: map[[32]byte]bool{},
+		model: model{cfg.Model, openai.New()},
+		fail:  fail, refused: map[[32]byte]bool{},
 	}
 	h.visits = visits{console: h.console, been: map[string]bool{}}
 	h.steps = steps{console: h.console, timed: cfg.Signs, began: time.Now()}
@@ -292,7 +295,7 @@ func (h *host) askModel(ctx context.Context, p prompt, unseen bool) (completion,
 	if !h.hasModel() {
 		return completion{}, errors.New("there is no model to ask (--llm-url)")
 	}
-	var tools []modelTool
+	var tools []openai.Tool
 	byName := map[string]toolRef{}
 	if len(h.cfg.Servers) > 0 {
 		refs, err := h.tools.all(ctx, slices.Sorted(maps.Keys(h.cfg.Servers))...)
@@ -304,7 +307,7 @@ func (h *host) askModel(ctx context.Context, p prompt, unseen bool) (completion,
 			tools, byName[t.Function.Name] = append(tools, t), ref
 		}
 	}
-	return h.cfg.Model.complete(ctx, p, tools, func(ctx context.Context, name, arguments string) (string, error) {
+	return h.model.complete(ctx, p, tools, func(ctx context.Context, name, arguments string) (string, error) {
 		ref, ok := byName[name]
 		if !ok {
 			return fmt.Sprintf("there is no tool %q", name), nil

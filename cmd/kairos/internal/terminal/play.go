@@ -50,6 +50,7 @@ func Play(ctx context.Context, cfg Config) (res Result, err error) {
 		// the connections any more.
 		fail(nil)
 		err = errors.Join(err, h.questions.wait(context.Background()), h.tools.close(), closeClient(server))
+		h.model.client.Close()
 		h.console.close()
 	}()
 	server.OnNotification(h.notified)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/internal/openai"
 )
 
 func (h *host) callFor(ctx context.Context, ref toolRef, args map[string]any) (string, error) {
@@ -45,14 +47,14 @@ func (r toolRef) with(args map[string]any) string {
 }
 
 // forModel is the tool as a model sees it.
-func (r toolRef) forModel() modelTool {
+func (r toolRef) forModel() openai.Tool {
 	name := strings.Map(func(c rune) rune {
 		if c == '_' || c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') {
 			return c
 		}
 		return '_'
 	}, r.server+"__"+r.tool.Name)
-	return modelTool{"function", modelToolFunction{name, r.tool.Description, r.tool.InputSchema}}
+	return openai.Tool{Type: "function", Function: openai.Function{Name: name, Description: r.tool.Description, Parameters: r.tool.InputSchema}}
 }
 
 // readArguments reads what a model or a person wrote as a tool's arguments.

@@ -24,6 +24,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/internal/openai"
 )
 
 // Flags are the flags of `kairos run`.
@@ -171,7 +172,7 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 	}
 	c = terminal.Config{
 		Era: terminal.Era(f.era), Without: f.without, AllowAutoSampling: f.autoSampling, Input: json.RawMessage(f.input),
-		Model: terminal.Model{URL: f.llmURL, Name: f.llmModel, Key: terminal.Secret(os.Getenv(terminal.KeyEnv))},
+		Model: terminal.Model{URL: f.llmURL, Name: f.llmModel, Key: openai.Secret(os.Getenv(terminal.KeyEnv))},
 		Open:  browser(), In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), ServerLog: os.Stderr,
 		Signs: output.IsTerminal(cmd.OutOrStdout()), Colours: output.HasColours(cmd.OutOrStdout()),
 		Forms:     hasForms(cmd.InOrStdin(), cmd.OutOrStdout()),

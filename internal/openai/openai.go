@@ -1,0 +1,152 @@
+// Package openai asks endpoints that speak OpenAI's API for chat completions and
+// embeddings. It bounds what comes back, follows no redirect and shows no key; it
+// repeats nothing and limits no time, which is up to its callers.
+package openai
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+const (
+	// maxChat is the largest reply to a chat request, in bytes.
+	maxChat = 8 << 20
+	// maxRefusal is how many bytes are read of a reply that is not 200 OK.
+	maxRefusal = 4 << 10
+	// maxQuoted is how many bytes an error quotes of an endpoint.
+	maxQuoted = 300
+)
+
+// Endpoint is where requests go.
+type Endpoint struct {
+	URL string // up to and with its /v1
+	Key Secret // sent as a bearer token; empty: none
+}
+
+// Client keeps connections to endpoints. It is safe for concurrent use.
+type Client struct{ http *http.Client }
+
+// New returns a client. It sends nothing yet.
+func New() *Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost, transport.IdleConnTimeout = 4, 30*time.Second
+	return &Client{&http.Client{
+		Transport: transport,
+		// The texts and the key are for this endpoint: they go nowhere else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Close closes idle connections. The client can still be used.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Chat asks for a completion. The reply has at least one choice.
+func (c *Client) Chat(ctx context.Context, to Endpoint, req ChatRequest) (ChatReply, error) {
+	var reply ChatReply
+	if err := c.post(ctx, to, "/chat/completions", req, maxChat, &reply); err != nil {
+		return ChatReply{}, err
+	}
+	if len(reply.Choices) == 0 {
+		return ChatReply{}, &Unusable{"it holds no message"}
+	}
+	return reply, nil
+}
+
+// Embed asks for the vectors of texts, in a reply of at most so many bytes.
+func (c *Client) Embed(ctx context.Context, to Endpoint, req EmbeddingRequest, most int64) ([]Embedding, error) {
+	var reply struct {
+		Data []Embedding `json:"data"`
+	}
+	err := c.post(ctx, to, "/embeddings", req, most, &reply)
+	return reply.Data, err
+}
+
+func (c *Client) post(ctx context.Context, to Endpoint, path string, body any, most int64, into any) error {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(to.URL, "/")+path, bytes.NewReader(encoded))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if to.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+string(to.Key))
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err // the operator knows the method and the URL
+		}
+		return lost(ctx, "it cannot be reached", err)
+	}
+	defer func() { _ = res.Body.Close() }() // only read
+	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusal)) // a truncated message is still the message
+		return &Refusal{Status: res.StatusCode, Message: to.shown(messageIn(text)), After: retryAfter(res.Header)}
+	}
+	raw, err := io.ReadAll(io.LimitReader(res.Body, most+1))
+	if err != nil {
+		return lost(ctx, "its answer breaks off", err)
+	}
+	if int64(len(raw)) > most {
+		return &Unusable{fmt.Sprintf("it has more than %d bytes", most)}
+	}
+	if !json.Valid(raw) {
+		kind := to.shown(cmp.Or(res.Header.Get("Content-Type"), "of no type"))
+		return &Unusable{fmt.Sprintf("it is not JSON but %s (is the URL right?)", kind)}
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return &Unusable{"it is not what " + path + " answers: " + to.shown(err.Error())}
+	}
+	return nil
+}
+
+func lost(ctx context.Context, what string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("it did not answer in time: %w", ctx.Err())
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// messageIn is the message of an error in the forms that endpoints use, else the text.
+func messageIn(body []byte) string {
+	var object struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	var flat struct {
+		Error   string `json:"error"`
+		Message string `json:"message"`
+	}
+	switch {
+	case json.Unmarshal(body, &object) == nil && object.Error.Message != "":
+		return object.Error.Message
+	case json.Unmarshal(body, &flat) == nil && flat.Error+flat.Message != "":
+		return cmp.Or(flat.Error, flat.Message)
+	}
+	return string(body)
+}
+
+// shown is a text of the endpoint on one short line, without the key, which endpoints
+// like to repeat.
+func (e Endpoint) shown(text string) string {
+	if e.Key != "" {
+		text = strings.ReplaceAll(text, string(e.Key), hidden)
+	}
+	return plain.LineWithin(text, maxQuoted)
+}
