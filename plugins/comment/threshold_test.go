@@ -14,6 +14,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
+	"github.com/kairos-mcp/kairos/internal/openai"
 )
 
 // labelled is a comment on a step of which people said whether it is one.
@@ -155,7 +156,7 @@ func TestThresholdsOfAModel(t *testing.T) {
 		t.Skip("KAIROS_EMBEDDING_URL names no endpoint")
 	}
 	c, err := embedding.New(embedding.Config{
-		Provider: "openai", URL: url, Model: cmp.Or(model, "default"), Key: embedding.Secret(strings.TrimSpace(os.Getenv("KAIROS_EMBEDDING_KEY"))),
+		Provider: "openai", URL: url, Model: cmp.Or(model, "default"), Key: openai.Secret(strings.TrimSpace(os.Getenv("KAIROS_EMBEDDING_KEY"))),
 		Timeout: time.Minute, Budget: 5 * time.Minute,
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
