@@ -10,6 +10,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 GOLANGCI    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # npm delivers buf in seconds; compiling it takes two minutes.
 BUF         := $(if $(shell command -v npx 2>/dev/null),npx --yes @bufbuild/buf@1.73.0,$(GO) run github.com/bufbuild/buf/cmd/buf@v1.73.0)
+DEADCODE    := $(GO) run golang.org/x/tools/cmd/deadcode@v0.52.0
 # The wire as it was last accepted: lint refuses a change that breaks drivers of it.
 WIRE        := proto/wire.binpb
 GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0
@@ -153,8 +154,8 @@ kit: build ## run the driver conformance suite on the shipped drivers
 check: static ## run static and the short tests; every commit must pass
 	$(GO) test -short $$($(GO) list $(PACKAGES) | grep -v /e2e)
 
-static: ## vet, format, lint, proto and the API of sdk
-	@test -z "$$(gofmt -l cmd core docs sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core docs sdk plugins examples e2e; exit 1; }
+static: ## vet, format, dead code, lint, proto and the API of sdk
+	@test -z "$$(gofmt -l cmd core docs internal sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core docs internal sdk plugins examples e2e; exit 1; }
 	@for m in $(MODULES); do echo "$(GO) -C $$m vet ./..."; $(GO) -C $$m vet ./... || exit 1; done
 	$(GO) vet -tags $(TAGS),conformance ./core/server/mcp ./e2e/conformance
 	$(GO) vet -tags $(TAGS),profile ./cmd/kairos
@@ -162,6 +163,10 @@ static: ## vet, format, lint, proto and the API of sdk
 	$(GO) test -count=1 -run Fixtures $(SDK)/driverrpc
 	@# How the project writes: CONTRIBUTING.md.
 	$(GO) test -count=1 -run TestLanguage ./docs
+	@# No function that nothing calls: deadcode.allowed lists the SDK's API and what only tests use.
+	@dead=$$($(DEADCODE) -f '{{range .Funcs}}{{printf "%s.%s\n" $$.Path .Name}}{{end}}' $(PACKAGES) | \
+		grep -vE "$$(grep -v '^#' deadcode.allowed | grep . | paste -sd '|' -)"); \
+		test -z "$$dead" || { echo "$$dead"; echo "static: nothing calls these functions: delete them"; exit 1; }
 	$(MAKE) lint
 	$(MAKE) api
 
@@ -193,7 +198,7 @@ release-check: ## print the next step of releasing VERSION of sdk and the root
 	@.ci/release-check $(VERSION)
 
 fmt: ## format Go and proto
-	gofmt -w cmd core docs sdk plugins examples e2e
+	gofmt -w cmd core docs internal sdk plugins examples e2e
 	$(BUF) format -w
 
 proto: ## generate the Go code of proto/, and what later changes of the wire are compared with

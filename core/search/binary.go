@@ -9,7 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// AppendBinary appends the compact form that ParseDocument reads. The numbers are
+// AppendBinary appends the compact form that OpenDocument reads. The numbers are
 // those of Words; each is at least 1 and belongs to one word. Behind the names, there
 // is a list for each place that has words:
 //
@@ -69,21 +69,8 @@ func (a Analysis) AppendBinary(b []byte, numbers []uint32) []byte {
 // errDocument reports that the binary form of a document is invalid.
 var errDocument = errors.New("not the binary form of a document")
 
-// ParseDocument reads the output of AppendBinary, and rejects anything else. The
-// document keeps b, which must not change.
-func ParseDocument(b []byte) (Document, error) {
-	d, err := OpenDocument(b)
-	if err == nil && !d.whole() {
-		err = errDocument
-	}
-	if err != nil {
-		return Document{}, err
-	}
-	return d, nil
-}
-
-// OpenDocument is ParseDocument for trusted sources: it checks only the head, and
-// damage further on ends the lists.
+// OpenDocument reads the output of AppendBinary: it checks only the head, and damage
+// further on ends the lists. The document keeps b, which must not change.
 func OpenDocument(b []byte) (Document, error) {
 	if len(b) == 0 {
 		return Document{}, errDocument
@@ -109,31 +96,6 @@ func OpenDocument(b []byte) (Document, error) {
 		return Document{}, errDocument
 	}
 	return d, nil
-}
-
-// whole reports whether the lists are as AppendBinary writes them.
-func (d Document) whole() bool {
-	r := reader{rest: d.lists}
-	last := -1
-	for len(r.rest) > 0 {
-		at := max(last, 0) + r.number(1<<32-1)
-		if at <= last || at >= 1<<32 || !d.has(place(at)) {
-			return false
-		}
-		last = at
-		words := r.number(maxEntries)
-		number := 0
-		for range words {
-			gap := r.number(1<<32 - 1)
-			if number += gap; gap == 0 || number >= 1<<32 {
-				return false
-			}
-		}
-		if words == 0 || r.failed {
-			return false
-		}
-	}
-	return true
 }
 
 // has reports whether the place exists in the document.

@@ -131,12 +131,3 @@ func (cs *connections) end(name string, k *kept) {
 		cs.forget(name, k)
 	}
 }
-
-// close ends all of them.
-func (cs *connections) close() {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	for name, k := range cs.open {
-		cs.forget(name, k)
-	}
-}

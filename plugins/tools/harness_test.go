@@ -284,3 +284,12 @@ func (c *counter) calls() []string {
 	}
 	return strings.Fields(string(b))
 }
+
+// close ends all of them.
+func (cs *connections) close() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for name, k := range cs.open {
+		cs.forget(name, k)
+	}
+}
