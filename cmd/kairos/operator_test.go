@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/server/admin"
 	"github.com/kairos-mcp/kairos/core/server/operations"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
 // A program that reaches the main port, such as a driver with a network, sees and changes
@@ -17,12 +17,12 @@ import (
 func TestCallsOfOperatorsNeedTheTokenOfTheServer(t *testing.T) {
 	b := withShippedDrivers(t, "")
 	run := b.begin(b.mint(oneCommand)[0]).run
-	socket := b.path("run/admin.sock")
-	token, err := admin.Token(socket)
+	at := b.path("run/admin.sock")
+	token, err := socket.Token(at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(admin.TokenFile(socket)); err != nil || info.Mode() != 0o600 {
+	if info, err := os.Stat(socket.TokenFile(at)); err != nil || info.Mode() != 0o600 {
 		t.Errorf("the file with the token is %v, %v, want mode 0600", info, err)
 	}
 	for _, o := range operations.Table {
@@ -31,7 +31,7 @@ func TestCallsOfOperatorsNeedTheTokenOfTheServer(t *testing.T) {
 			"the address of a proxy": {"X-Forwarded-For": "127.0.0.1"},
 		} {
 			a := b.do("POST", o.Path(), fmt.Sprintf(`{"run_id":%q}`, run), headers)
-			if a.status != http.StatusUnauthorized || !strings.Contains(a.body, admin.TokenFile(socket)) || strings.Contains(a.body, run) {
+			if a.status != http.StatusUnauthorized || !strings.Contains(a.body, socket.TokenFile(at)) || strings.Contains(a.body, run) {
 				t.Errorf("%s with %s = %d %s, want 401 that says where the token is", o.Name, name, a.status, a.body)
 			}
 		}
@@ -58,7 +58,7 @@ func TestCallsOfOperatorsNeedTheTokenOfTheServer(t *testing.T) {
 	}
 }
 
-func TestCommandsFindTheTokenOfAServerOfThisMachine(t *testing.T) {
+func TestCommandsReachAServerOfThisMachineThroughItsSocket(t *testing.T) {
 	b := withShippedDrivers(t, "")
 	run := b.begin(b.mint(oneCommand)[0]).run
 	for _, address := range []string{b.url, strings.Replace(b.url, "127.0.0.1", "localhost", 1)} {
@@ -66,7 +66,7 @@ func TestCommandsFindTheTokenOfAServerOfThisMachine(t *testing.T) {
 			t.Errorf("runs show --url %s: %v\n%s", address, err, out)
 		}
 	}
-	token, err := admin.Token(b.path("run/admin.sock"))
+	token, err := socket.Token(b.path("run/admin.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
 	"github.com/kairos-mcp/kairos/e2e/replicas"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -63,7 +63,7 @@ func TestThreeReplicasAreOneServer(t *testing.T) {
 // because the proxy takes turns.
 func (r *replicated) hasOneToken(t *testing.T) {
 	for _, one := range r.Servers {
-		token, err := admin.Token(filepath.Join(one.Dir, "admin.sock"))
+		token, err := socket.Token(filepath.Join(one.Dir, "admin.sock"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -459,7 +459,8 @@ func TestAScriptServesInAHost(t *testing.T) {
 	if !ok || status.Transport != "exec" || status.PID != 0 || string(status.Config) != `{"key":"***"}` || len(status.Protection) == 0 {
 		t.Errorf("StatusOf = %+v", status)
 	}
-	said := fmt.Sprint(h.Logs("script", 100), status, log)
+	lines, _ := h.Logs("script", 0)
+	said := fmt.Sprint(lines, status, log)
 	if !strings.Contains(said, "Advance with") || strings.Contains(said, "very private") {
 		t.Errorf("log and status are %s", said)
 	}

@@ -93,24 +93,14 @@ func (h *Host) present() *Set {
 	return h.inUse
 }
 
-// Logs returns the last n lines of a driver, over all its generations, oldest
-// first; at most 200 are kept.
-func (h *Host) Logs(name string, n int) []Line {
+// Logs returns the lines of a driver behind a position, over all its generations, oldest
+// first, and the position behind them; the latest 200 are kept. Position 0 is the first line.
+func (h *Host) Logs(name string, after int) (lines []Line, next int) {
 	j := h.journals.find(name)
 	if j == nil {
-		return nil
+		return nil, 0
 	}
-	return j.last(n)
-}
-
-// FollowLogs gives emit the last n lines of a driver and every later one until
-// ctx ends or emit fails. A reader that is too slow misses lines.
-func (h *Host) FollowLogs(ctx context.Context, name string, n int, emit func(Line) error) error {
-	j := h.journals.find(name)
-	if j == nil {
-		return unknown(name)
-	}
-	return j.follow(ctx, n, emit)
+	return j.after(after)
 }
 
 // Close takes no more calls, lets those in flight finish for a bounded time,

@@ -1,7 +1,6 @@
 package driverhost
 
 import (
-	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -11,7 +10,6 @@ import (
 const (
 	keptLines   = 200  // of a driver's output
 	keptSamples = 1024 // durations of calls, by method
-	behind      = 256  // lines that a follower may be late
 )
 
 // Line is one cleaned line that a driver printed, or a message of the host about it.
@@ -37,7 +35,7 @@ type journal struct {
 	excess     MemoryExcess
 	latency    map[string]*samples
 	lines      []Line
-	followers  map[chan Line]struct{}
+	dropped    int // lines before these
 }
 
 // journals are those of a host, by driver name.
@@ -69,7 +67,7 @@ func (js *journals) find(name string) *journal {
 }
 
 func newJournal() *journal {
-	return &journal{latency: map[string]*samples{}, followers: map[chan Line]struct{}{}}
+	return &journal{latency: map[string]*samples{}}
 }
 
 func (j *journal) nextGeneration() int {
@@ -116,20 +114,15 @@ func (j *journal) failed(err error) {
 	j.lastError, j.lastAt = err.Error(), time.Now()
 }
 
-// say keeps a line and sends it to the followers. Slow followers miss lines.
+// say keeps a line.
 func (j *journal) say(l Line) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.lines) == keptLines {
 		j.lines = slices.Delete(j.lines, 0, 1)
+		j.dropped++
 	}
 	j.lines = append(j.lines, l)
-	for f := range j.followers {
-		select {
-		case f <- l:
-		default:
-		}
-	}
 }
 
 // note keeps a message of the host about the driver; generation 0: about none.
@@ -137,46 +130,13 @@ func (j *journal) note(generation int, level slog.Level, text string) {
 	j.say(Line{At: time.Now(), Generation: generation, Stream: "host", Level: level.String(), Text: text})
 }
 
-// last returns the last n lines, oldest first.
-func (j *journal) last(n int) []Line {
+// after returns the kept lines behind a position, oldest first, and the position behind
+// them. A reader that is too slow misses lines.
+func (j *journal) after(position int) (lines []Line, next int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.tail(n)
-}
-
-// tail needs the lock.
-func (j *journal) tail(n int) []Line {
-	return slices.Clone(j.lines[max(0, len(j.lines)-max(0, n)):])
-}
-
-// follow gives emit the last n lines and every later one, until ctx ends or
-// emit fails.
-func (j *journal) follow(ctx context.Context, n int, emit func(Line) error) error {
-	news := make(chan Line, behind)
-	j.mu.Lock()
-	old := j.tail(n)
-	j.followers[news] = struct{}{}
-	j.mu.Unlock()
-	defer func() {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		delete(j.followers, news)
-	}()
-	for _, l := range old {
-		if err := emit(l); err != nil {
-			return err
-		}
-	}
-	for {
-		select {
-		case l := <-news:
-			if err := emit(l); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	start := min(max(0, position-j.dropped), len(j.lines))
+	return slices.Clone(j.lines[start:]), j.dropped + len(j.lines)
 }
 
 // samples are the latest durations of one method.

@@ -164,7 +164,10 @@ func (l *Launched) PID() int { return l.transport.pid() }
 func (l *Launched) Took() time.Duration { return l.took }
 
 // Said returns what the driver printed, cleaned; at most the last 200 lines.
-func (l *Launched) Said() []Line { return l.journal.last(keptLines) }
+func (l *Launched) Said() []Line {
+	lines, _ := l.journal.after(0)
+	return lines
+}
 
 // Noise returns the lines that the driver printed to its stdout, where nothing
 // but the handshake belongs.

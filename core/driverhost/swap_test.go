@@ -2,7 +2,6 @@ package driverhost_test
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -362,7 +361,7 @@ func TestStatusShowsWhatADriverDoes(t *testing.T) {
 	_, _ = obey(t.Context(), t, h, "alpha", "fail", "text", "no luck")
 	mustObey(t, h, "alpha", "say", "text", "hello \x1b[31mred\n")
 	var lines []driverhost.Line
-	eventually(t, "the line has arrived", func() bool { lines = h.Logs("alpha", 10); return len(lines) > 1 })
+	eventually(t, "the line has arrived", func() bool { lines, _ = h.Logs("alpha", 0); return len(lines) > 1 })
 	if last := lines[len(lines)-1]; last.Text != "hello ⟨U+001B⟩[31mred" || last.Stream != "stderr" || last.Generation != 1 {
 		t.Errorf("logged %+v", last)
 	}
@@ -376,33 +375,28 @@ func TestStatusShowsWhatADriverDoes(t *testing.T) {
 	}
 }
 
-func TestLogsCanBeFollowed(t *testing.T) {
+func TestLogsAreReadFromAPositionOn(t *testing.T) {
 	h := newHost(t, driverhost.Config{}, io.Discard)
-	mustObey(t, h, "alpha", "say", "text", "first\n")
-	eventually(t, "the line has arrived", func() bool {
-		lines := h.Logs("alpha", 1)
-		return len(lines) == 1 && lines[0].Text == "first"
-	})
-	enough := errors.New("enough")
-	var got []string
-	seen := make(chan struct{}, 1)
-	followed := make(chan error, 1)
-	go func() {
-		followed <- h.FollowLogs(t.Context(), "alpha", 1, func(l driverhost.Line) error {
-			if got = append(got, l.Text); len(got) == 2 {
-				return enough
+	position := 0
+	for _, want := range []string{"first", "second"} {
+		mustObey(t, h, "alpha", "say", "text", want+"\n")
+		var got []string
+		eventually(t, "the line has arrived", func() bool {
+			var lines []driverhost.Line
+			lines, position = h.Logs("alpha", position)
+			for _, l := range lines {
+				if l.Stream == "stderr" {
+					got = append(got, l.Text)
+				}
 			}
-			seen <- struct{}{}
-			return nil
+			return len(got) > 0
 		})
-	}()
-	<-seen
-	mustObey(t, h, "alpha", "say", "text", "second\n")
-	if err := <-followed; !errors.Is(err, enough) {
-		t.Errorf("FollowLogs = %v", err)
+		if diff := cmp.Diff([]string{want}, got); diff != "" {
+			t.Errorf("lines behind the position (-want +got):\n%s", diff)
+		}
 	}
-	if diff := cmp.Diff([]string{"first", "second"}, got); diff != "" {
-		t.Errorf("followed (-want +got):\n%s", diff)
+	if lines, next := h.Logs("nobody", 7); lines != nil || next != 0 {
+		t.Errorf("Logs of a driver that there is not = %v, %d", lines, next)
 	}
 }
 

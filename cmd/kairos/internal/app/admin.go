@@ -4,32 +4,60 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/hex"
+	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/server/operations"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
 // adminSocket is where this process is to listen; empty: nowhere.
 func adminSocket(c config.Config) string {
 	switch s := c.Admin.Socket; s {
 	case "":
-		return admin.DefaultSocket()
+		return socket.DefaultSocket()
 	case config.AdminOff:
 		return ""
 	default:
-		return files.Absolute(admin.SocketIn(s))[0]
+		return files.Absolute(socket.SocketIn(s))[0]
 	}
 }
 
 // AdminPlaces are the folders and sockets where servers of this configuration may listen.
 func AdminPlaces(c config.Config) []string {
-	places := admin.DefaultFolders()
+	places := socket.DefaultFolders()
 	if c.Admin.Socket != "" && c.Admin.Socket != config.AdminOff {
 		places = append(places, filepath.Clean(c.Admin.Socket))
 	}
 	return places
+}
+
+// machine is what the operator of this machine sees of the process and changes;
+// config names the configuration file.
+func machine(a *App, config string) operations.Machine {
+	info := operations.Info{
+		PID: os.Getpid(), Version: a.Version, StartedAt: time.Now(), DriversDir: files.Absolute(a.Config.Drivers.Dir)[0],
+		Database: databaseOf(a.Config), Config: config, Watch: *a.Config.Drivers.Watch,
+	}
+	return operations.Machine{Drivers: a.host, Setup: a.setup, Log: a.logged, Info: func() operations.Info {
+		now := info
+		now.HTTP, now.Degraded = a.mainPort.address(), degraded(a)
+		return now
+	}}
+}
+
+// asOperator says who the operator of this machine calls as.
+func asOperator(a *App) func(operations.Operation) access.Caller {
+	return func(o operations.Operation) access.Caller {
+		if o.OfRuns {
+			return a.RunCaller()
+		}
+		return a.Caller()
+	}
 }
 
 // operatorLabel separates this use of the state keys from any other.

@@ -15,7 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/handover"
 	"github.com/kairos-mcp/kairos/core/metrics"
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -41,7 +41,7 @@ type App struct {
 	Version string // of this program
 	Config  config.Config
 	log     *slog.Logger
-	logged  *admin.Log // what was logged lately
+	logged  *operations.Log // what was logged lately
 	clock   *clock.Clock
 	host    *driverhost.Host
 	setup   *setup.Current
@@ -92,7 +92,7 @@ func (s Options) open() (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	logged := new(admin.Log)
+	logged := new(operations.Log)
 	log, err := c.Log.Logger(os.Stderr, logged)
 	if err != nil {
 		return nil, err

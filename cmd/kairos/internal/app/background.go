@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/archive"
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/server/operations"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
 // background is what an operator does to a running server: reload by signal, by
@@ -19,7 +19,7 @@ import (
 type background struct {
 	app    *App
 	shared *replica        // nil: the database is this server's own
-	admin  *admin.Server   // nil: turned off
+	admin  *socket.Server  // nil: turned off
 	ctx    context.Context // of everything in the background; ends with close
 	cancel context.CancelFunc
 	hangup chan os.Signal
@@ -29,19 +29,12 @@ type background struct {
 // newBackground listens to SIGHUP. What can be seen from outside waits for begin.
 func newBackground(ctx context.Context, a *App, shared *replica, config string) *background {
 	o := &background{app: a, shared: shared, hangup: make(chan os.Signal, 1)}
-	if socket := adminSocket(a.Config); socket != "" {
-		info := admin.Info{
-			PID: os.Getpid(), Version: a.Version, StartedAt: time.Now(), DriversDir: files.Absolute(a.Config.Drivers.Dir)[0],
-			Database: databaseOf(a.Config), Config: config, Watch: *a.Config.Drivers.Watch,
-		}
-		subject := admin.Subject{
-			Info: info, Drivers: a.host, Setup: a.setup, Log: a.logged,
-			HTTP: a.mainPort.address, Degraded: func() string { return degraded(a) },
-		}
+	if at := adminSocket(a.Config); at != "" {
+		var tokens func() ([]string, error)
 		if shared != nil && shared.relay != nil {
-			subject.Tokens = func() ([]string, error) { return sharedTokens(a.stateKeys) }
+			tokens = func() ([]string, error) { return sharedTokens(a.stateKeys) }
 		}
-		o.admin = admin.NewServer(socket, subject, a.log)
+		o.admin = socket.NewServer(at, operations.NewHandler(a.Operations(), machine(a, config), asOperator(a)), tokens, a.log)
 	}
 	o.ctx, o.cancel = context.WithCancel(ctx)
 	signal.Notify(o.hangup, syscall.SIGHUP)

@@ -8,7 +8,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
 // Confinement says how drivers are isolated, and which files are the server's own. more
@@ -18,12 +18,12 @@ func Confinement(c config.Config, file string, more ...string) driverhost.Confin
 	if c.Drivers.Isolation == config.IsolationAuto {
 		out.Level = ""
 	}
-	private := slices.Concat(c.Database.Files(), admin.DefaultFolders(), more, []string{
+	private := slices.Concat(c.Database.Files(), socket.DefaultFolders(), more, []string{
 		c.Drivers.Dir, c.MCP.StateKeyFile, c.Signing.KeyFile, c.ToolsFile, c.Qdrant.APIKeyFile, c.Embedding.APIKeyFile, c.HTTP.TLS.Key,
 	})
 	if c.Admin.Socket != "" && c.Admin.Socket != config.AdminOff {
-		socket := adminSocket(c)
-		private = append(private, socket, admin.TokenFile(socket))
+		own := adminSocket(c)
+		private = append(private, own, socket.TokenFile(own))
 		if info, err := os.Stat(c.Admin.Socket); strings.HasSuffix(c.Admin.Socket, "/") || err == nil && info.IsDir() {
 			private = append(private, c.Admin.Socket)
 		}

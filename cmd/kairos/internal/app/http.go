@@ -19,9 +19,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/core/server/admin"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
 // httpService is the main port and, beside it, that of the metrics.
@@ -38,7 +38,7 @@ type httpService struct {
 }
 
 // httpService puts together what is served over HTTP.
-func (a *App) httpService(s *mcpserver.Server, r *replica, operators *admin.Server, name string) (*httpService, error) {
+func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Server, name string) (*httpService, error) {
 	c := a.Config
 	access, err := c.HTTP.Access()
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/server/operations"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -50,7 +51,7 @@ func driverInfoCommand(at *session.Session, out *output.Format) *cobra.Command {
 		Args:    oneDriver(at), ValidArgsFunction: completeDriver(at),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := servers.Look(*at, cmd.ErrOrStderr())
-			return choice.WithMaybe(cmd, c, func(servers []admin.Found) error {
+			return choice.WithMaybe(cmd, c, func(servers []socket.Found) error {
 				lock, err := c.LockOrServers(servers)
 				if err != nil {
 					return err
@@ -75,7 +76,7 @@ func driverInfoCommand(at *session.Session, out *output.Format) *cobra.Command {
 		},
 	}
 	choice.AddTo(cmd)
-	cmd.Flags().IntVar(&lines, "lines", admin.DefaultLines, "how many of the last log lines")
+	cmd.Flags().IntVar(&lines, "lines", operations.DefaultLines, "how many of the last log lines")
 	return cmd
 }
 
@@ -150,19 +151,24 @@ func oneDriver(at *session.Session) cobra.PositionalArgs {
 	}
 }
 
-func driverInServer(ctx context.Context, s admin.Found, name string, lines int) driverIn {
+func driverInServer(ctx context.Context, s socket.Found, name string, lines int) driverIn {
 	in := driverIn{Server: servers.Info{Info: s.Info, Socket: s.Socket}, Log: []driverhost.Line{}}
-	status, err := s.Client.Driver(ctx, name)
-	if err != nil {
+	all, err := servers.Drivers(ctx, s)
+	i := slices.IndexFunc(all, func(d driverhost.Status) bool { return d.Name == name })
+	switch {
+	case err != nil:
 		in.Problem = err.Error()
 		return in
+	case i < 0:
+		in.Problem = fmt.Sprintf("this server runs no driver %q", name)
+		return in
 	}
-	in.Status = &status
-	log, err := s.Client.Logs(ctx, name, lines)
+	in.Status = &all[i]
+	log, err := operations.DriverLogs.Call(ctx, s, operations.DriverLogsRequest{LogRequest: operations.LogRequest{Lines: lines}, Driver: name})
 	if err != nil {
 		in.Problem = err.Error()
 	}
-	in.Log = append(in.Log, log...)
+	in.Log = append(in.Log, log.Lines...)
 	return in
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -304,7 +304,7 @@ func unchangedVersion(was, is driverhost.LockedEntry) string {
 func whatNext(ctx context.Context, c config.Config) string {
 	const idle = "no server runs with these drivers; the next one that starts takes them as they are"
 	next := idle
-	err := new(servers.Choice).With(ctx, c, func(servers []admin.Found) error {
+	err := new(servers.Choice).With(ctx, c, func(servers []socket.Found) error {
 		var watching, waiting []int
 		for _, s := range servers {
 			if s.Watch {

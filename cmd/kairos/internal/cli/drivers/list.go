@@ -14,7 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -63,7 +63,7 @@ func driverListCommand(at *session.Session, out *output.Format) *cobra.Command {
 		Example: "  kairos driver list\n  kairos driver list -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := servers.Look(*at, cmd.ErrOrStderr())
-			return choice.WithMaybe(cmd, c, func(found []admin.Found) error {
+			return choice.WithMaybe(cmd, c, func(found []socket.Found) error {
 				lock, err := c.LockOrServers(found)
 				if err != nil {
 					return err
@@ -80,7 +80,7 @@ func driverListCommand(at *session.Session, out *output.Format) *cobra.Command {
 	return cmd
 }
 
-func listDrivers(ctx context.Context, c config.Config, lock driverhost.Lock, found []admin.Found) (driverList, error) {
+func listDrivers(ctx context.Context, c config.Config, lock driverhost.Lock, found []socket.Found) (driverList, error) {
 	list := driverList{DriversDir: c.Drivers.Dir, Drivers: []listedDriver{}, Servers: []servers.Info{}}
 	for _, e := range lock.Drivers {
 		d := listed(e.Descriptor)
@@ -95,7 +95,7 @@ func listDrivers(ctx context.Context, c config.Config, lock driverhost.Lock, fou
 	}
 	for _, s := range found {
 		list.Servers = append(list.Servers, servers.Info{Info: s.Info, Socket: s.Socket})
-		all, err := s.Client.Drivers(ctx)
+		all, err := servers.Drivers(ctx, s)
 		if err != nil {
 			return list, err
 		}

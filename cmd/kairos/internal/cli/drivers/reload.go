@@ -14,8 +14,11 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/servers"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/operations"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 	"github.com/kairos-mcp/kairos/core/setup"
 )
 
@@ -37,8 +40,8 @@ func driverReloadCommand(at *session.Session, out *output.Format) *cobra.Command
 			"named as arguments get a new process even if their binaries are the same.",
 		Example: "  kairos driver reload\n  kairos driver reload shell",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeServers(cmd, at, &choice, out, "the next server that starts takes the files as they are", func(ctx context.Context, c *admin.Client) (setup.Report, error) {
-				return c.Reload(ctx, args...)
+			return changeServers(cmd, at, &choice, out, "the next server that starts takes the files as they are", func(ctx context.Context, t api.Transport) (setup.Report, error) {
+				return operations.ReloadDrivers.Call(ctx, t, operations.ReloadRequest{Drivers: args})
 			})
 		},
 	}
@@ -57,8 +60,8 @@ func driverRollbackCommand(at *session.Session, out *output.Format) *cobra.Comma
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			const instead = "there is nothing to go back to; `kairos driver install` puts an earlier binary back in place"
-			return changeServers(cmd, at, &choice, out, instead, func(ctx context.Context, c *admin.Client) (setup.Report, error) {
-				return c.Rollback(ctx)
+			return changeServers(cmd, at, &choice, out, instead, func(ctx context.Context, t api.Transport) (setup.Report, error) {
+				return operations.RollbackDrivers.Call(ctx, t, operations.NoRequest{})
 			})
 		},
 	}
@@ -66,24 +69,38 @@ func driverRollbackCommand(at *session.Session, out *output.Format) *cobra.Comma
 	return cmd
 }
 
+// reloadTime is how long to wait for all servers: new drivers start in it.
+const reloadTime = 2 * time.Minute
+
+// reasonOf is the server's own reason for not doing what was asked.
+func reasonOf(err error) string {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f.Message
+	}
+	return err.Error()
+}
+
 // changeServers does the same to every server and prints what came of it.
 func changeServers(cmd *cobra.Command, at *session.Session, choice *servers.Choice, out *output.Format, instead string,
-	change func(context.Context, *admin.Client) (setup.Report, error),
+	change func(context.Context, api.Transport) (setup.Report, error),
 ) error {
 	c := servers.Look(*at, cmd.ErrOrStderr())
-	return choice.WithTarget(cmd.Context(), c, func(found []admin.Found) error {
+	return choice.WithTarget(cmd.Context(), c, func(found []socket.Found) error {
 		if err := servers.NeedServer(found, c, instead); err != nil {
 			return err
 		}
 		reports := make([]changeReport, len(found))
 		refused := 0
+		ctx, cancel := context.WithTimeout(cmd.Context(), reloadTime)
+		defer cancel()
 		for i, s := range found {
 			reports[i].Server = servers.Info{Info: s.Info, Socket: s.Socket}
 			r, err := output.While(cmd.ErrOrStderr(), fmt.Sprintf("waiting for server %d", s.PID), func() (setup.Report, error) {
-				return change(cmd.Context(), s.Client)
+				return change(ctx, s)
 			})
 			if err != nil {
-				reports[i].Refused = err.Error()
+				reports[i].Refused = reasonOf(err)
 				refused++
 				continue
 			}
@@ -171,18 +188,25 @@ func driverLogsCommand(at *session.Session, out *output.Format) *cobra.Command {
 			"one JSON object.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := servers.Look(*at, cmd.ErrOrStderr())
-			return choice.WithTarget(cmd.Context(), c, func(found []admin.Found) error {
+			return choice.WithTarget(cmd.Context(), c, func(found []socket.Found) error {
 				if err := servers.NeedServer(found, c, "a driver's lines live with its server, whose stderr has them too"); err != nil {
 					return err
 				}
 				l := logPrinter{out: out, to: cmd.OutOrStdout(), many: len(found) > 1}
-				return l.all(cmd.Context(), found, args[0], lines, follow)
+				return servers.ReadLogs(cmd.Context(), found, follow, func(ctx context.Context, s socket.Found, after int) (int, error) {
+					in := operations.DriverLogsRequest{LogRequest: operations.LogRequest{Lines: lines, After: after}, Driver: args[0]}
+					r, err := operations.DriverLogs.Call(ctx, s, in)
+					for _, line := range r.Lines {
+						err = errors.Join(err, l.print(s.PID, line))
+					}
+					return r.Next, err
+				})
 			})
 		},
 	}
 	choice.AddTo(cmd)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines until interrupted")
-	cmd.Flags().IntVar(&lines, "lines", admin.DefaultLines, "how many of the last lines")
+	cmd.Flags().IntVar(&lines, "lines", operations.DefaultLines, "how many of the last lines")
 	return cmd
 }
 
@@ -210,33 +234,4 @@ func (l *logPrinter) print(server int, line driverhost.Line) error {
 		}
 		p.Printf("%s\n", logText(line))
 	})
-}
-
-func (l *logPrinter) all(ctx context.Context, found []admin.Found, name string, lines int, follow bool) error {
-	errs := make([]error, len(found))
-	var wg sync.WaitGroup
-	for i, s := range found {
-		wg.Go(func() { errs[i] = l.one(ctx, s, name, lines, follow) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-func (l *logPrinter) one(ctx context.Context, s admin.Found, name string, lines int, follow bool) error {
-	emit := func(line driverhost.Line) error { return l.print(s.PID, line) }
-	if follow {
-		err := s.Client.FollowLogs(ctx, name, lines, emit)
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // interrupted, which is how following ends
-		}
-		if err == nil { // nobody but the server ends it otherwise
-			return fmt.Errorf("server %d ended", s.PID)
-		}
-		return err
-	}
-	got, err := s.Client.Logs(ctx, name, lines)
-	for _, line := range got {
-		err = errors.Join(err, emit(line))
-	}
-	return err
 }

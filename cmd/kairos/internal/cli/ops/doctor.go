@@ -21,7 +21,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
 // doctorReport is what `doctor` prints.
@@ -202,10 +202,10 @@ func hasBinary(c config.Config, lock driverhost.Lock, name string) bool {
 func (r *doctorReport) servers(ctx context.Context, c config.Config) {
 	lock, _ := c.ReadLock() // what is wrong with it is noted already
 	var problems []finding
-	err := new(servers.Choice).With(ctx, c, func(found []admin.Found) error {
+	err := new(servers.Choice).With(ctx, c, func(found []socket.Found) error {
 		for _, s := range found {
 			r.Servers = append(r.Servers, servers.Info{Info: s.Info, Socket: s.Socket})
-			all, err := s.Client.Drivers(ctx)
+			all, err := servers.Drivers(ctx, s)
 			if err != nil {
 				problems = append(problems, finding{Problem: fmt.Sprintf("%s: %v", servers.Process(s), err)})
 			}
@@ -226,7 +226,7 @@ func (r *doctorReport) servers(ctx context.Context, c config.Config) {
 }
 
 // ailments says what is wrong with a driver in a server.
-func ailments(s admin.Found, d driverhost.Status, lock driverhost.Lock) []finding {
+func ailments(s socket.Found, d driverhost.Status, lock driverhost.Lock) []finding {
 	var out []finding
 	switch d.State {
 	case driverhost.Backoff, driverhost.BreakerOpen, driverhost.HalfOpen:

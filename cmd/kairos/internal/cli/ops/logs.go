@@ -18,7 +18,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/servers"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/server/operations"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
 func logsCommand(at *session.Session) *cobra.Command {
@@ -37,21 +38,26 @@ func logsCommand(at *session.Session) *cobra.Command {
 				return fmt.Errorf("--level is %q: must be debug, info, warn or error", level)
 			}
 			c := servers.Look(*at, cmd.ErrOrStderr())
-			return choice.WithTarget(cmd.Context(), c, func(found []admin.Found) error {
+			return choice.WithTarget(cmd.Context(), c, func(found []socket.Found) error {
 				if err := servers.NeedServer(found, c, "the lines live with the server, whose stderr has them too"); err != nil {
 					return err
 				}
 				l := logPrinter{out: out, to: cmd.OutOrStdout(), many: len(found) > 1}
-				return l.all(cmd.Context(), found, func(ctx context.Context, s admin.Found, emit func(json.RawMessage) error) error {
-					return s.Client.ServerLogs(ctx, lines, least, follow, emit)
-				}, follow)
+				return servers.ReadLogs(cmd.Context(), found, follow, func(ctx context.Context, s socket.Found, after int) (int, error) {
+					in := operations.ServerLogsRequest{LogRequest: operations.LogRequest{Lines: lines, After: after}, Level: least}
+					r, err := operations.ServerLogs.Call(ctx, s, in)
+					for _, record := range r.Records {
+						err = errors.Join(err, l.print(s, record))
+					}
+					return r.Next, err
+				})
 			})
 		},
 	}
 	out.AddTo(cmd)
 	choice.AddTo(cmd)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines until interrupted")
-	cmd.Flags().IntVar(&lines, "lines", admin.DefaultLines, "how many of the last lines")
+	cmd.Flags().IntVar(&lines, "lines", operations.DefaultLines, "how many of the last lines")
 	cmd.Flags().StringVar(&level, "level", level, "only lines of this level or a worse one: debug, info, warn or error")
 	err := cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions([]cobra.Completion{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
@@ -69,28 +75,7 @@ type logPrinter struct {
 	to io.Writer
 }
 
-// all reads every server's log at a time.
-func (l *logPrinter) all(ctx context.Context, found []admin.Found,
-	read func(context.Context, admin.Found, func(json.RawMessage) error) error, follow bool,
-) error {
-	errs := make([]error, len(found))
-	var wg sync.WaitGroup
-	for i, s := range found {
-		wg.Go(func() {
-			errs[i] = read(ctx, s, func(record json.RawMessage) error { return l.print(s, record) })
-			switch {
-			case ctx.Err() != nil:
-				errs[i] = nil // interrupted, which is how following ends
-			case errs[i] == nil && follow:
-				errs[i] = fmt.Errorf("server %d ended", s.PID) // nobody but the server ends it otherwise
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-func (l *logPrinter) print(s admin.Found, record json.RawMessage) error {
+func (l *logPrinter) print(s socket.Found, record json.RawMessage) error {
 	fields := map[string]any{}
 	if err := json.Unmarshal(record, &fields); err != nil {
 		return fmt.Errorf("read the log of server %d: %w", s.PID, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/replicas"
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
 // statusReport is what `kairos status` prints.
@@ -62,7 +62,7 @@ func status(cmd *cobra.Command, at *session.Session) (report statusReport, err e
 	c := servers.Look(*at, cmd.ErrOrStderr())
 	report = statusReport{Database: c.Database.String(), Servers: []serverStatus{}}
 	if !c.Database.Postgres() {
-		return report, new(servers.Choice).WithMaybe(cmd, c, func(found []admin.Found) error { return report.addLocal(cmd.Context(), found) })
+		return report, new(servers.Choice).WithMaybe(cmd, c, func(found []socket.Found) error { return report.addLocal(cmd.Context(), found) })
 	}
 	return report, at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 		all, _, err := app.Replicas(ctx, a)
@@ -76,10 +76,10 @@ func status(cmd *cobra.Command, at *session.Session) (report statusReport, err e
 }
 
 // addLocal adds servers of this machine.
-func (r *statusReport) addLocal(ctx context.Context, found []admin.Found) error {
+func (r *statusReport) addLocal(ctx context.Context, found []socket.Found) error {
 	for _, f := range found {
 		s := serverStatus{Version: f.Version, Started: f.StartedAt, State: replicas.State{PID: f.PID, Degraded: f.Degraded, Drivers: []replicas.Driver{}}}
-		all, err := f.Client.Drivers(ctx)
+		all, err := servers.Drivers(ctx, f)
 		if err != nil {
 			return fmt.Errorf("ask server %d: %w", f.PID, err)
 		}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,12 +18,14 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/operations"
+	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
 // Info is a server that was found.
 type Info struct {
-	admin.Info
+	operations.Info
 	Socket string `json:"socket"`
 }
 
@@ -62,13 +66,13 @@ func Look(s session.Session, warn io.Writer) Target {
 }
 
 // concerns says whether a server runs with this configuration.
-func (l Target) concerns(f admin.Found) bool {
+func (l Target) concerns(f socket.Found) bool {
 	return sameFolder(f.DriversDir, l.Drivers.Dir) || (l.broken != nil && l.file != "" && f.Config == l.file)
 }
 
 // LockOrServers reads the lock. Where servers run, as in dev mode without one,
 // it is not needed.
-func (l Target) LockOrServers(servers []admin.Found) (driverhost.Lock, error) {
+func (l Target) LockOrServers(servers []socket.Found) (driverhost.Lock, error) {
 	if l.broken != nil && len(servers) == 0 {
 		return driverhost.Lock{}, errNoneUntilFixed
 	}
@@ -80,12 +84,12 @@ func (l Target) LockOrServers(servers []admin.Found) (driverhost.Lock, error) {
 }
 
 // With finds the servers, maybe none, and closes the connections to them afterwards.
-func (s *Choice) With(ctx context.Context, c config.Config, do func([]admin.Found) error) error {
+func (s *Choice) With(ctx context.Context, c config.Config, do func([]socket.Found) error) error {
 	return s.WithTarget(ctx, Target{Config: c}, do)
 }
 
 // WithTarget is With for a configuration that may be wrong.
-func (s *Choice) WithTarget(ctx context.Context, c Target, do func([]admin.Found) error) error {
+func (s *Choice) WithTarget(ctx context.Context, c Target, do func([]socket.Found) error) error {
 	servers, refused, err := s.find(ctx, c)
 	defer closeAll(servers)
 	if err == nil && len(servers) == 0 {
@@ -99,7 +103,7 @@ func (s *Choice) WithTarget(ctx context.Context, c Target, do func([]admin.Found
 
 // WithMaybe is for commands that have something to say without a server too:
 // a place that was refused is a warning.
-func (s *Choice) WithMaybe(cmd *cobra.Command, c Target, do func([]admin.Found) error) error {
+func (s *Choice) WithMaybe(cmd *cobra.Command, c Target, do func([]socket.Found) error) error {
 	servers, refused, err := s.find(cmd.Context(), c)
 	defer closeAll(servers)
 	if err != nil {
@@ -111,23 +115,23 @@ func (s *Choice) WithMaybe(cmd *cobra.Command, c Target, do func([]admin.Found) 
 	return do(servers)
 }
 
-func closeAll(servers []admin.Found) {
+func closeAll(servers []socket.Found) {
 	for _, f := range servers {
-		f.Client.Close()
+		f.Close()
 	}
 }
 
 // find returns the servers of the choice and why places were refused. A server
 // that was named and is not there is an error.
-func (s *Choice) find(ctx context.Context, c Target) (fit []admin.Found, refused, err error) {
+func (s *Choice) find(ctx context.Context, c Target) (fit []socket.Found, refused, err error) {
 	places := []string{s.socket}
 	if s.socket == "" {
 		places = app.AdminPlaces(c.Config)
 	}
-	all, refused := admin.Find(ctx, places...)
+	all, refused := socket.Find(ctx, places...)
 	for _, f := range all {
 		if (s.pid != 0 && f.PID != s.pid) || (s.pid == 0 && s.socket == "" && !c.concerns(f)) {
-			f.Client.Close()
+			f.Close()
 			continue
 		}
 		fit = append(fit, f)
@@ -137,7 +141,7 @@ func (s *Choice) find(ctx context.Context, c Target) (fit []admin.Found, refused
 		return fit, refused, nil
 	case s.socket != "":
 		if refused == nil {
-			refused = admin.CheckSocket(s.socket)
+			refused = socket.CheckSocket(s.socket)
 		}
 		return nil, refused, errors.Join(fmt.Errorf("no server answers at %s", s.socket), refused)
 	case s.pid != 0:
@@ -154,7 +158,7 @@ func adminRefused(c config.Config) error {
 	if c.Admin.Socket == "" || c.Admin.Socket == config.AdminOff {
 		return nil
 	}
-	if err := admin.CheckSocket(c.Admin.Socket); err != nil {
+	if err := socket.CheckSocket(c.Admin.Socket); err != nil {
 		return fmt.Errorf("no server can listen at admin.socket: %w", err)
 	}
 	return nil
@@ -175,7 +179,7 @@ func sameFolder(a, b string) bool {
 }
 
 // NeedServer is what a command says that cannot do without one.
-func NeedServer(servers []admin.Found, c Target, instead string) error {
+func NeedServer(servers []socket.Found, c Target, instead string) error {
 	if len(servers) > 0 {
 		return nil
 	}
@@ -186,5 +190,56 @@ func NeedServer(servers []admin.Found, c Target, instead string) error {
 		c.Drivers.Dir, instead)
 }
 
+// Drivers lists the drivers of a server, by name.
+func Drivers(ctx context.Context, f socket.Found) ([]driverhost.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	r, err := operations.ListDrivers.Call(ctx, f, operations.NoRequest{})
+	return r.Drivers, err
+}
+
+// callTime bounds a call that only reads what is there, followEvery is how often a log
+// that is followed is read.
+const (
+	callTime    = 10 * time.Second
+	followEvery = 250 * time.Millisecond
+)
+
+// ReadLogs calls read for every server at a time, with the position behind the lines that
+// it read before: once, or with follow again and again until ctx ends.
+func ReadLogs(ctx context.Context, found []socket.Found, follow bool, read func(ctx context.Context, f socket.Found, after int) (next int, err error)) error {
+	errs := make([]error, len(found))
+	var wg sync.WaitGroup
+	for i, f := range found {
+		wg.Go(func() { errs[i] = readLog(ctx, f, follow, read) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func readLog(ctx context.Context, f socket.Found, follow bool, read func(ctx context.Context, f socket.Found, after int) (next int, err error)) error {
+	pause := time.NewTicker(followEvery)
+	defer pause.Stop()
+	for after := 0; ; {
+		call, cancel := context.WithTimeout(ctx, callTime)
+		next, err := read(call, f, after)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // interrupted, which is how following ends
+		case err != nil && after > 0 && fault.CodeOf(err) == fault.ServerUnreachable:
+			return fmt.Errorf("%s ended", Process(f))
+		case err != nil || !follow:
+			return err
+		}
+		after = next
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-pause.C:
+		}
+	}
+}
+
 // Process names a server where there are several.
-func Process(f admin.Found) string { return fmt.Sprintf("server %d", f.PID) }
+func Process(f socket.Found) string { return fmt.Sprintf("server %d", f.PID) }

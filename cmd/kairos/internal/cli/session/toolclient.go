@@ -35,15 +35,16 @@ type server struct {
 	session Session
 }
 
-// Call implements api.Transport. The call of an operator gets the token of a server of this
-// machine, unless the environment has one.
+// Call implements api.Transport. The call of an operator goes through the socket of a server
+// of this machine, unless the environment has a token.
 func (s server) Call(ctx context.Context, tool api.Declaration, arguments json.RawMessage) (json.RawMessage, error) {
 	if _, ok := operations.Named(tool.Name); ok && os.Getenv(TokenEnv) == "" {
-		own, err := s.session.operator(ctx, s.address)
+		own, ok, err := s.session.operator(ctx, s.address)
 		if err != nil {
 			return nil, err
 		}
-		if own != nil {
+		if ok {
+			defer own.Close()
 			return own.Call(ctx, tool, arguments)
 		}
 	}

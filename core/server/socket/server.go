@@ -1,7 +1,8 @@
-package admin
+package socket
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,12 +20,12 @@ import (
 // closeGrace is how long Close lets requests finish.
 const closeGrace = 2 * time.Second
 
-// Server serves the admin interface of one server process.
+// Server serves a handler on the socket of one server process, to processes of its user.
 type Server struct {
 	socket string
 	log    *slog.Logger
 	http   *http.Server
-	ctx    context.Context // ends when Close begins: ends logs that are followed
+	ctx    context.Context // of the requests; ends when Close begins
 	cancel context.CancelFunc
 
 	newTokens func() ([]string, error)
@@ -38,15 +39,17 @@ type Server struct {
 	done   chan struct{} // closed when serving ended; nil before
 }
 
-// NewServer prepares a server; Listen makes its socket. Call Close when done.
-func NewServer(socket string, of Subject, log *slog.Logger) *Server {
-	s := &Server{socket: socket, log: log, newTokens: of.Tokens}
-	if s.newTokens == nil {
-		s.newTokens = randomToken
+// NewServer prepares a server; Listen makes its socket. tokens returns the tokens that
+// Authorize accepts, at least one, of which the first is written into the file beside the
+// socket; nil: a random one. Call Close when done.
+func NewServer(socket string, h http.Handler, tokens func() ([]string, error), log *slog.Logger) *Server {
+	if tokens == nil {
+		tokens = func() ([]string, error) { return []string{rand.Text()}, nil }
 	}
+	s := &Server{socket: socket, log: log, newTokens: tokens}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.http = &http.Server{
-		Handler: s.requireToken(NewHandler(of)),
+		Handler: h,
 		// No ReadTimeout: it would cancel a request that is served for longer.
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return s.ctx },
@@ -93,9 +96,8 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-// Close takes no more requests, ends logs that are followed, waits for the
-// rest a bounded time and removes the socket. It may be called twice and
-// before Listen.
+// Close takes no more requests, waits for those in flight a bounded time and
+// removes the socket. It may be called twice and before Listen.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -1,4 +1,4 @@
-package admin_test
+package socket_test
 
 import (
 	"os"
@@ -17,7 +17,7 @@ func TestProcessOfAnotherUserIsHungUpOn(t *testing.T) {
 	}
 	dir := shortDir(t)
 	socket := filepath.Join(dir, "1.sock")
-	serve(t, socket, newFakeDrivers(), fakeSetup{})
+	serve(t, socket)
 	for path, mode := range map[string]os.FileMode{filepath.Dir(dir): 0o755, dir: 0o755, socket: 0o666} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
@@ -31,11 +31,10 @@ func TestProcessOfAnotherUserIsHungUpOn(t *testing.T) {
 	}
 }
 
-// A process that a driver starts descends from the server, and is refused even if
-// it knows the token.
+// A process that a driver starts descends from the server, and is refused.
 func TestProcessesThatTheServerStartedAreRefused(t *testing.T) {
 	socket := filepath.Join(shortDir(t), "1.sock")
-	serve(t, socket, newFakeDrivers(), fakeSetup{})
+	serve(t, socket)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +46,7 @@ func TestProcessesThatTheServerStartedAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, said)
 		}
-		if got := strings.TrimSpace(string(said)); got == "<nil>" || !strings.Contains(got, "call the server at") {
+		if got := strings.TrimSpace(string(said)); got == "<nil>" || !strings.Contains(got, "no KAIROS server answers") {
 			t.Errorf("a %s of the server got the answer %q, want that it is hung up on", name, got)
 		}
 	}
@@ -74,7 +73,7 @@ func ask(t *testing.T, socket string, uid int) string {
 	if err != nil {
 		t.Fatalf("connect as user %d: %v", uid, err)
 	}
-	if _, err := syscall.Write(fd, []byte("GET /v1/server HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")); err != nil {
+	if _, err := syscall.Write(fd, []byte("POST /api/server_show HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")); err != nil {
 		return ""
 	}
 	b := make([]byte, 1024)

@@ -1,7 +1,6 @@
-package admin
+package socket
 
 import (
-	"crypto/rand"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -13,9 +12,9 @@ import (
 
 const tokenSuffix = ".token"
 
-// TokenFile is the file beside a socket that holds the token of the server: every request
-// to the socket needs it, and every call of operators over HTTP. Drivers cannot read it
-// where they are isolated.
+// TokenFile is the file beside a socket that holds the token of the server, which every
+// call of operators over HTTP needs. The socket itself needs none: it accepts the processes
+// of its user. Drivers cannot read the file where they are isolated.
 func TokenFile(socket string) string { return strings.TrimSuffix(socket, socketSuffix) + tokenSuffix }
 
 // Token returns the token of the server with the socket.
@@ -44,19 +43,6 @@ func writeToken(socket, token string) error {
 	return nil
 }
 
-// randomToken is the token of one start of a server.
-func randomToken() ([]string, error) { return []string{rand.Text()}, nil }
-
-// authorize adds the token of a socket to a request.
-func authorize(req *http.Request, socket string) error {
-	token, err := Token(socket)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", bearer+token)
-	return nil
-}
-
 const bearer = "Bearer "
 
 // Authorize returns nil if a request carries the token of this server, and else where the
@@ -74,15 +60,4 @@ func (s *Server) Authorize(r *http.Request) error {
 		return errors.Join(fmt.Errorf("the file %s with the token is not there yet", TokenFile(s.socket)), failed)
 	}
 	return fmt.Errorf("the token of the server is missing or wrong: send the content of %s, on the machine of the server, as Authorization: Bearer", TokenFile(s.socket))
-}
-
-// requireToken serves only requests that carry the token.
-func (s *Server) requireToken(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := s.Authorize(r); err != nil {
-			refuse(w, http.StatusUnauthorized, err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
