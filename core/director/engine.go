@@ -66,7 +66,7 @@ type Options struct {
 	EmbedBudget time.Duration
 	// Budgets bound what language models are asked; zero: they are not.
 	Budgets Budgets
-	// Observer hears what was done; nil: nobody does.
+	// Observer is notified of completed operations; may be nil.
 	Observer Observer
 	// Changed is called after protocols of a space were stored or deleted; nil: not
 	// needed. It is called concurrently and must return at once.

@@ -68,7 +68,7 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	return t.drive(ctx, nil)
 }
 
-// noSuchType refuses a solution of a type that there is not, except the type of
+// noSuchType refuses a solution of an unknown type, except the type of
 // the open challenge, whose driver may have been removed.
 func (e useCase) noSuchType(s *plan.Solution, open string) error {
 	if types := e.Tree.Types(); s != nil && s.Type != "" && s.Type != open && !slices.Contains(types, s.Type) {

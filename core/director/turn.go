@@ -29,7 +29,7 @@ type turn struct {
 	submitted *runs.Recorded
 	// spent is what models were asked since the last event.
 	spent run.Spent
-	// decided is the last decision, until an event took it along.
+	// decided is the last decision, cleared once an event records it.
 	decided *decided
 
 	// grantsLoaded: what is allowed for the run's protocol was looked up.

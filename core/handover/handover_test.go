@@ -144,7 +144,7 @@ func TestAWriterThatIsNeverUsedTouchesNothing(t *testing.T) {
 	}
 }
 
-// What KAIROS did not write is neither replaced nor removed; the log and the
+// A file that KAIROS did not write is neither replaced nor removed; the log and the
 // doctor say so.
 func TestForeignFilesStay(t *testing.T) {
 	for name, put := range map[string]func(path string) error{

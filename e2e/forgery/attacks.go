@@ -195,7 +195,7 @@ var Attacks = []Attack{
 		Does:  "Installs a driver that invents what it saw, routes the step to it and allows it with `kairos allow`.",
 		Truth: calendarFile,
 		Wins:  "the record is accepted although the calendar has no event", Expected: [4]Outcome{Wins, Wins, Wins, Wins},
-		Lost: "Whoever has the operator's account is the operator. Run the agent under another account.",
+		Lost: "Anyone with the operator's account is the operator. Run the agent under another account.",
 	},
 	{
 		Name: "a dishonest tool", Has: Tool,

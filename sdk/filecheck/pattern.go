@@ -10,8 +10,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
-// breath is after how many characters the time is looked at.
-const breath = 64
+// deadlineCheckInterval is the number of characters between deadline checks.
+const deadlineCheckInterval = 64
 
 // matchesIn reports whether the expression matches the text in time. Nothing
 // does when the context is done.
@@ -29,7 +29,7 @@ type patientReader[T []byte | string] struct {
 
 // ReadRune implements io.RuneReader.
 func (p *patientReader[T]) ReadRune() (rune, int, error) {
-	if p.read++; p.read%breath == 0 && p.ctx.Err() != nil || len(p.rest) == 0 {
+	if p.read++; p.read%deadlineCheckInterval == 0 && p.ctx.Err() != nil || len(p.rest) == 0 {
 		return 0, 0, io.EOF
 	}
 	r, size := utf8.DecodeRuneInString(string(p.rest[:min(len(p.rest), utf8.UTFMax)]))

@@ -66,7 +66,7 @@ type Setting struct {
 	Asked bool
 }
 
-// Settlement is what an answer comes to. The zero value: it is taken as it is.
+// Settlement is the outcome of an answer. The zero value takes the answer as it is.
 type Settlement struct {
 	Value    json.RawMessage // recorded in its place; nil: as it is
 	Declined bool            // it declines

@@ -58,7 +58,7 @@ func DeclineStands(s *State) bool {
 	return false
 }
 
-// DeclinedByAgent: the no came from the agent's own report, which it can correct.
+// DeclinedByAgent reports whether the agent reported the decline: it can correct that.
 func DeclinedByAgent(s *State) bool {
 	for _, by := range s.Run.Step.Declines {
 		desc, _, _ := s.Drivers.Describe(by)

@@ -1,6 +1,6 @@
 // Package plan says what happens next in a run. It is pure: its rules look at a State
-// and know no store, no process and no clock. What a rule wants done is an action, which
-// core/director does.
+// and know no store, no process and no clock. A rule returns an action, and
+// core/director carries it out.
 package plan
 
 import (

@@ -163,11 +163,11 @@ func TestWhatIsRedactedIsNotServed(t *testing.T) {
 func TestOperationsRefuseWhatTheyCannotUse(t *testing.T) {
 	w := newWorld(t, nil)
 	for name, tc := range map[string]struct{ operation, body, message string }{
-		"a state that there is not": {"runs_list", `{"state":"lost"}`, "no run is in state"},
-		"no run":                    {"runs_show", `{}`, "run_id is missing"},
-		"another type":              {"runs_show", `{"run_id":3}`, "run_id"},
-		"no protocol":               {"protocol_history", `{}`, "name a protocol"},
-		"no object":                 {"runs_list", `[]`, "JSON object"},
+		"an unknown state": {"runs_list", `{"state":"lost"}`, "no run is in state"},
+		"no run":           {"runs_show", `{}`, "run_id is missing"},
+		"another type":     {"runs_show", `{"run_id":3}`, "run_id"},
+		"no protocol":      {"protocol_history", `{}`, "name a protocol"},
+		"no object":        {"runs_list", `[]`, "JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if a := w.post(tc.operation, tc.body).want(400, "INVALID_INPUT"); !strings.Contains(a.str("message"), tc.message) {

@@ -90,8 +90,8 @@ func (h *httpService) serve(ctx context.Context) error {
 	c := h.config.HTTP
 	if !config.IsLocal(c.Listen) {
 		fmt.Fprintf(h.say, "************************************************************************\n"+
-			"  INSECURE: %s is reached by other machines, and nobody has to say\n"+
-			"  who they are. Whoever reaches it reads and changes every protocol and run.\n"+
+			"  INSECURE: %s is reached by other machines without authentication.\n"+
+			"  They can read and change every protocol and run.\n"+
 			"************************************************************************\n", c.Listen)
 	}
 	var ending sync.WaitGroup

@@ -75,14 +75,14 @@ func CheckListen(c config.Config, t Transports, dev bool) error {
 		return nil
 	}
 	if m := c.Metrics.Listen; m != "" && m != config.MetricsOff && !config.IsLocal(m) {
-		return fmt.Errorf("listening on %s for metrics is refused: other machines reach it, and nobody has to say who they are. "+
-			"Set metrics.listen to an address of 127.0.0.1, or say --insecure if the network itself keeps strangers out", m)
+		return fmt.Errorf("listening on %s for metrics is refused: other machines reach it, and there is no authentication. "+
+			"Set metrics.listen to an address of 127.0.0.1, or use --insecure on a trusted network", m)
 	}
 	if config.IsLocal(c.HTTP.Listen) {
 		return nil
 	}
-	return fmt.Errorf("listening on %s is refused: other machines reach it, and nobody has to say who they are. "+
-		"Listen on 127.0.0.1, or say --insecure if the network itself keeps strangers out", c.HTTP.Listen)
+	return fmt.Errorf("listening on %s is refused: other machines reach it, and there is no authentication. "+
+		"Listen on 127.0.0.1, or use --insecure on a trusted network", c.HTTP.Listen)
 }
 
 // Serve serves the transports until ctx ends or one of them does. say is where

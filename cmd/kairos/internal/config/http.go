@@ -87,8 +87,7 @@ type httpConfig struct {
 	SessionAge Duration `yaml:"session_age"`
 	// Shutdown is how long calls in flight may continue at the end. Default 10s.
 	Shutdown Duration `yaml:"shutdown"`
-	// Insecure lets the server listen where other machines reach it, though
-	// nobody has to say who they are.
+	// Insecure lets the server listen beyond loopback without authentication.
 	Insecure bool `yaml:"insecure"`
 	// Operations: the calls of operators are served. Default: where only this
 	// machine reaches the server.

@@ -181,7 +181,7 @@ func bareServer(name string) string {
 
 func (c Config) declares(capability string) bool { return !slices.Contains(c.Without, capability) }
 
-// elicits is how the server may ask the person; nil: in no way.
+// elicits is the elicitation capability to declare, or nil.
 func (c Config) elicits() *mcp.ElicitationCapability {
 	if !c.declares(Elicitation) {
 		return nil

@@ -225,12 +225,12 @@ func mayReplace(old driverhost.Lock, e driverhost.LockedEntry, force bool) error
 		return nil
 	}
 	if was.Descriptor.Role != e.Descriptor.Role {
-		return fmt.Errorf("driver %s is a %s driver, the new one a %s driver: --force replaces it all the same",
+		return fmt.Errorf("driver %s is a %s driver, the new one a %s driver; use --force to replace it",
 			e.Name, was.Descriptor.Role, e.Descriptor.Role)
 	}
 	for _, handled := range was.Descriptor.Handles {
 		if !slices.Contains(e.Descriptor.Handles, handled) {
-			return fmt.Errorf("driver %s handles %s now, %s would handle %s: --force replaces it all the same",
+			return fmt.Errorf("driver %s handles %s now, %s would handle %s; use --force to replace it",
 				e.Name, strings.Join(was.Descriptor.Handles, ", "), e.Version, strings.Join(e.Descriptor.Handles, ", "))
 		}
 	}

@@ -74,7 +74,7 @@ func newExportFolder(dir string, force bool) (*exportFolder, error) {
 	isExport := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == exportIndex })
 	if len(entries) > 0 && !isExport && !force {
 		w.close()
-		return nil, fmt.Errorf("%s is not empty and no export; name another folder, or add --force to write into it all the same", dir)
+		return nil, fmt.Errorf("%s is not empty and not an export; name another folder, or use --force to write into it", dir)
 	}
 	if isExport {
 		lines, _ := readIndex(root) // what cannot be read is left where it is

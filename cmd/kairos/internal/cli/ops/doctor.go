@@ -70,7 +70,7 @@ func doctorCommand(at *session.Session) *cobra.Command {
 			"every run. For each problem it says what to do. It changes nothing. The exit status is 1 if there is a problem.\n" +
 			"It reads every page of a SQLite database to find damage. With --deep it also compares indexes with tables, and\n" +
 			"runs with what happened in them, which takes longer. Of PostgreSQL it asks whether damaged pages were found.\n" +
-			"With --url a server says how it, its stores and its drivers are, and what of your protocols and runs no driver serves.",
+			"With --url it reports the health of the server, its stores and drivers, and what of your protocols and runs no driver serves.",
 		Example: "  kairos doctor\n  kairos doctor --deep -o json\n  kairos doctor --url http://127.0.0.1:3300",
 		Args:    cobra.NoArgs, Annotations: session.AsksServers,
 		RunE: func(cmd *cobra.Command, _ []string) error {

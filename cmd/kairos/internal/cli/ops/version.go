@@ -11,7 +11,7 @@ import (
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
 
-// build is which program this is.
+// build is the version of this program and what it was built from.
 type build struct {
 	Version  string   `json:"version"`
 	Commit   string   `json:"commit,omitempty"`
@@ -25,7 +25,7 @@ type build struct {
 func versionCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print which program this is", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Long:    "Prints the version, the commit it was built from where that is known, and the versions of MCP that it speaks.",
 		Example: "  kairos version\n  kairos version -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {

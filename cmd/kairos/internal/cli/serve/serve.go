@@ -63,7 +63,7 @@ func Command(at *session.Session) *cobra.Command {
 	cmd.Flags().BoolVar(&at.Files, "files", false, "work in the space of the files that kairos run plays")
 	_ = cmd.Flags().MarkHidden("files") // kairos run gives it to the server that it starts; the flag is there
 	cmd.Flags().BoolVar(&by.Stdio, "stdio", false, "serve stdin and stdout as well")
-	cmd.Flags().BoolVar(&by.Insecure, "insecure", false, "listen where other machines reach the server, though nobody has to say who they are")
+	cmd.Flags().BoolVar(&by.Insecure, "insecure", false, "listen beyond loopback without authentication")
 	return cmd
 }
 

@@ -38,8 +38,8 @@ func Command(at *session.Session) *cobra.Command {
 		Use: "tools", Short: "Add the MCP servers whose tools KAIROS calls itself",
 		Long: `Adds, checks and removes MCP servers. KAIROS calls their tools for mcp steps that a person allowed (kairos allow). You
 decide for each tool whether it only reads or changes something; a change is approved each time, and made at most once.
-What you accept is kept in tools.json beside the database: how a server is started, and what its tools take. What is
-different later stops until you accept it. The code of a server can change without anybody noticing.`,
+What you accept is kept in tools.json beside the database: how a server is started, and what its tools take. Changed
+tools are blocked until you accept them. The code of a server can change without anybody noticing.`,
 		Example: "  kairos tools add calendar -- bin/calendar-server --state calendar.json\n  kairos tools check",
 	}
 	cmd.AddCommand(add(at), list(at), check(at), call(at), diff(at), accept(at), remove(at))
