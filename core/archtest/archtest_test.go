@@ -313,7 +313,7 @@ func TestOutsideModulesHaveOwners(t *testing.T) {
 			}
 			owned, ok := longest(imp, keysOf(owners))
 			if !ok {
-				t.Errorf("%s imports %s, which has no owner: add one here and a line in docs/decisions", f.path, imp)
+				t.Errorf("%s imports %s, which has no owner: add one here and a line in docs/design/dependencies.md", f.path, imp)
 				continue
 			}
 			if !slices.ContainsFunc(owners[owned], func(o string) bool { return below(f.dir, o) }) {

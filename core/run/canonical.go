@@ -16,7 +16,7 @@ import (
 const maxNesting = 10_000
 
 // Canonical returns the one form of a JSON document that is hashed: that of RFC
-// 8785, except that each number keeps its value (decision 41). RFC 8785 rounds
+// 8785, except that each number keeps its value: RFC 8785 rounds
 // numbers to doubles, which would give an integer beyond 2^53 the form, and the
 // digest, of its neighbours.
 func Canonical(document []byte) ([]byte, error) {

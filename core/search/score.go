@@ -27,7 +27,7 @@ import (
 // requests for something that is not stored reach any other score, too.
 //
 // The constants were fitted to the half of the queries of testdata/search that is
-// not held out; see decision 64.
+// not held out; see docs/design/search.md.
 const (
 	shareWeight  = 9.0
 	coverWeight  = 4.5
