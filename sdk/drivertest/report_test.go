@@ -137,7 +137,7 @@ func TestHangingDriverIsGivenUp(t *testing.T) {
 	release := make(chan struct{})
 	s := direct(t, "desk", "")
 	s.Configurer = hanging{release}
-	report := verify(t, s, drivertest.Options{Only: []string{"health/answers"}, Timeout: 10 * time.Millisecond})
+	report := verify(t, s, drivertest.Options{Only: []string{"health/answers"}, Timeout: 10 * time.Millisecond, Soon: 10 * time.Millisecond})
 	close(release)
 	if r := report.Results[0]; r.Status != drivertest.Failed || !strings.Contains(r.Detail, "ran out of its time limit of 10ms (give more with --timeout)") {
 		t.Errorf("the result is %+v", r)
