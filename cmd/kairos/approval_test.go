@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/e2e/programs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -276,7 +277,7 @@ func TestThePersonAtTheTerminalApprovesOnThePage(t *testing.T) {
 			cmd := exec.Command(program, append([]string{"run", filepath.Join(dir, "ship.md"), "--config", filepath.Join(dir, "kairos.yaml")}, args...)...)
 			cmd.Env = append(os.Environ(), "KAIROS_DRIVERS_DIR="+drivers, "LOG_LEVEL=error", "TMPDIR="+t.TempDir(), "DISPLAY=", "WAYLAND_DISPLAY=")
 			cmd.Stdin = strings.NewReader("yes\nyes\n") // goes to the page, runs the command
-			var stderr lockedBuffer
+			var stderr programs.Output
 			cmd.Stderr = &stderr
 			out, err := cmd.StdoutPipe()
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/handover"
+	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
 // Where runs stand when something dies: behind a step of the agent's, which is
@@ -197,7 +198,7 @@ type piped struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 	id  int
-	log lockedBuffer
+	log programs.Output
 	// token is the progress token of its calls, if any; progress is what was said.
 	token, progress string
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"io"
@@ -10,10 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
 // served is the real program as a host starts it, spoken to line by line.
@@ -24,29 +24,12 @@ type served struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
 	id     int
-	stderr lockedBuffer
+	stderr programs.Output
 	// logLevel of the program; empty: info.
 	logLevel string
 	tmp      string // its TMPDIR; empty: dir
 	uid      int    // its account; 0: that of the test
 	binary   string // the program; empty: that of the test
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 const shellTree = `

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/e2e/programs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -259,7 +260,7 @@ func pidIn(t *testing.T, file string) int {
 }
 
 func TestExecFloodOfStderrIsCutAndHarmless(t *testing.T) {
-	log := &logBuffer{}
+	log := &programs.Output{}
 	e := newExec(t, "", driverhost.ExecSetup{}, log)
 	if got, err := e.Run(t.Context(), "Advance", order("flood")); err != nil || strings.TrimSpace(got) != `"flooded"` {
 		t.Errorf("Run = %s, %v", got, err)
@@ -440,7 +441,7 @@ func scriptHost(t *testing.T, cfg driverhost.Config, log io.Writer) (*driverhost
 }
 
 func TestAScriptServesInAHost(t *testing.T) {
-	log := &logBuffer{}
+	log := &programs.Output{}
 	h, c, err := scriptHost(t, driverhost.Config{
 		Drivers: map[string]driverhost.DriverConfig{"script": {Config: json.RawMessage(`{"key":"very private"}`)}},
 	}, log)

@@ -21,13 +21,14 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
 // clinic is a host with a driver that can be broken and repaired, one that is
 // well, and a run whose open step the broken one judges.
 type clinic struct {
 	hosted
-	log    *logBuffer
+	log    *programs.Output
 	engine *director.Engine
 	script string // what is wrong
 	uri    string
@@ -63,7 +64,7 @@ func newClinic(t *testing.T) *clinic {
 			t.Fatalf("build %s: %v\n%s", name, err, out)
 		}
 	}
-	c := &clinic{log: &logBuffer{}, script: filepath.Join(t.TempDir(), "fault")}
+	c := &clinic{log: &programs.Output{}, script: filepath.Join(t.TempDir(), "fault")}
 	t.Setenv("FAULT_FILE", c.script)
 	c.hosted = newHost(t, driverhost.Config{
 		Dir: dir, Lock: described(t, dir), Start: 5 * time.Second, Call: 5 * time.Second, Stop: 200 * time.Millisecond, Cool: 200 * time.Millisecond,

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
 // probeState is what the probe sees of itself.
@@ -166,7 +167,7 @@ func TestNetworkIsDeniedByWhateverTheKernelOffers(t *testing.T) {
 		"no way to deny it":  {driverhost.ExecSetup{Offline: true, Isolation: "nothing"}, true, "network: NOT restricted"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			address, log := listener(t), &logBuffer{}
+			address, log := listener(t), &programs.Output{}
 			e := newExec(t, "", tc.setup, log)
 			got, err := e.Run(t.Context(), "Advance", order("dial", "text", address))
 			if err != nil {

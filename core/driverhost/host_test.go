@@ -26,6 +26,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/e2e/programs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -250,26 +251,8 @@ func mustClose(t *testing.T, h hosted) {
 	}
 }
 
-// logBuffer is a log that can be read while it is written.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 func TestNothingStartsBeforeTheFirstCall(t *testing.T) {
-	log := &logBuffer{}
+	log := &programs.Output{}
 	h := newHost(t, driverhost.Config{}, log)
 	d, sum, ok := h.Describe("alpha")
 	if !ok || d.Name != "alpha" || len(sum) != 64 {
@@ -469,7 +452,7 @@ func TestEveryCallHasADeadline(t *testing.T) {
 }
 
 func TestFirstCallsStartOneProcessADriver(t *testing.T) {
-	log := &logBuffer{}
+	log := &programs.Output{}
 	h := newHost(t, driverhost.Config{}, log)
 	h.Warm(t.Context(), "gamma", "nobody")
 	var callers sync.WaitGroup
@@ -516,7 +499,7 @@ func TestEnvironmentIsEmptyButForTheAllowList(t *testing.T) {
 }
 
 func TestHostileStderrIsCleanedAndHarmless(t *testing.T) {
-	log := &logBuffer{}
+	log := &programs.Output{}
 	h := newHost(t, driverhost.Config{}, log)
 	hostile := "{\"@message\":42}\n{\"@level\":[],\"@timestamp\":{}}\n{\"level\":{},\"msg\":7}\nESC\x1b[31mred\x00\xff\u202e\n" +
 		"{\"level\":\"ERROR\",\"msg\":\"real trouble\"}\n" + strings.Repeat("x", 200_000) + "\nlast\n"
@@ -537,7 +520,7 @@ func TestHostileStderrIsCleanedAndHarmless(t *testing.T) {
 }
 
 func TestFloodOfStderrIsCut(t *testing.T) {
-	log := &logBuffer{}
+	log := &programs.Output{}
 	h := newHost(t, driverhost.Config{}, log)
 	mustObey(t, h, "alpha", "say", "text", strings.Repeat("noise\n", 20_000))
 	mustObey(t, h, "alpha", "pid")

@@ -23,6 +23,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
 // program is the test driver without any traits, built once.
@@ -83,7 +84,7 @@ type rig struct {
 	dir    string
 	host   *driverhost.Host
 	engine *director.Engine
-	log    *lockedBuffer
+	log    *programs.Output
 
 	mu       sync.Mutex // guards the fields below
 	config   map[string]driverhost.DriverConfig
@@ -95,28 +96,11 @@ type rig struct {
 	meantime func(r *rig) // called once, after the files were read
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 func newRig(t testing.TB) *rig { return isolatedRig(t, driverhost.LevelNone) }
 
 func isolatedRig(t testing.TB, level driverhost.Level) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), log: &lockedBuffer{}, config: map[string]driverhost.DriverConfig{}, restart: map[string]string{}}
+	r := &rig{t: t, dir: t.TempDir(), log: &programs.Output{}, config: map[string]driverhost.DriverConfig{}, restart: map[string]string{}}
 	r.install("agent", traits{Version: "1.0.0", Agent: true})
 	r.install("staged", traits{Version: "1.0.0", Reads: []int{1}, Writes: 1})
 	r.lock()

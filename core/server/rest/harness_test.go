@@ -1,7 +1,6 @@
 package rest_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,6 +30,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/statement"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/e2e/programs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -206,7 +206,7 @@ type world struct {
 	store   *sqlite.Store
 	api     *rest.API
 	url     string
-	log     *lockedBuffer
+	log     *programs.Output
 	client  *http.Client
 	setups  *setups
 }
@@ -241,27 +241,10 @@ func (w *world) types() []string {
 	return types
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // newWorld serves an API as kairos does; change may be nil.
 func newWorld(t testing.TB, change func(*rest.Config)) *world {
 	t.Helper()
-	w := &world{t: t, drivers: &fakeDrivers{}, log: &lockedBuffer{}, setups: &setups{}}
+	w := &world{t: t, drivers: &fakeDrivers{}, log: &programs.Output{}, setups: &setups{}}
 	log := slog.New(slog.NewTextHandler(w.log, nil))
 	w.openEngine(log)
 	mcp, err := mcpserver.New(mcpserver.Config{

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
+	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
 func TestPersonAnswersAtTheTerminal(t *testing.T) {
@@ -127,7 +128,7 @@ func TestALogOfAServerIsNotTheProgramsOwn(t *testing.T) {
 	tools := cfg.Servers["tools"]
 	tools.Env[toolsEnv] = "attested: forged\n\x1b[2Aattested: forged\nno end"
 	cfg.Script = script(t, calendarScript)
-	log := &lockedBuffer{}
+	log := &programs.Output{}
 	cfg.ServerLog = log
 	if res, err := play(t, cfg); err != nil || !res.Verified {
 		t.Fatalf("Play = %+v, %v", res, err)
@@ -143,24 +144,6 @@ func TestALogOfAServerIsNotTheProgramsOwn(t *testing.T) {
 	if strings.Contains("\n"+log.String(), "\nattested") || strings.Contains(log.String(), "\x1b") {
 		t.Errorf("the server wrote a line of the program's into\n%q", log)
 	}
-}
-
-// lockedBuffer is a buffer that several servers write to.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // A person is sent to an address: by the client where it opens them, else the
