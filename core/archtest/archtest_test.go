@@ -137,7 +137,7 @@ var owners = map[string][]string{
 	"github.com/qdrant/go-client":            {"core/store/qdrant"},
 	"cel.dev/cel-go":                         {"core/decision"},
 	"github.com/yuin/goldmark":               {"core/protocol"},
-	"github.com/goccy/go-yaml":               {"core/protocol", "core/decision", "cmd/kairos/internal/terminal", "cmd/kairos/internal/config", "cmd/kairos/internal/cli/connect", "cmd/kairos/internal/cli/output"},
+	"github.com/goccy/go-yaml":               {"core/protocol", "core/decision", "e2e/forgery", "cmd/kairos/internal/terminal", "cmd/kairos/internal/config", "cmd/kairos/internal/cli/connect", "cmd/kairos/internal/cli/output"},
 	"github.com/fsnotify/fsnotify":           {"core/setup"},
 	"github.com/aymanbagabas/go-udiff":       {"core/protocol"},
 	"github.com/hashicorp/golang-lru":        {"core/cache", "core/embedding", "core/runs"},

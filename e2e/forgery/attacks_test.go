@@ -7,8 +7,8 @@ import (
 )
 
 func TestTheListIsWhole(t *testing.T) {
-	if len(forgery.Attacks) < 16 {
-		t.Errorf("%d attacks, want at least 16", len(forgery.Attacks))
+	if n := len(forgery.All()); n < 45 {
+		t.Errorf("%d attacks, want at least 45", n)
 	}
 	names := make(map[string]bool)
 	for _, a := range forgery.All() {
@@ -16,10 +16,13 @@ func TestTheListIsWhole(t *testing.T) {
 			t.Errorf("%s is listed twice", a.Name)
 		}
 		names[a.Name] = true
-		for field, text := range map[string]string{"Name": a.Name, "Has": string(a.Has), "Does": a.Does, "Truth": a.Truth, "Wins": a.Wins} {
+		for field, text := range map[string]string{"Name": a.Name, "Has": a.Has, "Does": a.Does, "Truth": a.Truth, "Wins": a.Wins} {
 			if text == "" {
 				t.Errorf("%s: %s is empty", a.Name, field)
 			}
+		}
+		if a.From != "" && a.From != forgery.HeldOut && a.From != forgery.Outside {
+			t.Errorf("%s comes from %q", a.Name, a.From)
 		}
 		for i, o := range a.Expected {
 			if o != forgery.Wins && o != forgery.Fails {

@@ -15,7 +15,7 @@ is played against the real programs, and each outcome is computed from facts out
 commands leave behind. The list and the expected outcomes were written before the drivers that look by themselves.
 
 ` + "`make test-forgery`" + ` plays them all and prints the table; a deviation from this page fails. The page is generated from
-[the list](../../e2e/forgery/attacks.go): ` + "`go test ./docs -run Forgery -update`" + `.
+[the list](../../e2e/forgery/attacks.yaml): ` + "`go test ./docs -run Forgery -update`" + `.
 
 ## Scoring
 
@@ -29,11 +29,11 @@ attacker *fails*: the record is refused, or what it claims is true. Four kinds o
 		fmt.Fprintf(&b, "| %s | %s |\n", r.Record, r.Rule)
 	}
 	fmt.Fprintf(&b, "\n## Outcomes\n\n%s\n", Summary())
-	outcomes(&b, Attacks)
+	outcomes(&b, "")
 	b.WriteString("\nHeld-out attacks, against which KAIROS was not built: they were invented afterwards.\n")
 	outcomes(&b, HeldOut)
 	b.WriteString("\nAttacks that independent attackers found and reproduced. The outcomes are those of today, with what was done about them.\n")
-	outcomes(&b, FromOutside)
+	outcomes(&b, Outside)
 	b.WriteString("\n## What is lost\n\nThese attacks win although KAIROS looks itself.\n\n| attack | why, and what helps |\n|---|---|\n")
 	for _, a := range All() {
 		if a.Lost != "" {
@@ -47,14 +47,17 @@ attacker *fails*: the record is refused, or what it claims is true. Four kinds o
 	return b.String()
 }
 
-// outcomes is the table, a line for each attack.
-func outcomes(b *strings.Builder, attacks []Attack) {
+// outcomes is the table of the attacks that come from there, a line for each.
+func outcomes(b *strings.Builder, from string) {
 	b.WriteString("\n| attack |")
 	for _, r := range Records {
 		fmt.Fprintf(b, " %s |", r.Record)
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---|", len(Records)) + "\n")
-	for _, a := range attacks {
+	for _, a := range All() {
+		if a.From != from {
+			continue
+		}
 		fmt.Fprintf(b, "| %s |", a.Name)
 		for _, o := range a.Expected {
 			if o == Wins {
