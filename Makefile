@@ -156,8 +156,7 @@ check: static ## run static and the short tests; every commit must pass
 
 static: ## vet, format, dead code, lint, proto and the API of sdk
 	@test -z "$$(gofmt -l cmd core docs internal sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core docs internal sdk plugins examples e2e; exit 1; }
-	@for m in $(MODULES); do echo "$(GO) -C $$m vet ./..."; $(GO) -C $$m vet ./... || exit 1; done
-	$(GO) vet -tags $(TAGS),conformance ./core/server/mcp ./e2e/conformance
+	@# golangci-lint vets everything else, with the tag conformance.
 	$(GO) vet -tags $(TAGS),profile ./cmd/kairos
 	@# The fixtures are outside the module sdk, so the test cache does not notice changes to them.
 	$(GO) test -count=1 -run Fixtures $(SDK)/driverrpc
