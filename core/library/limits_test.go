@@ -10,35 +10,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
-// Each limit is stated by the error, and what is refused leaves nothing behind.
-func TestBadDocumentsAreRefusedWithTheLimitAndNothingIsStored(t *testing.T) {
-	w := newWorld(t, nil)
-	for name, tc := range map[string]struct{ document, want string }{
-		"more than 10 MiB":       {doc("Huge", "A: "+strings.Repeat("x", 10<<20)), "at most 10485760"},
-		"a text of 1 MiB":        {doc("Text", "A: "+strings.Repeat("x", 1<<20)), "at most 1048576"},
-		"more than 10,000 steps": {doc("Many", manySteps(10_001)...), "10000"},
-		"NUL":                    {doc("Nul", "A: a\x00b"), "NUL"},
-		"invalid UTF-8":          {doc("Bytes", "A: \xff\xfe"), "UTF-8"},
-		"deep lists":             {doc("Deep", "A: "+strings.Repeat("- ", 10_000)+"x"), "deeper than 200"},
-		"duplicate JSON keys":    {doc("Twice", "A: x\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"type\":\"comment\",\"shell\":{}}}\n```"), "type"},
-		"unclosed challenge":     {doc("Open", "A: x\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{}}}"), "not closed"},
-		"a title of 5,001":       {doc(strings.Repeat("t", 5_001), "A: x"), "at most 5000"},
-		"a heading of 5,001":     {doc("Heading", strings.Repeat("h", 5_001)+": x"), "at most 5000"},
-		"blank":                  {" \n\t", "empty"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: tc.document, ModelID: "m", Force: true})
-			if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), tc.want) || len(err.Error()) > 100_000 {
-				t.Errorf("Mint = %.300v, want STORE_FAILED with %q", err, tc.want)
-			}
-			s, err := w.Spaces(t.Context(), w.caller, api.SpacesRequest{})
-			if err != nil || s.Spaces[0].ChainCount != 0 {
-				t.Errorf("%d protocols are stored, %v, want none", s.Spaces[0].ChainCount, err)
-			}
-		})
-	}
-}
-
 func manySteps(n int) []string {
 	out := make([]string, n)
 	for i := range out {

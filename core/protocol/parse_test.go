@@ -374,6 +374,9 @@ func TestLimits(t *testing.T) {
 	for name, doc := range map[string]string{
 		"10 MB":        "# T\n## S\n" + strings.Repeat("x", 10<<20),
 		"10,000 steps": "# T\n" + strings.Repeat("## S\n", 10_001),
+		"1 MiB a text": "# T\n## S\n" + strings.Repeat("x", 1<<20+1),
+		"5,000 a head": "# T\n## " + strings.Repeat("h", 5_001) + "\nx",
+		"5,000 a name": "# " + strings.Repeat("t", 5_001) + "\n## S\nx",
 	} {
 		if _, found := protocol.Parse([]byte(doc)); len(only(found, driver.SeverityError)) != 1 {
 			t.Errorf("%s: found %+v, want one error", name, found)
