@@ -43,22 +43,22 @@ func call[Res any](
 ) (Res, error) {
 	began := time.Now()
 	res, lost, err := attempt(ctx, s, in, do)
-	again := lost && s.entry.Descriptor.Effect != driver.EffectEffects
+	again := lost && s.spec.entry.Descriptor.Effect != driver.EffectEffects
 	if again {
 		s.journal.repeated()
 		res, lost, err = attempt(ctx, s, in, do)
 	}
 	if lost {
-		err = fmt.Errorf("driver %s: its process died during the call: %w", s.entry.Name, err)
+		err = fmt.Errorf("driver %s: its process died during the call: %w", s.spec.entry.Name, err)
 	}
 	if err == nil {
 		if res, err = sound(res, s.secret.shown); err != nil {
-			err = fmt.Errorf("driver %s: %w", s.entry.Name, err)
+			err = fmt.Errorf("driver %s: %w", s.spec.entry.Name, err)
 		}
 	}
 	took := time.Since(began)
 	s.journal.called(in.method, took, err)
-	s.host.observer.Called(Call{Driver: s.entry.Name, Method: in.method, Took: took, Err: err, Repeated: again})
+	s.host.observer.Called(Call{Driver: s.spec.entry.Name, Method: in.method, Took: took, Err: err, Repeated: again})
 	return res, err
 }
 
@@ -71,7 +71,7 @@ func attempt[Res any](
 	if err != nil {
 		return res, false, notCalledError{err}
 	}
-	if key, ok := s.memoKey(in); ok {
+	if key, ok := s.spec.memoKey(in); ok {
 		if res, ok := recall[Res](g.memory, key); ok {
 			g.leave(false)
 			return res, false, nil
@@ -91,7 +91,7 @@ func attempt[Res any](
 	lost = err != nil && !late && bounded.Err() == nil && g.lost(err)
 	gone := err != nil && ctx.Err() != nil // the caller left; the driver is not to blame
 	raw := s.secret.hideIn(err)
-	err = plainError(raw, s.entry.Descriptor.Transport, lost, late, timeout)
+	err = plainError(raw, s.spec.entry.Descriptor.Transport, lost, late, timeout)
 	g.leave(!lost && !late && !gone)
 	switch {
 	case lost && g.transport.lasting():
@@ -108,7 +108,7 @@ func attempt[Res any](
 		s.recordSuccess(g)
 	}
 	if err != nil {
-		err = fmt.Errorf("driver %s: %w", s.entry.Name, err)
+		err = fmt.Errorf("driver %s: %w", s.spec.entry.Name, err)
 	}
 	return res, false, err
 }

@@ -120,10 +120,10 @@ func (c confined) of(launcher bool) Level {
 
 // isolation is the level at which the driver runs, or would.
 func (s *slot) isolation() Level {
-	if s.attach != nil { // somebody else has started it
+	if s.spec.attach != nil { // somebody else has started it
 		return LevelNone
 	}
-	return s.host.confinement.find().of(s.entry.Descriptor.Has(driver.FeatureLauncher))
+	return s.host.confinement.find().of(s.spec.entry.Descriptor.Has(driver.FeatureLauncher))
 }
 
 // check refuses a driver that could not be isolated, before anything of it runs.

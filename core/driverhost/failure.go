@@ -23,7 +23,7 @@ func (s *slot) recordSuccess(g *generation) {
 // call, so new calls get a fresh process, and this one is stopped when its other
 // calls have ended.
 func (s *slot) recordTimeout(ctx context.Context, g *generation) {
-	if s.attach != nil {
+	if s.spec.attach != nil {
 		s.probe(ctx, g) // an author debugs it
 		return
 	}
@@ -71,7 +71,7 @@ func (s *slot) replace(g *generation) {
 func (s *slot) drain(g *generation) {
 	select {
 	case <-g.drained:
-		if s.entry.Descriptor.Effect == driver.EffectEffects {
+		if s.spec.entry.Descriptor.Effect == driver.EffectEffects {
 			pause(s.ctx, s.timeouts().call)
 		}
 	case <-g.transport.exited():
@@ -101,7 +101,7 @@ func (s *slot) recordCallCrash(g *generation, cause error) {
 		return
 	}
 	s.journal.crashed(cause)
-	s.host.observer.Crashed(s.entry.Name)
+	s.host.observer.Crashed(s.spec.entry.Name)
 	s.journal.note(g.number, slog.LevelWarn, oneLine(fmt.Sprintf("a process of it died: %v", cause)))
 }
 
@@ -123,7 +123,7 @@ func (s *slot) recordCrash(g *generation, cause error) {
 		s.recordFailure(died, errDied)
 	}
 	s.journal.crashed(cause)
-	s.host.observer.Crashed(s.entry.Name)
+	s.host.observer.Crashed(s.spec.entry.Name)
 	s.journal.note(g.number, slog.LevelWarn, oneLine(fmt.Sprintf("its process died: %v", cause)))
 	g.log.Warn("driver died", "cause", cause, "state", s.state)
 	if !s.closed { // else close stops it
@@ -146,7 +146,7 @@ func (s *slot) recordFailure(e event, cause error) {
 	now := time.Now()
 	if s.breaker.add(now, s.timeouts().failureWindow()) {
 		s.move(tripped)
-		s.host.observer.BreakerOpened(s.entry.Name)
+		s.host.observer.BreakerOpened(s.spec.entry.Name)
 		until := now.Add(s.timeouts().cool)
 		s.breaker.open(until, cause)
 		s.log.Error("driver failed too often and is not started for a while", "until", until)

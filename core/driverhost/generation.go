@@ -107,7 +107,7 @@ func (g *generation) describe(ctx context.Context, s *slot) error {
 	if err != nil {
 		return fmt.Errorf("describe: %w", err)
 	}
-	if !sameDescriptor(d, s.entry.Descriptor) {
+	if !sameDescriptor(d, s.spec.entry.Descriptor) {
 		return errors.New("its descriptor differs from drivers.lock; run `kairos driver lock` if you trust the binary")
 	}
 	g.transport.settled()
@@ -132,7 +132,7 @@ func sameDescriptor(a, b driver.Descriptor) bool {
 // configure lets the driver check its configuration in a dry run first.
 func (g *generation) configure(ctx context.Context, s *slot) error {
 	for _, dryRun := range []bool{true, false} {
-		found, err := g.rpc.Configure(ctx, s.config.Config, dryRun)
+		found, err := g.rpc.Configure(ctx, s.spec.config.Config, dryRun)
 		if err != nil {
 			return fmt.Errorf("configure: %w", err)
 		}

@@ -25,7 +25,7 @@ const maxRoots = 64
 // not see by its settings, or why it must not see one.
 func rootsOf(s *slot, in driver.Input, c driver.Client, reply json.RawMessage) ([]string, error) {
 	level := s.isolation()
-	if level == LevelNone || !s.entry.Descriptor.Has(driver.FeatureRoots) {
+	if level == LevelNone || !s.spec.entry.Descriptor.Has(driver.FeatureRoots) {
 		return nil, nil
 	}
 	var roots []string

@@ -77,7 +77,7 @@ func (s *Set) Describe(name string) (d driver.Descriptor, sha256 string, ok bool
 	if !ok {
 		return driver.Descriptor{}, "", false
 	}
-	return sl.entry.Descriptor, sl.entry.SHA256[Platform()], true
+	return sl.spec.entry.Descriptor, sl.spec.entry.SHA256[Platform()], true
 }
 
 // Isolation is the level at which the named driver is kept from the server's
@@ -101,7 +101,7 @@ func (s *Set) Limits(name string) (strongest driver.Provenance, forPersons bool)
 // process; a call under which the process dies is made once more on a fresh one.
 func (s *Set) Challenge(name string) (driver.Challenge, bool) {
 	sl, ok := s.slots[name]
-	if !ok || sl.entry.Descriptor.Role != driver.RoleChallenge {
+	if !ok || sl.spec.entry.Descriptor.Role != driver.RoleChallenge {
 		return nil, false
 	}
 	return challengeCalls{sl}, true
@@ -111,7 +111,7 @@ func (s *Set) Challenge(name string) (driver.Challenge, bool) {
 // calls is bounded by within; 0: by the driver's own call timeout.
 func (s *Set) Capability(name string, within time.Duration) (driver.Capability, bool) {
 	sl, ok := s.slots[name]
-	if !ok || sl.entry.Descriptor.Role != driver.RoleCapability {
+	if !ok || sl.spec.entry.Descriptor.Role != driver.RoleCapability {
 		return nil, false
 	}
 	return capabilityCalls{sl, within}, true
@@ -193,10 +193,10 @@ func (c *Change) adjust(what string, differs bool) {
 func change(name string, from, to *slot) Change {
 	c := Change{Driver: name, Kind: "changed"}
 	if from != nil {
-		c.From = from.version()
+		c.From = from.spec.version()
 	}
 	if to != nil {
-		c.To = to.version()
+		c.To = to.spec.version()
 	}
 	switch {
 	case from == nil:
@@ -206,7 +206,7 @@ func change(name string, from, to *slot) Change {
 	case from == to:
 		c.Kind = "kept"
 	default:
-		if c.Why = from.differences(to.spec); len(c.Why) == 0 {
+		if c.Why = from.spec.differences(to.spec); len(c.Why) == 0 {
 			c.Kind = "restarted"
 		}
 	}
@@ -253,7 +253,7 @@ func (c capabilityCalls) Render(ctx context.Context, req driver.RenderRequest) (
 // Preview makes capabilityCalls a driver.Previewer. Of a driver without
 // driver.FeatureGrant it is unavailable.
 func (c capabilityCalls) Preview(ctx context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {
-	if !c.s.entry.Descriptor.Has(driver.FeatureGrant) {
+	if !c.s.spec.entry.Descriptor.Has(driver.FeatureGrant) {
 		return driver.CannotPreview("the driver has no plans to show"), nil
 	}
 	return call(ctx, c.s, invocation{method: "Preview", timeout: c.timeout}, soundPreview, func(ctx context.Context, rpc driverrpc.Calls) (driver.PreviewResult, error) {

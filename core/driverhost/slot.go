@@ -16,9 +16,9 @@ type slot struct {
 	host    *Host
 	journal *journal
 	log     *slog.Logger
-	spec
-	pinned *pinnedBinary
-	times  atomic.Pointer[times] // see timeouts
+	spec    spec
+	pinned  *pinnedBinary
+	times   atomic.Pointer[times] // see timeouts
 
 	secret *redactor // hides the driver's secrets
 
@@ -85,8 +85,8 @@ func (s *slot) setTimeouts(t times) {
 // enter counts a call into a ready generation that sees the roots, which it starts if
 // need be.
 func (s *slot) enter(ctx context.Context, roots []string) (*generation, error) {
-	if changesUnasked(s.entry.Descriptor) && !s.config.AllowEffects {
-		return nil, fmt.Errorf("driver %s: %w", s.entry.Name, errEffects)
+	if changesUnasked(s.spec.entry.Descriptor) && !s.spec.config.AllowEffects {
+		return nil, fmt.Errorf("driver %s: %w", s.spec.entry.Name, errEffects)
 	}
 	for {
 		g, p, err := s.present()
@@ -107,7 +107,7 @@ func (s *slot) enter(ctx context.Context, roots []string) (*generation, error) {
 		select {
 		case <-p.done:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("driver %s is not ready yet: %w", s.entry.Name, ctx.Err())
+			return nil, fmt.Errorf("driver %s is not ready yet: %w", s.spec.entry.Name, ctx.Err())
 		}
 		if p.err != nil {
 			return nil, p.err
@@ -122,14 +122,14 @@ func (s *slot) present() (*generation, *pending, error) {
 	now := time.Now()
 	switch {
 	case s.closed:
-		return nil, nil, fmt.Errorf("driver %s: %w", s.entry.Name, errStopped)
+		return nil, nil, fmt.Errorf("driver %s: %w", s.spec.entry.Name, errStopped)
 	case s.state == Ready:
 		return s.gen, nil, nil
 	case s.pending != nil:
 		return nil, s.pending, nil
 	case s.state == BreakerOpen && s.breaker.waits(now):
 		return nil, nil, fmt.Errorf("driver %s failed %d times in a row and is left alone until %s: %w",
-			s.entry.Name, maxFailures, s.breaker.notBefore.Format(time.TimeOnly), s.breaker.cause)
+			s.spec.entry.Name, maxFailures, s.breaker.notBefore.Format(time.TimeOnly), s.breaker.cause)
 	case s.refused != nil && s.breaker.waits(now):
 		// It would only fail again: the caller may try something else at once.
 		return nil, nil, s.refused
@@ -151,7 +151,7 @@ func (s *slot) present() (*generation, *pending, error) {
 func (s *slot) move(e event) {
 	to, err := s.state.step(e)
 	if err != nil {
-		panic(fmt.Sprintf("driverhost: %s: %v", s.entry.Name, err))
+		panic(fmt.Sprintf("driverhost: %s: %v", s.spec.entry.Name, err))
 	}
 	s.state, s.since = to, time.Now()
 }

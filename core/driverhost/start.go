@@ -16,9 +16,9 @@ func (s *slot) begin(p *pending, wait time.Duration) {
 	g, err := s.generate(ctx)
 	if err != nil {
 		hid := s.secret.hideIn(err)
-		err = &toldError{oneLine(fmt.Sprintf("start driver %s: %v", s.entry.Name, hid)), hid}
+		err = &toldError{oneLine(fmt.Sprintf("start driver %s: %v", s.spec.entry.Name, hid)), hid}
 	}
-	s.host.observer.Started(s.entry.Name, time.Since(began), err)
+	s.host.observer.Started(s.spec.entry.Name, time.Since(began), err)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *slot) generate(ctx context.Context) (*generation, error) {
 
 // watchIdle stops the generation when it has been idle for long. Needs the lock.
 func (s *slot) watchIdle(g *generation) *time.Timer {
-	if s.attach != nil {
+	if s.spec.attach != nil {
 		return nil
 	}
 	var timer *time.Timer

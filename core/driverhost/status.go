@@ -78,10 +78,10 @@ func (s *Set) status(name string) Status {
 }
 
 func (s *slot) status() Status {
-	d := s.entry.Descriptor
+	d := s.spec.entry.Descriptor
 	out := Status{
 		Name: d.Name, Version: d.Version, Role: d.Role, Handles: d.Handles, Effect: d.Effect, Transport: transportOf(d),
-		SHA256: s.entry.SHA256[Platform()], Config: hideSecrets(s.config.Config, d.ConfigSchema), EnvFrom: s.config.EnvFrom,
+		SHA256: s.spec.entry.SHA256[Platform()], Config: hideSecrets(s.spec.config.Config, d.ConfigSchema), EnvFrom: s.spec.config.EnvFrom,
 		Isolation: s.isolation(),
 	}
 	s.lifeIn(&out)

@@ -79,7 +79,7 @@ func (h *Host) assemble(p plan, old, files *Set, again []string) (*Set, error) {
 func (s *Set) inPlace(old *Set) error {
 	var all []error
 	for name, sl := range s.slots {
-		if old == nil || old.slots[name] != sl || sl.attach != nil {
+		if old == nil || old.slots[name] != sl || sl.spec.attach != nil {
 			continue
 		}
 		if err := sl.pinned.inPlace(); err != nil {
@@ -115,7 +115,7 @@ func (s *Set) start(ctx context.Context, old *Set) error {
 }
 
 func reusable(old *Set, name string, sp spec, again []string) *slot {
-	if old == nil || old.slots[name] == nil || !old.slots[name].equal(sp) || slices.Contains(again, name) {
+	if old == nil || old.slots[name] == nil || !old.slots[name].spec.equal(sp) || slices.Contains(again, name) {
 		return nil
 	}
 	return old.slots[name]
@@ -212,7 +212,7 @@ func (h *Host) closeBinary(s *slot) {
 		return
 	}
 	if err := s.pinned.close(); err != nil {
-		h.log.Warn("driver binary not closed", "driver", s.entry.Name, "error", err)
+		h.log.Warn("driver binary not closed", "driver", s.spec.entry.Name, "error", err)
 	}
 }
 

@@ -30,10 +30,10 @@ func (r *reaches) started(s *slot) {
 	if r.of == nil {
 		r.of = map[string]reach{}
 	}
-	before := r.of[s.entry.Name]
+	before := r.of[s.spec.entry.Name]
 	folders := slices.Concat(before.folders, useOf(s.spec).write)
 	slices.Sort(folders)
-	r.of[s.entry.Name] = reach{before.all || free, slices.Compact(folders)}
+	r.of[s.spec.entry.Name] = reach{before.all || free, slices.Compact(folders)}
 }
 
 // Writers lists the drivers that could have written a file, or put another in its place:

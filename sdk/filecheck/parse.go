@@ -49,21 +49,21 @@ func parse(files json.RawMessage, template *regexp.Regexp) ([]Check, []driver.Di
 	checks := make([]Check, len(entries))
 	var found []driver.Diagnostic
 	for i, raw := range entries {
-		e := entry{Object: fields.Open(raw, fields.Pointer(fmt.Sprint(i))), template: template}
+		e := entry{of: fields.Open(raw, fields.Pointer(fmt.Sprint(i))), template: template}
 		checks[i] = e.read()
-		found = append(found, e.Diagnostics()...)
+		found = append(found, e.of.Diagnostics()...)
 	}
 	return checks, found
 }
 
 // entry is one entry of a list being read.
 type entry struct {
-	*fields.Object
+	of       *fields.Object
 	template *regexp.Regexp // nil: none stand in it
 }
 
 func (e entry) read() Check {
-	if len(e.Problems()) > 0 {
+	if len(e.of.Problems()) > 0 {
 		return Check{} // no object
 	}
 	var c Check
@@ -71,9 +71,9 @@ func (e entry) read() Check {
 	e.presence(&c)
 	c.MinSize, c.MaxSize = e.whole(MinSize, maxSize), e.whole(MaxSize, maxSize)
 	if c.MinSize != nil && c.MaxSize != nil && *c.MinSize > *c.MaxSize {
-		e.Wrong(MinSize, "is more than max_size")
+		e.of.Wrong(MinSize, "is more than max_size")
 	}
-	c.NewerThanRun, _ = e.Bool(NewerThanRun)
+	c.NewerThanRun, _ = e.of.Bool(NewerThanRun)
 	e.content(&c)
 	e.counts(&c)
 	if c.Absent {
@@ -85,24 +85,24 @@ func (e entry) read() Check {
 
 // names reads path and glob, one of which has to be there.
 func (e entry) names(c *Check) {
-	name, named := e.String("path")
-	glob, globbed := e.String("glob")
+	name, named := e.of.String("path")
+	glob, globbed := e.of.String("glob")
 	switch {
-	case e.Has("path") && e.Has("glob"):
-		e.Wrong("glob", "stands beside path: an entry has one of them")
-	case !e.Has("path") && !e.Has("glob"):
-		e.Wrong("path", "is missing: an entry names one file by path, or several by glob")
+	case e.of.Has("path") && e.of.Has("glob"):
+		e.of.Wrong("glob", "stands beside path: an entry has one of them")
+	case !e.of.Has("path") && !e.of.Has("glob"):
+		e.of.Wrong("path", "is missing: an entry names one file by path, or several by glob")
 	}
 	if named {
 		c.Path = name
 		if why := badPath(e.filled(name)); why != "" {
-			e.Wrong("path", why)
+			e.of.Wrong("path", why)
 		}
 	}
 	if globbed && e.plain("glob", glob) {
 		read, why := readPattern(glob)
 		if why != "" {
-			e.Wrong("glob", why)
+			e.of.Wrong("glob", why)
 		}
 		c.Glob = read
 	}
@@ -121,50 +121,50 @@ func (e entry) open(text string) bool { return e.template != nil && e.template.M
 // plain refuses templates where a value would be read as a pattern.
 func (e entry) plain(key, text string) bool {
 	if e.open(text) {
-		e.Wrong(key, "no template may stand here: its value would be read as a pattern; templates may stand in path, sha256 and contains")
+		e.of.Wrong(key, "no template may stand here: its value would be read as a pattern; templates may stand in path, sha256 and contains")
 		return false
 	}
 	return true
 }
 
 func (e entry) presence(c *Check) {
-	exists, said := e.Bool(Exists)
-	absent, denied := e.Bool(Absent)
+	exists, said := e.of.Bool(Exists)
+	absent, denied := e.of.Bool(Absent)
 	if said && denied && exists == absent {
-		e.Wrong(Absent, "contradicts exists")
+		e.of.Wrong(Absent, "contradicts exists")
 	}
 	c.Absent = absent || said && !exists
 }
 
 func (e entry) content(c *Check) {
-	if digest, said := e.String(SHA256); said {
+	if digest, said := e.of.String(SHA256); said {
 		c.SHA256 = strings.ToLower(digest)
 		if !e.open(digest) && !isDigest(c.SHA256) {
-			e.Wrong(SHA256, "must be 64 hexadecimal digits")
+			e.of.Wrong(SHA256, "must be 64 hexadecimal digits")
 		}
 	}
-	if text, said := e.String(Contains); said {
+	if text, said := e.of.String(Contains); said {
 		c.Contains = text
 		if text == "" || len(text) > maxText {
-			e.Wrong(Contains, fmt.Sprintf("must have from 1 to %d bytes", maxText))
+			e.of.Wrong(Contains, fmt.Sprintf("must have from 1 to %d bytes", maxText))
 		}
 	}
-	if text, said := e.String(Regex); said && e.plain(Regex, text) {
+	if text, said := e.of.String(Regex); said && e.plain(Regex, text) {
 		c.regex = e.expression(text)
 	}
-	if raw := e.Raw(JSONSchema); e.Has(JSONSchema) && e.plain(JSONSchema, string(raw)) {
+	if raw := e.of.Raw(JSONSchema); e.of.Has(JSONSchema) && e.plain(JSONSchema, string(raw)) {
 		e.compile(c, raw)
 	}
 }
 
 func (e entry) expression(text string) *regexp.Regexp {
 	if text == "" {
-		e.Wrong(Regex, fmt.Sprintf("must have from 1 to %d bytes", pattern.MaxBytes))
+		e.of.Wrong(Regex, fmt.Sprintf("must have from 1 to %d bytes", pattern.MaxBytes))
 		return nil
 	}
 	compiled, err := pattern.Compile(text)
 	if err != nil {
-		e.Wrong(Regex, err.Error())
+		e.of.Wrong(Regex, err.Error())
 		return nil
 	}
 	return compiled.Regexp
@@ -172,12 +172,12 @@ func (e entry) expression(text string) *regexp.Regexp {
 
 func (e entry) compile(c *Check, raw json.RawMessage) {
 	if raw[0] != '{' || len(raw) > maxSchema {
-		e.Wrong(JSONSchema, fmt.Sprintf("must be a JSON Schema, an object of at most %d bytes", maxSchema))
+		e.of.Wrong(JSONSchema, fmt.Sprintf("must be a JSON Schema, an object of at most %d bytes", maxSchema))
 		return
 	}
 	compiled, patterned, err := compileSchema(context.Background(), raw)
 	if err != nil {
-		e.Wrong(JSONSchema, err.Error())
+		e.of.Wrong(JSONSchema, err.Error())
 		return
 	}
 	if c.schema = compiled; patterned {
@@ -200,42 +200,42 @@ func (e entry) counts(c *Check) {
 	}
 	switch {
 	case c.Path != "" && least != nil:
-		e.Wrong(MinCount, "counts the files of a glob; a path is one file")
+		e.of.Wrong(MinCount, "counts the files of a glob; a path is one file")
 	case c.Path != "" && most != nil:
-		e.Wrong(MaxCount, "counts the files of a glob; a path is one file")
+		e.of.Wrong(MaxCount, "counts the files of a glob; a path is one file")
 	case c.MaxCount != nil && c.MinCount > *c.MaxCount:
-		e.Wrong(MinCount, "is more than max_count")
+		e.of.Wrong(MinCount, "is more than max_count")
 	}
 }
 
 // nothingBeside: of a file that is not there nothing else can be demanded.
 func (e entry) nothingBeside(c Check) {
 	if c.NewerThanRun {
-		e.Wrong(NewerThanRun, "cannot be true of a file that must not be there")
+		e.of.Wrong(NewerThanRun, "cannot be true of a file that must not be there")
 	}
 	for _, key := range []string{MinSize, MaxSize, SHA256, Contains, Regex, JSONSchema, MinCount, MaxCount} {
-		if e.Has(key) {
-			e.Wrong(key, "cannot be true of a file that must not be there")
+		if e.of.Has(key) {
+			e.of.Wrong(key, "cannot be true of a file that must not be there")
 		}
 	}
 }
 
 // onlyKnown refuses other keys: a misspelt check would check nothing.
 func (e entry) onlyKnown() {
-	for _, key := range e.Unknown() {
-		e.Wrong(key, "is not known; the keys are path or glob, exists, absent, min_size, max_size, sha256, contains, regex, "+
+	for _, key := range e.of.Unknown() {
+		e.of.Wrong(key, "is not known; the keys are path or glob, exists, absent, min_size, max_size, sha256, contains, regex, "+
 			"json_schema, newer_than_run, min_count, max_count")
 	}
 }
 
 // whole reads a whole number from 0 up to a bound; nil: there is none.
 func (e entry) whole(key string, bound float64) *int64 {
-	v, found := e.Number(key)
+	v, found := e.of.Number(key)
 	if !found {
 		return nil
 	}
 	if v < 0 || v > bound || v != math.Trunc(v) {
-		e.Wrong(key, fmt.Sprintf("must be a whole number from 0 to %.0f", bound))
+		e.of.Wrong(key, fmt.Sprintf("must be a whole number from 0 to %.0f", bound))
 		return nil
 	}
 	n := int64(v)
