@@ -28,10 +28,6 @@ type Options struct {
 	// Collection is the alias of the index, and the names of its collections begin
 	// with it. Empty: DefaultCollection.
 	Collection string
-	// NoRescore compares only compressed vectors, which is faster and less exact.
-	NoRescore bool
-	// Replicas and Shards are those of new collections; zero: what the server does.
-	Replicas, Shards uint32
 }
 
 var collectionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,120}$`)
@@ -58,9 +54,8 @@ type Index struct {
 
 // collections finds, makes and removes the collections of indexes.
 type collections struct {
-	server  *client.Client
-	options Options
-	alias   string
+	server *client.Client
+	alias  string
 }
 
 // opened is the index that was found last.
@@ -80,7 +75,7 @@ func New(o Options, log *slog.Logger) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Index{client: c, collections: collections{c, o, cmp.Or(o.Collection, DefaultCollection)}}, nil
+	return &Index{client: c, collections: collections{c, cmp.Or(o.Collection, DefaultCollection)}}, nil
 }
 
 // Close ends the connections. It may be called twice.
@@ -91,14 +86,10 @@ func (x *Index) Location() string {
 	return "Qdrant at " + x.client.Address() + ", collection " + x.collections.alias
 }
 
-// layout is the version of the points. An index of another layout is made again.
-const layout = 1
-
 // Metadata of a collection.
 const (
 	metaDatabase = "kairos_database" // id of the database that it is made from
 	metaID       = "kairos_index"    // id of the index
-	metaLayout   = "kairos_layout"
 	metaModel    = "kairos_model"
 	metaLength   = "kairos_length" // of a vector
 )
@@ -106,7 +97,6 @@ const (
 // identity is what the metadata of a collection say.
 type identity struct {
 	database, id string
-	layout       int
 	model        index.Model
 }
 
@@ -119,7 +109,7 @@ func (c collections) identity(ctx context.Context, collection string) (identity,
 	}
 	m := info.GetConfig().GetMetadata()
 	return identity{
-		database: m[metaDatabase].GetStringValue(), id: m[metaID].GetStringValue(), layout: int(m[metaLayout].GetIntegerValue()),
+		database: m[metaDatabase].GetStringValue(), id: m[metaID].GetStringValue(),
 		model: index.Model{Name: m[metaModel].GetStringValue(), Length: int(m[metaLength].GetIntegerValue())},
 	}, nil
 }
@@ -149,9 +139,6 @@ func (c collections) find(ctx context.Context, database string) (string, identit
 	case found.database != database:
 		return "", found, c.conflict("collection %q is the index of another database", target).
 			WithHint("set QDRANT_COLLECTION (qdrant.collection) to another name: each database has an index of its own; if this one was restored from a backup and replaces that one, run `kairos index rebuild --replace`")
-	case found.layout > layout:
-		return "", found, c.conflict("collection %q was written by a newer version of this program", target).
-			WithHint("use that version, or set QDRANT_COLLECTION (qdrant.collection) to another name")
 	}
 	return target, found, nil
 }
@@ -171,7 +158,7 @@ func (x *Index) Check(ctx context.Context, database string) error {
 
 // collectionFor is the name of the collection of an index.
 func (c collections) collectionFor(database string, m index.Model) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{database, m.Name, strconv.Itoa(m.Length), strconv.Itoa(layout)}, "\n")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{database, m.Name, strconv.Itoa(m.Length)}, "\n")))
 	return c.prefix() + hex.EncodeToString(sum[:6])
 }
 

@@ -39,7 +39,7 @@ func (x *Index) Nearest(ctx context.Context, spaces []string, e library.Embeddin
 		CollectionName: x.collections.alias, Using: pb.PtrOf(vectorName), Limit: pb.PtrOf(uint64(limit)), //nolint:gosec // a number of steps
 		Query: pb.NewQueryDense(e.Vector), Filter: &pb.Filter{Must: []*pb.Condition{pb.NewMatchKeywords(fieldSpace, spaces...)}},
 		Params: &pb.SearchParams{Quantization: &pb.QuantizationSearchParams{
-			Rescore: pb.PtrOf(!x.collections.options.NoRescore), Oversampling: pb.PtrOf(2.0),
+			Rescore: pb.PtrOf(true), Oversampling: pb.PtrOf(2.0),
 		}},
 		WithPayload: pb.NewWithPayloadInclude(fieldSpace, fieldStep, fieldPassage),
 	})

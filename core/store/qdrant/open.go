@@ -20,7 +20,7 @@ const createLimit = time.Minute
 // Find implements index.Index.
 func (x *Index) Find(ctx context.Context, database string, m index.Model) (string, error) {
 	target, found, err := x.collections.find(ctx, database)
-	if err != nil || target == "" || found.layout != layout || found.model != m {
+	if err != nil || target == "" || found.model != m {
 		return "", err
 	}
 	return x.use(found), nil
@@ -123,7 +123,7 @@ func (c collections) create(ctx context.Context, database string, m index.Model)
 	if err != nil {
 		return "", identity{}, err
 	}
-	if found.database != database || found.layout != layout || found.model != m {
+	if found.database != database || found.model != m {
 		return "", identity{}, c.conflict("there is a collection %q that this program did not make", name).
 			WithHint("set QDRANT_COLLECTION (qdrant.collection) to another name")
 	}
@@ -148,19 +148,12 @@ func (c collections) description(database string, m index.Model) *pb.CreateColle
 			}),
 		}
 	}
-	made := &pb.CreateCollection{
+	return &pb.CreateCollection{
 		CollectionName: c.collectionFor(database, m), VectorsConfig: pb.NewVectorsConfigMap(vectors), OnDiskPayload: pb.PtrOf(true),
 		Metadata: pb.NewValueMap(map[string]any{
-			metaDatabase: database, metaID: uuid.NewString(), metaLayout: layout, metaModel: m.Name, metaLength: m.Length,
+			metaDatabase: database, metaID: uuid.NewString(), metaModel: m.Name, metaLength: m.Length,
 		}),
 	}
-	if c.options.Replicas > 0 {
-		made.ReplicationFactor = pb.PtrOf(c.options.Replicas)
-	}
-	if c.options.Shards > 0 {
-		made.ShardNumber = pb.PtrOf(c.options.Shards)
-	}
-	return made
 }
 
 // pointAlias moves the alias to a collection atomically.

@@ -161,19 +161,6 @@ func TestALostCollectionIsMadeAgain(t *testing.T) {
 	f.good(2)
 }
 
-func TestShardsAndReplicasAreAskedFor(t *testing.T) {
-	f := feed(t, qdranttest.Start(t), qdrant.Options{Shards: 3, Replicas: 2})
-	f.save(chain(space, "Walrus care", "Feed"), 0)
-	f.good(1)
-	info, err := f.raw.GetCollectionInfo(t.Context(), f.collection)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p := info.GetConfig().GetParams(); p.GetShardNumber() != 3 || p.GetReplicationFactor() != 2 {
-		t.Errorf("the collection has %d shards and %d replicas, want 3 and 2", p.GetShardNumber(), p.GetReplicationFactor())
-	}
-}
-
 func TestOptionsAreChecked(t *testing.T) {
 	for name, o := range map[string]qdrant.Options{
 		"no url":     {},

@@ -17,7 +17,6 @@ func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ yaml, want string }{
 		"withdrawn key":    {"store: qdrant", "not used any more"},
-		"bad shards":       {"qdrant: {url: localhost, shards: -1}", "qdrant.shards"},
 		"no host":          {"qdrant: {url: 'http://'}", "URL of Qdrant"},
 		"password in url":  {"qdrant: {url: 'http://me:pw@host'}", "a host and a port"},
 		"bad collection":   {"qdrant: {url: localhost, collection: 'a b'}", "collection"},

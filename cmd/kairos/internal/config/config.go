@@ -259,13 +259,6 @@ func (c *Config) overlay(lookup func(string) (string, bool)) error {
 		}
 		c.UserInput.ServerDriver = on
 	}
-	if v, ok := lookup("QDRANT_RESCORE"); ok && v != "" {
-		on, err := strconv.ParseBool(v)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("environment QDRANT_RESCORE=%q: must be true or false", v))
-		}
-		c.Qdrant.Rescore = &on
-	}
 	for name, to := range map[string]*float64{
 		"SCORE_THRESHOLD": &c.Search.ScoreThreshold, "SIMILAR_MEMORY_THRESHOLD": &c.Search.SimilarThreshold,
 	} {

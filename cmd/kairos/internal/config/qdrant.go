@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"os"
 	"strings"
 	"time"
@@ -24,11 +23,6 @@ type qdrantConfig struct {
 	CACert     string   `yaml:"ca_cert"`
 	Collection string   `yaml:"collection"`
 	Timeout    Duration `yaml:"timeout"`
-	// Rescore compares the best matches by their whole vectors. Default true.
-	Rescore *bool `yaml:"rescore"`
-	// ReplicationFactor and Shards are those of a new index; 0: as the server is set up.
-	ReplicationFactor int `yaml:"replication_factor"`
-	Shards            int `yaml:"shards"`
 }
 
 // On reports whether there is an index.
@@ -41,11 +35,6 @@ func (q qdrantConfig) problems() []error {
 	if q.Timeout < 0 {
 		return []error{fmt.Errorf("qdrant.timeout is %s: must not be negative", q.Timeout)}
 	}
-	for key, n := range map[string]int{"replication_factor": q.ReplicationFactor, "shards": q.Shards} {
-		if n < 0 || n > math.MaxInt16 {
-			return []error{fmt.Errorf("qdrant.%s is %d: must be 0 to %d", key, n, math.MaxInt16)}
-		}
-	}
 	if err := q.Plain().Validate(); err != nil {
 		return []error{fmt.Errorf("qdrant: %w", err)}
 	}
@@ -56,8 +45,7 @@ func (q qdrantConfig) problems() []error {
 func (q qdrantConfig) Plain() qdrant.Options {
 	return qdrant.Options{
 		Options:    client.Options{URL: q.URL, CACert: q.CACert, Timeout: time.Duration(q.Timeout)},
-		Collection: q.Collection, NoRescore: q.Rescore != nil && !*q.Rescore,
-		Replicas: uint32(q.ReplicationFactor), Shards: uint32(q.Shards), //nolint:gosec // problems checks them
+		Collection: q.Collection,
 	}
 }
 
