@@ -71,18 +71,18 @@ func (a Acts) grant(s ActStep, by string) grants.Grant {
 // maxPreviews is how long the previews of all steps of a protocol may take together.
 const maxPreviews = 30 * time.Second
 
-// acts asks the drivers which steps they could do themselves. Without a run r is
+// actsOf asks the drivers which steps they could do themselves. Without a run r is
 // empty; what it knows is filled in.
-func (u useCase) acts(ctx context.Context, chain protocol.Chain, r run.Run, client driver.Client) (Acts, error) {
+func actsOf(ctx context.Context, u useCase, chain protocol.Chain, r run.Run, client driver.Client) (Acts, error) {
 	digest, err := chain.ContentDigest()
 	if err != nil {
 		return Acts{}, err
 	}
-	all, err := u.Covered(ctx, chain.Space, digest)
+	all, err := u.grants.Covered(ctx, chain.Space, digest)
 	if err != nil {
 		return Acts{}, err
 	}
-	earlier, err := u.changedSince(ctx, chain, digest)
+	earlier, err := changedSince(ctx, u, chain, digest)
 	if err != nil {
 		return Acts{}, err
 	}
@@ -103,7 +103,7 @@ func (u useCase) acts(ctx context.Context, chain protocol.Chain, r run.Run, clie
 		k := input.Task{Step: step, Challenge: known, Common: common, Where: driver.Step{
 			Protocol: chain.Title, Label: step.Label, Index: i + 1, Count: len(chain.Steps),
 		}}
-		if a, ok := u.act(previews, k, client); ok {
+		if a, ok := actOn(previews, u, k, client); ok {
 			for _, g := range all {
 				if g.Covers(r.ID, a.Step, a.Driver, driver.EffectReads) {
 					a.Grant = g.ID
@@ -115,17 +115,17 @@ func (u useCase) acts(ctx context.Context, chain protocol.Chain, r run.Run, clie
 	return acts, nil
 }
 
-// act is what the first driver that could do the step would do, or else the first
+// actOn is what the first driver that could do the step would do, or else the first
 // that could not; false: the tree leads to none.
-func (u useCase) act(ctx context.Context, k input.Task, client driver.Client) (first ActStep, found bool) {
+func actOn(ctx context.Context, u useCase, k input.Task, client driver.Client) (first ActStep, found bool) {
 	var in *driver.Input
-	for _, name := range u.actors(k) {
+	for _, name := range actors(u, k) {
 		if in == nil {
-			asked := u.askedFor(ctx, k, client)
+			asked := askedFor(ctx, u, k, client)
 			in = &asked
 		}
 		a := ActStep{Step: k.Where.Index, Label: k.Step.Label, Type: k.Common.Type, Driver: name, Challenge: k.Step.Challenge}
-		u.preview(ctx, &a, driver.PreviewRequest{Input: *in, Step: k.Where, Client: client})
+		previewed(ctx, u, &a, driver.PreviewRequest{Input: *in, Step: k.Where, Client: client})
 		if a.Cannot == "" {
 			return a, true
 		}
@@ -137,7 +137,7 @@ func (u useCase) act(ctx context.Context, k input.Task, client driver.Client) (f
 }
 
 // actors names the drivers that the tree may have act for the step.
-func (u useCase) actors(k input.Task) (names []string) {
+func actors(u useCase, k input.Task) (names []string) {
 	for _, via := range u.Tree.EvidenceVia(drivers.ChallengeFacts(k.Step.Name, k.Common, k.Challenge)) {
 		if desc, _, _ := u.Drivers.Describe(via); desc.Has(driver.FeatureGrant) {
 			names = append(names, via)
@@ -148,7 +148,7 @@ func (u useCase) actors(k input.Task) (names []string) {
 
 // askedFor is the evidence that the step's challenge asks for, with the templates
 // whose values are not known before the step is open.
-func (u useCase) askedFor(ctx context.Context, k input.Task, client driver.Client) driver.Input {
+func askedFor(ctx context.Context, u useCase, k input.Task, client driver.Client) driver.Input {
 	var written map[string]json.RawMessage
 	_ = json.Unmarshal(k.Challenge, &written) // was an object when the protocol was stored
 	asked := driver.Input{ID: input.EvidenceKind.Name, Kind: input.EvidenceKind.Name, Type: k.Common.Type, Display: written[k.Common.Type]}
@@ -170,8 +170,8 @@ func (u useCase) askedFor(ctx context.Context, k input.Task, client driver.Clien
 	return asked
 }
 
-// preview asks the driver what it would do.
-func (u useCase) preview(ctx context.Context, a *ActStep, req driver.PreviewRequest) {
+// previewed asks the driver what it would do.
+func previewed(ctx context.Context, u useCase, a *ActStep, req driver.PreviewRequest) {
 	drv, ok := u.Drivers.Capability(a.Driver, 0)
 	previewer, able := drv.(driver.Previewer)
 	if !ok || !able {

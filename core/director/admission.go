@@ -146,7 +146,7 @@ func otherProtocol(ctx context.Context, t *turn, uri string) (other string, err 
 	if slices.ContainsFunc(t.Chain.Steps, func(s protocol.Step) bool { return s.UUID == id }) {
 		return "", nil
 	}
-	switch chain, _, err := t.e.ChainOf(ctx, t.Caller, uri); {
+	switch chain, _, err := t.e.library.ChainOf(ctx, t.Caller, uri); {
 	case err == nil && chain.ID == t.Chain.ID && chain.Space == t.Chain.Space:
 		return "", nil
 	case err == nil:

@@ -27,7 +27,7 @@ func (e *Engine) Actable(ctx context.Context, c access.Caller, on ActsOn) (Acts,
 	}
 	h, release := e.hold()
 	defer release()
-	return h.acts(ctx, chain, r, driver.Client{})
+	return actsOf(ctx, h, chain, r, driver.Client{})
 }
 
 // actsOn is the protocol that is meant, whose space the caller may change, and the
@@ -39,7 +39,7 @@ func (e *Engine) actsOn(ctx context.Context, c access.Caller, on ActsOn) (chain 
 			return chain, r, err
 		}
 		chain, r = change.Chain, change.Run
-	} else if chain, _, err = e.ChainOf(ctx, c, on.URI); err != nil {
+	} else if chain, _, err = e.Library.ChainOf(ctx, c, on.URI); err != nil {
 		return chain, r, err
 	}
 	if !slices.Contains(c.Writable(), chain.Space) {
@@ -96,7 +96,7 @@ func (e *Engine) AllowSteps(ctx context.Context, c access.Caller, in AllowInput)
 		return nil, fault.New(fault.InvalidArgument, "no driver could do a step of %q itself", acts.Title).
 			WithHint("the decision tree has to lead to a driver with the feature %s: `kairos driver list` shows the drivers, `kairos tree show` the tree", driver.FeatureGrant)
 	}
-	return e.Allow(ctx, c, all)
+	return e.Grants.Allow(ctx, c, all)
 }
 
 func actable(acts Acts) string {

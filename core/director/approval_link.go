@@ -24,9 +24,9 @@ type linked struct {
 	readOnly  bool // the link shows what is asked and takes no answer
 }
 
-// linked finds the question by the secret of its link. Without the secret a caller learns
+// linkedBy finds the question by the secret of its link. Without the secret a caller learns
 // nothing of the run, not even whether it exists.
-func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret string) (*linked, error) {
+func linkedBy(ctx context.Context, e useCase, c access.Caller, id run.ID, secret string) (*linked, error) {
 	number, u, known, err := e.links.linkOf(id, secret)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret 
 	l := &linked{readOnly: u == toRead}
 	if q := r.Step.Question; opens(q, number) {
 		l.question, l.step, l.open = *q, r.Step.Index, r.State.Live()
-	} else if err := e.lookBack(ctx, l, id, number); err != nil {
+	} else if err := lookBack(ctx, e, l, id, number); err != nil {
 		return nil, err
 	}
 	if !mayApprove(e.opt.Approvers, c, r) {
@@ -80,7 +80,7 @@ func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret 
 }
 
 // lookBack finds a question that is over, and what was decided about it.
-func (e useCase) lookBack(ctx context.Context, l *linked, id run.ID, number int64) error {
+func lookBack(ctx context.Context, e useCase, l *linked, id run.ID, number int64) error {
 	events, err := e.store.History.Events(ctx, id)
 	if err != nil {
 		return fmt.Errorf("read what happened in run %s: %w", id, err)

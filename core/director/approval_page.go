@@ -105,7 +105,7 @@ const DecisionCancel = "cancel"
 func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secret string) (ApprovalView, error) {
 	h, release := e.hold()
 	defer release()
-	l, err := h.linked(ctx, c, id, secret)
+	l, err := linkedBy(ctx, h, c, id, secret)
 	if err != nil {
 		return ApprovalView{}, err
 	}
@@ -114,7 +114,7 @@ func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secre
 		return ApprovalView{}, err
 	}
 	if v.State == ApprovalOpen && !v.ReadOnly && len(v.Opened) < run.MaxVisits {
-		if err := h.opened(ctx, c, id, secret); err != nil {
+		if err := noteOpened(ctx, h, c, id, secret); err != nil {
 			// A failure to record it must not keep the person from reading.
 			h.log.WarnContext(ctx, "the opening of an approval page was not recorded", "run", id, "error", err)
 		}
@@ -125,15 +125,15 @@ func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secre
 // maxRecording bounds how long reading an approval waits to be recorded.
 const maxRecording = 2 * time.Second
 
-// opened records that the page was opened, so that the approval can say so.
-func (e useCase) opened(ctx context.Context, c access.Caller, id run.ID, secret string) error {
+// noteOpened records that the page was opened, so that the approval can say so.
+func noteOpened(ctx context.Context, e useCase, c access.Caller, id run.ID, secret string) error {
 	ctx, cancel := context.WithTimeout(ctx, maxRecording)
 	defer cancel()
 	_, err := runs.Again(func() (struct{}, error) {
 		if err := e.claim.Take(ctx, id); err != nil {
 			return struct{}{}, err
 		}
-		l, err := e.linked(ctx, c, id, secret)
+		l, err := linkedBy(ctx, e, c, id, secret)
 		if err != nil || l.state() != ApprovalOpen || len(l.question.Link.Opened) >= run.MaxVisits {
 			return struct{}{}, err
 		}
@@ -158,13 +158,13 @@ func (e *Engine) AnswerApproval(ctx context.Context, c access.Caller, id run.ID,
 
 func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
 	// The link is checked before waiting for the run: the delay must not show whether the run exists.
-	if _, err := e.linked(ctx, c, id, secret); err != nil {
+	if _, err := linkedBy(ctx, e, c, id, secret); err != nil {
 		return ApprovalView{}, err
 	}
 	if err := e.claim.Take(ctx, id); err != nil {
 		return ApprovalView{}, err
 	}
-	l, err := e.linked(ctx, c, id, secret)
+	l, err := linkedBy(ctx, e, c, id, secret)
 	if err != nil {
 		return ApprovalView{}, err
 	}

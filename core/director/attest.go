@@ -49,7 +49,7 @@ func (e *Engine) Attest(ctx context.Context, c access.Caller, in api.AttestReque
 
 func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error) {
 	now := e.opt.Clock.Now()
-	id, reply, err := e.attestedRun(ctx, c, in)
+	id, reply, err := attestedRun(ctx, e, c, in)
 	reply.Results = []api.AttestResult{{
 		URI: in.URI, Outcome: in.Outcome, QualityBonus: bonus(in), Message: in.Message, RatedAt: now.UTC().Format(time.RFC3339Nano),
 	}}
@@ -94,7 +94,7 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	if err := t.save(ctx); err != nil {
 		return reply, err
 	}
-	e.rateAttested(t.Chain, in, reply.Verified)
+	rateAttested(e, t.Chain, in, reply.Verified)
 	e.opt.Observer.Attested(Attested{Space: t.Run.Space, Outcome: in.Outcome, Verified: reply.Verified})
 	return reply, nil
 }
@@ -187,15 +187,15 @@ func baseBonus(outcome string) float64 {
 }
 
 // attestedRun finds the run that is meant; empty: none, and the reply says why.
-func (e *Engine) attestedRun(ctx context.Context, c access.Caller, in api.AttestRequest) (run.ID, api.AttestReply, error) {
+func attestedRun(ctx context.Context, e useCase, c access.Caller, in api.AttestRequest) (run.ID, api.AttestReply, error) {
 	if in.RunID != "" {
 		return run.ID(in.RunID), api.AttestReply{}, nil
 	}
-	chain, absent, err := e.ChainOf(ctx, c, in.URI)
+	chain, absent, err := e.library.ChainOf(ctx, c, in.URI)
 	if err != nil {
 		return "", api.AttestReply{}, err
 	}
-	id, err := choice{e, c, chain}.toAttest(ctx)
+	id, err := choice{e.services, c, chain}.toAttest(ctx)
 	switch code := fault.CodeOf(err); code {
 	case "":
 		return id, api.AttestReply{}, nil

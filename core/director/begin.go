@@ -23,7 +23,7 @@ import (
 // Begin opens a run of the protocol that the URI names, or with a session id
 // shows the open step of a run that is under way. It never touches another run.
 func (e *Engine) Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (_ Round, err error) {
-	defer e.Retrieved(c.Space, time.Now(), &err)
+	defer e.Library.Retrieved(c.Space, time.Now(), &err)
 	h, release := e.hold()
 	defer release()
 	return h.begin(ctx, c, in)
@@ -33,7 +33,7 @@ func (e useCase) begin(ctx context.Context, c access.Caller, in api.BeginRequest
 	if in.SessionID != "" {
 		return runs.Again(func() (Round, error) { return e.reopen(ctx, c, in) })
 	}
-	chain, i, err := e.FindStep(ctx, c, in.URI)
+	chain, i, err := e.library.FindStep(ctx, c, in.URI)
 	if err != nil {
 		return Round{}, err
 	}

@@ -37,7 +37,7 @@ func (r Earlier) String() string {
 
 // changedSince returns the version of the protocol that was last allowed for every
 // run, if it is another one than this; nil: there is none.
-func (u useCase) changedSince(ctx context.Context, chain protocol.Chain, digest string) (*Earlier, error) {
+func changedSince(ctx context.Context, u useCase, chain protocol.Chain, digest string) (*Earlier, error) {
 	all, err := u.store.Grants.Grants(ctx, []string{chain.Space})
 	if err != nil {
 		return nil, fmt.Errorf("look up what was allowed before: %w", err)

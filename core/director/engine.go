@@ -92,17 +92,22 @@ type Engine struct {
 	*library.Library
 	*archive.Archive
 	*grants.Grants
-	store  Store
+	*services
 	setups drivers.Setups
-	opt    Options
-	log    *slog.Logger
-	runs   *runs.Keeper
+}
 
+// services are what use cases work with.
+type services struct {
+	library  *library.Library
+	grants   *grants.Grants
+	runs     *runs.Keeper
 	declines *declines.Declines
+	store    Store
+	opt      Options
+	log      *slog.Logger
 
-	callKey func() ([]byte, error) // makes idempotency keys
-	links   linkSecrets
-
+	callKey  func() ([]byte, error) // makes idempotency keys
+	links    linkSecrets
 	hourly   hourly
 	answers  answers
 	contents *cache.Cache[string, string] // content digests of protocols by their pins
@@ -141,11 +146,11 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 			Protocols: store.Protocols, Runs: store.Runs, History: store.History, Archive: store.Archive, Eraser: store.Eraser, Files: store.Files,
 		}, k, l, setups, archive.Options{RunKeep: opt.RunKeep, Clock: opt.Clock},
 	)
-	return &Engine{
-		Library: l, Archive: a, Grants: grants.New(store.Grants, opt.Clock), declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL),
-		runs: k, callKey: cache.Once(callKey(opt.Keys)), links: linkSecrets{cache.Once(linkKeys(opt.Keys))}, store: store, setups: setups, opt: opt, log: log,
-		contents: cache.New[string, string](maxContents),
-	}
+	g := grants.New(store.Grants, opt.Clock)
+	return &Engine{Library: l, Archive: a, Grants: g, setups: setups, services: &services{
+		library: l, grants: g, runs: k, declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL), store: store, opt: opt, log: log,
+		callKey: cache.Once(callKey(opt.Keys)), links: linkSecrets{cache.Once(linkKeys(opt.Keys))}, contents: cache.New[string, string](maxContents),
+	}}
 }
 
 func newNonce(id run.ID) string {

@@ -25,7 +25,7 @@ func loadGrants(ctx context.Context, t *turn, k input.Task) error {
 	if !concerns || t.grantsLoaded || t.change.Absent().Grants {
 		return nil
 	}
-	all, err := t.e.Covered(ctx, t.Chain.Space, t.Digest)
+	all, err := t.e.grants.Covered(ctx, t.Chain.Space, t.Digest)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ const maxCandidates = 5
 // choice finds the run that a call means without naming one. It looks at a bounded
 // number of open runs, however many there are.
 type choice struct {
-	e     *Engine
+	e     *services
 	c     access.Caller
 	chain protocol.Chain
 }

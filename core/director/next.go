@@ -38,7 +38,7 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	}
 	t, err := e.runFor(ctx, c, in, s, stepUUID)
 	if err != nil {
-		return Round{}, cmp.Or(e.noSuchType(s, ""), err)
+		return Round{}, cmp.Or(checkType(e, s, ""), err)
 	}
 	t.Tried = tried(in.URI, s)
 	if in.Cancel && t.Run.State.Live() {
@@ -53,7 +53,7 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	if plan.Complete(t.State) {
 		return t.reply(ctx, plan.CompletedReply(t.State))
 	}
-	if err := e.noSuchType(s, e.TypeOf(plan.OpenStep(t.State))); err != nil {
+	if err := checkType(e, s, e.TypeOf(plan.OpenStep(t.State))); err != nil {
 		return Round{}, err
 	}
 	t.Target, t.Solution = t.Run.Step.Index, s
@@ -68,9 +68,9 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	return t.drive(ctx, nil)
 }
 
-// noSuchType refuses a solution of an unknown type, except the type of
+// checkType refuses a solution of an unknown type, except the type of
 // the open challenge, whose driver may have been removed.
-func (e useCase) noSuchType(s *plan.Solution, open string) error {
+func checkType(e useCase, s *plan.Solution, open string) error {
 	if types := e.Tree.Types(); s != nil && s.Type != "" && s.Type != open && !slices.Contains(types, s.Type) {
 		return fault.New(fault.InvalidArgument, "Input validation error: solution.type: value must be one of '%s'", strings.Join(types, "', '"))
 	}
@@ -118,11 +118,11 @@ func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest
 		}
 		return t, checkURI(t, stepUUID, in.URI)
 	}
-	chain, absent, err := e.ChainOf(ctx, c, in.URI)
+	chain, absent, err := e.library.ChainOf(ctx, c, in.URI)
 	if err != nil {
 		return nil, err
 	}
-	id, err := choice{e.Engine, c, chain}.toContinue(ctx)
+	id, err := choice{e.services, c, chain}.toContinue(ctx)
 	if fault.CodeOf(err) == fault.NoOpenRun && absent != nil {
 		return nil, absent
 	}

@@ -21,7 +21,7 @@ import (
 func answerSimilarity(ctx context.Context, t *turn, in driver.Input) error {
 	value := driver.SimilarityValue{Method: library.MethodLexical}
 	if in.Similarity != nil {
-		value = t.e.Similarity(access.InSpace(ctx, t.Run.Space), *in.Similarity)
+		value = t.e.library.Similarity(access.InSpace(ctx, t.Run.Space), *in.Similarity)
 	}
 	b, err := json.Marshal(value)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // offerQuestion is what the person is asked now; false: there is nothing to allow.
 func offerQuestion(ctx context.Context, t *turn) (in driver.Input, some bool, err error) {
-	acts, err := t.e.acts(ctx, t.Chain, *t.Run, t.Caller.Client)
+	acts, err := actsOf(ctx, t.e, t.Chain, *t.Run, t.Caller.Client)
 	if err != nil {
 		return in, false, err
 	}
@@ -79,7 +79,7 @@ func acceptOffer(ctx context.Context, t *turn, q run.Question) error {
 		return err
 	}
 	defer t.change.Stored()
-	_, err := t.e.Allow(ctx, t.Caller, all)
+	_, err := t.e.grants.Allow(ctx, t.Caller, all)
 	return err
 }
 

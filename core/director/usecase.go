@@ -6,10 +6,10 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
-// useCase is the engine with the setup that one use case holds from its start to
+// useCase is the services with the setup that one use case holds from its start to
 // its end, so that drivers and tree never change in the middle of a call.
 type useCase struct {
-	*Engine
+	*services
 	drivers.Setup
 	claim *runs.Claim
 	// refused is how the submission failed that an earlier attempt of the use case has
@@ -21,7 +21,7 @@ type useCase struct {
 // ends. Use cases do not call each other, else one call could hold two setups.
 func (e *Engine) hold() (u useCase, release func()) {
 	s, end := e.setups.Hold()
-	u = useCase{Engine: e, Setup: s, claim: e.runs.Claim(), refused: new(plan.Failure)}
+	u = useCase{services: e.services, Setup: s, claim: e.runs.Claim(), refused: new(plan.Failure)}
 	return u, func() {
 		u.claim.Release()
 		end()
