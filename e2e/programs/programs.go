@@ -49,7 +49,8 @@ func build(ctx context.Context, dir string) error {
 		return fmt.Errorf("list the drivers: %w", err)
 	}
 	for _, b := range built {
-		if err := os.Rename(filepath.Join(drivers, b.Name()), filepath.Join(drivers, "kairos-driver-"+b.Name())); err != nil {
+		name := "kairos-driver-" + strings.Replace(b.Name(), "userinput", "user_input", 1) // a package's name has no _
+		if err := os.Rename(filepath.Join(drivers, b.Name()), filepath.Join(drivers, name)); err != nil {
 			return fmt.Errorf("name a driver: %w", err)
 		}
 	}
