@@ -113,7 +113,7 @@ var allowed = map[string][]string{
 	"e2e/programs":                    {},
 	"e2e/disk":                        {},
 	"e2e/play":                        {"core/api", "core/archive", "e2e/programs"},
-	"e2e/replicas":                    {},
+	"e2e/replicas":                    {"e2e/programs"},
 }
 
 // owners lists the packages that may import each third-party module.

@@ -6,48 +6,42 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
-// Server is the real program over HTTP at one address, in a folder of its own. It can
-// be killed and started again.
+// Server is the real program over HTTP, in a folder of its own.
 type Server struct {
-	t       *testing.T
-	bin     string // the folder of the programs
-	dir     string
-	Address string // at which it listens
-	Front   string // where players call it; empty: Address
-	Token   string // the file with the token of its operator
-
-	mu  sync.Mutex // guards cmd
-	cmd *exec.Cmd
+	*programs.Server
+	t     *testing.T
+	bin   string // the folder of the programs
+	Front string // where players call it; empty: Address
+	Token string // the file with the token of its operator
 }
 
 // NewServer configures a server that uses the programs in a folder. It is not started.
 func NewServer(t *testing.T, bin string) *Server {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()                        //nolint:errcheck // it is closed to be free for the server
 	run, err := os.MkdirTemp("", "kairos") // short, as the path of a socket has to be
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(run) })
-	s := &Server{t: t, bin: bin, dir: t.TempDir(), Address: l.Addr().String(), Token: filepath.Join(run, "admin.token")}
+	s := &Server{Server: programs.NewServer(t, t.TempDir()), t: t, bin: bin, Token: filepath.Join(run, "admin.token")}
+	s.Command = func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "kairos"), args...)
+		cmd.Dir = s.Dir
+		cmd.Env = append(os.Environ(), "HOME="+s.Dir, "XDG_DATA_HOME="+s.Path("share"), "KAIROS_CONFIG="+s.Path("kairos.yaml"), "METRICS_PORT=0")
+		return cmd
+	}
 	s.Configure("data/kairos.db", "")
 	return s
 }
@@ -70,7 +64,7 @@ func (s *Server) Configure(database, more string) {
 func (s *Server) front() string { return cmp.Or(s.Front, s.Address) }
 
 // Path is the path of a file in the server's folder.
-func (s *Server) Path(name string) string { return filepath.Join(s.dir, name) }
+func (s *Server) Path(name string) string { return filepath.Join(s.Dir, name) }
 
 // Write writes a file in the server's folder.
 func (s *Server) Write(name, text string) {
@@ -78,14 +72,6 @@ func (s *Server) Write(name, text string) {
 	if err := os.WriteFile(s.Path(name), []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-// Command is a command of the operator, with the configuration of the server.
-func (s *Server) Command(args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(s.t.Context(), filepath.Join(s.bin, "kairos"), args...)
-	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "HOME="+s.dir, "XDG_DATA_HOME="+s.Path("share"), "KAIROS_CONFIG="+s.Path("kairos.yaml"), "METRICS_PORT=0")
-	return cmd
 }
 
 // Kairos runs a command of the operator and returns what it prints.
@@ -153,25 +139,6 @@ func (s *Server) Store() string {
 	return s.find()
 }
 
-// Start starts the server. Its log is appended to the file log.
-func (s *Server) Start() {
-	log, err := os.OpenFile(s.Path("log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		s.t.Error(err)
-		return
-	}
-	defer log.Close() //nolint:errcheck // the server writes to its own
-	cmd := s.Command("serve", "--http", s.Address)
-	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		s.t.Error(err)
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cmd = cmd
-}
-
 // Timeline is what the database tells of a run.
 func (s *Server) Timeline(run string) (line archive.Timeline, err error) {
 	out, err := s.Kairos("runs", "show", run, "--json")
@@ -207,47 +174,6 @@ func (s *Server) shown(run string) (line archive.Timeline, err error) {
 		return line, err
 	}
 	return line, json.Unmarshal(text, &line)
-}
-
-// PID is the process ID of the server that was started last.
-func (s *Server) PID() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cmd.Process.Pid
-}
-
-// Kill kills the server and waits until it has ended.
-func (s *Server) Kill() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_ = s.cmd.Process.Kill() // it may have ended
-	_ = s.cmd.Wait()         // it was killed
-}
-
-// AwaitReady waits until the server says that it is ready.
-func (s *Server) AwaitReady() {
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
-		req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.Address+"/readyz", http.NoBody)
-		if err != nil {
-			s.t.Error(err)
-			return
-		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			continue // it does not listen yet
-		}
-		_ = res.Body.Close()
-		if res.StatusCode == http.StatusOK {
-			return
-		}
-	}
-	s.t.Error("the server does not become ready:\n" + s.Lately())
-}
-
-// Lately is the end of the server's log.
-func (s *Server) Lately() string {
-	log, _ := os.ReadFile(s.Path("log"))
-	return string(log[max(0, len(log)-3000):])
 }
 
 // Process is a driver process.
