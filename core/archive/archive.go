@@ -56,12 +56,12 @@ func (a *Archive) Standing(ctx context.Context, id run.ID) (runs.Standing, error
 // withSetup is the archive with the setup that one use case holds from its start
 // to its end.
 type withSetup struct {
-	*Archive
+	archive *Archive
 	drivers.Setup
 }
 
 // hold takes the present setup for one use case, which calls release when it ends.
 func (a *Archive) hold() (w withSetup, release func()) {
 	s, release := a.setups.Hold()
-	return withSetup{Archive: a, Setup: s}, release
+	return withSetup{archive: a, Setup: s}, release
 }

@@ -30,7 +30,7 @@ func (a *Archive) Dependents(ctx context.Context, c access.Caller, driverName st
 		return nil, err
 	}
 	out := []Dependent{}
-	err := h.eachLive(ctx, c, func(s run.Summary) error {
+	err := h.archive.eachLive(ctx, c, func(s run.Summary) error {
 		if s.StepIndex < 1 || s.StepIndex > s.StepCount {
 			return nil
 		}
@@ -54,11 +54,11 @@ func (a *Archive) Dependents(ctx context.Context, c access.Caller, driverName st
 
 // dependent reports whether the run needs the driver, and for what.
 func (a withSetup) dependent(ctx context.Context, c access.Caller, s run.Summary, driverName string) (d Dependent, needed bool, err error) {
-	r, err := a.runs.Read(ctx, s.ID)
+	r, err := a.archive.runs.Read(ctx, s.ID)
 	if err != nil {
 		return d, false, err
 	}
-	chain, err := a.runs.Pinned(ctx, r)
+	chain, err := a.archive.runs.Pinned(ctx, r)
 	if err != nil || !c.Reads(chain.Space) || r.Step.Index > len(chain.Steps) {
 		return d, false, err
 	}

@@ -110,9 +110,9 @@ func patientOf(chain protocol.Chain, i int) *patient {
 func (a withSetup) storedSteps(ctx context.Context, c access.Caller) ([]*patient, error) {
 	var out []*patient
 	for _, space := range c.Spaces() {
-		err := a.library.EachListed(ctx, space, func(listed protocol.Chain) error {
+		err := a.archive.library.EachListed(ctx, space, func(listed protocol.Chain) error {
 			// The outlines of a list may omit the content of challenges.
-			chain, err := a.store.Protocols.Chain(ctx, []string{space}, listed.ID)
+			chain, err := a.archive.store.Protocols.Chain(ctx, []string{space}, listed.ID)
 			if fault.CodeOf(err) == fault.NotFound {
 				return nil // deleted meanwhile
 			}
@@ -141,7 +141,7 @@ func (a withSetup) storedSteps(ctx context.Context, c access.Caller) ([]*patient
 func (a withSetup) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []*patient, error) {
 	var ids []run.ID
 	var out []*patient
-	err := a.eachLive(ctx, c, func(s run.Summary) error {
+	err := a.archive.eachLive(ctx, c, func(s run.Summary) error {
 		if s.StepIndex > s.StepCount {
 			return nil
 		}
@@ -165,11 +165,11 @@ func (a withSetup) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []
 
 // openStep returns the step that a run waits at, or nil if it has no challenge.
 func (a withSetup) openStep(ctx context.Context, s run.Summary) (*patient, error) {
-	r, err := a.runs.Read(ctx, s.ID)
+	r, err := a.archive.runs.Read(ctx, s.ID)
 	if err != nil {
 		return nil, err
 	}
-	chain, err := a.runs.Pinned(ctx, r)
+	chain, err := a.archive.runs.Pinned(ctx, r)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ var (
 // error is a *LoadError with everything that is wrong.
 func Compile(src Source, drivers []driver.Descriptor) (*Tree, error) {
 	c := compiler{
-		document: document{file: src.Name},
+		doc: document{file: src.Name},
 		tree: &Tree{
 			digest:    fmt.Sprintf("%x", sha256.Sum256(src.YAML)),
 			inputs:    map[string]inputRule{},
@@ -52,11 +52,11 @@ func Compile(src Source, drivers []driver.Descriptor) (*Tree, error) {
 	for _, d := range drivers {
 		c.tree.drivers[d.Name] = d
 	}
-	if root := c.parse(src.YAML); root != nil {
+	if root := c.doc.parse(src.YAML); root != nil {
 		c.readTree(root)
 		c.assignHandlers(drivers)
 	}
-	if err := c.err(); err != nil {
+	if err := c.doc.err(); err != nil {
 		return nil, err
 	}
 	c.tree.mentioned = mentionedBy(c.tree.conditions()...)
@@ -65,12 +65,12 @@ func Compile(src Source, drivers []driver.Descriptor) (*Tree, error) {
 }
 
 type compiler struct {
-	document
+	doc  document
 	tree *Tree
 }
 
 func (c *compiler) readTree(root ast.Node) {
-	fields, ok := c.mapping(root, "", "the tree", "defaults", "challenges", "inputs", "policy", "drivers", "on")
+	fields, ok := c.doc.mapping(root, "", "the tree", "defaults", "challenges", "inputs", "policy", "drivers", "on")
 	if !ok {
 		return
 	}
@@ -84,7 +84,7 @@ func (c *compiler) readTree(root ast.Node) {
 	if e, ok := fields["challenges"]; ok {
 		c.readRules(e.value)
 	} else {
-		c.problem(root, "challenges", "the tree has no rules")
+		c.doc.problem(root, "challenges", "the tree has no rules")
 	}
 	if e, ok := fields["inputs"]; ok {
 		c.readInputs(e.value)
@@ -96,11 +96,11 @@ func (c *compiler) readTree(root ast.Node) {
 
 // readDrivers reads `drivers`: the reactions to outcomes of a driver's routes.
 func (c *compiler) readDrivers(n ast.Node) {
-	list, _ := c.entries(n, "drivers", "drivers")
+	list, _ := c.doc.entries(n, "drivers", "drivers")
 	for _, e := range list {
 		named := "drivers." + e.name
 		c.driverOf(e.key, named, "on", e.name, driver.RoleCapability)
-		fields, _ := c.mapping(e.value, named, named, "on")
+		fields, _ := c.doc.mapping(e.value, named, named, "on")
 		if on, ok := fields["on"]; ok {
 			own := map[Outcome]reaction{}
 			c.readReactions(on.value, named+".on", own)
@@ -112,10 +112,10 @@ func (c *compiler) readDrivers(n ast.Node) {
 func (c *compiler) readDefaults(root ast.Node, tree map[string]entry) {
 	e, ok := tree["defaults"]
 	if !ok {
-		c.problem(root, "defaults", "missing_type and no_challenge_type are not set")
+		c.doc.problem(root, "defaults", "missing_type and no_challenge_type are not set")
 		return
 	}
-	fields, ok := c.mapping(e.value, "defaults", "defaults", "missing_type", "no_challenge_type")
+	fields, ok := c.doc.mapping(e.value, "defaults", "defaults", "missing_type", "no_challenge_type")
 	if !ok {
 		return
 	}
@@ -124,19 +124,19 @@ func (c *compiler) readDefaults(root ast.Node, tree map[string]entry) {
 		"no_challenge_type": &c.tree.noChallengeType,
 	} {
 		if _, ok := fields[key]; !ok {
-			c.problem(e.key, "defaults", "%s is not set", key)
+			c.doc.problem(e.key, "defaults", "%s is not set", key)
 			continue
 		}
-		*into = c.text(fields, key, "defaults")
+		*into = c.doc.text(fields, key, "defaults")
 		if *into != "" && !plainName.MatchString(*into) {
-			c.problem(fields[key].value, "defaults", "%s: %q is not a challenge type", key, *into)
+			c.doc.problem(fields[key].value, "defaults", "%s: %q is not a challenge type", key, *into)
 		}
 	}
 }
 
 // readRules reads `challenges`.
 func (c *compiler) readRules(n ast.Node) {
-	items := c.sequence(n, "challenges", "challenges")
+	items := c.doc.sequence(n, "challenges", "challenges")
 	for i, item := range items {
 		r, ok := c.readRule(item, fmt.Sprintf("challenges[%d]", i))
 		if !ok {
@@ -144,7 +144,7 @@ func (c *compiler) readRules(n ast.Node) {
 		}
 		for j := range c.tree.rules {
 			if earlier := &c.tree.rules[j]; earlier.covers(&r) {
-				c.problem(item, label(r.path, r.name), "never reached: %s (line %d) matches all of it first",
+				c.doc.problem(item, label(r.path, r.name), "never reached: %s (line %d) matches all of it first",
 					label(earlier.path, earlier.name), earlier.line)
 				break
 			}
@@ -153,12 +153,12 @@ func (c *compiler) readRules(n ast.Node) {
 	}
 	if len(items) > 0 && len(c.tree.rules) == len(items) {
 		if last := &c.tree.rules[len(items)-1]; !last.broken && !last.matchesAll() {
-			c.problem(items[len(items)-1], label(last.path, last.name),
+			c.doc.problem(items[len(items)-1], label(last.path, last.name),
 				"the last rule must match every challenge: match {} and no when")
 		}
 	}
 	if _, ok := n.(*ast.SequenceNode); ok && len(items) == 0 {
-		c.problem(n, "challenges", "there must be a rule that matches every challenge")
+		c.doc.problem(n, "challenges", "there must be a rule that matches every challenge")
 	}
 }
 
@@ -173,26 +173,26 @@ func (r *rule) covers(other *rule) bool {
 }
 
 func (c *compiler) readRule(n ast.Node, path string) (rule, bool) {
-	fields, ok := c.mapping(n, path, "a rule", "name", "match", "when", "use", "approval_mode", "evidence")
+	fields, ok := c.doc.mapping(n, path, "a rule", "name", "match", "when", "use", "approval_mode", "evidence")
 	if !ok {
 		return rule{}, false
 	}
 	r := rule{path: path}
 	r.line, _ = position(n)
-	r.name = c.text(fields, "name", path)
+	r.name = c.doc.text(fields, "name", path)
 	named := label(path, r.name)
 	r.when = c.condition(fields, named)
-	r.use = c.text(fields, "use", named)
+	r.use = c.doc.text(fields, "use", named)
 	r.approval = c.approvalMode(fields, "approval_mode", named)
-	before := len(c.problems)
+	before := len(c.doc.problems)
 	r.match = c.readMatch(n, fields, named)
-	r.broken = len(c.problems) > before
+	r.broken = len(c.doc.problems) > before
 	c.checkUse(&r, fields, named)
 	if e, ok := fields["evidence"]; ok {
 		r.evidence = c.readRoutes(e.value, path+".evidence", r.name, driver.KindEvidence)
 		c.checkLastRoute(r.evidence, named)
 	} else {
-		c.problem(n, named, "evidence is missing: list the routes that obtain it")
+		c.doc.problem(n, named, "evidence is missing: list the routes that obtain it")
 	}
 	return r, true
 }
@@ -200,17 +200,17 @@ func (c *compiler) readRule(n ast.Node, path string) (rule, bool) {
 func (c *compiler) readMatch(n ast.Node, fields map[string]entry, named string) match {
 	e, ok := fields["match"]
 	if !ok {
-		c.problem(n, named, "match is missing; {} matches every challenge")
+		c.doc.problem(n, named, "match is missing; {} matches every challenge")
 		return match{}
 	}
-	values, ok := c.mapping(e.value, named, "match", "type", "name")
+	values, ok := c.doc.mapping(e.value, named, "match", "type", "name")
 	if !ok {
 		return match{}
 	}
 	var m match
 	for key, into := range map[string]**string{"type": &m.challengeType, "name": &m.name} {
 		if _, ok := values[key]; ok {
-			v := c.text(values, key, named)
+			v := c.doc.text(values, key, named)
 			*into = &v
 		}
 	}
@@ -224,7 +224,7 @@ func (c *compiler) checkUse(r *rule, fields map[string]entry, named string) {
 	n := fields["use"].value
 	d, ok := c.driverOf(n, named, "use", r.use, driver.RoleChallenge)
 	if ok && r.match.challengeType != nil && !handles(d, *r.match.challengeType) {
-		c.problem(n, named, "use: driver %q does not handle type %q, it handles %s",
+		c.doc.problem(n, named, "use: driver %q does not handle type %q, it handles %s",
 			r.use, *r.match.challengeType, strings.Join(d.Handles, ", "))
 	}
 }
@@ -243,11 +243,11 @@ func (c *compiler) driverOf(n ast.Node, named, key, name string, role driver.Rol
 		if hint == "" {
 			hint = "; configured are " + strings.Join(known, ", ")
 		}
-		c.problem(n, named, "%s: no driver %q is configured%s", key, name, hint)
+		c.doc.problem(n, named, "%s: no driver %q is configured%s", key, name, hint)
 		return d, false
 	}
 	if d.Role != role {
-		c.problem(n, named, "%s: driver %q has role %s, a %s driver is needed", key, name, d.Role, role)
+		c.doc.problem(n, named, "%s: driver %q has role %s, a %s driver is needed", key, name, d.Role, role)
 		return d, false
 	}
 	return d, true
@@ -269,7 +269,7 @@ func (c *compiler) assignHandlers(drivers []driver.Descriptor) {
 				continue
 			}
 			if r := c.undecided(challengeType); r != nil && other != d.Name {
-				c.problemAt(r.line, 1, label(r.path, r.name), fmt.Sprintf(
+				c.doc.problemAt(r.line, 1, label(r.path, r.name), fmt.Sprintf(
 					"drivers %q and %q both handle type %q: a rule with use must choose", other, d.Name, challengeType))
 			}
 		}
@@ -296,18 +296,18 @@ func (c *compiler) undecided(challengeType string) *rule {
 
 // readInputs reads the routes for the kinds of input other than evidence.
 func (c *compiler) readInputs(n ast.Node) {
-	list, _ := c.entries(n, "inputs", "inputs")
+	list, _ := c.doc.entries(n, "inputs", "inputs")
 	for _, e := range list {
 		path := "inputs." + e.name
 		switch {
 		case e.name == driver.KindEvidence:
-			c.problem(e.key, path, "write routes for evidence in the rules of challenges")
+			c.doc.problem(e.key, path, "write routes for evidence in the rules of challenges")
 			continue
 		case e.name == driver.KindSimilarity:
-			c.problem(e.key, path, "the server answers similarity itself: delete its routes")
+			c.doc.problem(e.key, path, "the server answers similarity itself: delete its routes")
 			continue
 		case !kindName.MatchString(e.name):
-			c.problem(e.key, path, "%q is not a kind of input: one matches %s", e.name, kindName)
+			c.doc.problem(e.key, path, "%q is not a kind of input: one matches %s", e.name, kindName)
 			continue
 		}
 		in := inputRule{path: path, routes: c.readRoutes(e.value, path, "", e.name)}

@@ -147,27 +147,27 @@ var chosenByCaller = []string{"client", "solution", "previous"}
 
 // readPolicy reads `policy`.
 func (c *compiler) readPolicy(n ast.Node) {
-	for i, item := range c.sequence(n, "policy", "policy") {
-		path, before := fmt.Sprintf("policy[%d]", i), len(c.problems)
-		fields, ok := c.mapping(item, path, "an entry of policy", "name", "when", "evidence_from")
+	for i, item := range c.doc.sequence(n, "policy", "policy") {
+		path, before := fmt.Sprintf("policy[%d]", i), len(c.doc.problems)
+		fields, ok := c.doc.mapping(item, path, "an entry of policy", "name", "when", "evidence_from")
 		if !ok {
 			continue
 		}
-		e := policyEntry{path: path, name: c.text(fields, "name", path)}
+		e := policyEntry{path: path, name: c.doc.text(fields, "name", path)}
 		e.line, _ = position(item)
 		named := label(path, e.name)
 		e.when = c.condition(fields, named)
 		for _, fact := range chosenByCaller {
 			if e.when.reads(fact) {
-				c.problem(fields["when"].value, named, "when: a policy cannot read %s, which the caller chooses; it can read challenge, step, protocol, run and config", fact)
+				c.doc.problem(fields["when"].value, named, "when: a policy cannot read %s, which the caller chooses; it can read challenge, step, protocol, run and config", fact)
 			}
 		}
 		_, from := fields["evidence_from"]
-		if !from && len(c.problems) == before {
-			c.problem(item, named, "it demands nothing: give evidence_from")
+		if !from && len(c.doc.problems) == before {
+			c.doc.problem(item, named, "it demands nothing: give evidence_from")
 		}
 		if from {
-			e.demand.Provenances = c.evidenceFrom(fields["evidence_from"].value, named)
+			e.demand.Provenances = c.doc.evidenceFrom(fields["evidence_from"].value, named)
 		}
 		e.demand.By = []string{fmt.Sprintf("%s, line %d", named, e.line)}
 		c.tree.policy = append(c.tree.policy, e)

@@ -13,10 +13,10 @@ import (
 // readRoutes reads the routes for one kind of input. ruleName is the name of
 // their rule, if it has one.
 func (c *compiler) readRoutes(n ast.Node, path, ruleName, kind string) []route {
-	items := c.sequence(n, path, "routes")
+	items := c.doc.sequence(n, path, "routes")
 	if len(items) == 0 {
 		if _, ok := n.(*ast.SequenceNode); ok {
-			c.problem(n, label(path, ruleName), "there is no route")
+			c.doc.problem(n, label(path, ruleName), "there is no route")
 		}
 		return nil
 	}
@@ -25,7 +25,7 @@ func (c *compiler) readRoutes(n ast.Node, path, ruleName, kind string) []route {
 	for i, item := range items {
 		itemPath := fmt.Sprintf("%s[%d]", path, i)
 		if final >= 0 {
-			c.problem(item, label(itemPath, ruleName), "never reached: %s[%d] (line %d) has no condition and serves any client",
+			c.doc.problem(item, label(itemPath, ruleName), "never reached: %s[%d] (line %d) has no condition and serves any client",
 				path, final, routes[final].Line)
 		}
 		r := c.readRoute(item, itemPath, ruleName, kind)
@@ -56,7 +56,7 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	if kind == driver.KindEvidence {
 		keys = append(keys, "approval")
 	}
-	fields, ok := c.mapping(n, named, "a route", keys...)
+	fields, ok := c.doc.mapping(n, named, "a route", keys...)
 	if !ok {
 		return r
 	}
@@ -66,10 +66,10 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	}
 	r.Approval = c.approvalMode(fields, "approval", named)
 	if e, ok := fields["timeout"]; ok {
-		r.Timeout = c.duration(e, named, maxTimeout)
+		r.Timeout = c.doc.duration(e, named, maxTimeout)
 	}
 	if e, ok := fields["call_timeout"]; ok {
-		r.CallTimeout = c.duration(e, named, maxCallTimeout)
+		r.CallTimeout = c.doc.duration(e, named, maxCallTimeout)
 	}
 	if e, ok := fields["on"]; ok {
 		r.reactions = map[Outcome]reaction{}
@@ -77,11 +77,11 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	}
 	e, ok := fields["via"]
 	if !ok {
-		c.problem(n, named, "via is missing: name the capability driver that obtains the input")
+		c.doc.problem(n, named, "via is missing: name the capability driver that obtains the input")
 		return r
 	}
 	optional := c.optional(fields, named)
-	if r.Via = c.text(fields, "via", named); r.Via != "" && optional {
+	if r.Via = c.doc.text(fields, "via", named); r.Via != "" && optional {
 		r.absent = c.absent(r.Via, kind)
 	}
 	if r.broken = r.absent == ""; r.broken && r.Via != "" {
@@ -89,7 +89,7 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	}
 	r.Retries = actionOf(Invalid, r.Human, r.reactions, c.tree.ofDrivers[r.Via], c.tree.reactions).Retries
 	if e, ok := fields["retries"]; ok {
-		r.Retries = c.count(e, named, maxRetries)
+		r.Retries = c.doc.count(e, named, maxRetries)
 	}
 	return r
 }
@@ -102,7 +102,7 @@ func (c *compiler) optional(fields map[string]entry, named string) bool {
 	}
 	b, ok := e.value.(*ast.BoolNode)
 	if !ok {
-		c.problem(e.value, named, "optional must be true or false, this is %s", kindOf(e.value))
+		c.doc.problem(e.value, named, "optional must be true or false, this is %s", kindOf(e.value))
 		return false
 	}
 	return b.Value
@@ -126,7 +126,7 @@ func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
 		return
 	}
 	if !handles(d, kind) {
-		c.problem(n, named, "via: driver %q does not obtain %s, it handles %s", r.Via, kind, strings.Join(d.Handles, ", "))
+		c.doc.problem(n, named, "via: driver %q does not obtain %s, it handles %s", r.Via, kind, strings.Join(d.Handles, ", "))
 	}
 	r.broken = false
 	r.needs, r.partial = d.Needs, d.Has(driver.FeaturePartial)
@@ -142,7 +142,7 @@ func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
 	case d.Has(driver.FeatureClientReview):
 		r.gate = gateDelegateToClient
 	default:
-		c.problem(n, named, "via: driver %q cannot answer an approval: it has none of the features %s, %s or %s",
+		c.doc.problem(n, named, "via: driver %q cannot answer an approval: it has none of the features %s, %s or %s",
 			r.Via, driver.FeatureHuman, driver.FeatureClientReview, driver.FeatureAgent)
 	}
 }
@@ -156,16 +156,16 @@ func (c *compiler) checkLastRoute(routes []route, named string) {
 	switch {
 	case last.broken || last.servesAll():
 	case last.absent != "":
-		c.problemAt(last.Line, 1, named, fmt.Sprintf("%s: the last route of evidence must not be optional, and %s", last.Path, last.absent))
+		c.doc.problemAt(last.Line, 1, named, fmt.Sprintf("%s: the last route of evidence must not be optional, and %s", last.Path, last.absent))
 	case last.When != "":
-		c.problemAt(last.Line, 1, named, fmt.Sprintf(
+		c.doc.problemAt(last.Line, 1, named, fmt.Sprintf(
 			"%s: the last route of evidence must have no condition, or a step may be left without one", last.Path))
 	case last.partial:
-		c.problemAt(last.Line, 1, named, fmt.Sprintf(
+		c.doc.problemAt(last.Line, 1, named, fmt.Sprintf(
 			"%s: the last route of evidence must serve any client, but driver %q says that it cannot always (feature %s)",
 			last.Path, last.Via, driver.FeaturePartial))
 	default:
-		c.problemAt(last.Line, 1, named, fmt.Sprintf(
+		c.doc.problemAt(last.Line, 1, named, fmt.Sprintf(
 			"%s: the last route of evidence must serve any client, but driver %q needs %s",
 			last.Path, last.Via, strings.Join(last.needs, ", ")))
 	}
@@ -184,7 +184,7 @@ func (c *compiler) condition(fields map[string]entry, named string) *condition {
 	broken := &condition{source: "?"}
 	source, ok := textOf(e.value)
 	if !ok {
-		c.problem(e.value, named, "when must be a condition in quotes, this is %s", kindOf(e.value))
+		c.doc.problem(e.value, named, "when must be a condition in quotes, this is %s", kindOf(e.value))
 		return broken
 	}
 	when, errs := compileCondition(source)
@@ -195,10 +195,10 @@ func (c *compiler) condition(fields map[string]entry, named string) *condition {
 	for _, err := range errs {
 		message := fmt.Sprintf("when: %s (at character %d of %s)", err.message, err.column+1, quoted(source))
 		if _, block := e.value.(*ast.LiteralNode); block {
-			c.problemAt(line+err.line, 1, named, message)
+			c.doc.problemAt(line+err.line, 1, named, message)
 			continue
 		}
-		c.problemAt(line, column, named, message)
+		c.doc.problemAt(line, column, named, message)
 	}
 	return broken
 }
@@ -218,9 +218,9 @@ func (c *compiler) approvalMode(fields map[string]entry, key, named string) driv
 	if !ok {
 		return ""
 	}
-	mode := driver.ApprovalMode(c.text(fields, key, named))
+	mode := driver.ApprovalMode(c.doc.text(fields, key, named))
 	if mode != "" && mode != driver.ApprovalAuto && mode != driver.ApprovalUser {
-		c.problem(e.value, named, "%s must be %s or %s, not %q", key, driver.ApprovalAuto, driver.ApprovalUser, mode)
+		c.doc.problem(e.value, named, "%s must be %s or %s, not %q", key, driver.ApprovalAuto, driver.ApprovalUser, mode)
 		return ""
 	}
 	return mode
@@ -233,7 +233,7 @@ func (c *compiler) readReactions(n ast.Node, named string, into map[Outcome]reac
 		known = append(known, string(o))
 	}
 	slices.Sort(known)
-	fields, _ := c.mapping(n, named, named, known...)
+	fields, _ := c.doc.mapping(n, named, named, known...)
 	for name, e := range fields {
 		into[Outcome(name)] = c.readReaction(Outcome(name), e, named+"."+name)
 	}
@@ -243,14 +243,14 @@ func (c *compiler) readReaction(o Outcome, e entry, named string) reaction {
 	if kindOf(e.value) != "a mapping" {
 		return always(c.readAction(o, e.value, named))
 	}
-	fields, _ := c.mapping(e.value, named, named, "person", "else", "retry", "then")
+	fields, _ := c.doc.mapping(e.value, named, named, "person", "else", "retry", "then")
 	person, split := fields["person"]
 	other, split2 := fields["else"]
 	switch {
 	case !split && !split2:
 		return always(c.readAction(o, e.value, named))
 	case !split || !split2 || len(fields) > 2:
-		c.problem(e.value, named, "write either {person: ..., else: ...} or {retry: N, then: ...}")
+		c.doc.problem(e.value, named, "write either {person: ..., else: ...} or {retry: N, then: ...}")
 		return reaction{}
 	}
 	return reaction{
@@ -264,26 +264,26 @@ func (c *compiler) readAction(o Outcome, n ast.Node, named string) Action {
 	if kind, ok := textOf(n); ok {
 		a := Action{Kind: ActionKind(kind)}
 		if a.Kind == Retry {
-			c.problem(n, named, "write {retry: N, then: next}")
+			c.doc.problem(n, named, "write {retry: N, then: next}")
 		} else {
 			c.checkAction(o, a.Kind, n, named)
 		}
 		return a
 	}
-	before := len(c.problems)
-	fields, _ := c.mapping(n, named, named, "retry", "then")
+	before := len(c.doc.problems)
+	fields, _ := c.doc.mapping(n, named, named, "retry", "then")
 	retry, hasRetry := fields["retry"]
 	then, hasThen := fields["then"]
 	if !hasRetry || !hasThen {
-		if len(c.problems) == before {
-			c.problem(n, named, "write {retry: N, then: next}")
+		if len(c.doc.problems) == before {
+			c.doc.problem(n, named, "write {retry: N, then: next}")
 		}
 		return Action{}
 	}
 	c.checkAction(o, Retry, n, named)
-	a := Action{Kind: Retry, Retries: c.count(retry, named, maxRetries), Then: ActionKind(c.text(fields, "then", named))}
+	a := Action{Kind: Retry, Retries: c.doc.count(retry, named, maxRetries), Then: ActionKind(c.doc.text(fields, "then", named))}
 	if a.Then != "" && a.Then != Next && a.Then != Stop {
-		c.problem(then.value, named, "then must be %s or %s, not %q", Next, Stop, a.Then)
+		c.doc.problem(then.value, named, "then must be %s or %s, not %q", Next, Stop, a.Then)
 	}
 	return a
 }
@@ -297,5 +297,5 @@ func (c *compiler) checkAction(o Outcome, kind ActionKind, n ast.Node, named str
 	for i, k := range allowed {
 		names[i] = string(k)
 	}
-	c.problem(n, named, "%q cannot follow the outcome %s, allowed is %s", kind, o, strings.Join(names, ", "))
+	c.doc.problem(n, named, "%q cannot follow the outcome %s, allowed is %s", kind, o, strings.Join(names, ", "))
 }

@@ -21,8 +21,8 @@ import (
 // and return at once.
 type Metrics struct {
 	registry *prometheus.Registry
-	families
-	bounds
+	families families
+	bounds   bounds
 
 	store  storeState
 	rates  rates
@@ -84,18 +84,18 @@ func (m *Metrics) gather(drivers Drivers) ([]*dto.MetricFamily, error) {
 
 // showDrivers shows the drivers that there are now, and no others.
 func (m *Metrics) showDrivers(all []driverhost.Status) {
-	m.driverUp.Reset()
-	m.driverBreaker.Reset()
-	m.driverMemory.Reset()
+	m.families.driverUp.Reset()
+	m.families.driverBreaker.Reset()
+	m.families.driverMemory.Reset()
 	for _, s := range all {
-		name := m.driver(s.Name)
+		name := m.bounds.driver(s.Name)
 		up := 0.0
 		if s.State == driverhost.Ready {
 			up = 1
 		}
-		m.driverUp.WithLabelValues(name).Set(up)
-		m.driverBreaker.WithLabelValues(name).Set(breakers[s.Breaker.State])
-		m.driverMemory.WithLabelValues(name).Set(float64(s.RSSBytes))
+		m.families.driverUp.WithLabelValues(name).Set(up)
+		m.families.driverBreaker.WithLabelValues(name).Set(breakers[s.Breaker.State])
+		m.families.driverMemory.WithLabelValues(name).Set(float64(s.RSSBytes))
 	}
 }
 
@@ -108,9 +108,9 @@ func (m *Metrics) showSizes(ctx context.Context) {
 	if protocols == nil {
 		return
 	}
-	for _, space := range m.tenants.known() {
+	for _, space := range m.bounds.tenants.known() {
 		if n, err := (*protocols).Count(ctx, space); err == nil {
-			m.collectionSize.WithLabelValues(space).Set(float64(n))
+			m.families.collectionSize.WithLabelValues(space).Set(float64(n))
 		}
 	}
 }

@@ -29,21 +29,21 @@ func (m *Metrics) Routed(r director.Route) {
 	if via == "" {
 		via = none
 	}
-	challenge, input, via, outcome := m.challenges.value(r.Challenge), m.inputs.value(r.Input), m.driver(via), m.outcomes.value(string(r.Outcome))
-	m.routes.WithLabelValues(challenge, input, via, outcome, m.code(r.ErrorCode)).Inc()
-	m.routeDuration.WithLabelValues(challenge, input, via, outcome).Observe(r.Took.Seconds())
+	challenge, input, via, outcome := m.bounds.challenges.value(r.Challenge), m.bounds.inputs.value(r.Input), m.bounds.driver(via), m.bounds.outcomes.value(string(r.Outcome))
+	m.families.routes.WithLabelValues(challenge, input, via, outcome, m.bounds.code(r.ErrorCode)).Inc()
+	m.families.routeDuration.WithLabelValues(challenge, input, via, outcome).Observe(r.Took.Seconds())
 	if r.Counted {
-		m.toolRetries.WithLabelValues("kairos_next", m.tenant(r.Space)).Inc()
+		m.families.toolRetries.WithLabelValues("kairos_next", m.bounds.tenant(r.Space)).Inc()
 	}
 }
 
 // Operated implements director.Observer.
 func (m *Metrics) Operated(o library.Operation) {
-	tenant := m.tenant(o.Space)
-	if d := m.memoryDurations[o.Kind]; d != nil {
+	tenant := m.bounds.tenant(o.Space)
+	if d := m.families.memoryDurations[o.Kind]; d != nil {
 		d.WithLabelValues(tenant).Observe(o.Took.Seconds())
 	}
-	if c := m.memoryDone[o.Kind]; c != nil {
+	if c := m.families.memoryDone[o.Kind]; c != nil {
 		c.WithLabelValues("success", tenant).Add(float64(o.Done))
 		c.WithLabelValues("error", tenant).Add(float64(o.Failed))
 	}
@@ -51,96 +51,100 @@ func (m *Metrics) Operated(o library.Operation) {
 
 // Stored implements director.Observer.
 func (m *Metrics) Stored(space string, steps int) {
-	m.chainSize.WithLabelValues(m.tenant(space)).Observe(float64(steps))
+	m.families.chainSize.WithLabelValues(m.bounds.tenant(space)).Observe(float64(steps))
 }
 
 // Rated implements director.Observer.
 func (m *Metrics) Rated(r library.Rated) {
-	tenant, agent := m.tenant(r.Space), m.agents.value(r.Agent)
+	tenant, agent := m.bounds.tenant(r.Space), m.bounds.agents.value(r.Agent)
 	if r.Outcome == library.OutcomeStored {
-		m.memoryStored.WithLabelValues(r.Tier, tenant).Inc()
-		m.contributions.WithLabelValues(agent, r.Tier, tenant).Inc()
-		m.qualityScore.WithLabelValues(agent, r.Tier, tenant).Observe(float64(r.Score))
+		m.families.memoryStored.WithLabelValues(r.Tier, tenant).Inc()
+		m.families.contributions.WithLabelValues(agent, r.Tier, tenant).Inc()
+		m.families.qualityScore.WithLabelValues(agent, r.Tier, tenant).Observe(float64(r.Score))
 	}
 	if !r.Attest {
 		return
 	}
-	m.qualityScore.WithLabelValues(agent, r.Tier, tenant).Observe(float64(r.Score))
+	m.families.qualityScore.WithLabelValues(agent, r.Tier, tenant).Observe(float64(r.Score))
 	m.attested(agent, tenant, r)
 }
 
 func (m *Metrics) attested(agent, tenant string, r library.Rated) {
 	succeeded := r.Outcome == library.OutcomeSuccess
-	m.attempts.WithLabelValues(agent, tenant).Inc()
+	m.families.attempts.WithLabelValues(agent, tenant).Inc()
 	if succeeded {
-		m.successes.WithLabelValues(agent, tenant).Inc()
-		m.bonuses.WithLabelValues(agent, tenant).Add(max(0, r.Bonus))
+		m.families.successes.WithLabelValues(agent, tenant).Inc()
+		m.families.bonuses.WithLabelValues(agent, tenant).Add(max(0, r.Bonus))
 	}
 	if succeeded && (r.Tier == "high" || r.Tier == "excellent") {
-		m.rareSuccesses.WithLabelValues(agent, tenant).Inc()
+		m.families.rareSuccesses.WithLabelValues(agent, tenant).Inc()
 	}
-	m.successRate.WithLabelValues(agent, tenant).Set(m.rates.after(agent, tenant, succeeded))
+	m.families.successRate.WithLabelValues(agent, tenant).Set(m.rates.after(agent, tenant, succeeded))
 }
 
 // RatingsLost implements director.Observer.
 func (m *Metrics) RatingsLost(space string, ratings int) {
-	m.qualityErrors.WithLabelValues(m.tenant(space)).Add(float64(ratings))
+	m.families.qualityErrors.WithLabelValues(m.bounds.tenant(space)).Add(float64(ratings))
 }
 
 // SimilarFound implements director.Observer.
 func (m *Metrics) SimilarFound(transport, space string) {
-	m.similarFound.WithLabelValues(m.transports.value(transport), m.tenant(space)).Inc()
+	m.families.similarFound.WithLabelValues(m.bounds.transports.value(transport), m.bounds.tenant(space)).Inc()
 }
 
 // Begun implements director.Observer.
-func (m *Metrics) Begun(space string) { m.runsBegun.WithLabelValues(m.tenant(space)).Inc() }
+func (m *Metrics) Begun(space string) {
+	m.families.runsBegun.WithLabelValues(m.bounds.tenant(space)).Inc()
+}
 
 // Attested implements director.Observer.
 func (m *Metrics) Attested(a director.Attested) {
-	m.runsAttested.WithLabelValues(a.Outcome, strconv.FormatBool(a.Verified), m.tenant(a.Space)).Inc()
+	m.families.runsAttested.WithLabelValues(a.Outcome, strconv.FormatBool(a.Verified), m.bounds.tenant(a.Space)).Inc()
 }
 
 // Called implements driverhost.Observer.
 func (m *Metrics) Called(c driverhost.Call) {
-	name := m.driver(c.Driver)
-	m.driverCalls.WithLabelValues(name, c.Method, status(c.Err)).Inc()
-	m.driverDuration.WithLabelValues(name, c.Method).Observe(c.Took.Seconds())
+	name := m.bounds.driver(c.Driver)
+	m.families.driverCalls.WithLabelValues(name, c.Method, status(c.Err)).Inc()
+	m.families.driverDuration.WithLabelValues(name, c.Method).Observe(c.Took.Seconds())
 	if c.Repeated {
-		m.driverRepeats.WithLabelValues(name).Inc()
+		m.families.driverRepeats.WithLabelValues(name).Inc()
 	}
 }
 
 // Started implements driverhost.Observer.
 func (m *Metrics) Started(driver string, _ time.Duration, err error) {
-	name := m.driver(driver)
-	m.driverStarts.WithLabelValues(name, status(err)).Inc()
+	name := m.bounds.driver(driver)
+	m.families.driverStarts.WithLabelValues(name, status(err)).Inc()
 	if m.ran.before(name) {
-		m.driverRestarts.WithLabelValues(name).Inc()
+		m.families.driverRestarts.WithLabelValues(name).Inc()
 	}
 }
 
 // Crashed implements driverhost.Observer.
-func (m *Metrics) Crashed(driver string) { m.driverCrashes.WithLabelValues(m.driver(driver)).Inc() }
+func (m *Metrics) Crashed(driver string) {
+	m.families.driverCrashes.WithLabelValues(m.bounds.driver(driver)).Inc()
+}
 
 // BreakerOpened implements driverhost.Observer.
 func (m *Metrics) BreakerOpened(driver string) {
-	m.driverBreakerOpens.WithLabelValues(m.driver(driver)).Inc()
+	m.families.driverBreakerOpens.WithLabelValues(m.bounds.driver(driver)).Inc()
 }
 
 // Swapped implements driverhost.Observer.
 func (m *Metrics) Swapped(driver string, err error) {
-	m.driverSwaps.WithLabelValues(m.driver(driver), status(err)).Inc()
+	m.families.driverSwaps.WithLabelValues(m.bounds.driver(driver), status(err)).Inc()
 }
 
 // Requested implements embedding.Observer.
 func (m *Metrics) Requested(r embedding.Request) {
-	provider, tenant := m.providers.value(r.Provider), m.tenant(r.Space)
-	m.embeddingRequests.WithLabelValues(provider, status(r.Err), tenant).Inc()
-	m.embeddingDuration.WithLabelValues(provider, tenant).Observe(r.Took.Seconds())
-	m.embeddingBatch.WithLabelValues(provider, tenant).Observe(float64(r.Texts))
+	provider, tenant := m.bounds.providers.value(r.Provider), m.bounds.tenant(r.Space)
+	m.families.embeddingRequests.WithLabelValues(provider, status(r.Err), tenant).Inc()
+	m.families.embeddingDuration.WithLabelValues(provider, tenant).Observe(r.Took.Seconds())
+	m.families.embeddingBatch.WithLabelValues(provider, tenant).Observe(float64(r.Texts))
 	if r.Err != nil {
-		m.embeddingErrors.WithLabelValues(provider, tenant).Inc()
+		m.families.embeddingErrors.WithLabelValues(provider, tenant).Inc()
 		return
 	}
-	m.embeddingVector.WithLabelValues(provider, tenant).Observe(float64(4 * r.Dimension))
+	m.families.embeddingVector.WithLabelValues(provider, tenant).Observe(float64(4 * r.Dimension))
 }

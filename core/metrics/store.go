@@ -64,20 +64,20 @@ func (m *Metrics) stored(ctx context.Context, operation, space string, began tim
 	if space == "" {
 		space = access.SpaceOf(ctx)
 	}
-	tenant := m.tenant(space)
+	tenant := m.bounds.tenant(space)
 	failed := broken(err)
 	label := "success"
 	if failed {
 		label = "error"
 	}
-	m.storeOperations.WithLabelValues(operation, label, tenant).Inc()
-	m.storeDuration.WithLabelValues(operation, tenant).Observe(took.Seconds())
+	m.families.storeOperations.WithLabelValues(operation, label, tenant).Inc()
+	m.families.storeDuration.WithLabelValues(operation, tenant).Observe(took.Seconds())
 	switch {
 	case failed && ctx.Err() == nil:
 		m.store.down.Store(true)
-		m.storeErrors.WithLabelValues(tenant).Inc()
+		m.families.storeErrors.WithLabelValues(tenant).Inc()
 	case !failed && m.store.down.CompareAndSwap(true, false):
-		m.storeReconnects.WithLabelValues(tenant).Inc()
+		m.families.storeReconnects.WithLabelValues(tenant).Inc()
 	}
 	return took
 }
@@ -136,7 +136,7 @@ func (s writer) SaveChains(ctx context.Context, changes []library.Change) (revis
 	}
 	revisions, err = s.ProtocolWriter.SaveChains(ctx, changes)
 	took := s.m.stored(ctx, opUpsert, space, began, err)
-	s.m.upsertDuration.WithLabelValues(s.m.tenant(space)).Observe(took.Seconds())
+	s.m.families.upsertDuration.WithLabelValues(s.m.bounds.tenant(space)).Observe(took.Seconds())
 	return revisions, err
 }
 
@@ -169,7 +169,7 @@ func (s searcher) Search(ctx context.Context, q library.Query) ([]library.Hit, e
 	began, space := time.Now(), one(q.Spaces)
 	hits, err := s.Searcher.Search(ctx, q)
 	took := s.m.stored(ctx, opSearch, space, began, err)
-	s.m.queryDuration.WithLabelValues(s.m.tenant(space)).Observe(took.Seconds())
+	s.m.families.queryDuration.WithLabelValues(s.m.bounds.tenant(space)).Observe(took.Seconds())
 	return hits, err
 }
 
@@ -192,9 +192,9 @@ func (s vectors) SaveVectors(ctx context.Context, model string, all map[string][
 	began := time.Now()
 	err := s.Vectors.SaveVectors(ctx, model, all)
 	took := s.m.stored(ctx, opUpsert, "", began, err)
-	s.m.upsertDuration.WithLabelValues(s.m.tenant(access.SpaceOf(ctx))).Observe(took.Seconds())
+	s.m.families.upsertDuration.WithLabelValues(s.m.bounds.tenant(access.SpaceOf(ctx))).Observe(took.Seconds())
 	for _, v := range all {
-		s.m.vectorDimension.WithLabelValues().Set(float64(len(v)))
+		s.m.families.vectorDimension.WithLabelValues().Set(float64(len(v)))
 		break
 	}
 	return err

@@ -22,10 +22,10 @@ func newSystem() system {
 // showSystem needs Metrics.scrape.
 func (m *Metrics) showSystem() {
 	now, cpu := time.Now(), processorTime()
-	m.systemUptime.WithLabelValues().Set(now.Sub(m.system.started).Seconds())
-	m.systemStart.WithLabelValues().Set(float64(m.system.started.UnixMilli()) / 1000)
+	m.families.systemUptime.WithLabelValues().Set(now.Sub(m.system.started).Seconds())
+	m.families.systemStart.WithLabelValues().Set(float64(m.system.started.UnixMilli()) / 1000)
 	if wall := now.Sub(m.system.at); wall > 0 {
-		m.systemCPU.WithLabelValues().Set(100 * float64(cpu-m.system.cpu) / float64(wall))
+		m.families.systemCPU.WithLabelValues().Set(100 * float64(cpu-m.system.cpu) / float64(wall))
 	}
 	m.system.at, m.system.cpu = now, cpu
 
@@ -36,7 +36,7 @@ func (m *Metrics) showSystem() {
 	if resident == 0 {
 		resident = total
 	}
-	m.systemMemory.WithLabelValues("rss").Set(float64(resident))
-	m.systemMemory.WithLabelValues("heapTotal").Set(float64(used + unused))
-	m.systemMemory.WithLabelValues("heapUsed").Set(float64(used))
+	m.families.systemMemory.WithLabelValues("rss").Set(float64(resident))
+	m.families.systemMemory.WithLabelValues("heapTotal").Set(float64(used + unused))
+	m.families.systemMemory.WithLabelValues("heapUsed").Set(float64(used))
 }

@@ -45,12 +45,12 @@ const maxQuestion = 4000
 // takeChallenge parses the challenge of a step's body into s and returns the rest
 // of the body.
 func (p *parse) takeChallenge(s *Step, body span) string {
-	if f, ok := p.lastFence(body); ok {
+	if f, ok := p.text.lastFence(body); ok {
 		if challenge, ok := p.challengeBlock(s, f, body); ok {
-			s.Challenge, s.ChallengeLine = challenge.value, p.lineOf(f.start)
-			s.Places = p.placesOf(f, challenge)
-			p.add(s.judgeCommon()...)
-			return p.src[body.start:f.start]
+			s.Challenge, s.ChallengeLine = challenge.value, p.text.lineOf(f.start)
+			s.Places = p.text.placesOf(f, challenge)
+			p.found.add(s.judgeCommon()...)
+			return p.text.src[body.start:f.start]
 		}
 		p.warnExamples(s, body)
 	}
@@ -60,7 +60,7 @@ func (p *parse) takeChallenge(s *Step, body span) string {
 // warnExamples warns of blocks that may be meant as the challenge of a step
 // without one.
 func (p *parse) warnExamples(s *Step, body span) {
-	all := p.within(body)
+	all := p.text.within(body)
 	for _, f := range all[:len(all)-1] {
 		if looksLikeChallenge(f) {
 			p.warn(f.start, s.Label, "this block is text; a challenge must be the last thing of its step")
@@ -96,7 +96,7 @@ func (p *parse) challengeBlock(s *Step, f fence, body span) (member, bool) {
 	case !ok:
 		return member{}, false
 	case !isObject(challenge.value):
-		p.fail(p.positionIn(f, challenge.start), s.Label, `"challenge" must be a JSON object`)
+		p.fail(p.text.positionIn(f, challenge.start), s.Label, `"challenge" must be a JSON object`)
 		return member{}, false
 	case !f.alone:
 		p.warn(f.start, s.Label, "a challenge block in a quote or behind a list marker is text")
@@ -104,8 +104,8 @@ func (p *parse) challengeBlock(s *Step, f fence, body span) (member, bool) {
 	case !f.closed:
 		p.fail(f.start, s.Label, "the challenge block is not closed")
 		return member{}, false
-	case strings.TrimSpace(p.src[f.end:body.end]) != "":
-		p.fail(p.textBehind(f), s.Label, "text follows the challenge block; it must be the last thing of its step")
+	case strings.TrimSpace(p.text.src[f.end:body.end]) != "":
+		p.fail(p.text.textBehind(f), s.Label, "text follows the challenge block; it must be the last thing of its step")
 		return member{}, false
 	}
 	p.warnBeside(top, s, f)
@@ -122,18 +122,18 @@ func (p *parse) warnBeside(top map[string]member, s *Step, f fence) {
 		case i == most:
 			p.warn(f.start, s.Label, fmt.Sprintf("%d keys beside \"challenge\" are dropped", len(keys)-1))
 		default:
-			p.warn(p.positionIn(f, top[key].key), s.Label, fmt.Sprintf("the key %q beside \"challenge\" is dropped", cut(key)))
+			p.warn(p.text.positionIn(f, top[key].key), s.Label, fmt.Sprintf("the key %q beside \"challenge\" is dropped", cut(key)))
 		}
 	}
 }
 
 func (p *parse) warnSecond(s *Step, last fence, body span) {
-	all := p.within(body)
+	all := p.text.within(body)
 	if len(all) < 2 {
 		return
 	}
 	before := all[len(all)-2]
-	if looksLikeChallenge(before) && before.end <= last.start && strings.TrimSpace(p.src[before.end:last.start]) == "" {
+	if looksLikeChallenge(before) && before.end <= last.start && strings.TrimSpace(p.text.src[before.end:last.start]) == "" {
 		p.warn(before.start, s.Label, "two challenge blocks end the step; the last one counts, this one is text")
 	}
 }
@@ -289,5 +289,5 @@ func (p *parse) jsonProblem(f fence, step string, err error) {
 		p.fail(f.start, step, "the block must be a JSON object")
 		return
 	}
-	p.fail(p.positionIn(f, at.offset), step, "invalid JSON: "+at.message)
+	p.fail(p.text.positionIn(f, at.offset), step, "invalid JSON: "+at.message)
 }

@@ -36,18 +36,18 @@ func (c Chain) ParseText(i int, doc []byte) (Step, []Diagnostic) {
 	if problem != nil || c.isOneText() && !s.headed() {
 		return s, found
 	}
-	p := &parse{outline: outlineOf(betweenMarkers(src))}
-	for _, h := range p.headings {
+	p := &parse{text: outlineOf(betweenMarkers(src))}
+	for _, h := range p.text.headings {
 		switch {
 		case h.text == "" || h.level > 2:
 		case h.level == 1:
 			p.fail(h.start, "", "an H1 is the title of a protocol, and this is the text of one step; use ### or deeper here, or mint the whole protocol to change its title")
-		case strings.TrimSpace(p.src[:h.start]) != "":
+		case strings.TrimSpace(p.text.src[:h.start]) != "":
 			p.fail(h.start, "", "this heading would begin another step, and this is the text of one; use ### or deeper here, or mint the whole protocol to add a step")
 		}
 	}
-	if p.failed {
-		return s, p.found
+	if p.found.failed {
+		return s, p.found.list
 	}
 	return s, found
 }
@@ -86,14 +86,14 @@ func (c Chain) isOneText() bool {
 // oneText parses the text of a chain without H2. It reports false if the text
 // gives the step a heading or a challenge, or the chain another title.
 func (c Chain) oneText(src string) (Step, bool) {
-	p := &parse{outline: outlineOf(src)}
+	p := &parse{text: outlineOf(src)}
 	p.front.title = c.frontTitle()
-	all := span{0, len(p.src)}
-	if p.excess != "" || len(p.stepHeadings(all)) > 0 {
+	all := span{0, len(p.text.src)}
+	if p.text.excess != "" || len(p.text.stepHeadings(all)) > 0 {
 		return Step{}, false
 	}
 	text := trimBlank(src)
-	if f, ok := p.lastFence(all); ok && looksLikeChallenge(f) && text != c.Steps[0].Text {
+	if f, ok := p.text.lastFence(all); ok && looksLikeChallenge(f) && text != c.Steps[0].Text {
 		return Step{}, false
 	}
 	one := p.single(all)
@@ -152,19 +152,19 @@ func parseStep(doc []byte, check func(p *parse, s Step, headings int)) (Step, []
 		_, problem = source(nil)
 		return Step{}, []Diagnostic{*problem}
 	}
-	p := &parse{outline: outlineOf(src)}
+	p := &parse{text: outlineOf(src)}
 	if p.exceeded() {
-		return Step{}, p.found
+		return Step{}, p.found.list
 	}
 	s := p.onlyStep()
 	switch {
-	case p.failed:
+	case p.found.failed:
 	case s.Label == "":
 		check(p, s, 0)
 	default:
 		check(p, s, 1)
 	}
-	return s, p.found
+	return s, p.found.list
 }
 
 func betweenMarkers(src string) string {
@@ -181,7 +181,7 @@ func betweenMarkers(src string) string {
 
 func (p *parse) onlyStep() Step {
 	var ones, twos []heading
-	for _, h := range p.headings {
+	for _, h := range p.text.headings {
 		switch {
 		case h.level == 1 && h.text != "":
 			ones = append(ones, h)
@@ -201,10 +201,10 @@ func (p *parse) onlyStep() Step {
 	case len(ones) > 0 && ones[len(ones)-1].start > twos[0].start:
 		p.fail(ones[len(ones)-1].start, "", "an H1 begins another protocol; the text replaces one step")
 		return Step{}
-	case strings.TrimSpace(p.src[:twos[0].start]) != "":
+	case strings.TrimSpace(p.text.src[:twos[0].start]) != "":
 		p.warn(0, "", "the text before the step's heading is dropped")
 	}
-	s := p.step(twos[0], span{twos[0].end, len(p.src)})
+	s := p.step(twos[0], span{twos[0].end, len(p.text.src)})
 	if s.Name = ownName(s); s.Name == "" {
 		s.Name = Slug(s.Label)
 	}
@@ -214,7 +214,7 @@ func (p *parse) onlyStep() Step {
 // bodyOnly parses a step without heading.
 func (p *parse) bodyOnly() Step {
 	s := Step{Line: 1}
-	s.Text = trimBlank(p.takeChallenge(&s, span{0, len(p.src)}))
+	s.Text = trimBlank(p.takeChallenge(&s, span{0, len(p.text.src)}))
 	s.Name = ownName(s)
 	return s
 }
@@ -222,8 +222,8 @@ func (p *parse) bodyOnly() Step {
 // checkClosed rejects a text that, as a step, would absorb the next step or begin
 // others. It must contain the given number of headings.
 func (p *parse) checkClosed(s Step, headings int) {
-	written := parse{outline: outlineOf(RenderStep(s) + "\n## after\n")}
-	all := written.outer()
+	written := parse{text: outlineOf(RenderStep(s) + "\n## after\n")}
+	all := written.text.outer()
 	if len(all) != headings+1 || all[headings].text != "after" {
 		p.fail(0, s.Label, "the text leaves a code fence or an HTML block open, hides a heading in a list, or has an H1 without text")
 	}
@@ -236,8 +236,8 @@ func (p *parse) checkLast(s Step, headings int) {
 		p.checkClosed(s, headings)
 		return
 	}
-	written := parse{outline: outlineOf(RenderStep(s))}
-	if len(written.outer()) != headings {
+	written := parse{text: outlineOf(RenderStep(s))}
+	if len(written.text.outer()) != headings {
 		p.fail(0, s.Label, "the text hides a heading in a list, or has an H1 without text")
 	}
 }

@@ -4,16 +4,16 @@ import "github.com/kairos-mcp/kairos/sdk/driver"
 
 // findings are the diagnostics of a document.
 type findings struct {
-	found  []Diagnostic
-	failed bool // found holds an error
+	list   []Diagnostic
+	failed bool // list holds an error
 }
 
 // add keeps at most maxFindings, but always the first error.
 func (f *findings) add(found ...Diagnostic) {
 	for _, d := range found {
 		first := d.Severity == driver.SeverityError && !f.failed
-		if len(f.found) < maxFindings || first {
-			f.found = append(f.found, d)
+		if len(f.list) < maxFindings || first {
+			f.list = append(f.list, d)
 		}
 		f.failed = f.failed || first
 	}

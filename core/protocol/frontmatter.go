@@ -337,6 +337,6 @@ func (p *parse) withFront(chains []Chain) {
 		return
 	}
 	for _, key := range f.ofOne {
-		p.addAt(driver.SeverityError, key.at, fmt.Sprintf("front matter: %s cannot apply to %d protocols; give each its own document", key.name, len(chains)))
+		p.found.addAt(driver.SeverityError, key.at, fmt.Sprintf("front matter: %s cannot apply to %d protocols; give each its own document", key.name, len(chains)))
 	}
 }

@@ -26,20 +26,20 @@ type legacyChallenge struct {
 // without it.
 func (p *parse) takeLegacy(s *Step, body span) string {
 	for start := body.start; start < body.end; {
-		end := min(p.lineEnd(start), body.end)
-		m := legacyLine.FindStringSubmatch(strings.TrimRight(p.src[start:end], " \t\r\n"))
-		if m == nil || p.verbatim(start) {
+		end := min(p.text.lineEnd(start), body.end)
+		m := legacyLine.FindStringSubmatch(strings.TrimRight(p.text.src[start:end], " \t\r\n"))
+		if m == nil || p.text.verbatim(start) {
 			start = end
 			continue
 		}
-		s.Challenge, s.ChallengeLine = legacyJSON(m[1], m[2], m[3]), p.lineOf(start)
+		s.Challenge, s.ChallengeLine = legacyJSON(m[1], m[2], m[3]), p.text.lineOf(start)
 		// A blank line replaces it: otherwise the lines around it could become one
 		// paragraph, or a heading.
-		rest := p.src[body.start:start] + "\n" + p.src[end:body.end]
+		rest := p.text.src[body.start:start] + "\n" + p.text.src[end:body.end]
 		p.checkClosed(Step{Label: s.Label, Text: joinHeading(s.Label, rest)}, min(1, len(s.Label)))
 		return rest
 	}
-	return p.src[body.start:body.end]
+	return p.text.src[body.start:body.end]
 }
 
 func legacyJSON(amount, unit, cmd string) json.RawMessage {

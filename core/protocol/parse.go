@@ -40,28 +40,28 @@ func Parse(doc []byte) ([]Chain, []Diagnostic) {
 		return nil, []Diagnostic{*problem}
 	}
 	front, src, found := takeFrontMatter(src)
-	p := &parse{findings: found, front: front}
+	p := &parse{found: found, front: front}
 	if strings.TrimSpace(src) == "" {
-		p.add(Diagnostic{Severity: driver.SeverityError, Line: 1, Column: 1, Message: "the document is empty but for its front matter"})
-		return nil, p.found
+		p.found.add(Diagnostic{Severity: driver.SeverityError, Line: 1, Column: 1, Message: "the document is empty but for its front matter"})
+		return nil, p.found.list
 	}
-	p.outline = outlineOf(src)
+	p.text = outlineOf(src)
 	chains := p.chains()
-	if len(chains) == 0 && !p.failed {
+	if len(chains) == 0 && !p.found.failed {
 		p.fail(0, "", "the document holds no step")
 	}
 	p.withFront(chains)
-	SortDiagnostics(p.found)
+	SortDiagnostics(p.found.list)
 	if p.weight.excess != "" {
-		return nil, p.found // nothing more is looked for in what is too large
+		return nil, p.found.list // nothing more is looked for in what is too large
 	}
-	return chains, p.found
+	return chains, p.found.list
 }
 
 // parse is one run of the parser.
 type parse struct {
-	outline
-	findings
+	text   outline
+	found  findings
 	front  frontMatter
 	weight weight
 }
@@ -78,8 +78,8 @@ func (p *parse) chains() []Chain {
 		return nil
 	}
 	p.warnHeadings()
-	if !slices.ContainsFunc(p.headings, heading.isStep) {
-		return []Chain{p.single(span{0, len(p.src)})}
+	if !slices.ContainsFunc(p.text.headings, heading.isStep) {
+		return []Chain{p.single(span{0, len(p.text.src)})}
 	}
 	var chains []Chain
 	titles := map[string]bool{}
@@ -101,10 +101,10 @@ const splitIt = ": split it into several documents"
 
 // exceeded reports whether the document exceeds a limit, and adds a finding.
 func (p *parse) exceeded() bool {
-	if p.excess == "" {
+	if p.text.excess == "" {
 		return false
 	}
-	p.fail(0, "", p.excess+splitIt)
+	p.fail(0, "", p.text.excess+splitIt)
 	return true
 }
 
@@ -127,8 +127,8 @@ func (p *parse) read(f fence, step string) (map[string]member, bool) {
 
 // warnHeadings warns of H2s that may not be meant as steps.
 func (p *parse) warnHeadings() {
-	hashed := slices.ContainsFunc(p.headings, func(h heading) bool { return h.level == 2 && !h.underlined })
-	for _, h := range p.headings {
+	hashed := slices.ContainsFunc(p.text.headings, func(h heading) bool { return h.level == 2 && !h.underlined })
+	for _, h := range p.text.headings {
 		switch {
 		case h.level != 2:
 		case h.text == "":
@@ -148,23 +148,23 @@ func (o outline) stepHeadings(s span) []heading {
 // section.
 func (p *parse) sections() []section {
 	var out []section
-	for i, h := range p.headings {
+	for i, h := range p.text.headings {
 		if h.level == 1 {
-			out = append(out, section{span: span{h.start, len(p.src)}, title: &p.headings[i]})
+			out = append(out, section{span: span{h.start, len(p.text.src)}, title: &p.text.headings[i]})
 		}
 	}
 	if len(out) == 0 {
-		out = []section{{span: span{0, len(p.src)}}}
+		out = []section{{span: span{0, len(p.text.src)}}}
 	}
 	for i := range out[1:] {
 		out[i].end = out[i+1].start
 	}
 	for i := range out {
-		out[i].headings = p.stepHeadings(out[i].span)
+		out[i].headings = p.text.stepHeadings(out[i].span)
 	}
-	if before := (span{0, out[0].start}); strings.TrimSpace(p.src[:before.end]) != "" {
+	if before := (span{0, out[0].start}); strings.TrimSpace(p.text.src[:before.end]) != "" {
 		message := "the text before the first H1 belongs to no protocol and is dropped"
-		if n := len(p.stepHeadings(before)); n > 0 {
+		if n := len(p.text.stepHeadings(before)); n > 0 {
 			message += fmt.Sprintf(", step headings included (%d)", n)
 		}
 		p.warn(0, "", message)
@@ -175,7 +175,7 @@ func (p *parse) sections() []section {
 // chain parses one section; false: the section is empty.
 func (p *parse) chain(s section) (Chain, bool) {
 	if len(s.headings) == 0 {
-		if strings.TrimSpace(p.src[s.title.end:s.end]) == "" {
+		if strings.TrimSpace(p.text.src[s.title.end:s.end]) == "" {
 			p.warn(s.start, "", fmt.Sprintf("the H1 %q has no text and no steps; it is dropped", s.title.text))
 			return Chain{}, false
 		}
@@ -197,7 +197,7 @@ func (p *parse) chain(s section) (Chain, bool) {
 	}
 	c.ID = ChainID(c.Title)
 	about := span{from, s.headings[0].start}
-	c.Description = trimBlank(p.src[about.start:about.end])
+	c.Description = trimBlank(p.text.src[about.start:about.end])
 	if c.Inputs = p.inputs(about); !p.weight.text("the description", about.end-about.start) {
 		p.fail(about.start, "", p.weight.excess)
 	}
@@ -208,7 +208,7 @@ func (p *parse) chain(s section) (Chain, bool) {
 		}
 		c.Steps = append(c.Steps, p.step(h, span{h.end, end}))
 	}
-	p.add(nameSteps(c.Steps)...)
+	p.found.add(nameSteps(c.Steps)...)
 	return c, true
 }
 
@@ -219,23 +219,23 @@ func (p *parse) single(s span) Chain {
 	if !p.weight.text("the text of the step", s.end-s.start) {
 		p.fail(s.start, label, p.weight.excess)
 	}
-	step := Step{Label: label, Text: trimBlank(p.src[s.start:s.end]), Line: p.lineOf(s.start)}
+	step := Step{Label: label, Text: trimBlank(p.text.src[s.start:s.end]), Line: p.text.lineOf(s.start)}
 	step.Tags = Tags(step)
-	if f, ok := p.lastFence(s); ok && looksLikeChallenge(f) {
+	if f, ok := p.text.lastFence(s); ok && looksLikeChallenge(f) {
 		p.warn(f.start, label, "a document without H2 has no challenge; give the step an H2 heading to make this block one")
 	}
 	c := Chain{Title: label, Steps: []Step{step}}
-	if p.front.title != "" && !slices.ContainsFunc(p.headingsIn(s), func(h heading) bool { return h.level == 1 && h.text != "" }) {
+	if p.front.title != "" && !slices.ContainsFunc(p.text.headingsIn(s), func(h heading) bool { return h.level == 1 && h.text != "" }) {
 		c.Title = p.front.title
 	}
 	c.ID = ChainID(c.Title)
-	p.add(nameSteps(c.Steps)...)
+	p.found.add(nameSteps(c.Steps)...)
 	return c
 }
 
 // singleLabel is a title that fits into a heading.
 func (p *parse) singleLabel(s span) string {
-	for _, h := range p.headingsIn(s) {
+	for _, h := range p.text.headingsIn(s) {
 		if label := orNothing(trimClosing(cut(h.text))); label != "" {
 			return label
 		}
@@ -243,7 +243,7 @@ func (p *parse) singleLabel(s span) string {
 	if p.front.title != "" {
 		return trimClosing(cut(p.front.title))
 	}
-	for line := range strings.Lines(p.src[s.start:s.end]) {
+	for line := range strings.Lines(p.text.src[s.start:s.end]) {
 		if label := orNothing(trimClosing(cut(strings.TrimSpace(line)))); label != "" {
 			return label
 		}
@@ -261,7 +261,7 @@ func cut(s string) string {
 
 // step parses one step: its heading and the body after it.
 func (p *parse) step(h heading, body span) Step {
-	s := Step{Label: sanitise(h.text), Line: p.lineOf(h.start)}
+	s := Step{Label: sanitise(h.text), Line: p.text.lineOf(h.start)}
 	if n := utf8.RuneCountInString(s.Label); n > maxTitle {
 		p.fail(h.start, cut(s.Label), fmt.Sprintf("the heading has %d characters; at most %d are allowed", n, maxTitle))
 	}
@@ -296,7 +296,7 @@ func trimBlank(s string) string {
 // inputs finds the declaration of the run's inputs in a description.
 func (p *parse) inputs(about span) json.RawMessage {
 	var declared json.RawMessage
-	for _, f := range p.within(about) {
+	for _, f := range p.text.within(about) {
 		if !f.objectWith("inputs") {
 			continue
 		}
@@ -308,9 +308,9 @@ func (p *parse) inputs(about span) json.RawMessage {
 		switch {
 		case !ok:
 		case !isObject(schema.value):
-			p.fail(p.positionIn(f, schema.start), "", `"inputs" must be a JSON Schema object`)
+			p.fail(p.text.positionIn(f, schema.start), "", `"inputs" must be a JSON Schema object`)
 		case declared != nil:
-			p.fail(p.positionIn(f, schema.key), "", "the inputs are declared twice")
+			p.fail(p.text.positionIn(f, schema.key), "", "the inputs are declared twice")
 		default:
 			declared = schema.value
 		}
@@ -326,6 +326,6 @@ func (p *parse) warn(pos int, step, message string) {
 }
 
 func (p *parse) report(severity driver.Severity, pos int, step, message string) {
-	at := p.placeOf(pos)
-	p.add(Diagnostic{Severity: severity, Line: at.Line, Column: at.Column, Step: step, Message: plain.Clip(message, maxMessage)})
+	at := p.text.placeOf(pos)
+	p.found.add(Diagnostic{Severity: severity, Line: at.Line, Column: at.Column, Step: step, Message: plain.Clip(message, maxMessage)})
 }
