@@ -56,7 +56,7 @@ var allowed = map[string][]string{
 	"core/runs":                       {"core/access", "core/api", "core/cache", "core/clock", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/plain"},
 	"core/archive":                    {"core/access", "core/api", "core/clock", "core/decision", "core/drivers", "core/fault", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/fields", "sdk/plain"},
 	"core/director/input":             {"core/api", "core/decision", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted", "sdk/schema"},
-	"core/director/plan":              {"core/access", "core/api", "core/clock", "core/decision", "core/declines", "core/director/input", "core/director/present", "core/drivers", "core/fault", "core/grants", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/plain"},
+	"core/director/plan":              {"core/access", "core/api", "core/clock", "core/decision", "core/declines", "core/director/input", "core/director/present", "core/drivers", "core/fault", "core/grants", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain"},
 	"core/director/present":           {"core/api", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain"},
 	"core/director":                   {"core/access", "core/api", "core/archive", "core/cache", "core/clock", "core/decision", "core/drivers", "core/declines", "core/fault", "core/grants", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain", "sdk/schema"},
 	"core/store/pack":                 {},

@@ -66,11 +66,16 @@ func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (plan
 	case err != nil:
 		return plan.Close(t.State, q.Input.ID, r, decision.Errored, err.Error(), q.Seq), nil
 	case res.Answer != nil:
-		return answered(ctx, t, k, q, r, *res.Answer)
+		if input.Of(q.Input.Kind).Check != nil {
+			if k, err = t.open(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return plan.Answered(t.State, k, q, r, *res.Answer), nil
 	case res.Declined != nil:
 		return plan.Decline(q.Input, q.Via, res.Declined.Reason, q.Seq), nil
 	case res.Invalid != nil:
-		return invalid(t, k, q, r, res.Invalid.Diagnostics), nil
+		return plan.AskedBetter(t.State, k, q, r, res.Invalid.Diagnostics), nil
 	case res.Unavailable != nil:
 		return plan.Close(t.State, q.Input.ID, r, outcomeOf(in), res.Unavailable.Reason, q.Seq), nil
 	case res.Missing != nil:
@@ -91,57 +96,6 @@ func askedTask(ctx context.Context, t *turn, q run.Question) (input.Task, error)
 		return plan.Place(t.State), nil
 	}
 	return k, err
-}
-
-func answered(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, a driver.Answer) (plan.Action, error) {
-	a.InputID, a.Via = q.Input.ID, q.Via
-	if problem := plan.Doubt(t.State, q.Input, a, q.Via); problem != "" {
-		return plan.Close(t.State, q.Input.ID, r, decision.Errored, problem, q.Seq), nil
-	}
-	optional := input.Of(q.Input.Kind).Optional
-	to, err := settlement(ctx, t, k, q.Input, q.Phrase, true, a)
-	switch {
-	case err != nil:
-		return nil, err
-	case optional && !plan.OfferAllowed(t.State, q, a):
-		return plan.LeaveOffer(t.State, q, "no person allowed it"), nil
-	case to.Declined:
-		return plan.Decline(q.Input, q.Via, "not approved", q.Seq), nil
-	case len(to.Again) > 0:
-		return invalid(t, k, q, r, to.Again), nil
-	case to.Unusable != "":
-		return plan.Close(t.State, q.Input.ID, r, decision.Errored, to.Unusable, q.Seq), nil
-	case to.Refused != "":
-		return plan.Refuse(fault.MissingField, to.Refused), nil
-	}
-	if to.Value != nil {
-		a.Value = to.Value
-	}
-	ev := run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a}
-	if input.Of(q.Input.Kind).Approves {
-		ev.Approval = plan.NewApproval(t.State, r, a.Provenance, run.BasisForm)
-		ev.Approval.Digest, ev.Approval.Typed = q.Digest, q.Phrase != ""
-	}
-	if err := t.apply(ev); err != nil {
-		return nil, err
-	}
-	if optional {
-		if err := acceptOffer(ctx, t, q); err != nil {
-			return nil, err
-		}
-	}
-	return settled(ctx, t, q.Input, a)
-}
-
-// invalid asks again with the diagnostics, as often as the route allows, and
-// then takes the next route.
-func invalid(t *turn, k input.Task, q run.Question, r decision.Route, ds []driver.Diagnostic) plan.Action {
-	if t.Caller.Detached || q.Repairs >= r.Retries {
-		return plan.Close(t.State, q.Input.ID, r, decision.Invalid, input.Describe(ds), q.Seq)
-	}
-	repair := q
-	repair.Repairs++
-	return plan.Call{Kind: plan.Render, Task: k, Question: repair, Route: r, Diagnostics: ds}
 }
 
 // dismissed records that the person closed the question without an answer. The

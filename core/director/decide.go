@@ -137,8 +137,10 @@ func acceptDecided(ctx context.Context, t *turn, call run.Call, in DecideInput) 
 	if problems := input.OutputProblems(k, true, a.Output); len(problems) > 0 {
 		return fault.New(fault.InvalidArgument, "the result does not match the step's output_schema: %s", input.Describe(problems))
 	}
+	proved := plan.Accept{Task: k, Judge: plan.Ref(t.State, call.Driver), Proof: a.Proof, Output: a.Output, Evidence: evidence}
 	if k.Common.Judge != nil {
-		return withhold(t, k, a, evidence)
+		_, err := t.applyAll(ctx, plan.Withhold(t.State, proved))
+		return err
 	}
-	return accept(t, k, plan.Ref(t.State, call.Driver), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+	return prove(t, proved)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -40,9 +39,9 @@ func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err er
 	for action != nil && err == nil && round.Reply == nil && round.Ask == nil {
 		switch a := action.(type) {
 		case plan.Apply:
-			action, err = nil, t.applyAll(ctx, a)
+			action, err = t.applyAll(ctx, a)
 		case plan.Accept:
-			action, err = nil, accept(t, a.Task, a.Judge, run.Evidence{Proof: a.Proof, Output: a.Output}, a.Evidence)
+			action, err = nil, prove(t, a)
 		case plan.Show:
 			action, t.Caller.Detached = nil, true
 		case plan.Need:
@@ -94,22 +93,30 @@ func lookUp(ctx context.Context, t *turn, what plan.Lookup) error {
 
 // applyAll records what follows from what is known. What a person declined is
 // remembered beyond the run before the run is saved.
-func (t *turn) applyAll(ctx context.Context, a plan.Apply) error {
+func (t *turn) applyAll(ctx context.Context, a plan.Apply) (plan.Action, error) {
 	if a.Remember != nil {
 		if err := remember(ctx, t, *a.Remember, a.Via); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if t.OfferOver = t.OfferOver || a.OfferOver; a.KeepWalk || len(a.Events) == 0 {
 		t.decided = nil
+	}
+	if a.Ends != "" {
+		if err := settleCall(t, a.Ends); err != nil {
+			return nil, err
+		}
 	}
 	for _, ev := range a.Events {
 		if at := ev.Attempt; at != nil {
 			t.e.log.DebugContext(ctx, "route closed", "run", t.Run.ID, "step", t.Run.Step.Index, "input", at.Input, "via", at.Via, "outcome", at.Outcome, "reason", at.Reason)
 		}
 		if err := t.apply(ev); err != nil {
-			return err
+			return nil, err
 		}
+	}
+	if a.Settles != nil {
+		return settled(ctx, t, *a.Settles, a.Answer, a.Allows)
 	}
 	t.Note = plain.Sentences(t.Note, a.Note)
 	if a.Used {
@@ -119,17 +126,22 @@ func (t *turn) applyAll(ctx context.Context, a plan.Apply) error {
 		t.Solution, t.Target, t.Due = nil, 0, ""
 		t.Failure, t.Caller.Detached = a.Fail, true
 	}
-	if a.Reissue {
-		return setAside(t)
+	if a.Reissue || a.MoreDue && plan.MoreDue(t.State) {
+		return nil, setAside(t)
 	}
 	if a.Closes != nil && plan.Reaction(t.State, *a.Closes) == decision.Stop {
-		return plan.Stopped(t.State, *a.Closes)
+		return nil, plan.Stopped(t.State, *a.Closes)
 	}
-	return nil
+	return nil, nil
 }
 
 // halted is the error of a halt.
-func halted(ctx context.Context, t *turn, h plan.Halt) *fault.Error {
+func halted(ctx context.Context, t *turn, h plan.Halt) error {
+	if h.Settles != "" {
+		if err := settleCall(t, h.Settles); err != nil {
+			return err
+		}
+	}
 	if !h.Allowable {
 		return h.Fault
 	}

@@ -3,13 +3,11 @@ package director
 import (
 	"context"
 	"encoding/json"
-	"slices"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -69,58 +67,15 @@ func decideRoute(t *turn, k input.Task, in driver.Input) decision.Decision {
 	return d
 }
 
-// supply takes an answer that needed no question.
-func supply(ctx context.Context, t *turn, k input.Task, in driver.Input, r decision.Route, a driver.Answer) (plan.Action, error) {
-	a.InputID, a.Via = in.ID, r.Via
-	if problem := plan.Doubt(t.State, in, a, r.Via); problem != "" {
-		return plan.Close(t.State, in.ID, r, decision.Errored, problem, 0), nil
-	}
-	phrase := plan.PhraseIn(t.State, k, in)
-	to, err := settlement(ctx, t, k, in, phrase, false, a)
-	switch {
-	case err != nil:
-		return nil, err
-	case to.Declined:
-		return plan.Decline(in, r.Via, "not approved", 0), nil
-	case to.Unusable != "":
-		return plan.Close(t.State, in.ID, r, decision.Errored, to.Unusable, 0), nil
-	case to.Refused != "":
-		if err := settleCall(t, to.Refused); err != nil {
-			return nil, err
-		}
-		return plan.Refuse(fault.MissingField, to.Refused), nil
-	}
-	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a}
-	if input.Of(in.Kind).Approves {
-		ev.Approval = plan.NewApproval(t.State, r, a.Provenance, input.BasisOf(a))
-		ev.Approval.Typed = phrase != ""
-		ev.Reason = in.Description
-	}
-	if err := t.apply(ev); err != nil {
-		return nil, err
-	}
-	return settled(ctx, t, in, a)
-}
-
-// settlement is what the answer comes to by the kind of its input.
-func settlement(ctx context.Context, t *turn, k input.Task, in driver.Input, phrase string, asked bool, a driver.Answer) (input.Settlement, error) {
-	kind := input.Of(in.Kind)
-	if kind.Settle == nil {
-		return input.Settlement{}, nil
-	}
-	if kind.Check != nil {
-		var err error
-		if k, err = t.open(ctx); err != nil {
-			return input.Settlement{}, err
-		}
-	}
-	return kind.Settle(k, input.Setting{Run: *t.Run, Chain: t.Chain, Phrase: phrase, Asked: asked}, a)
-}
-
 // settled continues with an answer that is recorded now. What is not as the step
 // demands makes the whole step wrong, unless it passes anyway.
-func settled(ctx context.Context, t *turn, in driver.Input, a driver.Answer) (plan.Action, error) {
+func settled(ctx context.Context, t *turn, in driver.Input, a driver.Answer, allows *run.Question) (plan.Action, error) {
 	kind := input.Of(in.Kind)
+	if allows != nil {
+		if err := acceptOffer(ctx, t, *allows); err != nil {
+			return nil, err
+		}
+	}
 	if kind.OfRun && !kind.Optional {
 		t.OfferReady = true // the steps can be shown with what is known now
 	}
@@ -147,7 +102,7 @@ func settled(ctx context.Context, t *turn, in driver.Input, a driver.Answer) (pl
 // moreDue gives the step a new nonce when it needs another input besides the
 // one that was answered just now, which is then shown, not missed.
 func moreDue(t *turn) error {
-	if !slices.ContainsFunc(t.Run.Step.Inputs, func(in driver.Input) bool { return !input.Of(in.Kind).Internal }) {
+	if !plan.MoreDue(t.State) {
 		return nil
 	}
 	return setAside(t)

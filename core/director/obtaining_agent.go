@@ -52,7 +52,7 @@ func viaAgent(ctx context.Context, t *turn, k input.Task, in driver.Input, r dec
 	case res.Answer != nil:
 		// This came from the agent, even if the driver claims more.
 		res.Answer.Provenance = driver.AgentReported
-		return supply(ctx, t, k, in, r, *res.Answer)
+		return plan.Supplied(t.State, k, in, r, *res.Answer), nil
 	case res.Declined != nil:
 		return plan.Decline(in, r.Via, res.Declined.Reason, 0), nil
 	case res.Missing != nil:

@@ -18,7 +18,7 @@ import (
 )
 
 // leaveToPage records that a person answers at the link, and gives the link to the agent.
-func leaveToPage(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (plan.Action, error) {
+func leaveToPage(t *turn, k input.Task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (plan.Action, error) {
 	desc, _, _ := t.e.Drivers.Describe(r.Via)
 	if !desc.Has(driver.FeatureHuman) || link == nil || !plan.Answerable(t.State, k) {
 		return plan.Close(t.State, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0), nil
@@ -104,7 +104,7 @@ func render(ctx context.Context, t *turn, a plan.Call) (plan.Action, error) {
 		cost.spend() // perhaps
 		return nil, err
 	}
-	return rendered(ctx, t, k, q, r, rendering{call: c, res: res, err: err, cost: cost, link: link, diagnostics: diagnostics})
+	return rendered(t, k, q, r, rendering{call: c, res: res, err: err, cost: cost, link: link, diagnostics: diagnostics})
 }
 
 // rendering is what a capability driver made of an input.
@@ -118,7 +118,7 @@ type rendering struct {
 }
 
 // rendered sends the question that a driver made, or takes what it answered without one.
-func rendered(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, made rendering) (plan.Action, error) {
+func rendered(t *turn, k input.Task, q run.Question, r decision.Route, made rendering) (plan.Action, error) {
 	if (made.err != nil || made.res.Unavailable != nil) && shortPossible(t, q) {
 		return askShort(t, k, q, r), nil
 	}
@@ -131,17 +131,17 @@ func rendered(ctx context.Context, t *turn, k input.Task, q run.Question, r deci
 		made.cost.spend()
 		return deferCall(t, made.call, *res.Pending, t.Run.Step.State)
 	case res.ClientRequest != nil:
-		return send(ctx, t, k, q, r, made)
+		return send(t, k, q, r, made)
 	case res.Invalid != nil:
 		made.cost.spend()
-		return invalid(t, k, q, r, res.Invalid.Diagnostics), nil
+		return plan.AskedBetter(t.State, k, q, r, res.Invalid.Diagnostics), nil
 	case res.ClientReview != nil && approves:
 		return leaveToReview(t, r)
 	case res.Elsewhere != nil && approves:
-		return leaveToPage(ctx, t, k, q, r, made.link, *res.Elsewhere)
+		return leaveToPage(t, k, q, r, made.link, *res.Elsewhere)
 	case res.Answer != nil:
 		made.cost.spend()
-		return supply(ctx, t, k, in, r, *res.Answer)
+		return plan.Supplied(t.State, k, in, r, *res.Answer), nil
 	case res.Unavailable != nil:
 		if res.Unavailable.Asked {
 			made.cost.spend()
@@ -164,7 +164,7 @@ func failedRender(t *turn, q run.Question, r decision.Route, made rendering) (pl
 
 // send puts the driver's request to the client, if this client takes it and this
 // call may ask.
-func send(ctx context.Context, t *turn, k input.Task, q run.Question, r decision.Route, made rendering) (plan.Action, error) {
+func send(t *turn, k input.Task, q run.Question, r decision.Route, made rendering) (plan.Action, error) {
 	desc, _, _ := t.e.Drivers.Describe(r.Via)
 	needs, unsendable := demands(desc, t.Caller.Client, *made.res.ClientRequest)
 	if unsendable != nil {

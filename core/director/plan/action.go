@@ -33,6 +33,15 @@ type (
 		Note string
 		// Used: the submission is dealt with. Reissue: its nonce, too.
 		Used, Reissue bool
+		// MoreDue: the nonce is dealt with if the step needs another input now.
+		MoreDue bool
+		// Settles is the input that Answer answers; what follows depends on what is recorded.
+		// Allows is the question whose answer allows drivers to act.
+		Settles *driver.Input
+		Answer  driver.Answer
+		Allows  *run.Question
+		// Ends is the outcome of the call that is open; empty leaves it open.
+		Ends string
 		// OfferOver: this call has nothing to offer any more.
 		OfferOver bool
 		// KeepWalk: the walk through the tree belongs to what happens next.
@@ -53,6 +62,8 @@ type (
 	Halt struct {
 		Fault     *fault.Error
 		Allowable bool
+		// Settles is the outcome of the call that is open; empty leaves it open.
+		Settles string
 	}
 	// Show shows the open step, whatever is due at it, and asks nobody.
 	Show struct{}
@@ -147,26 +158,26 @@ func Decline(in driver.Input, via, reason string, seq int64) Apply {
 			{Kind: run.Declined, Input: in.ID, Via: via, Reason: reason, Seq: seq},
 			{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: reason},
 		},
-		Fail: &Failure{Code: fault.UserDeclined, Why: DeclinedText(reason)}, Remember: &in, Via: via,
+		Fail: &Failure{Code: fault.UserDeclined, Why: declinedText(reason)}, Remember: &in, Via: via,
 	}
 }
 
-// DeclinedText says that a person declined.
-func DeclinedText(why string) string {
+// declinedText says that a person declined.
+func declinedText(why string) string {
 	return "The person declined (" + why + "). Nothing is recorded as proof. Their decision stands until they change it in the way they were asked, or the operator takes it back."
 }
 
 // PassOver leaves a route that is not meant for the input as it is now. It was
 // not tried, so nothing follows from it.
 func PassOver(s *State, inputID string, r decision.Route, why string) Apply {
-	a := AttemptAt(s, inputID, r, decision.Unavailable, why)
+	a := attemptAt(s, inputID, r, decision.Unavailable, why)
 	a.Untried = true
 	return leave(a, why, 0)
 }
 
 // Close is done with a route that gave no answer; the tree may want the call to end.
 func Close(s *State, inputID string, r decision.Route, o decision.Outcome, why string, seq int64) Apply {
-	a := AttemptAt(s, inputID, r, o, why)
+	a := attemptAt(s, inputID, r, o, why)
 	closed := leave(a, why, seq)
 	closed.Closes = &a
 	return closed
@@ -183,19 +194,19 @@ func leave(a run.Attempt, why string, seq int64) Apply {
 // LeaveOffer closes the question what drivers may do without a grant. It is not asked
 // again in this run.
 func LeaveOffer(s *State, q run.Question, why string) Apply {
-	left := leave(AttemptAt(s, q.Input.ID, RouteOf(s, q), decision.Declined, why), why, q.Seq)
+	left := leave(attemptAt(s, q.Input.ID, RouteOf(s, q), decision.Declined, why), why, q.Seq)
 	left.OfferOver = true
 	return left
 }
 
-// Claim records the submission as a claim: nobody judges it, and it is not counted. The
+// claimOf records the submission as a claim: nobody judges it, and it is not counted. The
 // same claim again is not recorded again.
-func Claim(s *State) Apply {
+func claimOf(s *State) Apply {
 	if s.Run.Step.Claim == s.Solution.Payload {
 		return Apply{}
 	}
 	ev := run.Event{Kind: run.Claimed, Input: input.EvidenceKind.Name, Digest: s.Solution.Payload}
-	if said := OrRaw(s.Solution.Params, s.Solution.Evidence); len(said) <= MaxEarly {
+	if said := OrRaw(s.Solution.Params, s.Solution.Evidence); len(said) <= maxEarly {
 		ev.Answer = &driver.Answer{InputID: input.EvidenceKind.Name, Value: said, Provenance: driver.AgentReported}
 	}
 	return Apply{Events: []run.Event{ev}}

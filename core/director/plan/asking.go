@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -10,17 +11,17 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// LeftAlone reports whether the person closed the question so often that nobody
+// leftAlone reports whether the person closed the question so often that nobody
 // shows it to them for now.
-func LeftAlone(s *State, q run.Question) bool {
-	return q.Dismissed >= maxDismissals && s.Now.Before(q.Closed.Add(dismissalPause)) && !SetBack(s, q.Closed)
+func leftAlone(s *State, q run.Question) bool {
+	return q.Dismissed >= maxDismissals && s.Now.Before(q.Closed.Add(dismissalPause)) && !setBack(s, q.Closed)
 }
 
-// Dismissal is what a reply says of a closed question, and the action that
+// dismissal is what a reply says of a closed question, and the action that
 // follows from it.
-func Dismissal(s *State, q run.Question, action string) (said, next string) {
+func dismissal(s *State, q run.Question, action string) (said, next string) {
 	said = "The person dismissed the question without an answer. Nothing is decided"
-	if !LeftAlone(s, q) {
+	if !leftAlone(s, q) {
 		return said, action + "; the person is then asked again, so do it when they want to answer"
 	}
 	until := q.Closed.Add(dismissalPause).UTC().Format(time.RFC3339)
@@ -35,11 +36,11 @@ func GivenUp(s *State, q run.Question) bool {
 	return !q.Human && q.Asked+q.Unanswered >= MaxUnanswered && s.Tree.On(RouteOf(s, q), decision.Abandoned).Kind != decision.Again
 }
 
-// AnsweredElsewhere reports whether the open question is this one and waits for
+// answeredElsewhere reports whether the open question is this one and waits for
 // a person at its link, so that nobody is asked anew.
-func AnsweredElsewhere(s *State, in driver.Input, r decision.Route) bool {
+func answeredElsewhere(s *State, in driver.Input, r decision.Route) bool {
 	q := s.Run.Step.Question
-	return LinkHolds(s, q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && Served(s)
+	return linkHolds(s, q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && Served(s)
 }
 
 // MayAsk: nobody is asked when nobody waits, about a second input in one call, or
@@ -68,3 +69,8 @@ const (
 
 // MaxUnanswered is how often a question goes out that gets no answer.
 const MaxUnanswered = 2
+
+// MoreDue reports whether the step needs another input besides what was answered.
+func MoreDue(s *State) bool {
+	return slices.ContainsFunc(s.Run.Step.Inputs, func(in driver.Input) bool { return !input.Of(in.Kind).Internal })
+}

@@ -19,7 +19,7 @@ import (
 // ApprovalGiven: a person approved the open step on its page, and it still holds.
 func ApprovalGiven(s *State) bool {
 	a := s.Run.Step.Approval
-	return a != nil && (a.Basis == run.BasisLink || a.Basis == run.BasisPage) && ApprovalStands(s)
+	return a != nil && (a.Basis == run.BasisLink || a.Basis == run.BasisPage) && approvalStands(s)
 }
 
 // PhraseIn is phraseOf for an approval, and nothing for any other input.
@@ -41,13 +41,13 @@ func PhraseOf(s *State, k input.Task) string {
 	return ""
 }
 
-func ApprovalStands(s *State) bool {
+func approvalStands(s *State) bool {
 	a := s.Run.Step.Approval
 	return a != nil && s.Run.Step.Approved(a.Via, run.Event{At: s.Now})
 }
 
-// EvidenceComesThrough looks ahead: a review can only approve what it will see.
-func EvidenceComesThrough(s *State, k input.Task, via string) bool {
+// evidenceComesThrough looks ahead: a review can only approve what it will see.
+func evidenceComesThrough(s *State, k input.Task, via string) bool {
 	d := s.Tree.Decide(input.EvidenceKind.Name, Facts(s, k, input.EvidenceKind.Name))
 	return d.Route != nil && d.Route.Via == via
 }
@@ -56,7 +56,7 @@ func NewApproval(s *State, r decision.Route, p driver.Provenance, basis run.Basi
 	now := s.Now
 	return &run.Approval{
 		Digest: s.Run.Step.Digest, Via: r.Via, Route: r.Index, Provenance: p, ClientReview: basis == run.BasisReview, Basis: basis,
-		GrantedAt: now, ExpiresAt: now.Add(s.Options.ApprovalTTL), Premature: EarlyTimes(s),
+		GrantedAt: now, ExpiresAt: now.Add(s.Options.ApprovalTTL), Premature: earlyTimes(s),
 	}
 }
 
@@ -70,7 +70,7 @@ func GatedInput(s *State) driver.Input {
 	return driver.Input{}
 }
 
-func EarlyTimes(s *State) int {
+func earlyTimes(s *State) int {
 	if s.Run.Step.Early == nil {
 		return 0
 	}
@@ -91,7 +91,7 @@ func ShortQuestion(s *State, k input.Task, evidence driver.Input) driver.Input {
 
 func askedFor(s *State, k input.Task, evidence driver.Input) input.ApprovalQuestion {
 	return input.ApprovalQuestion{
-		Evidence: evidence, Digest: s.Run.Step.Digest, Phrase: PhraseOf(s, k), Early: s.Run.Step.Early, Done: s.Run.Step.Done, Plan: s.Run.Step.Plan, Own: OwnAnswer(s, k, evidence),
+		Evidence: evidence, Digest: s.Run.Step.Digest, Phrase: PhraseOf(s, k), Early: s.Run.Step.Early, Done: s.Run.Step.Done, Plan: s.Run.Step.Plan, Own: ownAnswer(s, k, evidence),
 		Declined: Said(s),
 	}
 }
@@ -101,10 +101,10 @@ func askedFor(s *State, k input.Task, evidence driver.Input) input.ApprovalQuest
 func TakesNoReport(s *State, k input.Task, in driver.Input) bool {
 	switch kind := input.Of(in.Kind); {
 	case kind.Evidence:
-		return OwnAnswer(s, k, in)
+		return ownAnswer(s, k, in)
 	case kind.Approves:
 		for _, behind := range s.Run.Step.Inputs {
-			if OwnAnswer(s, k, behind) {
+			if ownAnswer(s, k, behind) {
 				return true
 			}
 		}
@@ -118,7 +118,7 @@ func Gated(s *State, k input.Task, in driver.Input) (bool, error) {
 	switch {
 	case k.Approval != driver.ApprovalUser:
 		return false, nil
-	case !Personal(s, k, in), OwnAnswer(s, k, in) && input.YesOrNo(in):
+	case !personal(s, k, in), ownAnswer(s, k, in) && input.YesOrNo(in):
 		return true, nil
 	case k.Common.ApprovalPhrase != "":
 		return false, fault.New(fault.InvalidArgument, "The protocol is at fault: nobody can type the approval_phrase of step %d into the form that it asks for. "+
@@ -127,10 +127,10 @@ func Gated(s *State, k input.Task, in driver.Input) (bool, error) {
 	return false, nil
 }
 
-// ApprovedAnswer is what a person has answered to the input by approving; nil:
+// approvedAnswer is what a person has answered to the input by approving; nil:
 // they have not, or it asks for more.
-func ApprovedAnswer(s *State, k input.Task, in driver.Input) *driver.Answer {
-	if !s.Run.Step.Gated || !ApprovalStands(s) || !OwnAnswer(s, k, in) || !input.YesOrNo(in) {
+func approvedAnswer(s *State, k input.Task, in driver.Input) *driver.Answer {
+	if !s.Run.Step.Gated || !approvalStands(s) || !ownAnswer(s, k, in) || !input.YesOrNo(in) {
 		return nil
 	}
 	a := s.Run.Step.Approval
@@ -167,8 +167,8 @@ func ActionOf(s *State, in driver.Input) (declines.Action, error) {
 	return asked.Action()
 }
 
-// Bars says why a route may not approve what a person declined; empty: it may.
-func Bars(s *State, in driver.Input, desc driver.Descriptor) string {
+// barredWhy says why a route may not approve what a person declined; empty: it may.
+func barredWhy(s *State, in driver.Input, desc driver.Descriptor) string {
 	if s.Decline == nil || !input.Of(in.Kind).Approves || desc.Has(driver.FeatureHuman) {
 		return ""
 	}
@@ -187,9 +187,9 @@ func WayBack(s *State) string {
 	return fmt.Sprintf("The operator of this server can take the decline back with `kairos runs undecline %s`", s.Run.ID)
 }
 
-// AskedAgain reports whether the client can have the person asked again who declined the input: not
+// askedAgain reports whether the client can have the person asked again who declined the input: not
 // by a link, for which byLink is the rule.
-func AskedAgain(s *State, inputID string) bool {
+func askedAgain(s *State, inputID string) bool {
 	desc, _, _ := s.Drivers.Describe(s.Run.Step.Declines[inputID])
 	forms := s.Caller.Client.ElicitationForm || !slices.Contains(desc.Needs, driver.NeedElicitation)
 	return forms && !slices.Contains(desc.Needs, driver.NeedApprovalPage)
@@ -238,17 +238,17 @@ func StandingDecline(s *State) *run.Decline {
 	return step.LastDecline
 }
 
-// OfferAllowed reports whether the answer is a person's yes: nobody else's word counts.
-func OfferAllowed(s *State, q run.Question, a driver.Answer) bool {
-	word := Limited(s, q.Via, a.Provenance)
+// offerAllowed reports whether the answer is a person's yes: nobody else's word counts.
+func offerAllowed(s *State, q run.Question, a driver.Answer) bool {
+	word := limitedTo(s, q.Via, a.Provenance)
 	return input.Allows(a.Value) != input.AllowsNone && slices.Contains(protocol.FromPerson.Provenances(), word)
 }
 
-// NotByReport says why nobody but the person may answer.
-const NotByReport = "This step takes only a person's own answer, given to the server itself. Do not answer for them and do not pass their answer on"
+// notByReport says why nobody but the person may answer.
+const notByReport = "This step takes only a person's own answer, given to the server itself. Do not answer for them and do not pass their answer on"
 
-// MaxEarly bounds what is kept of work that came too early, in bytes.
-const MaxEarly = 64 << 10
+// maxEarly bounds what is kept of work that came too early, in bytes.
+const maxEarly = 64 << 10
 
 // ago is a duration in words, rounded down.
 func ago(d time.Duration) string {

@@ -16,36 +16,36 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Demanded is what the open step and the policy demand, once that is worked out.
-func Demanded(s *State) decision.Demand {
+// demanded is what the open step and the policy demand, once that is worked out.
+func demanded(s *State) decision.Demand {
 	if s.Opened != s.Run.Step.Index {
 		return decision.Demand{}
 	}
 	return s.Task.Demand
 }
 
-// Observes reports whether only what the server observed counts.
-func Observes(s *State) bool {
-	return slices.Equal(Demanded(s).Provenances, protocol.FromServer.Provenances())
+// observes reports whether only what the server observed counts.
+func observes(s *State) bool {
+	return slices.Equal(demanded(s).Provenances, protocol.FromServer.Provenances())
 }
 
-// JudgeLooks reports whether the challenge driver may look at the world itself: then
+// judgeLooks reports whether the challenge driver may look at the world itself: then
 // its verdict may be an observation, whoever supplied what it looks at.
-func JudgeLooks(s *State, k input.Task) bool {
+func judgeLooks(s *State, k input.Task) bool {
 	desc, _, _ := s.Drivers.Describe(k.Use)
-	return drivers.MayClaim(desc, driver.ServerObserved) && CouldCount(s, k, k.Use, driver.ServerObserved)
+	return drivers.MayClaim(desc, driver.ServerObserved) && couldCount(s, k, k.Use, driver.ServerObserved)
 }
 
-// CouldCount reports whether an answer of the driver with the provenance would count,
+// couldCount reports whether an answer of the driver with the provenance would count,
 // with the limits that the operator set.
-func CouldCount(s *State, k input.Task, via string, p driver.Provenance) bool {
-	return Limited(s, via, p) == p && k.Demand.Counts(p)
+func couldCount(s *State, k input.Task, via string, p driver.Provenance) bool {
+	return limitedTo(s, via, p) == p && k.Demand.Counts(p)
 }
 
-// CannotCount says why evidence that comes through a driver does not count; empty: it
+// uncountable says why evidence that comes through a driver does not count; empty: it
 // may count.
-func CannotCount(s *State, k input.Task, in driver.Input, via string) string {
-	if !input.Of(in.Kind).Evidence || JudgeLooks(s, k) {
+func uncountable(s *State, k input.Task, in driver.Input, via string) string {
+	if !input.Of(in.Kind).Evidence || judgeLooks(s, k) {
 		return ""
 	}
 	desc, _, known := s.Drivers.Describe(via)
@@ -53,31 +53,31 @@ func CannotCount(s *State, k input.Task, in driver.Input, via string) string {
 		return ""
 	}
 	for _, p := range k.Demand.Provenances {
-		if drivers.Supplies(desc, p) && CouldCount(s, k, via, p) {
+		if drivers.Supplies(desc, p) && couldCount(s, k, via, p) {
 			return ""
 		}
 	}
 	return notCounted
 }
 
-// CountsAsAnswer reports whether a decision with the provenance would count where the approval of the
+// countsAsAnswer reports whether a decision with the provenance would count where the approval of the
 // input is the answer to it; true where it is not.
-func CountsAsAnswer(s *State, k input.Task, in driver.Input, p driver.Provenance) bool {
-	return !OwnAnswer(s, k, in) || !input.YesOrNo(in) || k.Demand.Counts(p)
+func countsAsAnswer(s *State, k input.Task, in driver.Input, p driver.Provenance) bool {
+	return !ownAnswer(s, k, in) || !input.YesOrNo(in) || k.Demand.Counts(p)
 }
 
-// NoLink says why no link to answer with is given out, and what would be accepted instead;
+// noLink says why no link to answer with is given out, and what would be accepted instead;
 // empty if a link may be given out, or if the server has no approval page.
-func NoLink(s *State, k input.Task) string {
+func noLink(s *State, k input.Task) string {
 	if !Served(s) || Answerable(s, k) {
 		return ""
 	}
-	return OnlyCounts(s) + ". " + NoLinkGiven
+	return onlyCounts(s) + ". " + noLinkGiven
 }
 
-// CannotDecide says why a person's decision that comes through a driver does not count
+// cannotDecide says why a person's decision that comes through a driver does not count
 // as their answer; empty: it may count.
-func CannotDecide(s *State, k input.Task, in driver.Input, via string) string {
+func cannotDecide(s *State, k input.Task, in driver.Input, via string) string {
 	desc, _, known := s.Drivers.Describe(via)
 	if !known || !input.Of(in.Kind).Approves || !desc.Has(driver.FeatureHuman) {
 		return ""
@@ -87,36 +87,36 @@ func CannotDecide(s *State, k input.Task, in driver.Input, via string) string {
 		if onlyByLink && p != driver.LinkHolder {
 			continue
 		}
-		if CountsAsAnswer(s, k, GatedInput(s), Limited(s, via, p)) {
+		if countsAsAnswer(s, k, GatedInput(s), limitedTo(s, via, p)) {
 			return ""
 		}
 	}
 	return notCounted
 }
 
-// Counted checks the provenance of evidence that a driver accepted: whatever the
+// notCountedBecause checks the provenance of evidence that a driver accepted: whatever the
 // way it came, the step takes no weaker one.
-func Counted(s *State, k input.Task, evidence driver.Answer) string {
+func notCountedBecause(s *State, k input.Task, evidence driver.Answer) string {
 	if k.Demand.Counts(evidence.Provenance) {
 		return ""
 	}
-	return fmt.Sprintf("%s. This evidence is %s (driver %s)", OnlyCounts(s), evidence.Provenance, evidence.Via)
+	return fmt.Sprintf("%s. This evidence is %s (driver %s)", onlyCounts(s), evidence.Provenance, evidence.Via)
 }
 
-// Possible refuses a step of which no evidence counts, because the policy
+// possible refuses a step of which no evidence counts, because the policy
 // contradicts it or itself since the protocol was minted.
-func Possible(s *State, k input.Task) error {
+func possible(s *State, k input.Task) error {
 	if why := drivers.Contradiction(k.Step, k.Demand); why != "" {
 		return fault.New(fault.PolicyConflict, "Step %d cannot be solved: %s.", k.Where.Index, why)
 	}
 	return nil
 }
 
-// OnlyCounts says whose word counts.
-func OnlyCounts(s *State) string {
+// onlyCounts says whose word counts.
+func onlyCounts(s *State) string {
 	var ways []string
 	for _, c := range clauses {
-		if slices.Contains(Demanded(s).Provenances, c.provenance) {
+		if slices.Contains(demanded(s).Provenances, c.provenance) {
 			ways = append(ways, c.words)
 		}
 	}
@@ -126,37 +126,37 @@ func OnlyCounts(s *State) string {
 // IsClaim reports whether the submission is evidence that cannot count. For a step
 // that a driver was allowed to do it may be a proposal.
 func IsClaim(s *State, k input.Task, in driver.Input) bool {
-	return !TakesReport(s, k) && input.Of(in.Kind).Evidence && s.Solution.Supplied() && !JudgeLooks(s, k) && len(Granted(s)) == 0
+	return !takesReport(s, k) && input.Of(in.Kind).Evidence && s.Solution.Supplied() && !judgeLooks(s, k) && len(Granted(s)) == 0
 }
 
-// TakesReport reports whether the agent's word counts.
-func TakesReport(s *State, k input.Task) bool {
+// takesReport reports whether the agent's word counts.
+func takesReport(s *State, k input.Task) bool {
 	return k.Demand.Counts(driver.AgentReported)
 }
 
 // Decidable refuses a person's report of what a driver did, which is a report, where
 // the step takes none.
 func Decidable(s *State, k input.Task) error {
-	if TakesReport(s, k) {
+	if takesReport(s, k) {
 		return nil
 	}
-	return fault.New(fault.InvalidArgument, "%s, so what you know of it cannot be its evidence.", OnlyCounts(s)).
+	return fault.New(fault.InvalidArgument, "%s, so what you know of it cannot be its evidence.", onlyCounts(s)).
 		WithHint("if it did not happen, say so, and it is tried again; if it did, end the run with `kairos runs abandon` and begin another one")
 }
 
-// EndsCall reports whether an attempt to observe the evidence failed where only that
+// endsCall reports whether an attempt to observe the evidence failed where only that
 // counts, or where a person allowed it. Then no other route is tried, and the next call looks again.
-func EndsCall(s *State, a run.Attempt) bool {
+func endsCall(s *State, a run.Attempt) bool {
 	desc, _, _ := s.Drivers.Describe(a.Via)
-	return (Observes(s) || desc.Has(driver.FeatureGrant)) &&
+	return (observes(s) || desc.Has(driver.FeatureGrant)) &&
 		!a.Untried && !input.ByID(a.Input).Reserved && decision.Outcome(a.Outcome) != decision.Declined
 }
 
-// LookFailed is the error of a call that ends so.
-func LookFailed(s *State, a run.Attempt) *fault.Error {
+// lookFailed is the error of a call that ends so.
+func lookFailed(s *State, a run.Attempt) *fault.Error {
 	why := "KAIROS does this step itself"
-	if Observes(s) {
-		why = OnlyCounts(s)
+	if observes(s) {
+		why = onlyCounts(s)
 	}
 	return fault.New(fault.ObservationUnavailable, "%s, and %s could not: %s (%s). No other route is tried.", why, a.Via, plain.Clip(a.Reason, 500), a.Outcome)
 }
@@ -166,18 +166,18 @@ func LookFailed(s *State, a run.Attempt) *fault.Error {
 func Limit(s *State, ev *run.Event) {
 	if ev.Answer != nil {
 		a := *ev.Answer
-		a.Provenance = Limited(s, a.Via, a.Provenance)
+		a.Provenance = limitedTo(s, a.Via, a.Provenance)
 		ev.Answer = &a
 	}
 	if ev.Approval != nil {
 		a := *ev.Approval
-		a.Provenance = Limited(s, a.Via, a.Provenance)
+		a.Provenance = limitedTo(s, a.Via, a.Provenance)
 		ev.Approval = &a
 	}
 }
 
-// Limited is the weaker of a provenance and the driver's limit.
-func Limited(s *State, via string, p driver.Provenance) driver.Provenance {
+// limitedTo is the weaker of a provenance and the driver's limit.
+func limitedTo(s *State, via string, p driver.Provenance) driver.Provenance {
 	strongest, _ := s.Drivers.Limits(via)
 	if strongest == "" {
 		return p
@@ -185,9 +185,9 @@ func Limited(s *State, via string, p driver.Provenance) driver.Provenance {
 	return run.Weakest([]driver.Provenance{p, strongest})
 }
 
-// Reported says whether an answer is the agent's report, whatever limit it was
+// isReport says whether an answer is the agent's report, whatever limit it was
 // recorded with.
-func Reported(s *State, a driver.Answer) bool {
+func isReport(s *State, a driver.Answer) bool {
 	if a.Provenance != driver.AgentReported {
 		return false
 	}
@@ -224,9 +224,9 @@ func Keeps(s *State, k input.Task, kept driver.State) error {
 	return nil
 }
 
-// Doubt says what is wrong with an answer that a driver vouches for; drivers
+// doubtOf says what is wrong with an answer that a driver vouches for; drivers
 // are not trusted to claim more than their descriptor allows.
-func Doubt(s *State, in driver.Input, a driver.Answer, via string) string {
+func doubtOf(s *State, in driver.Input, a driver.Answer, via string) string {
 	desc, _, _ := s.Drivers.Describe(via)
 	switch {
 	case !json.Valid(a.Value):
@@ -247,17 +247,17 @@ func Doubt(s *State, in driver.Input, a driver.Answer, via string) string {
 	return Barred(s, in, via)
 }
 
-// Personal reports whether the input asks for a person's own answer. Only the
+// personal reports whether the input asks for a person's own answer. Only the
 // driver of a type that is about a person may say so.
-func Personal(s *State, k input.Task, in driver.Input) bool {
+func personal(s *State, k input.Task, in driver.Input) bool {
 	desc, _, _ := s.Drivers.Describe(k.Use)
 	return in.Person && desc.Approval == driver.ApprovalUser
 }
 
-// OwnAnswer reports whether nobody but a person may answer the input: it asks for
+// ownAnswer reports whether nobody but a person may answer the input: it asks for
 // their own answer, and the step or the tree states approval mode user.
-func OwnAnswer(s *State, k input.Task, in driver.Input) bool {
-	return k.Stated && k.Approval == driver.ApprovalUser && Personal(s, k, in)
+func ownAnswer(s *State, k input.Task, in driver.Input) bool {
+	return k.Stated && k.Approval == driver.ApprovalUser && personal(s, k, in)
 }
 
 func Ref(s *State, name string) run.DriverRef {
@@ -268,8 +268,8 @@ func Ref(s *State, name string) run.DriverRef {
 	return run.DriverRef{Name: d.Name, Version: d.Version, SHA256: sum, Isolation: s.Drivers.Isolation(name)}
 }
 
-// NoLinkGiven is the reason for which links are held back, and the way without one.
-const NoLinkGiven = "The holder of an approval link is not identified, so KAIROS gives out no link: continue the run with a client that shows forms"
+// noLinkGiven is the reason for which links are held back, and the way without one.
+const noLinkGiven = "The holder of an approval link is not identified, so KAIROS gives out no link: continue the run with a client that shows forms"
 
 // notCounted is why a route is passed over whose evidence cannot count.
 const notCounted = "what it supplies does not count for this step"
@@ -289,16 +289,16 @@ var clauses = []struct {
 // maxValue bounds an answer.
 const maxValue = 8 << 20
 
-// Nobody is the error where no route is left that could supply what counts.
-func Nobody(s *State, in driver.Input) *fault.Error {
+// nobodyCounts is the error where no route is left that could supply what counts.
+func nobodyCounts(s *State, in driver.Input) *fault.Error {
 	code, whom := fault.ApprovalUnavailable, "that is not possible here"
-	switch counting := Demanded(s).Provenances; {
-	case Observes(s):
+	switch counting := demanded(s).Provenances; {
+	case observes(s):
 		code, whom = fault.ObservationUnavailable, "it cannot do so here"
 	case len(counting) == 2:
 		whom = "neither is possible here"
 	case !slices.Contains(counting, driver.ClientAttested) && !slices.Contains(counting, driver.LinkHolder):
 		code = fault.DriverUnavailable
 	}
-	return fault.New(code, "%s, and %s%s.", OnlyCounts(s), whom, Troubles(s, in.ID))
+	return fault.New(code, "%s, and %s%s.", onlyCounts(s), whom, troubles(s, in.ID))
 }

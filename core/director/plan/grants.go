@@ -62,10 +62,10 @@ func MayAct(s *State, c run.Call, desc driver.Descriptor) bool {
 	return desc.Effect == driver.EffectEffects
 }
 
-// PlansFirst reports whether the input comes from a driver that has still to say
+// plansFirst reports whether the input comes from a driver that has still to say
 // what it would do, or is passed over without a grant: what it plans is what a
 // person approves, so they are asked once that is known.
-func PlansFirst(s *State, k input.Task, in driver.Input) bool {
+func plansFirst(s *State, k input.Task, in driver.Input) bool {
 	if !input.Of(in.Kind).Evidence {
 		return false
 	}
@@ -77,14 +77,14 @@ func PlansFirst(s *State, k input.Task, in driver.Input) bool {
 	return desc.Has(driver.FeatureGrant) && MayAsk(s, k, in, desc)
 }
 
-// NotAllowed tells an operator what allows it.
-func NotAllowed(s *State) string {
+// notAllowed tells an operator what allows it.
+func notAllowed(s *State) string {
 	return fmt.Sprintf("nobody allowed it to act for this step; a person can: `kairos allow %s`", s.Run.ID)
 }
 
-// Permission is that of the driver which did the step itself to obtain the evidence;
+// permissionOf is that of the driver which did the step itself to obtain the evidence;
 // nil: none did.
-func Permission(s *State, evidence driver.Answer) (permission *run.Permission, err error) {
+func permissionOf(s *State, evidence driver.Answer) (permission *run.Permission, err error) {
 	if p := s.Run.Step.Plan; p != nil && p.Driver == evidence.Via {
 		granted, err := p.Permission()
 		return &granted, err

@@ -14,8 +14,8 @@ func CurrentLink(s *State, q *run.Question) bool {
 	return q != nil && q.Link != nil && Barred(s, q.Input, q.Via) == "" && q.Digest == s.Run.Step.Digest && s.Now.Before(q.Link.ExpiresAt)
 }
 
-// LinkHolds: whoever has the link of the question may answer it.
-func LinkHolds(s *State, q *run.Question) bool { return CurrentLink(s, q) && !q.Link.ReadOnly }
+// linkHolds: whoever has the link of the question may answer it.
+func linkHolds(s *State, q *run.Question) bool { return CurrentLink(s, q) && !q.Link.ReadOnly }
 
 // Served reports whether there is a page that links lead to.
 func Served(s *State) bool { return Marked(s, &run.ApprovalLink{Mark: "mark"}) != "" }
@@ -24,7 +24,7 @@ func Served(s *State) bool { return Marked(s, &run.ApprovalLink{Mark: "mark"}) !
 // step's evidence and the step does not count what a link's holder says, or where a person declined
 // the same, none is.
 func Answerable(s *State, k input.Task) bool {
-	return Served(s) && ByLink(s) && CountsAsAnswer(s, k, GatedInput(s), driver.LinkHolder)
+	return Served(s) && ByLink(s) && countsAsAnswer(s, k, GatedInput(s), driver.LinkHolder)
 }
 
 // Marked is the address of a link with its mark instead of the secret, or empty.
@@ -50,7 +50,7 @@ func KeptLink(s *State, l *run.ApprovalLink, concealed string) *run.ApprovalLink
 	switch {
 	case l == nil:
 		return nil
-	case LinkHolds(s, old) && old.Link.Number == l.Number:
+	case linkHolds(s, old) && old.Link.Number == l.Number:
 		return old.Link
 	case !strings.Contains(concealed, l.Mark):
 		return nil

@@ -19,9 +19,9 @@ import (
 // StepReply shows the open step to the agent, whose turn it is.
 func StepReply(s *State, k input.Task, in driver.Input, shown driver.AgentChallenge) api.StepReply {
 	r := View(s).Reply(k.Step, shown)
-	r.NextCall = CallFilled(s, k, in, shown)
+	r.NextCall = callFilled(s, k, in, shown)
 	if !input.Of(in.Kind).Approves { // for which routes are left that were never tried
-		r.Message = plain.Sentences(r.Message, Sentence(s, in.ID))
+		r.Message = plain.Sentences(r.Message, sentence(s, in.ID))
 	}
 	return withAction(s, r, fmt.Sprintf("and a solution of type %s, once what challenge.description demands is really done; "+
 		"copy nonce and proof_hash from challenge", shown.Type))
@@ -30,11 +30,11 @@ func StepReply(s *State, k input.Task, in driver.Input, shown driver.AgentChalle
 // DrivenReply shows the open step, whose input the server will obtain itself
 // when it is called for it.
 func DrivenReply(s *State, k input.Task, in driver.Input) api.StepReply {
-	r := View(s).Reply(k.Step, ShownAsIs(s, k, in))
+	r := View(s).Reply(k.Step, shownAsIs(s, k, in))
 	r.NextCall = View(s).LeaveToServer(k.Common.Type)
 	then := "the server obtains the proof itself"
 	if input.Of(in.Kind).Approves {
-		then = ApprovalFirst
+		then = approvalFirst
 	}
 	return withAction(s, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; %s`, k.Common.Type, s.Run.Step.Nonce, then))
 }
@@ -51,7 +51,7 @@ func withAction(s *State, r api.StepReply, how string) api.StepReply {
 // CompletedReply: every step is solved.
 func CompletedReply(s *State) api.StepReply {
 	last := s.Chain.Steps[len(s.Chain.Steps)-1]
-	r := View(s).Reply(last, driver.AgentChallenge{Type: TypeOf(s, last), Description: "No challenge is open: every step of this run is solved."})
+	r := View(s).Reply(last, driver.AgentChallenge{Type: typeOf(s, last), Description: "No challenge is open: every step of this run is solved."})
 	r.ProofHash = s.Run.ProofHash()
 	r.Message = plain.Sentences(r.Message, "All steps are complete.")
 	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run",
@@ -65,14 +65,14 @@ func CompletedReply(s *State) api.StepReply {
 func LeftOutReply(s *State, k input.Task, in driver.Input, shown driver.AgentChallenge, why string) api.StepReply {
 	r := View(s).Reply(k.Step, shown)
 	r.ErrorCode = string(fault.MissingField)
-	if failed := FailedRoute(s, in.ID); failed != "" {
+	if failed := failedRoute(s, in.ID); failed != "" {
 		r.ErrorCode = string(fault.OfRoute(failed))
 	}
-	if Exhausted(s, in.ID) {
+	if budgetExhausted(s, in.ID) {
 		r.ErrorCode = string(fault.SamplingBudgetExceeded)
 	}
-	r.Message = plain.Sentences(r.Message, why, Sentence(s, in.ID))
-	r.NextCall = CallFilled(s, k, in, shown)
+	r.Message = plain.Sentences(r.Message, why, sentence(s, in.ID))
+	r.NextCall = callFilled(s, k, in, shown)
 	r.RetryCount = &s.Run.Step.Failures
 	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s, with nonce and proof_hash from challenge", r.CurrentStep.URI, shown.Type)
 	return r
@@ -82,7 +82,7 @@ func LeftOutReply(s *State, k input.Task, in driver.Input, shown driver.AgentCha
 // fault. No retry is counted and the step stays open.
 func HaltReply(s *State, f *fault.Error) api.StepReply {
 	step := OpenStep(s)
-	r := View(s).Reply(step, driver.AgentChallenge{Type: TypeOf(s, step), Description: f.Message})
+	r := View(s).Reply(step, driver.AgentChallenge{Type: typeOf(s, step), Description: f.Message})
 	r.ErrorCode = string(f.Code)
 	r.Message = plain.Sentences(r.Message, f.Message)
 	r.RetryCount = &s.Run.Step.Failures
@@ -92,9 +92,9 @@ func HaltReply(s *State, f *fault.Error) api.StepReply {
 		r.NextCall = View(s).LeaveToServer(r.Challenge.Type)
 	}
 	switch {
-	case f.Code == fault.UserDeclined && DeclineStands(s):
-		r = OutOfDecline(r)
-	case s.Run.Step.Failures >= MaxFailures:
+	case f.Code == fault.UserDeclined && declineStands(s):
+		r = outOfDecline(r)
+	case s.Run.Step.Failures >= maxFailures:
 		r = present.WaysOut(r)
 	}
 	return r
@@ -102,7 +102,7 @@ func HaltReply(s *State, f *fault.Error) api.StepReply {
 
 // WaitingReply says that a person, or the client, was asked and has not answered.
 func WaitingReply(s *State, k input.Task, q run.Question) api.StepReply {
-	r := View(s).Reply(OpenStep(s), ShownAsIs(s, k, q.Input))
+	r := View(s).Reply(OpenStep(s), shownAsIs(s, k, q.Input))
 	r.ErrorCode = string(fault.WaitingForUser)
 	r.RetryCount = &s.Run.Step.Failures
 	where := []string{"in the client that was asked"}
@@ -117,7 +117,7 @@ func WaitingReply(s *State, k input.Task, q run.Question) api.StepReply {
 		}
 	}
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again, %s", r.CurrentStep.URI, with)
-	if LinkHolds(s, &q) {
+	if linkHolds(s, &q) {
 		r.ApprovalURL = Marked(s, q.Link)
 		where = append(where, "on the approval page "+r.ApprovalURL)
 	}
@@ -126,7 +126,7 @@ func WaitingReply(s *State, k input.Task, q run.Question) api.StepReply {
 	case !q.Human:
 		said = "The client was asked and has not answered yet."
 	case !q.Closed.IsZero():
-		said, r.NextAction = Dismissal(s, q, r.NextAction)
+		said, r.NextAction = dismissal(s, q, r.NextAction)
 	}
 	if q.Elsewhere != "" {
 		said, where = plain.Sentences(q.Elsewhere, "Nobody has answered yet."), []string{"on the approval page " + r.ApprovalURL}
@@ -146,7 +146,7 @@ func DriverReply(s *State, c run.Call) api.StepReply {
 	if c.Cancelled {
 		said = fmt.Sprintf("Step %d is being cancelled: driver %s is told to end it when it is asked next.", s.Run.Step.Index, c.Driver)
 	}
-	r := View(s).Reply(step, driver.AgentChallenge{Type: TypeOf(s, step), Description: said + " Nothing is needed of you until then."})
+	r := View(s).Reply(step, driver.AgentChallenge{Type: typeOf(s, step), Description: said + " Nothing is needed of you until then."})
 	r.ErrorCode = string(fault.WaitingForDriver)
 	r.RetryCount = &s.Run.Step.Failures
 	r.Message = plain.Sentences(r.Message, said, c.Pending.Message)

@@ -25,19 +25,19 @@ func DueInput(s *State, k input.Task) driver.Input {
 	}
 	for _, in := range step.Inputs {
 		// Neither a judgement nor a look at files is part of what a person approved.
-		if step.Gated && !input.Of(in.Kind).Ungated && !ApprovalStands(s) && !PlansFirst(s, k, in) {
+		if step.Gated && !input.Of(in.Kind).Ungated && !approvalStands(s) && !plansFirst(s, k, in) {
 			return ApprovalQuestion(s, k, in)
 		}
 	}
 	return step.Inputs[0]
 }
 
-func AttemptAt(s *State, inputID string, r decision.Route, o decision.Outcome, reason string) run.Attempt {
+func attemptAt(s *State, inputID string, r decision.Route, o decision.Outcome, reason string) run.Attempt {
 	return run.Attempt{Input: inputID, Route: r.Index, Path: r.Path, Via: r.Via, Outcome: string(o), Reason: plain.Clip(reason, 500), At: At(s)}
 }
 
-// DeclinedFor is the error if a person declined the input and is not asked again.
-func DeclinedFor(s *State, by string) *fault.Error {
+// declinedFor is the error if a person declined the input and is not asked again.
+func declinedFor(s *State, by string) *fault.Error {
 	at := ""
 	if d := s.Run.Step.LastDecline; d != nil {
 		at = d.At.UTC().Format(" at " + time.DateTime + " UTC")
@@ -46,11 +46,11 @@ func DeclinedFor(s *State, by string) *fault.Error {
 		fmt.Sprintf("A person declined this step%s (%s), and this client cannot ask them again", at, by), WayBack(s)))
 }
 
-// Troubles lists why the routes to the input failed that are closed in this call.
-func Troubles(s *State, inputID string) string {
+// troubles lists why the routes to the input failed that are closed in this call.
+func troubles(s *State, inputID string) string {
 	var why []string
 	for _, a := range s.Run.Step.Tried {
-		if a.Input == inputID && a.Reason != notCounted && (InThisCall(s, a) || !Passes(s, a)) {
+		if a.Input == inputID && a.Reason != notCounted && (inThisCall(s, a) || !passes(s, a)) {
 			why = append(why, fmt.Sprintf("%s: %s (%s)", a.Via, a.Outcome, a.Reason))
 		}
 	}
@@ -60,28 +60,28 @@ func Troubles(s *State, inputID string) string {
 	return ": " + strings.Join(why, "; ")
 }
 
-// Exhausted reports whether a budget closed a route to the input in this call.
-func Exhausted(s *State, inputID string) bool {
+// budgetExhausted reports whether a budget closed a route to the input in this call.
+func budgetExhausted(s *State, inputID string) bool {
 	return slices.ContainsFunc(s.Run.Step.Tried, func(a run.Attempt) bool {
-		return a.Input == inputID && InThisCall(s, a) && a.Outcome == string(decision.Exhausted)
+		return a.Input == inputID && inThisCall(s, a) && a.Outcome == string(decision.Exhausted)
 	})
 }
 
-// AnsweredUnusably reports whether a person answered in this call, but not in the way that
+// answeredUnusably reports whether a person answered in this call, but not in the way that
 // was asked for.
-func AnsweredUnusably(s *State, inputID string) bool {
+func answeredUnusably(s *State, inputID string) bool {
 	return slices.ContainsFunc(s.Run.Step.Tried, func(a run.Attempt) bool {
 		desc, _, _ := s.Drivers.Describe(a.Via)
-		return a.Input == inputID && InThisCall(s, a) && a.Outcome == string(decision.Invalid) && desc.Has(driver.FeatureHuman)
+		return a.Input == inputID && inThisCall(s, a) && a.Outcome == string(decision.Invalid) && desc.Has(driver.FeatureHuman)
 	})
 }
 
-// FailedRoute names the capability that failed in this call, rather than merely
+// failedRoute names the capability that failed in this call, rather than merely
 // being out of reach.
-func FailedRoute(s *State, inputID string) string {
+func failedRoute(s *State, inputID string) string {
 	for _, a := range s.Run.Step.Tried {
 		o := decision.Outcome(a.Outcome)
-		if a.Input == inputID && InThisCall(s, a) && o != decision.Unavailable && o != decision.Exhausted {
+		if a.Input == inputID && inThisCall(s, a) && o != decision.Unavailable && o != decision.Exhausted {
 			return a.Via
 		}
 	}
@@ -94,7 +94,7 @@ func Reaction(s *State, a run.Attempt) decision.ActionKind {
 	if a.Untried {
 		return decision.Next
 	}
-	if EndsCall(s, a) {
+	if endsCall(s, a) {
 		return decision.Stop
 	}
 	o := decision.Outcome(a.Outcome)
@@ -111,7 +111,7 @@ func Reaction(s *State, a run.Attempt) decision.ActionKind {
 	times := 0
 	for _, b := range s.Run.Step.Tried {
 		same := b.Input == a.Input && b.Route == a.Route && b.Via == a.Via && b.Outcome == a.Outcome && !b.Untried
-		if same && (anyCall || InThisCall(s, b)) {
+		if same && (anyCall || inThisCall(s, b)) {
 			times++
 		}
 	}
@@ -123,8 +123,8 @@ func Reaction(s *State, a run.Attempt) decision.ActionKind {
 
 // Stopped is the error of a call that ends because the tree tries no other route.
 func Stopped(s *State, a run.Attempt) *fault.Error {
-	if EndsCall(s, a) {
-		return LookFailed(s, a)
+	if endsCall(s, a) {
+		return lookFailed(s, a)
 	}
 	code, advice := fault.DriverUnavailable, "Nothing is lost: the step stays open"
 	switch kind := input.ByID(a.Input); {
@@ -140,18 +140,18 @@ func Stopped(s *State, a run.Attempt) *fault.Error {
 		s.Run.Step.Index, a.Via, a.Input, a.Outcome, a.Reason, advice)
 }
 
-// InThisCall reports whether the attempt is of this call, or of the one that
+// inThisCall reports whether the attempt is of this call, or of the one that
 // asked the question it continues.
-func InThisCall(s *State, a run.Attempt) bool { return !a.At.Before(s.Started) }
+func inThisCall(s *State, a run.Attempt) bool { return !a.At.Before(s.Started) }
 
-// Previous lists the routes that are finished for the input. What was merely
+// previousRoutes lists the routes that are finished for the input. What was merely
 // out of reach counts in this call only: the next client may be able to, and a
 // person can always be asked again for an approval. A route at which a call stopped is not
 // left for another by the next.
-func Previous(s *State, inputID string) []decision.PreviousFacts {
+func previousRoutes(s *State, inputID string) []decision.PreviousFacts {
 	var out []decision.PreviousFacts
 	for _, a := range s.Run.Step.Tried {
-		if a.Input != inputID || Reaction(s, a) == decision.Retry || (Passes(s, a) && !InThisCall(s, a) && !ReportedInstead(s, a)) {
+		if a.Input != inputID || Reaction(s, a) == decision.Retry || (passes(s, a) && !inThisCall(s, a) && !reportedInstead(s, a)) {
 			continue
 		}
 		out = append(out, decision.PreviousFacts{Via: a.Via, Outcome: decision.Outcome(a.Outcome), Route: a.Route})
@@ -159,19 +159,19 @@ func Previous(s *State, inputID string) []decision.PreviousFacts {
 	return out
 }
 
-// ReportedInstead reports whether the submission is what an agent was asked for because
+// reportedInstead reports whether the submission is what an agent was asked for because
 // this attempt had failed. It is not put off by another attempt.
-func ReportedInstead(s *State, a run.Attempt) bool {
+func reportedInstead(s *State, a run.Attempt) bool {
 	kind := input.ByID(a.Input)
 	if kind.Approves {
 		desc, _, _ := s.Drivers.Describe(a.Via)
 		return s.Reported && !a.Untried && !desc.Has(driver.FeatureAgent)
 	}
-	return kind.TakesReport != nil && kind.TakesReport(s.Task) && s.Solution != nil && Says(s.Solution.Evidence)
+	return kind.TakesReport != nil && kind.TakesReport(s.Task) && s.Solution != nil && says(s.Solution.Evidence)
 }
 
-// Passes reports whether an attempt closes its route in its own call alone.
-func Passes(s *State, a run.Attempt) bool {
+// passes reports whether an attempt closes its route in its own call alone.
+func passes(s *State, a run.Attempt) bool {
 	switch decision.Outcome(a.Outcome) {
 	case decision.Unavailable, decision.Errored, decision.TimedOut, decision.Exhausted:
 		return true

@@ -134,7 +134,7 @@ func answeredByApproval(s *State) Action {
 		return nil
 	}
 	in := DueInput(s, s.Task)
-	a := ApprovedAnswer(s, s.Task, in)
+	a := approvedAnswer(s, s.Task, in)
 	if a == nil {
 		return nil
 	}
@@ -189,7 +189,7 @@ func conclude(s *State) Action {
 func Distrust(s *State) Action {
 	a, q := s.Run.Step.Approval, s.Run.Step.Question
 	linked := q != nil && q.Link != nil
-	if !s.Run.State.Live() || a == nil && !linked || !SetBack(s, s.Run.ChangedAt()) {
+	if !s.Run.State.Live() || a == nil && !linked || !setBack(s, s.Run.ChangedAt()) {
 		return nil
 	}
 	ev := run.Event{Kind: run.Lapsed, Input: input.ApprovalKind.Name, Reason: "The server's clock was set back, so nobody can tell how old the link of the approval is. A new one is made."}

@@ -55,7 +55,7 @@ func ParseSolution(raw json.RawMessage) (*Solution, error) {
 	}
 	s.Params = fields[s.Type]
 	s.object = decision.Object(s.Params)
-	s.given = holds(s.object) || Says(s.Params) || Says(s.Evidence)
+	s.given = holds(s.object) || says(s.Params) || says(s.Evidence)
 	s.Payload = Sum(trimmed)
 	return s, nil
 }
@@ -76,7 +76,7 @@ func saysMore(fields map[string]json.RawMessage) bool {
 		switch name {
 		case "type", "nonce", "proof_hash", "previousProofHash":
 		default:
-			if Says(value) {
+			if says(value) {
 				return true
 			}
 		}
@@ -84,8 +84,8 @@ func saysMore(fields map[string]json.RawMessage) bool {
 	return false
 }
 
-// Says reports whether a JSON value holds anything but emptiness.
-func Says(raw json.RawMessage) bool {
+// says reports whether a JSON value holds anything but emptiness.
+func says(raw json.RawMessage) bool {
 	var v any
 	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
 		return false
@@ -123,7 +123,7 @@ func (s *Solution) Unfilled(in driver.Input) []string {
 }
 
 func OrRaw(raw, other json.RawMessage) json.RawMessage {
-	if Says(raw) {
+	if says(raw) {
 		return raw
 	}
 	return other

@@ -103,8 +103,8 @@ type State struct {
 	Tried, Note string
 }
 
-// SetBack reports whether the clock shows an earlier time than it showed before.
-func SetBack(s *State, before time.Time) bool { return s.Now.Add(clock.Tolerance).Before(before) }
+// setBack reports whether the clock shows an earlier time than it showed before.
+func setBack(s *State, before time.Time) bool { return s.Now.Add(clock.Tolerance).Before(before) }
 
 // At is when the next event of the run happens.
 func At(s *State) time.Time {
@@ -112,8 +112,8 @@ func At(s *State) time.Time {
 	return at
 }
 
-// TypeOf is the challenge type under which a step is shown.
-func TypeOf(s *State, step protocol.Step) string { return drivers.Setup{Tree: s.Tree}.TypeOf(step) }
+// typeOf is the challenge type under which a step is shown.
+func typeOf(s *State, step protocol.Step) string { return drivers.Setup{Tree: s.Tree}.TypeOf(step) }
 
 // RouteOf is the question's route in the tree of today; the tree may have
 // changed since, then the question's own words count.

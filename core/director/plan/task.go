@@ -70,17 +70,17 @@ func Filled(s *State) (input.Task, error) {
 func WorkOut(s *State, k input.Task) (_ input.Task, soon []string, err error) {
 	if k.Free() {
 		k.Demand = s.Tree.Demand(Facts(s, k, input.EvidenceKind.Name))
-		return k, nil, Possible(s, k)
+		return k, nil, possible(s, k)
 	}
 	d := s.Tree.Decide(input.EvidenceKind.Name, Facts(s, k, input.EvidenceKind.Name))
 	k.Use, k.Demand = d.Use, d.Demand.Narrowed(k.Common.EvidenceFrom.Provenances())
-	if err := Possible(s, k); err != nil {
+	if err := possible(s, k); err != nil {
 		return input.Task{}, nil, err
 	}
 	if k.Use == "" {
 		return input.Task{}, nil, Unavailable("no configured driver handles challenges of type %q", k.Common.Type)
 	}
-	k.Approval = ApprovalMode(s, k, d)
+	k.Approval = approvalMode(s, k, d)
 	k.Stated = k.Common.ApprovalMode != "" || d.Approval != ""
 	if d.Route != nil {
 		soon = []string{k.Use, d.Route.Via}
@@ -88,7 +88,7 @@ func WorkOut(s *State, k input.Task) (_ input.Task, soon []string, err error) {
 	return k, soon, nil
 }
 
-func ApprovalMode(s *State, k input.Task, d decision.Decision) driver.ApprovalMode {
+func approvalMode(s *State, k input.Task, d decision.Decision) driver.ApprovalMode {
 	if k.Common.ApprovalMode != "" {
 		return k.Common.ApprovalMode
 	}
@@ -114,7 +114,7 @@ func Facts(s *State, k input.Task, inputID string) decision.Facts {
 			Elicitation: decision.ElicitationFacts{Form: c.ElicitationForm, URL: c.ElicitationURL},
 			Sampling:    c.Sampling, Roots: c.Roots, Capabilities: decision.Object(c.Capabilities),
 		},
-		Previous: Previous(s, inputID),
+		Previous: previousRoutes(s, inputID),
 		Config:   s.Settings,
 	}
 	f.Config.Approval.Page = Answerable(s, k)

@@ -58,13 +58,13 @@ func Through(s *State, k input.Task, in driver.Input, r decision.Route) Action {
 	if w.kind.Approves && w.byReport {
 		in = ApprovalQuestion(s, k, GatedInput(s))
 	}
-	return ThroughClient(s, k, in, r)
+	return throughClient(s, k, in, r)
 }
 
 func (w way) passOver(s *State, why string) Action { return PassOver(s, w.in.ID, w.route, why) }
 
 func cannotCount(s *State, w way) Action {
-	if why := cmp.Or(Barred(s, w.in, w.route.Via), CannotCount(s, w.task, w.in, w.route.Via), CannotDecide(s, w.task, w.in, w.route.Via)); why != "" {
+	if why := cmp.Or(Barred(s, w.in, w.route.Via), uncountable(s, w.task, w.in, w.route.Via), cannotDecide(s, w.task, w.in, w.route.Via)); why != "" {
 		return w.passOver(s, why)
 	}
 	return nil
@@ -77,7 +77,7 @@ func actsUnallowed(s *State, w way) Action {
 		return nil
 	}
 	if _, ok := Covering(s, w.route.Via, driver.EffectReads); !ok {
-		return w.passOver(s, NotAllowed(s))
+		return w.passOver(s, notAllowed(s))
 	}
 	switch {
 	case !MayAsk(s, w.task, w.in, w.desc):
@@ -94,7 +94,7 @@ func barredByDecline(s *State, w way) Action {
 	if !w.kind.Approves || !w.byReport {
 		return nil
 	}
-	if why := Bars(s, w.in, w.desc); why != "" {
+	if why := barredWhy(s, w.in, w.desc); why != "" {
 		return w.passOver(s, why)
 	}
 	return nil
@@ -110,7 +110,7 @@ func tooEarly(s *State, w way) Action {
 		return nil
 	}
 	ev := run.Event{Kind: run.Premature, Input: input.EvidenceKind.Name, Digest: s.Solution.Payload}
-	if work := OrRaw(s.Solution.Params, s.Solution.Evidence); len(work) <= MaxEarly {
+	if work := OrRaw(s.Solution.Params, s.Solution.Evidence); len(work) <= maxEarly {
 		ev.Answer = &driver.Answer{InputID: input.EvidenceKind.Name, Value: work, Provenance: driver.AgentReported}
 	}
 	return Apply{Events: []run.Event{ev}, KeepWalk: true}
@@ -133,7 +133,7 @@ func declinedInput(s *State, w way) Action {
 	if supplied {
 		return Refuse(fault.UserDeclined, why)
 	}
-	return Halt{Fault: fault.New(fault.UserDeclined, "%s", why).WithNext("%s", AskAgain(s, w.task))}
+	return Halt{Fault: fault.New(fault.UserDeclined, "%s", why).WithNext("%s", askAgain(s, w.task))}
 }
 
 func notThePerson(s *State, w way) Action {
@@ -141,7 +141,7 @@ func notThePerson(s *State, w way) Action {
 	case w.byReport:
 		return nil
 	case s.Solution.Supplied():
-		return Refuse(fault.EvidenceNotAccepted, NotByReport)
+		return Refuse(fault.EvidenceNotAccepted, notByReport)
 	case !w.desc.Has(driver.FeatureHuman):
 		return w.passOver(s, "only a person's own answer counts")
 	}
@@ -163,11 +163,11 @@ func notReviewed(s *State, w way) Action {
 func noSubstitute(s *State, w way) Action {
 	review := w.kind.Approves && w.desc.Has(driver.FeatureClientReview)
 	switch {
-	case w.kind.Approves && (review || slices.Contains(w.desc.Needs, driver.NeedApprovalPage)) && AnsweredUnusably(s, w.in.ID):
+	case w.kind.Approves && (review || slices.Contains(w.desc.Needs, driver.NeedApprovalPage)) && answeredUnusably(s, w.in.ID):
 		return w.passOver(s, "the person was asked by form, and neither a link nor a review takes the place of their answer")
 	case !w.known:
 		return Close(s, w.in.ID, w.route, decision.Unavailable, "driver is not configured", 0)
-	case review && !EvidenceComesThrough(s, w.task, w.route.Via):
+	case review && !evidenceComesThrough(s, w.task, w.route.Via):
 		return w.passOver(s, "the evidence does not come through it, so there is nothing to review")
 	case review && PhraseOf(s, w.task) != "":
 		return w.passOver(s, "a phrase has to be typed, which no review does")
@@ -193,17 +193,17 @@ func ForRun(s *State, in driver.Input, route *decision.Route) Action {
 	if desc, _, ok := s.Drivers.Describe(route.Via); !ok || !desc.Has(driver.FeatureHuman) {
 		return PassOver(s, in.ID, *route, "only a person can be asked for what the run needs")
 	}
-	return ThroughClient(s, k, in, *route)
+	return throughClient(s, k, in, *route)
 }
 
 // maxDeclines is how often a person who declined is asked again before the decline is final.
 const maxDeclines = 3
 
-// ThroughClient asks the client, if this call may, or takes what the driver knows itself.
-func ThroughClient(s *State, k input.Task, in driver.Input, r decision.Route) Action {
+// throughClient asks the client, if this call may, or takes what the driver knows itself.
+func throughClient(s *State, k input.Task, in driver.Input, r decision.Route) Action {
 	desc, _, _ := s.Drivers.Describe(r.Via)
 	kind, open := input.Of(in.Kind), s.Run.Step.Question
-	if AnsweredElsewhere(s, in, r) {
+	if answeredElsewhere(s, in, r) {
 		return Wait{Task: k, Question: open, Meanwhile: true}
 	}
 	if !MayAsk(s, k, in, desc) && (s.Caller.Detached || !kind.Judges) {
@@ -240,7 +240,7 @@ func askedBefore(s *State, k input.Task, in driver.Input, r decision.Route) Acti
 		return Ask{*q, r}
 	case GivenUp(s, *q):
 		return Abandon(s, *q, r)
-	case LeftAlone(s, *q):
+	case leftAlone(s, *q):
 		return Wait{Task: k, Question: q}
 	}
 	return nil
@@ -254,19 +254,19 @@ func Abandon(s *State, q run.Question, r decision.Route) Apply {
 // Claimed is what becomes of a submission that is evidence which cannot count; nil if it
 // is not. It is recorded as a claim, which nobody judges and which is not counted.
 func Claimed(s *State, k input.Task) Action {
-	if a := Claim(s); len(a.Events) > 0 {
+	if a := claimOf(s); len(a.Events) > 0 {
 		return a
 	}
-	return Halt{Allowable: true, Fault: fault.New(fault.EvidenceNotAccepted, "%s. What was submitted is recorded as a claim, and is neither judged nor counted.", OnlyCounts(s)).
+	return Halt{Allowable: true, Fault: fault.New(fault.EvidenceNotAccepted, "%s. What was submitted is recorded as a claim, and is neither judged nor counted.", onlyCounts(s)).
 		WithNext(`call kairos_next with %s without evidence: solution {"type":%q,"nonce":%q}`, protocol.URI(k.Step.UUID), k.Common.Type, s.Run.Step.Nonce)}
 }
 
 // NotNeeded records a submission as a claim: the server does the step itself.
 func NotNeeded(s *State, k input.Task) Action {
-	if !TakesReport(s, k) {
+	if !takesReport(s, k) {
 		return Claimed(s, k)
 	}
-	a := Claim(s)
+	a := claimOf(s)
 	a.Used, a.Note = true, "What was submitted is recorded as a claim and was not used: KAIROS does this step itself."
 	return a
 }
@@ -275,26 +275,26 @@ func NotNeeded(s *State, k input.Task) Action {
 func NoRoute(s *State, k input.Task, in driver.Input) Action {
 	kind := input.Of(in.Kind)
 	if kind.Judges {
-		return Unjudged(s, k)
+		return unjudged(s, k)
 	}
 	by, no := s.Run.Step.Declines[in.ID]
 	switch {
 	case no && s.Solution.Supplied():
-		return Refuse(fault.UserDeclined, DeclinedFor(s, by).Message)
+		return Refuse(fault.UserDeclined, declinedFor(s, by).Message)
 	case no:
-		return Halt{Fault: DeclinedFor(s, by)}
+		return Halt{Fault: declinedFor(s, by)}
 	case kind.Approves && s.Decline != nil && Served(s):
 		return Halt{Fault: fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(Said(s),
-			"Only a person can approve what a person declined"+Troubles(s, in.ID), NoLinkGiven, WayBack(s)))}
+			"Only a person can approve what a person declined"+troubles(s, in.ID), noLinkGiven, WayBack(s)))}
 	case TakesNoReport(s, k, in):
-		return Halt{Fault: fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(NotByReport,
-			fmt.Sprintf("Nobody can be asked through this client%s", Troubles(s, in.ID)), NoLink(s, k)))}
+		return Halt{Fault: fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(notByReport,
+			fmt.Sprintf("Nobody can be asked through this client%s", troubles(s, in.ID)), noLink(s, k)))}
 	case k.Demand.Provenances != nil && kind.Evidence:
-		return Halt{Fault: Nobody(s, in), Allowable: true}
+		return Halt{Fault: nobodyCounts(s, in), Allowable: true}
 	case kind.NoRoute != nil:
-		return Halt{Fault: kind.NoRoute(s.Run.Step.Index, Troubles(s, in.ID))}
-	case Exhausted(s, in.ID):
-		return Halt{Fault: fault.New(fault.SamplingBudgetExceeded, "No route is left to obtain %q of step %d%s", in.ID, s.Run.Step.Index, Troubles(s, in.ID))}
+		return Halt{Fault: kind.NoRoute(s.Run.Step.Index, troubles(s, in.ID))}
+	case budgetExhausted(s, in.ID):
+		return Halt{Fault: fault.New(fault.SamplingBudgetExceeded, "No route is left to obtain %q of step %d%s", in.ID, s.Run.Step.Index, troubles(s, in.ID))}
 	}
-	return Halt{Fault: Unavailable("no route is left to obtain %q of step %d%s", in.ID, s.Run.Step.Index, Troubles(s, in.ID))}
+	return Halt{Fault: Unavailable("no route is left to obtain %q of step %d%s", in.ID, s.Run.Step.Index, troubles(s, in.ID))}
 }

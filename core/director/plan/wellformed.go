@@ -1,4 +1,4 @@
-package director
+package plan
 
 import (
 	"bytes"
@@ -8,11 +8,11 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// wellFormed returns JSON from outside in a form that has a canonical one (RFC
+// WellFormed returns JSON from outside in a form that has a canonical one (RFC
 // 8785), so that it can be digested: half a surrogate pair, which JSON can spell
 // but no text can hold, becomes U+FFFD, and of a key that stands twice the last
 // counts. Anything else stays byte for byte.
-func wellFormed(raw json.RawMessage) json.RawMessage {
+func WellFormed(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return raw
 	}
@@ -36,10 +36,10 @@ func wellFormed(raw json.RawMessage) json.RawMessage {
 
 // wellFormedEvidence repairs every document of the evidence.
 func wellFormedEvidence(ev run.Evidence) run.Evidence {
-	ev.Proof, ev.Output = wellFormed(ev.Proof), wellFormed(ev.Output)
+	ev.Proof, ev.Output = WellFormed(ev.Proof), WellFormed(ev.Output)
 	ev.Answers = slices.Clone(ev.Answers)
 	for i := range ev.Answers {
-		ev.Answers[i].Value = wellFormed(ev.Answers[i].Value)
+		ev.Answers[i].Value = WellFormed(ev.Answers[i].Value)
 	}
 	return ev
 }
