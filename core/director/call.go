@@ -180,7 +180,7 @@ func follow(ctx context.Context, t *turn) (plan.Action, error) {
 	}
 	q.Phrase = plan.PhraseIn(t.State, k, q.Input)
 	beginRoute(t, c.Input, c.At)
-	return plan.Call{Kind: plan.Render, Task: k, Question: q, Route: plan.RouteOf(t.State, q)}, nil
+	return plan.Call{Kind: plan.Render, Task: k, Question: &q, Route: plan.RouteOf(t.State, q)}, nil
 }
 
 // obtained is the input that the open call obtains, as it was asked for.

@@ -49,7 +49,7 @@ func openedPage(ctx context.Context, t *turn, k input.Task, q run.Question) (pla
 // render lets the capability driver put the question and sends it, or takes
 // what it answers without asking. Diagnostics are set when a reply was invalid.
 func render(ctx context.Context, t *turn, a plan.Call) (plan.Action, error) {
-	k, q, r, diagnostics := a.Task, a.Question, a.Route, a.Diagnostics
+	k, q, r, diagnostics := a.Task, *a.Question, a.Route, a.Diagnostics
 	drv, ok := t.e.Drivers.Capability(r.Via, r.CallTimeout)
 	if !ok && t.Run.Step.Call != nil {
 		return nil, plan.Unavailable("driver %s, which step %d waits for, is not configured", r.Via, t.Run.Step.Index)

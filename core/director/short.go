@@ -18,5 +18,5 @@ func shortPossible(t *turn, q run.Question) bool {
 func askShort(t *turn, k input.Task, q run.Question, r decision.Route) plan.Action {
 	q.Short = true
 	q.Input = plan.ShortQuestion(t.State, k, plan.GatedInput(t.State))
-	return plan.Call{Kind: plan.Render, Task: k, Question: q, Route: r}
+	return plan.Call{Kind: plan.Render, Task: k, Question: &q, Route: r}
 }

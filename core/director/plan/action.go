@@ -82,7 +82,7 @@ type (
 		Input driver.Input
 		Route decision.Route
 		// Question is what is asked with it, and Diagnostics why its last answer was refused.
-		Question    run.Question
+		Question    *run.Question
 		Diagnostics []driver.Diagnostic
 	}
 	// Accept proves the step.

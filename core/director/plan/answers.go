@@ -91,5 +91,5 @@ func AskedBetter(s *State, k input.Task, q run.Question, r decision.Route, ds []
 	}
 	repair := q
 	repair.Repairs++
-	return Call{Kind: Render, Task: k, Question: repair, Route: r, Diagnostics: ds}
+	return Call{Kind: Render, Task: k, Question: &repair, Route: r, Diagnostics: ds}
 }

@@ -130,7 +130,7 @@ func StartOver(s *State) Action {
 }
 
 func answeredByApproval(s *State) Action {
-	if len(s.Run.Step.Inputs) == 0 {
+	if len(s.Run.Step.Inputs) == 0 || !s.Run.Step.Gated {
 		return nil
 	}
 	in := DueInput(s, s.Task)

@@ -227,7 +227,7 @@ func throughClient(s *State, k input.Task, in driver.Input, r decision.Route) Ac
 	if given := s.Solution; given != nil && given.Type != "" && given.Type != k.Common.Type && !kind.OfRun && !reported {
 		return Refuse(fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.Common.Type, given.Type))
 	}
-	return Call{Kind: Render, Task: k, Question: q, Route: r}
+	return Call{Kind: Render, Task: k, Question: &q, Route: r}
 }
 
 // askedBefore is what becomes of a question that is out already; nil if it is asked anew.
