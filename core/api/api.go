@@ -2,8 +2,8 @@
 // and reply as Go structs, from whose tags the schemas are inferred. It is pure: it
 // has no rules, and it knows no face, no store and no engine.
 //
-// The json tag names a field, the jsonschema tag describes it to agents, and the
-// schema tag bounds it; see package infer.
+// The json tag names a field, the doc tag describes it to agents, and others bound it;
+// see package infer.
 package api
 
 import (
@@ -35,20 +35,20 @@ type Failing interface{ Failure() any }
 
 // Failure is the reply of a call that failed.
 type Failure struct {
-	MustObey   bool      `json:"must_obey,omitempty" jsonschema:"true: follow next_action. false: use your judgement."`
-	Message    string    `json:"message" jsonschema:"What happened, in words"`
-	NextAction string    `json:"next_action" jsonschema:"The call that comes next"`
+	MustObey   bool      `json:"must_obey,omitempty" doc:"true: follow next_action. false: use your judgement."`
+	Message    string    `json:"message" doc:"What happened, in words"`
+	NextAction string    `json:"next_action" doc:"The call that comes next"`
 	NextCall   *NextCall `json:"next_call,omitempty"`
-	ErrorCode  string    `json:"error_code" jsonschema:"Set when something is wrong; the code to act on"`
-	Tried      string    `json:"tried" jsonschema:"What did not work, when error_code is set"`
+	ErrorCode  string    `json:"error_code" doc:"Set when something is wrong; the code to act on"`
+	Tried      string    `json:"tried" doc:"What did not work, when error_code is set"`
 }
 
 // NextCall is next_action for programs: the call that comes next. Texts in
 // angle brackets in Arguments are placeholders. Each has to be replaced, or left
 // out where it says that it is optional; one that is sent as it is, is refused.
 type NextCall struct {
-	_ struct{} `jsonschema:"next_action for programs: call this tool with these arguments. Replace each text in angle brackets, or leave it out where it says optional; sent as it is, it is refused"`
+	_ struct{} `doc:"next_action for programs: call this tool with these arguments. Replace each text in angle brackets, or leave it out where it says optional; sent as it is, it is refused"`
 
-	Tool      string          `json:"tool" jsonschema:"Tool to call"`
-	Arguments json.RawMessage `json:"arguments" jsonschema:"Its arguments" schema:"opaque"`
+	Tool      string          `json:"tool" doc:"Tool to call"`
+	Arguments json.RawMessage `json:"arguments" doc:"Its arguments" form:"opaque"`
 }

@@ -16,12 +16,12 @@ var Attest = Tool[AttestRequest, AttestReply]{Declaration{
 
 // AttestRequest closes a run.
 type AttestRequest struct {
-	URI          string  `json:"uri" jsonschema:"URI of any step of the protocol" schema:"uri"`
-	Outcome      string  `json:"outcome" jsonschema:"How the run went" schema:"enum=success|failure"` // success or failure
-	Message      string  `json:"message" jsonschema:"What was achieved, or why it failed" schema:"minLength=1"`
-	QualityBonus float64 `json:"quality_bonus,omitempty" jsonschema:"Added to the rating; default 0. What is stored is bounded, and counts only for a verified run"`
-	ModelID      string  `json:"llm_model_id,omitempty" jsonschema:"Model that executed the run"`
-	RunID        string  `json:"run_id,omitempty" jsonschema:"The run, when several of one protocol are open"`
+	URI          string  `json:"uri" doc:"URI of any step of the protocol" form:"uri"`
+	Outcome      string  `json:"outcome" doc:"How the run went" enum:"success,failure"` // success or failure
+	Message      string  `json:"message" doc:"What was achieved, or why it failed" min:"1"`
+	QualityBonus float64 `json:"quality_bonus,omitempty" doc:"Added to the rating; default 0. What is stored is bounded, and counts only for a verified run"`
+	ModelID      string  `json:"llm_model_id,omitempty" doc:"Model that executed the run"`
+	RunID        string  `json:"run_id,omitempty" doc:"The run, when several of one protocol are open"`
 }
 
 // AttestReply says what was attested and whether the run is verified: every
@@ -30,31 +30,31 @@ type AttestReply struct {
 	Results      []AttestResult `json:"results"`
 	TotalRated   int            `json:"total_rated"`
 	TotalFailed  int            `json:"total_failed"`
-	Verified     bool           `json:"verified" jsonschema:"Every step's evidence was accepted and the proof chain is whole"`
+	Verified     bool           `json:"verified" doc:"Every step's evidence was accepted and the proof chain is whole"`
 	RunID        string         `json:"run_id,omitempty"`
-	MissingSteps []string       `json:"missing_steps,omitempty" jsonschema:"URIs of steps without accepted proof"` // URIs
-	ProofHash    string         `json:"proof_hash,omitempty" jsonschema:"Hash of the last proof"`
-	Message      string         `json:"message,omitempty" jsonschema:"What happened, in words"`
+	MissingSteps []string       `json:"missing_steps,omitempty" doc:"URIs of steps without accepted proof"` // URIs
+	ProofHash    string         `json:"proof_hash,omitempty" doc:"Hash of the last proof"`
+	Message      string         `json:"message,omitempty" doc:"What happened, in words"`
 	// AlreadyAttested: the run was closed before, and Results has what was
 	// recorded then. Nothing was counted again.
-	AlreadyAttested bool `json:"already_attested,omitempty" jsonschema:"The run was attested before: results has what was recorded then, and nothing was counted again"`
+	AlreadyAttested bool `json:"already_attested,omitempty" doc:"The run was attested before: results has what was recorded then, and nothing was counted again"`
 	// Steps are the solved ones, and who vouches for each.
-	Steps []AttestedStep `json:"steps,omitempty" jsonschema:"The solved steps, and who vouches for each"`
+	Steps []AttestedStep `json:"steps,omitempty" doc:"The solved steps, and who vouches for each"`
 	// WeakestProvenance is the least of what the steps rest on, files included.
-	WeakestProvenance driver.Provenance `json:"weakest_provenance,omitempty" jsonschema:"The least that a step or its files rest on"`
+	WeakestProvenance driver.Provenance `json:"weakest_provenance,omitempty" doc:"The least that a step or its files rest on"`
 	// StepsByProvenance counts the solved steps.
-	StepsByProvenance map[driver.Provenance]int `json:"steps_by_provenance,omitempty" jsonschema:"Number of solved steps by provenance"`
-	Approvals         []AttestedApproval        `json:"approvals,omitempty" jsonschema:"Who approved which step, and how"`
+	StepsByProvenance map[driver.Provenance]int `json:"steps_by_provenance,omitempty" doc:"Number of solved steps by provenance"`
+	Approvals         []AttestedApproval        `json:"approvals,omitempty" doc:"Who approved which step, and how"`
 	// Protocol is the version that the run followed.
-	Protocol *ProtocolRevision `json:"protocol,omitempty" jsonschema:"The version of the protocol that the run followed"`
+	Protocol *ProtocolRevision `json:"protocol,omitempty" doc:"The version of the protocol that the run followed"`
 	// Tries are the steps, solved or open, whose first attempt did not succeed.
-	Tries      []AttestedTries     `json:"tries,omitempty" jsonschema:"Steps whose first attempt did not succeed, and what did not count"`
-	Redactions []AttestedRedaction `json:"redactions,omitempty" jsonschema:"Steps whose evidence was erased"`
+	Tries      []AttestedTries     `json:"tries,omitempty" doc:"Steps whose first attempt did not succeed, and what did not count"`
+	Redactions []AttestedRedaction `json:"redactions,omitempty" doc:"Steps whose evidence was erased"`
 	// ErrorCode and what follows are set when it is not clear which run is meant.
-	ErrorCode  string    `json:"error_code,omitempty" jsonschema:"Set when something is wrong; the code to act on"`
-	Tried      string    `json:"tried,omitempty" jsonschema:"What did not work, when error_code is set"`
-	Candidates []string  `json:"candidates,omitempty" jsonschema:"Runs to choose from, when it is not clear which is meant"`
-	NextAction string    `json:"next_action,omitempty" jsonschema:"The call that comes next"`
+	ErrorCode  string    `json:"error_code,omitempty" doc:"Set when something is wrong; the code to act on"`
+	Tried      string    `json:"tried,omitempty" doc:"What did not work, when error_code is set"`
+	Candidates []string  `json:"candidates,omitempty" doc:"Runs to choose from, when it is not clear which is meant"`
+	NextAction string    `json:"next_action,omitempty" doc:"The call that comes next"`
 	NextCall   *NextCall `json:"next_call,omitempty"`
 }
 
@@ -64,7 +64,7 @@ type AttestResult struct {
 	Outcome      string  `json:"outcome"`
 	QualityBonus float64 `json:"quality_bonus"`
 	Message      string  `json:"message"`
-	RatedAt      string  `json:"rated_at" jsonschema:"RFC 3339"` // RFC 3339
+	RatedAt      string  `json:"rated_at" doc:"RFC 3339"` // RFC 3339
 }
 
 // AttestedStep is who vouches for a solved step.
@@ -72,21 +72,21 @@ type AttestedStep struct {
 	StepIndex  int               `json:"step_index"`
 	URI        string            `json:"uri"`
 	Label      string            `json:"label"`
-	Provenance driver.Provenance `json:"provenance" jsonschema:"Who vouches for the evidence"`
+	Provenance driver.Provenance `json:"provenance" doc:"Who vouches for the evidence"`
 	// Driver judged the evidence; Via obtained it.
-	Driver string `json:"driver" jsonschema:"Who judged it"`
-	Via    string `json:"via" jsonschema:"How it was obtained"`
+	Driver string `json:"driver" doc:"Who judged it"`
+	Via    string `json:"via" doc:"How it was obtained"`
 	// Verdict is "accepted", or says that the evidence failed, which the challenge does not forbid.
-	Verdict string       `json:"verdict" jsonschema:"accepted, or that it failed where the step does not require a good result"`
-	Files   *SolvedFiles `json:"files,omitempty" jsonschema:"Who vouches for the files that the step demanded"`
+	Verdict string       `json:"verdict" doc:"accepted, or that it failed where the step does not require a good result"`
+	Files   *SolvedFiles `json:"files,omitempty" doc:"Who vouches for the files that the step demanded"`
 }
 
 // ProtocolRevision is the version of a protocol that a run follows from its beginning.
 type ProtocolRevision struct {
-	Revision int64 `json:"revision" jsonschema:"The revision that the run began with"`
-	Current  bool  `json:"current" jsonschema:"Whether the stored protocol says the same"`
+	Revision int64 `json:"revision" doc:"The revision that the run began with"`
+	Current  bool  `json:"current" doc:"Whether the stored protocol says the same"`
 	// Stored is the revision that is stored now; 0: the protocol was deleted.
-	Stored int64 `json:"stored_revision" jsonschema:"The revision that is stored now; 0 if the protocol was deleted"`
+	Stored int64 `json:"stored_revision" doc:"The revision that is stored now; 0 if the protocol was deleted"`
 }
 
 // String words it for people and agents.
@@ -106,19 +106,19 @@ func (p ProtocolRevision) String() string {
 type AttestedTries struct {
 	StepIndex int    `json:"step_index"`
 	URI       string `json:"uri"`
-	Solved    bool   `json:"solved" jsonschema:"Whether the step was solved in the end"`
-	Attempts  int    `json:"attempts" jsonschema:"How often the evidence was tried to be obtained"`
-	Failures  int    `json:"failures" jsonschema:"Submissions and results that were refused"`
+	Solved    bool   `json:"solved" doc:"Whether the step was solved in the end"`
+	Attempts  int    `json:"attempts" doc:"How often the evidence was tried to be obtained"`
+	Failures  int    `json:"failures" doc:"Submissions and results that were refused"`
 	// Discarded counts what the server observed itself and what did not count.
-	Discarded    int               `json:"discarded_observations" jsonschema:"What the server observed itself and did not count"`
-	Observations []AttestedFailure `json:"observations,omitempty" jsonschema:"The first and last few of the discarded observations"`
+	Discarded    int               `json:"discarded_observations" doc:"What the server observed itself and did not count"`
+	Observations []AttestedFailure `json:"observations,omitempty" doc:"The first and last few of the discarded observations"`
 }
 
 // AttestedFailure is one observation that did not count.
 type AttestedFailure struct {
-	At     string `json:"at" jsonschema:"RFC 3339"` // RFC 3339
+	At     string `json:"at" doc:"RFC 3339"` // RFC 3339
 	Driver string `json:"driver,omitempty"`
-	Code   string `json:"code" jsonschema:"Why it did not count"`
+	Code   string `json:"code" doc:"Why it did not count"`
 }
 
 // AttestedApproval is an approval of a step.
@@ -126,15 +126,15 @@ type AttestedApproval struct {
 	StepIndex int    `json:"step_index"`
 	Via       string `json:"via"`
 	// Provenance is empty where the yes was left to the client's review.
-	Provenance driver.Provenance `json:"provenance,omitempty" jsonschema:"Left out where the approval was left to the client's review"`
-	Basis      string            `json:"basis,omitempty" jsonschema:"How the approval came"`
+	Provenance driver.Provenance `json:"provenance,omitempty" doc:"Left out where the approval was left to the client's review"`
+	Basis      string            `json:"basis,omitempty" doc:"How the approval came"`
 	// By is who approved, where that is known.
-	By         string `json:"by,omitempty" jsonschema:"Who approved, where that is known"`
-	ApprovedAt string `json:"approved_at" jsonschema:"RFC 3339"` // RFC 3339
+	By         string `json:"by,omitempty" doc:"Who approved, where that is known"`
+	ApprovedAt string `json:"approved_at" doc:"RFC 3339"` // RFC 3339
 }
 
 // AttestedRedaction is evidence that was erased.
 type AttestedRedaction struct {
 	StepIndex  int    `json:"step_index"`
-	RedactedAt string `json:"redacted_at" jsonschema:"RFC 3339"` // RFC 3339
+	RedactedAt string `json:"redacted_at" doc:"RFC 3339"` // RFC 3339
 }

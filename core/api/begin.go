@@ -14,10 +14,10 @@ var Begin = Tool[BeginRequest, StepReply]{Declaration{
 
 // BeginRequest opens a run, or with SessionID shows the open step of one again.
 type BeginRequest struct {
-	URI       string          `json:"uri" jsonschema:"URI of the protocol or one of its steps, from kairos_search" schema:"uri"`
-	Input     json.RawMessage `json:"input,omitempty" jsonschema:"Values for the inputs that the protocol declares" schema:"opaque"` // optional object
-	SessionID string          `json:"session_id,omitempty" jsonschema:"Resume this run: show its open step again with a fresh challenge"`
+	URI       string          `json:"uri" doc:"URI of the protocol or one of its steps, from kairos_search" form:"uri"`
+	Input     json.RawMessage `json:"input,omitempty" doc:"Values for the inputs that the protocol declares" form:"opaque"` // optional object
+	SessionID string          `json:"session_id,omitempty" doc:"Resume this run: show its open step again with a fresh challenge"`
 	// Roots are the folders that the run works in, as file URIs or absolute
 	// paths; optional, and fixed once a run has begun.
-	Roots []string `json:"roots,omitempty" jsonschema:"Folders the run works in, for steps that demand files: absolute paths or file:// URIs. Where your client offers roots, these narrow them" schema:"maxItems=16 items.minLength=1"`
+	Roots []string `json:"roots,omitempty" doc:"Folders the run works in, for steps that demand files: absolute paths or file:// URIs. Where your client offers roots, these narrow them" max:"16" items:"min=1"`
 }

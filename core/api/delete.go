@@ -10,7 +10,7 @@ var Delete = Tool[DeleteRequest, DeleteReply]{Declaration{
 
 // DeleteRequest names the steps to delete.
 type DeleteRequest struct {
-	URIs []string `json:"uris" jsonschema:"URI of a step" schema:"minItems=1 items.uri"`
+	URIs []string `json:"uris" doc:"URI of a step" min:"1" items:"uri"`
 }
 
 // DeleteReply lists the outcome for each URI, in order.
@@ -23,9 +23,9 @@ type DeleteReply struct {
 // DeleteResult is the outcome for one URI.
 type DeleteResult struct {
 	URI     string `json:"uri"`
-	Status  string `json:"status" schema:"enum=deleted|error"`
+	Status  string `json:"status" enum:"deleted,error"`
 	Message string `json:"message"`
 	// ErrorCode is set when Status is error, NextCall where one helps.
-	ErrorCode string    `json:"error_code,omitempty" jsonschema:"Set when status is error; the code to act on"`
-	NextCall  *NextCall `json:"next_call,omitempty" jsonschema:"The call that next_action names, for programs"`
+	ErrorCode string    `json:"error_code,omitempty" doc:"Set when status is error; the code to act on"`
+	NextCall  *NextCall `json:"next_call,omitempty" doc:"The call that next_action names, for programs"`
 }

@@ -14,8 +14,8 @@ var Dump = Tool[DumpRequest, DumpReply]{Declaration{
 
 // DumpRequest asks for a step, or for its whole protocol.
 type DumpRequest struct {
-	URI      string `json:"uri" jsonschema:"URI or UUID of a step" schema:"minLength=1"`
-	Protocol bool   `json:"protocol,omitempty" jsonschema:"Whole protocol; default false"`
+	URI      string `json:"uri" doc:"URI or UUID of a step" min:"1"`
+	Protocol bool   `json:"protocol,omitempty" doc:"Whole protocol; default false"`
 }
 
 // DumpReply is a step or, with protocol, a whole chain as Markdown.
@@ -25,9 +25,9 @@ type DumpReply struct {
 	Label      string     `json:"label"`
 	ChainLabel *string    `json:"chain_label"`
 	Position   *Position  `json:"position,omitempty"`
-	Challenge  *Challenge `json:"challenge,omitempty" jsonschema:"Challenge as a run would show it" schema:"opaque"`
+	Challenge  *Challenge `json:"challenge,omitempty" doc:"Challenge as a run would show it" form:"opaque"`
 	StepCount  int        `json:"step_count,omitempty"`
-	Quality    *Quality   `json:"quality,omitempty" jsonschema:"How the step did so far" schema:"opaque"` // of a single step that was rated
+	Quality    *Quality   `json:"quality,omitempty" doc:"How the step did so far" form:"opaque"` // of a single step that was rated
 }
 
 // Position of a step in its chain.

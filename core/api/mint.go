@@ -32,19 +32,19 @@ const forceDescription = "Replace a protocol of the same title, and store what i
 
 // MintRequest stores a document.
 type MintRequest struct {
-	Document string `json:"markdown_doc" jsonschema:"The whole document" schema:"minLength=1"`
-	ModelID  string `json:"llm_model_id" jsonschema:"Model that wrote it" schema:"minLength=1"`
-	Force    bool   `json:"force_update,omitempty" jsonschema:"Replace the protocol of the same title, or store beside one of a similar title; default false"`
-	Space    string `json:"space,omitempty" jsonschema:"Space to store in: personal, or a group by its name or id; default: your own"`
+	Document string `json:"markdown_doc" doc:"The whole document" min:"1"`
+	ModelID  string `json:"llm_model_id" doc:"Model that wrote it" min:"1"`
+	Force    bool   `json:"force_update,omitempty" doc:"Replace the protocol of the same title, or store beside one of a similar title; default false"`
+	Space    string `json:"space,omitempty" doc:"Space to store in: personal, or a group by its name or id; default: your own"`
 }
 
 // MintReply lists what was stored, in document order.
 type MintReply struct {
-	Items    []MintItem   `json:"items" jsonschema:"The stored steps in document order; with an error those that exist already"`
-	Status   string       `json:"status" jsonschema:"stored"`
-	Warnings []Diagnostic `json:"warnings,omitempty" jsonschema:"What an author should look at" schema:"items.opaque"`
+	Items    []MintItem   `json:"items" doc:"The stored steps in document order; with an error those that exist already"`
+	Status   string       `json:"status" doc:"stored"`
+	Warnings []Diagnostic `json:"warnings,omitempty" doc:"What an author should look at" items:"opaque"`
 	// Message says what is not done yet; usually empty.
-	Message string `json:"message,omitempty" jsonschema:"What happened, in words"`
+	Message string `json:"message,omitempty" doc:"What happened, in words"`
 	// NextCall runs the first of the stored protocols.
 	NextCall *NextCall `json:"next_call,omitempty"`
 }
@@ -59,17 +59,17 @@ func (MintReply) Failure() any { return MintFailure{} }
 type MintFailure struct {
 	Failure
 
-	Error          string          `json:"error" jsonschema:"Set when something is wrong; the code to act on"`
-	ChainID        string          `json:"chain_id,omitempty" jsonschema:"The existing protocol"`
-	ExistingMemory json.RawMessage `json:"existing_memory,omitempty" jsonschema:"The similar one" schema:"opaque"`
+	Error          string          `json:"error" doc:"Set when something is wrong; the code to act on"`
+	ChainID        string          `json:"chain_id,omitempty" doc:"The existing protocol"`
+	ExistingMemory json.RawMessage `json:"existing_memory,omitempty" doc:"The similar one" form:"opaque"`
 }
 
 // MintItem is one stored step.
 type MintItem struct {
 	URI        string   `json:"uri"`
-	MemoryUUID string   `json:"memory_uuid" schema:"optional"`
+	MemoryUUID string   `json:"memory_uuid" required:"false"`
 	Label      string   `json:"label"`
-	Tags       []string `json:"tags" schema:"optional"`
+	Tags       []string `json:"tags" required:"false"`
 }
 
 // Diagnostic is one finding about a document.

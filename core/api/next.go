@@ -16,10 +16,10 @@ var Next = Tool[NextRequest, StepReply]{Declaration{
 
 // NextRequest submits a solution for the open step of a run.
 type NextRequest struct {
-	URI      string          `json:"uri" jsonschema:"URI from the last next_action" schema:"uri"`
-	Solution json.RawMessage `json:"solution,omitempty" jsonschema:"Proof of the open step" schema:"required"` // empty: none
-	RunID    string          `json:"run_id,omitempty" jsonschema:"The run, when several of one protocol are open"`
-	Cancel   bool            `json:"cancel,omitempty" jsonschema:"true: end what the server does for the step now, instead of waiting for it. The solution is not used"`
+	URI      string          `json:"uri" doc:"URI from the last next_action" form:"uri"`
+	Solution json.RawMessage `json:"solution,omitempty" doc:"Proof of the open step" required:"true"` // empty: none
+	RunID    string          `json:"run_id,omitempty" doc:"The run, when several of one protocol are open"`
+	Cancel   bool            `json:"cancel,omitempty" doc:"true: end what the server does for the step now, instead of waiting for it. The solution is not used"`
 }
 
 // Shapes implements Shaped.
@@ -29,75 +29,75 @@ func (NextRequest) Shapes() map[string]any { return map[string]any{"solution": S
 // types of the earlier server have fields of their own; that of any other type
 // is called like the type, or evidence.
 type Solution struct {
-	Type      string `json:"type" jsonschema:"Type of the challenge that this solves"`
-	Nonce     string `json:"nonce,omitempty" jsonschema:"challenge.nonce of the last reply; evidence is not accepted without it"`
-	ProofHash string `json:"proof_hash,omitempty" jsonschema:"challenge.proof_hash of the last reply"`
+	Type      string `json:"type" doc:"Type of the challenge that this solves"`
+	Nonce     string `json:"nonce,omitempty" doc:"challenge.nonce of the last reply; evidence is not accepted without it"`
+	ProofHash string `json:"proof_hash,omitempty" doc:"challenge.proof_hash of the last reply"`
 	Shell     struct {
-		ExitCode float64 `json:"exit_code" jsonschema:"Exit code of the command as you ran it"`
+		ExitCode float64 `json:"exit_code" doc:"Exit code of the command as you ran it"`
 		Stdout   string  `json:"stdout,omitempty"`
 		Stderr   string  `json:"stderr,omitempty"`
 		Duration float64 `json:"duration_seconds,omitempty"`
-	} `json:"shell,omitzero" jsonschema:"You ran the command yourself"`
+	} `json:"shell,omitzero" doc:"You ran the command yourself"`
 	MCP struct {
-		Tool      string `json:"tool_name" jsonschema:"Tool that you called"`
-		Arguments any    `json:"arguments,omitempty" jsonschema:"What you called it with"`
-		Result    any    `json:"result" jsonschema:"What it returned, unchanged"`
-		Success   bool   `json:"success" jsonschema:"Whether the call succeeded"`
-	} `json:"mcp,omitzero" jsonschema:"You called the tool yourself"`
+		Tool      string `json:"tool_name" doc:"Tool that you called"`
+		Arguments any    `json:"arguments,omitempty" doc:"What you called it with"`
+		Result    any    `json:"result" doc:"What it returned, unchanged"`
+		Success   bool   `json:"success" doc:"Whether the call succeeded"`
+	} `json:"mcp,omitzero" doc:"You called the tool yourself"`
 	UserInput struct {
-		Confirmation string `json:"confirmation" jsonschema:"The user's own answer, never yours"`
-		Timestamp    string `json:"timestamp,omitempty" jsonschema:"When the user answered"`
-	} `json:"user_input,omitzero" jsonschema:"The user answered you"`
+		Confirmation string `json:"confirmation" doc:"The user's own answer, never yours"`
+		Timestamp    string `json:"timestamp,omitempty" doc:"When the user answered"`
+	} `json:"user_input,omitzero" doc:"The user answered you"`
 	Comment struct {
-		Text string `json:"text" jsonschema:"Your comment on this step, in your own words"`
-	} `json:"comment,omitzero" jsonschema:"You wrote it"`
-	Evidence any `json:"evidence,omitempty" jsonschema:"The answer for any other challenge type; challenge.<type> says what it must be"`
+		Text string `json:"text" doc:"Your comment on this step, in your own words"`
+	} `json:"comment,omitzero" doc:"You wrote it"`
+	Evidence any `json:"evidence,omitempty" doc:"The answer for any other challenge type; challenge.<type> says what it must be"`
 }
 
 // StepReply is the reply of begin and next.
 type StepReply struct {
-	MustObey    bool        `json:"must_obey" jsonschema:"true: follow next_action. false: use your judgement."`
-	CurrentStep CurrentStep `json:"current_step" jsonschema:"The open step"`
-	Challenge   Challenge   `json:"challenge" jsonschema:"What proves the open step. The object named like the type holds its details."`
-	NextAction  string      `json:"next_action" jsonschema:"The call that comes next, with its uri"`
+	MustObey    bool        `json:"must_obey" doc:"true: follow next_action. false: use your judgement."`
+	CurrentStep CurrentStep `json:"current_step" doc:"The open step"`
+	Challenge   Challenge   `json:"challenge" doc:"What proves the open step. The object named like the type holds its details."`
+	NextAction  string      `json:"next_action" doc:"The call that comes next, with its uri"`
 	// NextCall is NextAction for programs; nil where there is a choice to make.
 	NextCall  *NextCall `json:"next_call,omitempty"`
-	ProofHash string    `json:"proof_hash,omitempty" jsonschema:"Hash of the proof just recorded"`
+	ProofHash string    `json:"proof_hash,omitempty" doc:"Hash of the proof just recorded"`
 	Message   string    `json:"message,omitempty"`
-	ErrorCode string    `json:"error_code,omitempty" jsonschema:"Why the step is still open"`
+	ErrorCode string    `json:"error_code,omitempty" doc:"Why the step is still open"`
 	// ApprovalURL is where a person answers an approval, for them only.
-	ApprovalURL string `json:"approval_url,omitempty" jsonschema:"Where a person approves this step: show it to them, and do not open it yourself"`
+	ApprovalURL string `json:"approval_url,omitempty" doc:"Where a person approves this step: show it to them, and do not open it yourself"`
 	// Tried says what did not work, where ErrorCode is set.
-	Tried      string `json:"tried,omitempty" jsonschema:"What did not work, when error_code is set"`
-	RetryCount *int   `json:"retry_count,omitempty" jsonschema:"Failed attempts at this challenge"`
+	Tried      string `json:"tried,omitempty" doc:"What did not work, when error_code is set"`
+	RetryCount *int   `json:"retry_count,omitempty" doc:"Failed attempts at this challenge"`
 	// RetryAfter is set while the run waits for a driver: after how many seconds
 	// asking again makes sense.
-	RetryAfter *float64 `json:"retry_after,omitempty" jsonschema:"Seconds after which calling again makes sense, while the run waits for a driver" schema:"minimum=0"`
+	RetryAfter *float64 `json:"retry_after,omitempty" doc:"Seconds after which calling again makes sense, while the run waits for a driver" min:"0"`
 	// Progress, 0 to 1, and ProgressMessage are what that driver said of how far
 	// it is; nil and empty: it did not say.
-	Progress        *float64 `json:"progress,omitempty" jsonschema:"How much of that is done, as far as the driver says" schema:"minimum=0 maximum=1"`
-	ProgressMessage string   `json:"progress_message,omitempty" jsonschema:"What the driver says about it; tell the user"`
-	RunID           string   `json:"run_id,omitempty" jsonschema:"This execution; send it when several runs of one protocol are open" schema:"required"`
-	SessionID       string   `json:"session_id,omitempty" jsonschema:"Same as run_id; kairos_begin resumes with it" schema:"required"`
-	StepIndex       int      `json:"step_index,omitempty" jsonschema:"Place of the open step, from 1" schema:"required"`
-	StepCount       int      `json:"step_count,omitempty" schema:"required"`
-	Solved          []Solved `json:"solved,omitempty" jsonschema:"Steps that the server obtained the proof of by itself"`
+	Progress        *float64 `json:"progress,omitempty" doc:"How much of that is done, as far as the driver says" min:"0" max:"1"`
+	ProgressMessage string   `json:"progress_message,omitempty" doc:"What the driver says about it; tell the user"`
+	RunID           string   `json:"run_id,omitempty" doc:"This execution; send it when several runs of one protocol are open" required:"true"`
+	SessionID       string   `json:"session_id,omitempty" doc:"Same as run_id; kairos_begin resumes with it" required:"true"`
+	StepIndex       int      `json:"step_index,omitempty" doc:"Place of the open step, from 1" required:"true"`
+	StepCount       int      `json:"step_count,omitempty" required:"true"`
+	Solved          []Solved `json:"solved,omitempty" doc:"Steps that the server obtained the proof of by itself"`
 }
 
 // CurrentStep is the open step as agents see it.
 type CurrentStep struct {
 	URI      string `json:"uri"`
-	Content  string `json:"content" jsonschema:"The step's instructions, Markdown; empty in some error replies"`
+	Content  string `json:"content" doc:"The step's instructions, Markdown; empty in some error replies"`
 	MIMEType string `json:"mimeType"`
 }
 
 // Challenge is the open step's challenge as agents see it. Display, if any, is
 // encoded under the key named by Type.
 type Challenge struct {
-	Type        string          `json:"type" jsonschema:"Challenge type: the value for solution.type"`
-	Description string          `json:"description" jsonschema:"What the step demands, in words"`
-	Nonce       string          `json:"nonce,omitempty" jsonschema:"Send back as solution.nonce"`
-	ProofHash   string          `json:"proof_hash" jsonschema:"Send back as solution.proof_hash"`
+	Type        string          `json:"type" doc:"Challenge type: the value for solution.type"`
+	Description string          `json:"description" doc:"What the step demands, in words"`
+	Nonce       string          `json:"nonce,omitempty" doc:"Send back as solution.nonce"`
+	ProofHash   string          `json:"proof_hash" doc:"Send back as solution.proof_hash"`
 	Display     json.RawMessage `json:"-"`
 }
 
@@ -138,15 +138,15 @@ type Solved struct {
 	URI       string `json:"uri"`
 	Label     string `json:"label"`
 	// Driver judged the evidence; Via obtained it.
-	Driver     string            `json:"driver" jsonschema:"Who judged the evidence"`
-	Via        string            `json:"via" jsonschema:"How it was obtained"`
-	Provenance driver.Provenance `json:"provenance" jsonschema:"Who vouches for it"`
-	Output     json.RawMessage   `json:"output,omitempty" jsonschema:"The step's result"`
+	Driver     string            `json:"driver" doc:"Who judged the evidence"`
+	Via        string            `json:"via" doc:"How it was obtained"`
+	Provenance driver.Provenance `json:"provenance" doc:"Who vouches for it"`
+	Output     json.RawMessage   `json:"output,omitempty" doc:"The step's result"`
 	ProofHash  string            `json:"proof_hash"`
 	// Verdict is set where the evidence failed, which the challenge does not forbid.
-	Verdict string `json:"verdict,omitempty" jsonschema:"Set where the result failed and the step does not require a good one"`
+	Verdict string `json:"verdict,omitempty" doc:"Set where the result failed and the step does not require a good one"`
 	// Files is set where the step demanded files.
-	Files *SolvedFiles `json:"files,omitempty" jsonschema:"Who vouches for the files that the step demanded"`
+	Files *SolvedFiles `json:"files,omitempty" doc:"Who vouches for the files that the step demanded"`
 }
 
 // SolvedFiles says who vouches for the files of a solved step, which may be
@@ -156,5 +156,5 @@ type SolvedFiles struct {
 	Provenance driver.Provenance `json:"provenance"`
 	// Passed is what somebody saw who looked; nil: nobody did. It is false where
 	// a step that is not required passed nevertheless.
-	Passed *bool `json:"passed,omitempty" jsonschema:"What the server saw; left out where it did not look"`
+	Passed *bool `json:"passed,omitempty" doc:"What the server saw; left out where it did not look"`
 }

@@ -10,41 +10,41 @@ var Search = Tool[SearchRequest, SearchReply]{Declaration{
 
 // SearchRequest looks for protocols.
 type SearchRequest struct {
-	Query string `json:"query" jsonschema:"What the user wants, in three to six words like a title" schema:"minLength=1"`
+	Query string `json:"query" doc:"What the user wants, in three to six words like a title" min:"1"`
 	// Queries say the same in other words; at most 5. A protocol counts with
 	// the text that fits it best.
-	Queries []string `json:"queries,omitempty" jsonschema:"The same in other words: the user's own sentence, synonyms, another language" schema:"maxItems=5"`
+	Queries []string `json:"queries,omitempty" doc:"The same in other words: the user's own sentence, synonyms, another language" max:"5"`
 	// Space narrows the search to one of the caller's spaces; empty: all.
-	Space string `json:"space,omitempty" jsonschema:"Only look in this space id"`
+	Space string `json:"space,omitempty" doc:"Only look in this space id"`
 	// SpaceID is another name of Space, which wins.
-	SpaceID string `json:"space_id,omitempty" jsonschema:"Same as space; space wins"`
+	SpaceID string `json:"space_id,omitempty" doc:"Same as space; space wins"`
 	// Limit is the number of matches at most, 1 to 10; 0: 5. While no match is
 	// sure there are 3 at most.
-	Limit int `json:"limit,omitempty" jsonschema:"Matches at most, 5 if left out; 3 at most while none is sure" schema:"minimum=1 maximum=10"`
+	Limit int `json:"limit,omitempty" doc:"Matches at most, 5 if left out; 3 at most while none is sure" min:"1" max:"10"`
 }
 
 // SearchReply lists choices, best first; never empty.
 type SearchReply struct {
-	MustObey   bool       `json:"must_obey" jsonschema:"true: follow next_action. false: use your judgement."`
-	Message    string     `json:"message" jsonschema:"What happened, in words"`
-	Confidence Confidence `json:"confidence" jsonschema:"sure: the first choice is what was asked for. perhaps: somebody has to choose. none: nothing matches" schema:"enum=sure|perhaps|none"`
-	NextAction string     `json:"next_action" jsonschema:"The call that comes next"`
+	MustObey   bool       `json:"must_obey" doc:"true: follow next_action. false: use your judgement."`
+	Message    string     `json:"message" doc:"What happened, in words"`
+	Confidence Confidence `json:"confidence" doc:"sure: the first choice is what was asked for. perhaps: somebody has to choose. none: nothing matches" enum:"sure,perhaps,none"`
+	NextAction string     `json:"next_action" doc:"The call that comes next"`
 	// NextCall begins the first choice where that is sure, and refines a search
 	// that found nothing. Nil: the caller has to choose.
 	NextCall *NextCall `json:"next_call,omitempty"`
-	Choices  []Choice  `json:"choices" jsonschema:"Best first, never empty"`
+	Choices  []Choice  `json:"choices" doc:"Best first, never empty"`
 }
 
 // Choice is one answer of a search.
 type Choice struct {
-	ChainLabel *string `json:"chain_label" jsonschema:"Title of the protocol"`
+	ChainLabel *string `json:"chain_label" doc:"Title of the protocol"`
 	// Description is the first line of the protocol's, shortened; set where
 	// the choice has to be weighed.
-	Description string   `json:"description,omitempty" jsonschema:"What the protocol is for, where there is a choice to make"`
+	Description string   `json:"description,omitempty" doc:"What the protocol is for, where there is a choice to make"`
 	URI         string   `json:"uri"`
-	Label       string   `json:"label" jsonschema:"Heading of the first step"`
-	Score       *float64 `json:"score" jsonschema:"0 to 1; null unless role is match"`
-	Role        string   `json:"role" schema:"enum=match|refine|create"`
+	Label       string   `json:"label" doc:"Heading of the first step"`
+	Score       *float64 `json:"score" doc:"0 to 1; null unless role is match"`
+	Role        string   `json:"role" enum:"match,refine,create"`
 	Tags        []string `json:"tags"`
 	NextAction  string   `json:"next_action"`
 }

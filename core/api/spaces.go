@@ -10,18 +10,18 @@ var Spaces = Tool[SpacesRequest, SpacesReply]{Declaration{
 
 // SpacesRequest says what to list of the spaces.
 type SpacesRequest struct {
-	Titles bool `json:"include_chain_titles,omitempty" jsonschema:"List titles too; default false"`
+	Titles bool `json:"include_chain_titles,omitempty" doc:"List titles too; default false"`
 	// Limit bounds the titles of one reply; 0: 500. More than 1000 are never given.
-	Limit int `json:"limit,omitempty" jsonschema:"How many titles at most; default 500" schema:"minimum=1 maximum=1000"`
+	Limit int `json:"limit,omitempty" doc:"How many titles at most; default 500" min:"1" max:"1000"`
 	// Cursor is the NextCursor of the reply before; empty: from the start.
-	Cursor string `json:"cursor,omitempty" jsonschema:"next_cursor of the reply before, for the next titles"`
+	Cursor string `json:"cursor,omitempty" doc:"next_cursor of the reply before, for the next titles"`
 }
 
 // SpacesReply lists spaces.
 type SpacesReply struct {
 	Spaces []SpaceInfo `json:"spaces"`
 	// NextCursor is set when there are more titles.
-	NextCursor string `json:"next_cursor,omitempty" jsonschema:"Set when there are more titles"`
+	NextCursor string `json:"next_cursor,omitempty" doc:"Set when there are more titles"`
 	// NextCall lists them.
 	NextCall *NextCall `json:"next_call,omitempty"`
 }
@@ -29,7 +29,7 @@ type SpacesReply struct {
 // SpaceInfo is one space; Chains only on request.
 type SpaceInfo struct {
 	Name       string      `json:"name"`
-	SpaceID    string      `json:"space_id,omitempty" jsonschema:"What space means in full"`
+	SpaceID    string      `json:"space_id,omitempty" doc:"What space means in full"`
 	ChainCount int         `json:"chain_count"`
 	Chains     []ChainInfo `json:"chains,omitempty"`
 }
@@ -37,7 +37,7 @@ type SpaceInfo struct {
 // ChainInfo is one protocol of a space.
 type ChainInfo struct {
 	ChainID   string `json:"chain_id"`
-	URI       string `json:"uri" jsonschema:"The first step, for kairos_begin"` // of the first step
+	URI       string `json:"uri" doc:"The first step, for kairos_begin"` // of the first step
 	Title     string `json:"title"`
 	StepCount int    `json:"step_count"`
 }

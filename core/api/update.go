@@ -14,9 +14,9 @@ var Update = Tool[UpdateRequest, UpdateReply]{Declaration{
 
 // UpdateRequest changes steps: Documents[i] for URIs[i], or Updates for all.
 type UpdateRequest struct {
-	URIs      []string        `json:"uris" jsonschema:"URI of a step" schema:"minItems=1 items.uri"`
-	Documents []string        `json:"markdown_doc,omitempty" jsonschema:"The whole step as it is to be, one per uri: heading, text and challenge block. Without a block the step has no challenge afterwards; kairos_dump gives the step as it is" schema:"items.minLength=1"`
-	Updates   json.RawMessage `json:"updates,omitempty" jsonschema:"Fields to set on every uri: text, label, challenge. Others are refused."`
+	URIs      []string        `json:"uris" doc:"URI of a step" min:"1" items:"uri"`
+	Documents []string        `json:"markdown_doc,omitempty" doc:"The whole step as it is to be, one per uri: heading, text and challenge block. Without a block the step has no challenge afterwards; kairos_dump gives the step as it is" items:"min=1"`
+	Updates   json.RawMessage `json:"updates,omitempty" doc:"Fields to set on every uri: text, label, challenge. Others are refused."`
 }
 
 // Shapes implements Shaped.
@@ -24,9 +24,9 @@ func (UpdateRequest) Shapes() map[string]any { return map[string]any{"updates": 
 
 // Changes describes UpdateRequest.Updates, which is read strictly.
 type Changes struct {
-	Text      string          `json:"text,omitempty" jsonschema:"New text; the challenge stays unless the text ends in a challenge block, the heading unless it begins with one"`
-	Label     string          `json:"label,omitempty" jsonschema:"New heading"`
-	Challenge json.RawMessage `json:"challenge,omitempty" jsonschema:"New challenge; null removes it" schema:"type=object|null"`
+	Text      string          `json:"text,omitempty" doc:"New text; the challenge stays unless the text ends in a challenge block, the heading unless it begins with one"`
+	Label     string          `json:"label,omitempty" doc:"New heading"`
+	Challenge json.RawMessage `json:"challenge,omitempty" doc:"New challenge; null removes it" form:"null"`
 }
 
 // UpdateReply lists the outcome for each URI, in order.
@@ -39,9 +39,9 @@ type UpdateReply struct {
 // UpdateResult is the outcome for one URI.
 type UpdateResult struct {
 	URI     string `json:"uri"`
-	Status  string `json:"status" schema:"enum=updated|error"`
+	Status  string `json:"status" enum:"updated,error"`
 	Message string `json:"message"`
 	// ErrorCode is set when Status is error, NextCall where one helps.
-	ErrorCode string    `json:"error_code,omitempty" jsonschema:"Set when status is error; the code to act on"`
-	NextCall  *NextCall `json:"next_call,omitempty" jsonschema:"The call that next_action names, for programs"`
+	ErrorCode string    `json:"error_code,omitempty" doc:"Set when status is error; the code to act on"`
+	NextCall  *NextCall `json:"next_call,omitempty" doc:"The call that next_action names, for programs"`
 }

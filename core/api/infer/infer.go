@@ -1,22 +1,21 @@
 // Package infer makes JSON Schemas of the structs of package api. Objects stay
 // open and nothing is referenced: every schema is one whole document.
 //
-// The jsonschema tag of a field is its description; that of a blank field
-// describes the struct wherever a field of it has no description. The schema tag
-// holds keywords, separated by blanks: pattern, minLength, minItems, maxItems,
-// minimum, maximum, enum and type as keyword=value (several values of enum and
-// type separated by |), and
+// The tags are those of sdk/settings, as far as a schema has them: doc is the description of
+// a field (that of a blank field describes the struct wherever a field of it has none), min and
+// max bound a number or a length, enum lists the values with commas between them. Beyond these:
 //
-//	uri       a kairos://mem/ URI
-//	required  although the field may be left out of the JSON of Go
-//	optional  although it never is
-//	opaque    an object about which nothing more is said
-//
-// The prefix "items." is for the items of a slice.
+//	required  "true" although the field may be left out of the JSON of Go, "false"
+//	          although it never is
+//	pattern   a regular expression
+//	form      "uri": a kairos://mem/ URI; "opaque": an object about which nothing more is
+//	          said; "null": an object or null
+//	items     the tags min and form for the items of a slice, such as "min=1" or "uri"
 package infer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -127,7 +126,6 @@ func refine(s *jsonschema.Schema, t reflect.Type) error {
 			if err != nil {
 				return err
 			}
-			inner.Description = p.Description
 			p, s.Properties[name] = inner, inner
 		} else if err := refine(p, f.Type); err != nil {
 			return err
@@ -135,10 +133,10 @@ func refine(s *jsonschema.Schema, t reflect.Type) error {
 		if f.Type.Kind() != reflect.Pointer || strings.Contains(options, "omit") {
 			notNull(p)
 		}
-		if p.Description == "" {
+		if p.Description = f.Tag.Get("doc"); p.Description == "" {
 			p.Description = about(f.Type)
 		}
-		if err := bound(s, name, f.Tag.Get("schema")); err != nil {
+		if err := bound(s, name, f.Tag); err != nil {
 			return fmt.Errorf("schema of %s.%s: %w", t, f.Name, err)
 		}
 	}
@@ -162,60 +160,84 @@ func about(t reflect.Type) string {
 		return ""
 	}
 	blank, _ := t.FieldByName("_")
-	return blank.Tag.Get("jsonschema")
+	return blank.Tag.Get("doc")
 }
 
-// bound applies the schema tag of a property.
-func bound(s *jsonschema.Schema, name, tag string) error {
-	for _, rule := range strings.Fields(tag) {
-		at := s.Properties[name]
-		rule, items := strings.CutPrefix(rule, "items.")
-		if items {
-			at = at.Items
-		}
-		keyword, value, _ := strings.Cut(rule, "=")
-		var err error
-		switch keyword {
-		case "required":
-			s.Required = append(s.Required, name)
-		case "optional":
-			s.Required = slices.DeleteFunc(s.Required, func(r string) bool { return r == name })
-		case "opaque":
-			*at = jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, Description: at.Description}
-		case "uri":
-			at.Pattern = uriPattern
-		case "pattern":
-			at.Pattern = value
-		case "enum":
-			Schema{at}.SetEnum(strings.Split(value, "|"))
-		case "type":
-			at.Type, at.Types = "", strings.Split(value, "|")
-		case "minLength":
-			at.MinLength, err = whole(value)
-		case "minItems":
-			at.MinItems, err = whole(value)
-		case "maxItems":
-			at.MaxItems, err = whole(value)
-		case "minimum":
-			at.Minimum, err = number(value)
-		case "maximum":
-			at.Maximum, err = number(value)
-		default:
-			err = fmt.Errorf("there is no keyword %q", keyword)
-		}
-		if err != nil {
-			return err
+// bound applies the tags of a property.
+func bound(s *jsonschema.Schema, name string, tag reflect.StructTag) error {
+	at := s.Properties[name]
+	for key, apply := range map[string]func(value string) error{
+		"min": func(v string) error { return limit(at, v, &at.MinLength, &at.MinItems, &at.Minimum) },
+		"max": func(v string) error { return limit(at, v, &at.MaxLength, &at.MaxItems, &at.Maximum) },
+		"enum": func(v string) error {
+			Schema{at}.SetEnum(strings.Split(v, ","))
+			return nil
+		},
+		"pattern":  func(v string) error { at.Pattern = v; return nil },
+		"form":     func(v string) error { return form(at, v) },
+		"items":    func(v string) error { return items(at.Items, v) },
+		"required": func(v string) error { return require(s, name, v) },
+		"schema":   misnamed, "jsonschema": misnamed,
+	} {
+		if value, ok := tag.Lookup(key); ok {
+			if err := apply(value); err != nil {
+				return fmt.Errorf("tag %s: %w", key, err)
+			}
 		}
 	}
 	return nil
 }
 
-func whole(s string) (*int, error) {
-	n, err := strconv.Atoi(s)
-	return &n, err
+func misnamed(string) error { return errors.New("it is not read; see package infer") }
+
+// limit sets the keyword that bounds a value of the type.
+func limit(at *jsonschema.Schema, value string, length, items **int, number **float64) error {
+	if at.Type == "integer" || at.Type == "number" || slices.Contains(at.Types, "number") {
+		n, err := strconv.ParseFloat(value, 64)
+		*number = &n
+		return err
+	}
+	n, err := strconv.Atoi(value)
+	switch at.Type {
+	case "string":
+		*length = &n
+	case "array":
+		*items = &n
+	default:
+		return fmt.Errorf("a value of type %q has none", at.Type)
+	}
+	return err
 }
 
-func number(s string) (*float64, error) {
-	n, err := strconv.ParseFloat(s, 64)
-	return &n, err
+func form(at *jsonschema.Schema, value string) error {
+	switch value {
+	case "uri":
+		at.Pattern = uriPattern
+	case "opaque":
+		*at = jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, Description: at.Description}
+	case "null":
+		at.Type, at.Types = "", []string{"object", "null"}
+	default:
+		return fmt.Errorf("there is no form %q", value)
+	}
+	return nil
+}
+
+func items(at *jsonschema.Schema, value string) error {
+	if n, ok := strings.CutPrefix(value, "min="); ok {
+		return limit(at, n, &at.MinLength, &at.MinItems, &at.Minimum)
+	}
+	return form(at, value)
+}
+
+func require(s *jsonschema.Schema, name, value string) error {
+	s.Required = slices.DeleteFunc(s.Required, func(r string) bool { return r == name })
+	switch value {
+	case "true":
+		s.Required = append(s.Required, name)
+	case "false":
+	default:
+		return fmt.Errorf("%q is neither true nor false", value)
+	}
+	return nil
 }

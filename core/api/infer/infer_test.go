@@ -11,22 +11,22 @@ import (
 )
 
 type part struct {
-	_ struct{} `jsonschema:"a part"`
+	_ struct{} `doc:"a part"`
 
 	Name string `json:"name"`
 }
 
 type request struct {
-	URI   string          `json:"uri" jsonschema:"where" schema:"uri"`
-	Kind  string          `json:"kind,omitempty" schema:"required enum=a|b"`
-	Parts []part          `json:"parts" schema:"optional minItems=1 maxItems=3"`
-	Names []string        `json:"names,omitempty" schema:"items.minLength=1"`
+	URI   string          `json:"uri" doc:"where" form:"uri"`
+	Kind  string          `json:"kind,omitempty" required:"true" enum:"a,b"`
+	Parts []part          `json:"parts" required:"false" min:"1" max:"3"`
+	Names []string        `json:"names,omitempty" items:"min=1"`
 	Part  *part           `json:"part,omitempty"`
-	Score *float64        `json:"score" schema:"minimum=0 maximum=1"`
-	Any   json.RawMessage `json:"any,omitempty" jsonschema:"anything"`
-	Raw   json.RawMessage `json:"raw,omitempty" jsonschema:"read by somebody else"`
-	Blob  part            `json:"blob" schema:"opaque"`
-	Named api.Position    `json:"named,omitzero" schema:"type=object|null"`
+	Score *float64        `json:"score" min:"0" max:"1"`
+	Any   json.RawMessage `json:"any,omitempty" doc:"anything"`
+	Raw   json.RawMessage `json:"raw,omitempty" doc:"read by somebody else"`
+	Blob  part            `json:"blob" form:"opaque"`
+	Named api.Position    `json:"named,omitzero" form:"null"`
 }
 
 func (request) Shapes() map[string]any { return map[string]any{"raw": part{}} }
@@ -102,14 +102,25 @@ func TestRepliesAreSuccessesOrFailures(t *testing.T) {
 }
 
 func TestAWrongTagIsAnError(t *testing.T) {
-	if _, err := infer.Request[struct {
-		A string `json:"a" schema:"minlength=1"`
-	}](); err == nil {
-		t.Error("no error for an unknown keyword")
-	}
-	if _, err := infer.Request[struct {
-		A string `json:"a" schema:"minLength=one"`
-	}](); err == nil {
-		t.Error("no error for a value that is not a number")
+	for name, of := range map[string]func() (infer.Schema, error){
+		"an old tag": infer.Request[struct {
+			A string `json:"a" schema:"x"`
+		}],
+		"not a number": infer.Request[struct {
+			A string `json:"a" min:"one"`
+		}],
+		"no length": infer.Request[struct {
+			A bool `json:"a" max:"1"`
+		}],
+		"an unknown form": infer.Request[struct {
+			A string `json:"a" form:"url"`
+		}],
+		"perhaps required": infer.Request[struct {
+			A string `json:"a" required:"perhaps"`
+		}],
+	} {
+		if _, err := of(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
 	}
 }

@@ -25,32 +25,32 @@ type Diagnosis interface {
 // Report is what a server says of itself. It names no files, processes and
 // settings: those are for the machine that it runs on.
 type Report struct {
-	Version string `json:"version" jsonschema:"Version of the server"`
+	Version string `json:"version" doc:"Version of the server"`
 	// Store keeps protocols and runs. While it has a problem, Steps and Runs are empty.
 	Store     Part          `json:"store"`
-	Search    *Part         `json:"search,omitempty" jsonschema:"Why searches compare less than they should; left out: they do not"`
-	Index     *Part         `json:"index,omitempty" jsonschema:"The index beside the store; left out: there is none"`
+	Search    *Part         `json:"search,omitempty" doc:"Why searches compare less than they should; left out: they do not"`
+	Index     *Part         `json:"index,omitempty" doc:"The index beside the store; left out: there is none"`
 	Embedding Part          `json:"embedding"`
 	Readiness Part          `json:"readiness"`
-	Drivers   []DriverState `json:"drivers" jsonschema:"The drivers, by name"`
+	Drivers   []DriverState `json:"drivers" doc:"The drivers, by name"`
 	archive.Unserved
 }
 
 // Part is one thing that the server depends on.
 type Part struct {
-	_ struct{} `jsonschema:"One thing that the server depends on"`
+	_ struct{} `doc:"One thing that the server depends on"`
 
-	Detail  string `json:"detail,omitempty" jsonschema:"What it is"`
-	Problem string `json:"problem,omitempty" jsonschema:"Why it cannot be used; left out: it can"`
+	Detail  string `json:"detail,omitempty" doc:"What it is"`
+	Problem string `json:"problem,omitempty" doc:"Why it cannot be used; left out: it can"`
 }
 
 // DriverState is a driver of the server.
 type DriverState struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	State   string `json:"state" jsonschema:"Where it is in its life, such as ready or backoff"`
+	State   string `json:"state" doc:"Where it is in its life, such as ready or backoff"`
 	// Failing: it failed and waits before it is started again.
-	Failing bool `json:"failing,omitempty" jsonschema:"It failed and waits before it is started again"`
+	Failing bool `json:"failing,omitempty" doc:"It failed and waits before it is started again"`
 }
 
 func diagnose(ctx context.Context, e Engine, c access.Caller, _ DoctorRequest) (Report, error) {

@@ -38,10 +38,10 @@ var ListRuns = api.Tool[ListRunsRequest, archive.RunsReply]{Declaration: api.Dec
 
 // ListRunsRequest selects runs.
 type ListRunsRequest struct {
-	All    bool      `json:"all,omitempty" jsonschema:"Also runs that have ended; default false"`
-	State  run.State `json:"state,omitempty" jsonschema:"Only runs in this state" schema:"enum=open|asking|waiting|complete|closed|ended"`
-	Limit  int       `json:"limit,omitempty" jsonschema:"How many runs at most; default 100" schema:"minimum=1 maximum=1000"`
-	Cursor string    `json:"cursor,omitempty" jsonschema:"next_cursor of the reply before, for the next runs"`
+	All    bool      `json:"all,omitempty" doc:"Also runs that have ended; default false"`
+	State  run.State `json:"state,omitempty" doc:"Only runs in this state" enum:"open,asking,waiting,complete,closed,ended"`
+	Limit  int       `json:"limit,omitempty" doc:"How many runs at most; default 100" min:"1" max:"1000"`
+	Cursor string    `json:"cursor,omitempty" doc:"next_cursor of the reply before, for the next runs"`
 }
 
 // States are the states that runs can be listed by.
@@ -56,7 +56,7 @@ func listRuns(ctx context.Context, e Engine, c access.Caller, in ListRunsRequest
 
 // RunRequest names a run.
 type RunRequest struct {
-	RunID run.ID `json:"run_id" jsonschema:"Id of the run" schema:"minLength=1"`
+	RunID run.ID `json:"run_id" doc:"Id of the run" min:"1"`
 }
 
 // named refuses a request that names no run.
@@ -88,7 +88,7 @@ var ShowRunPage = api.Tool[RunRequest, RunPageReply]{Declaration: api.Declaratio
 
 // RunPageReply is a run as a web page.
 type RunPageReply struct {
-	Page string `json:"page" jsonschema:"An HTML document without scripts"`
+	Page string `json:"page" doc:"An HTML document without scripts"`
 }
 
 func showRunPage(ctx context.Context, e Engine, c access.Caller, in RunRequest) (RunPageReply, error) {
@@ -131,7 +131,7 @@ var AbandonRun = api.Tool[AbandonRunRequest, run.Summary]{Declaration: api.Decla
 type AbandonRunRequest struct {
 	RunRequest
 
-	Reason string `json:"reason,omitempty" jsonschema:"Why, for whoever looks at the run later"`
+	Reason string `json:"reason,omitempty" doc:"Why, for whoever looks at the run later"`
 }
 
 func abandonRun(ctx context.Context, e Engine, c access.Caller, in AbandonRunRequest) (run.Summary, error) {
@@ -151,10 +151,10 @@ var DecideRun = api.Tool[DecideRunRequest, director.DecideReply]{Declaration: ap
 type DecideRunRequest struct {
 	RunRequest
 
-	Happened bool            `json:"happened" jsonschema:"true: the driver did act, and is not called again. false: the next kairos_next makes another attempt"`
-	Result   json.RawMessage `json:"result,omitempty" jsonschema:"What came of it, if it happened: the answer that the driver obtains, or the output of the step"`
-	Reason   string          `json:"reason" jsonschema:"How you know, for whoever looks at the run later" schema:"minLength=1"`
-	By       string          `json:"by,omitempty" jsonschema:"Who says so. The run records it as a claim, beside the principal of the call"`
+	Happened bool            `json:"happened" doc:"true: the driver did act, and is not called again. false: the next kairos_next makes another attempt"`
+	Result   json.RawMessage `json:"result,omitempty" doc:"What came of it, if it happened: the answer that the driver obtains, or the output of the step"`
+	Reason   string          `json:"reason" doc:"How you know, for whoever looks at the run later" min:"1"`
+	By       string          `json:"by,omitempty" doc:"Who says so. The run records it as a claim, beside the principal of the call"`
 }
 
 func decideRun(ctx context.Context, e Engine, c access.Caller, in DecideRunRequest) (director.DecideReply, error) {
@@ -174,7 +174,7 @@ var CancelRun = api.Tool[CancelRunRequest, director.CancelReply]{Declaration: ap
 type CancelRunRequest struct {
 	RunRequest
 
-	By string `json:"by,omitempty" jsonschema:"Who cancels it. The run records it as a claim, beside the principal of the call"`
+	By string `json:"by,omitempty" doc:"Who cancels it. The run records it as a claim, beside the principal of the call"`
 }
 
 func cancelRun(ctx context.Context, e Engine, c access.Caller, in CancelRunRequest) (director.CancelReply, error) {

@@ -27,12 +27,12 @@ var ExportRun = api.Tool[ExportRunRequest, ExportRunReply]{Declaration: api.Decl
 type ExportRunRequest struct {
 	RunRequest
 
-	WithoutEvidence bool `json:"without_evidence,omitempty" jsonschema:"Leave challenges and evidence out: their digests stay; default false"`
+	WithoutEvidence bool `json:"without_evidence,omitempty" doc:"Leave challenges and evidence out: their digests stay; default false"`
 }
 
 // ExportRunReply is a signed statement.
 type ExportRunReply struct {
-	Statement string `json:"statement" jsonschema:"The file, as kairos runs verify reads it"`
+	Statement string `json:"statement" doc:"The file, as kairos runs verify reads it"`
 }
 
 func exportRun(ctx context.Context, e Engine, c access.Caller, in ExportRunRequest) (ExportRunReply, error) {
@@ -55,7 +55,7 @@ type SigningKeyRequest struct{}
 // SigningKeyReply is the public key of statements.
 type SigningKeyReply struct {
 	KeyID     string `json:"key_id"`
-	PublicKey string `json:"public_key" jsonschema:"The key as base64"`
+	PublicKey string `json:"public_key" doc:"The key as base64"`
 	PEM       string `json:"pem"`
 }
 

@@ -17,14 +17,14 @@ type Versions interface {
 
 // ProtocolRequest names a protocol.
 type ProtocolRequest struct {
-	Protocol string `json:"protocol" jsonschema:"URI or UUID of a step, id of a protocol, or its exact title" schema:"minLength=1"`
+	Protocol string `json:"protocol" doc:"URI or UUID of a step, id of a protocol, or its exact title" min:"1"`
 }
 
 // RevisionRequest names a version of a protocol.
 type RevisionRequest struct {
 	ProtocolRequest
 
-	Revision int64 `json:"revision,omitempty" jsonschema:"Number of the version, from protocol_history" schema:"minimum=1"`
+	Revision int64 `json:"revision,omitempty" doc:"Number of the version, from protocol_history" min:"1"`
 }
 
 // ProtocolHistory declares protocol_history.

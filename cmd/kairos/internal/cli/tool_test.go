@@ -22,11 +22,11 @@ import (
 // A tool that the server does not have: struct pair, use case and row.
 
 type greetRequest struct {
-	Name string `json:"name" jsonschema:"Who is greeted" schema:"minLength=1"`
+	Name string `json:"name" doc:"Who is greeted" min:"1"`
 }
 
 type greetReply struct {
-	Greeting string `json:"greeting" jsonschema:"What to say"`
+	Greeting string `json:"greeting" doc:"What to say"`
 }
 
 var greet = api.Tool[greetRequest, greetReply]{Declaration: api.Declaration{
