@@ -111,9 +111,28 @@ func (c *commands) ran(line string) *api.StepReply {
 	}
 }
 
-// acted is how often a command acted, when what comes late has come.
+// acted is how often a command has acted until now. The listener hears one after the
+// other, so it has heard all of them when it has heard what is said here.
 func (c *commands) acted(what string) int {
-	time.Sleep(100 * time.Millisecond)
+	c.t.Helper()
+	marks := c.heard("mark")
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", c.port))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, err = io.WriteString(conn, "mark")
+	if err := errors.Join(err, conn.Close()); err != nil {
+		c.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); c.heard("mark") == marks; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Fatal("the listener hears nothing")
+		}
+	}
+	return c.heard(what)
+}
+
+func (c *commands) heard(what string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.acts[what]

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -67,6 +68,24 @@ func processesOf(t *testing.T, parent int, name string) (found []int) {
 	return found
 }
 
+// awaitEnd waits until the processes have ended, and what they have started.
+func awaitEnd(t *testing.T, pids []int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); len(pids) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("processes %v run on", pids)
+		}
+		var left []int
+		for _, pid := range pids {
+			if parentOf(pid) > 0 {
+				left = append(left, processesOf(t, pid, "")...) // it is one of them
+			}
+		}
+		slices.Sort(left)
+		pids = slices.Compact(left)
+	}
+}
+
 // parentOf is 0 for a process that has ended.
 func parentOf(pid int) int {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -74,7 +93,7 @@ func parentOf(pid int) int {
 		return 0
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ")
-	if fields := strings.Fields(rest); len(fields) > 1 {
+	if fields := strings.Fields(rest); len(fields) > 1 && fields[0] != "Z" {
 		parent, _ := strconv.Atoi(fields[1])
 		return parent
 	}
@@ -131,11 +150,12 @@ func TestAToolIsCalledAtMostOnceWhateverIsKilled(t *testing.T) {
 		p.call("kairos_next", p.next(r, ""), "")
 		time.Sleep(time.Duration(i) * 60 * time.Millisecond / time.Duration(kills)) // the call takes about 40 ms with the start of the tool server
 		if i%2 == 0 {
+			started := processesOf(t, p.cmd.Process.Pid, "")
 			if err := p.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			_ = p.cmd.Wait() // it was killed
-			time.Sleep(50 * time.Millisecond)
+			awaitEnd(t, started)
 			open = r
 		} else {
 			for _, pid := range processesOf(t, p.cmd.Process.Pid, "kairos-driver-tools") {

@@ -3,12 +3,13 @@ package driverhost_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
 func TestADriverThatUsesTooMuchMemoryIsEndedAndStartedAgain(t *testing.T) {
-	c := newClinic(t)
+	c := newClinic(t, 5*time.Second)
 	c.open(t)
 	before, _ := c.StatusOf("faulty")
 	if strings.Contains(strings.Join(before.Protection, " "), "memory: cgroup") {

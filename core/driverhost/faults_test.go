@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -53,21 +54,32 @@ inputs:
 
 var patient = access.Caller{Principal: "local", Space: "user:local:operator"}
 
-func newClinic(t *testing.T) *clinic {
-	t.Helper()
-	dir := t.TempDir()
+// clinicDrivers is the folder with the drivers of a clinic, which are built once.
+var clinicDrivers = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp(binaries, "clinic-")
+	if err != nil {
+		return "", err
+	}
 	for name, from := range map[string]string{
 		"faulty": "./testdata/faulty", "agent": "../../plugins/agent", "alpha": "./testdata/driver",
 	} {
 		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "kairos-driver-"+name), from)
 		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", name, err, out)
+			return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
 		}
 	}
+	return dir, nil
+})
+
+// newClinic makes a host that gives a start and a call that time.
+func newClinic(t *testing.T, within time.Duration) *clinic {
+	t.Helper()
+	dir, err := clinicDrivers()
+	check(t, err)
 	c := &clinic{log: &programs.Output{}, script: filepath.Join(t.TempDir(), "fault")}
 	t.Setenv("FAULT_FILE", c.script)
 	c.hosted = newHost(t, driverhost.Config{
-		Dir: dir, Lock: described(t, dir), Start: 5 * time.Second, Call: 5 * time.Second, Stop: 200 * time.Millisecond, Cool: 200 * time.Millisecond,
+		Dir: dir, Lock: described(t, dir), Start: within, Call: within, Stop: 200 * time.Millisecond, Cool: 200 * time.Millisecond,
 		Drivers: map[string]driverhost.DriverConfig{"faulty": {EnvFrom: []string{"FAULT_FILE"}}},
 	}, c.log)
 	tree, err := decision.Compile(decision.Source{Name: "test", YAML: []byte(agentOnly)}, c.Descriptors())
@@ -130,31 +142,41 @@ func (c *clinic) submit(t *testing.T) *api.StepReply {
 }
 
 func TestWhateverADriverDoesTheServerStaysUpAndTheRunIsNotLost(t *testing.T) {
-	c := newClinic(t)
-	for _, tc := range []struct {
-		fault   string
-		atStart bool
-		reason  string // in the reply, the status and the log
-		none    bool   // the step is judged all the same
-	}{
-		{fault: "never-handshakes", atStart: true, reason: "it was not ready within 5s"},
+	newClinic(t, time.Second).suffer(t, []trouble{
+		{fault: "never-handshakes", atStart: true, reason: "it was not ready within 1s"},
+		{fault: "slow", reason: "did not answer within 1s"},
+		{fault: "freezes", reason: "did not answer within 1s"},
+	})
+	newClinic(t, 10*time.Second).suffer(t, []trouble{
 		{fault: "closes-stdout", atStart: true, reason: "closed its stdout without a handshake"},
 		{fault: "noise-first", atStart: true, reason: "start driver faulty"},
 		{fault: "exits", atStart: true, reason: "cannot open /var/lib/faulty"},
 		{fault: "unhealthy", atStart: true, reason: "the database is away"},
 		{fault: "floods-at-start", atStart: true, none: true},
-		{fault: "slow", reason: "did not answer within 5s"},
 		{fault: "crashes 1", reason: "its process died during the call"},
 		{fault: "crashes 3", none: true},
 		{fault: "panics", reason: "index out of range, on purpose"},
 		{fault: "garbage", reason: "JSON"},
 		{fault: "no-outcome", reason: "outcome"},
 		{fault: "huge", reason: "larger than max"},
-		{fault: "freezes", reason: "did not answer within 5s"},
 		{fault: "grandchild", reason: "its process died during the call"},
 		{fault: "fork-bomb", reason: "its process died during the call"},
 		{fault: "floods", none: true},
-	} {
+	})
+}
+
+// trouble is what a driver does wrong.
+type trouble struct {
+	fault   string
+	atStart bool
+	reason  string // in the reply, the status and the log
+	none    bool   // the step is judged all the same
+}
+
+// suffer opens a run for each trouble, lets the driver have it, and repairs the driver.
+func (c *clinic) suffer(t *testing.T, all []trouble) {
+	t.Helper()
+	for _, tc := range all {
 		t.Run(tc.fault, func(t *testing.T) {
 			c.open(t)
 			if tc.atStart {

@@ -100,14 +100,14 @@ func (s *switched) swap(t testing.TB, h *driverhost.Host, cfg driverhost.Config)
 }
 
 func TestSwapsUnderLoadLoseNoCall(t *testing.T) {
-	swaps := shortened(100, 10)
+	swaps := shortened(40, 10)
 	cfg := folder(t, "alpha", "beta")
 	h := newHost(t, cfg, io.Discard)
 	var current switched
 	current.Store(h.Set)
 	load := startLoad(t, 8, current.hold)
 	for i := range swaps {
-		if i%5 == 0 {
+		if i%10 == 0 {
 			cfg = rebuilt(t, cfg, "alpha")
 		}
 		current.swap(t, h.Host, cfg)

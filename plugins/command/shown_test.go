@@ -10,15 +10,26 @@ import (
 	"github.com/kairos-mcp/kairos/plugins/command/workspace"
 )
 
-// settle makes the files old enough for their times to say something.
-func settle() { time.Sleep(30 * time.Millisecond) }
+// settle waits until the files are old enough for their times to say something.
+func settle(t *testing.T, dir string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		s, err := workspace.Take(t.Context(), dir, workspace.Options{})
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("Take = %v, and the files do not settle", err)
+		}
+		if s.Fresh() {
+			return
+		}
+	}
+}
 
 func TestManyPreviewsTakeOneSnapshot(t *testing.T) {
 	w := newWorld(t, "")
 	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=n", "-c", "user.email=n@example.com", "commit", "-q", "-m", "first"}} {
 		git(t, w.dir, args...)
 	}
-	settle()
+	settle(t, w.dir)
 	w.plan("true")
 	log := filepath.Join(t.TempDir(), "log")
 	script := fmt.Sprintf("#!/bin/sh\necho >>%s\nPATH=/usr/bin:/bin exec git \"$@\"\n", log)
@@ -41,14 +52,14 @@ func TestManyPreviewsTakeOneSnapshot(t *testing.T) {
 		"a tag":      func() { git(t, w.dir, "tag", "v1") },
 		"a mode":     func() { _ = os.Chmod(filepath.Join(w.dir, "main.txt"), 0o755) }, //nolint:gosec // a test
 	} {
-		settle()
+		settle(t, w.dir)
 		before := w.plan("true")
 		change()
 		if after := w.plan("true"); string(after.Data) == string(before.Data) {
 			t.Errorf("%s: the plan is the same", name)
 		}
 	}
-	settle()
+	settle(t, w.dir)
 	w.plan("true")
 	w.run("true")
 	if w.c.shown.at != (time.Time{}) {
@@ -65,8 +76,5 @@ func TestASnapshotOfFilesThatAreBeingWrittenIsNotFresh(t *testing.T) {
 	if err != nil || s.Fresh() {
 		t.Errorf("Fresh right after a change = %v, %v", s.Fresh(), err)
 	}
-	settle()
-	if s, err = workspace.Take(t.Context(), dir, workspace.Options{}); err != nil || !s.Fresh() {
-		t.Errorf("Fresh = %v, %v", s.Fresh(), err)
-	}
+	settle(t, dir)
 }

@@ -153,8 +153,10 @@ func TestHarmIsSeenWithoutASandbox(t *testing.T) {
 			cmd.Dir = o.command.Workspace
 			cmd.WaitDelay = 100 * time.Millisecond
 			out, _ := cmd.CombinedOutput()
-			time.Sleep(100 * time.Millisecond)
-			harm := o.harm(Result{Stdout: Output{Text: string(out)}}, lasting)
+			var harm []string
+			for end := time.Now().Add(10 * time.Second); harm == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+				harm = o.harm(Result{Stdout: Output{Text: string(out)}}, lasting)
+			}
 			for _, pid := range running(lasting) {
 				_ = exec.CommandContext(t.Context(), "kill", "-9", pid).Run()
 			}
