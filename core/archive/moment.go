@@ -187,7 +187,7 @@ func tellDecided(m *Moment, ev run.Event) {
 
 func tellAccepted(m *Moment, ev run.Event) {
 	p := ev.Proof
-	m.Driver, m.Via = named(p.Driver), p.Via.Name
+	m.Driver, m.Via = driverName(p.Driver), p.Via.Name
 	m.Provenance, m.ProofHash, m.Verdict = p.Provenance, p.Hash, ev.Evidence.Verdict()
 	m.Answer = ev.Evidence.Output
 	m.Files = ev.Evidence.Files()
@@ -265,7 +265,7 @@ func howReached(v run.Visit) string {
 	return from + ", by something that does not say it is a browser"
 }
 
-func named(d run.DriverRef) string {
+func driverName(d run.DriverRef) string {
 	if d.Version == "" {
 		return d.Name
 	}

@@ -91,7 +91,7 @@ func lookUp(ctx context.Context, t *turn, what plan.Lookup) error {
 	return err
 }
 
-// applyAll records what follows from what is known. What a person declined is
+// applyAll records what follows from what is known. A decline is
 // remembered beyond the run before the run is saved.
 func (t *turn) applyAll(ctx context.Context, a plan.Apply) (plan.Action, error) {
 	if a.Remember != nil {

@@ -73,7 +73,7 @@ func attempt[Res any](
 	}
 	if key, ok := s.spec.memoKey(in); ok {
 		if res, ok := recall[Res](g.memory, key); ok {
-			g.leave(false)
+			g.endCall(false)
 			return res, false, nil
 		}
 		defer func() {
@@ -88,11 +88,11 @@ func attempt[Res any](
 	res, err = do(bounded, g.rpc)
 	// The driver has the same deadline and may report it first.
 	late := err != nil && ctx.Err() == nil && (bounded.Err() != nil || status.Code(err) == codes.DeadlineExceeded)
-	lost = err != nil && !late && bounded.Err() == nil && g.lost(err)
+	lost = err != nil && !late && bounded.Err() == nil && g.processGone(err)
 	gone := err != nil && ctx.Err() != nil // the caller left; the driver is not to blame
 	raw := s.secret.hideIn(err)
 	err = plainError(raw, s.spec.entry.Descriptor.Transport, lost, late, timeout)
-	g.leave(!lost && !late && !gone)
+	g.endCall(!lost && !late && !gone)
 	switch {
 	case lost && g.transport.lasting():
 		s.recordCrash(g, raw)

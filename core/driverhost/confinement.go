@@ -86,7 +86,7 @@ func (c *confinement) choose(s *starter) confined {
 		}
 		var err error
 		if offer.level != LevelNone {
-			_, err = s.look(offer.try, nil)
+			_, err = s.visible(offer.try, nil)
 		}
 		if err == nil {
 			offer.why = errors.Join(errs...)
@@ -242,7 +242,7 @@ func (h *Host) Isolation() (Level, string, error) {
 	}
 	g := newGuard("doctor", guardConfig{brief: true}, h.starter, h.confinement, h.log)
 	defer g.close()
-	words, err := g.look()
+	words, err := g.describeView()
 	if err != nil {
 		return LevelNone, "", err
 	}
@@ -252,8 +252,8 @@ func (h *Host) Isolation() (Level, string, error) {
 	return found.level, words, nil
 }
 
-// look says what a process sees that is isolated as the guard's are, by starting one.
-func (g *guard) look() (string, error) {
+// describeView says what a process sees that is isolated as the guard's are, by starting one.
+func (g *guard) describeView() (string, error) {
 	g.mu.Lock()
 	launch, err := g.launch(nil, nil)
 	g.mu.Unlock()
@@ -268,7 +268,7 @@ func (g *guard) look() (string, error) {
 	if err != nil {
 		home = "" // an account without one
 	}
-	seen, err := g.starter.look(launch, append(append([]string{home}, own...), g.config.write...))
+	seen, err := g.starter.visible(launch, append(append([]string{home}, own...), g.config.write...))
 	if err != nil {
 		return "", err
 	}

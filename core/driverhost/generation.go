@@ -193,8 +193,8 @@ func (g *generation) enter() bool {
 	return true
 }
 
-// leave counts a call out.
-func (g *generation) leave(answered bool) {
+// endCall counts a call out.
+func (g *generation) endCall(answered bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calls--
@@ -277,9 +277,9 @@ func (g *generation) dead() bool {
 	}
 }
 
-// lost reports whether the error means that the process is gone. The caller's own
+// processGone reports whether the error means that the process is gone. The caller's own
 // context is not done, so Canceled comes from the transport.
-func (g *generation) lost(err error) bool {
+func (g *generation) processGone(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled:
 		return true

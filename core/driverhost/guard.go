@@ -241,7 +241,7 @@ func (s *starter) findNetwork() isolation {
 		isolation
 		try sandbox.Launch
 	}{{byNamespace, sandbox.Launch{NoNetwork: true}}, {byLandlock, sandbox.Launch{NoTCP: true}}} {
-		if _, err := s.look(offer.try, nil); err == nil {
+		if _, err := s.visible(offer.try, nil); err == nil {
 			return offer.isolation
 		}
 	}
@@ -292,7 +292,7 @@ func (g *guard) level() Level {
 func (g *guard) fileWords() string {
 	switch {
 	case g.level() != LevelNone:
-		words, err := g.look()
+		words, err := g.describeView()
 		if err != nil {
 			return "files: NOT known: " + reason(err)
 		}

@@ -66,7 +66,7 @@ func (c *ownership) file(path string) {
 			return
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
-			c.look(path, info)
+			c.inspect(path, info)
 			return
 		}
 		target, err := os.Readlink(path)
@@ -93,10 +93,10 @@ func (c *ownership) folder(dir string) {
 		c.errs = append(c.errs, err)
 		return
 	}
-	c.look(real, info)
+	c.inspect(real, info)
 }
 
-func (c *ownership) look(path string, info fs.FileInfo) {
+func (c *ownership) inspect(path string, info fs.FileInfo) {
 	if c.looked[path] {
 		return
 	}

@@ -74,7 +74,7 @@ func (s *starter) loop(setUp func() error, ready chan<- error) {
 	}
 }
 
-// look starts a process that says what it sees at the paths.
-func (s *starter) look(l sandbox.Launch, paths []string) ([]sandbox.Seen, error) {
+// visible starts a process that says what it sees at the paths.
+func (s *starter) visible(l sandbox.Launch, paths []string) ([]sandbox.Seen, error) {
 	return l.Look(processAttributes(), paths, func(cmd *exec.Cmd) error { return s.do(cmd.Start) })
 }

@@ -268,7 +268,7 @@ func (f filler) round(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list the passages without a vector: %w", err)
 		}
-		missing = slices.DeleteFunc(missing, func(p Passage) bool { return f.leave(described.Model, p) })
+		missing = slices.DeleteFunc(missing, func(p Passage) bool { return f.givesUp(described.Model, p) })
 		if len(missing) == 0 {
 			return nil
 		}
@@ -282,9 +282,9 @@ func (f filler) round(ctx context.Context) error {
 	}
 }
 
-// leave reports whether a missing passage is given up. A vector that keeps
+// givesUp reports whether a missing passage is given up. A vector that keeps
 // disappearing would be paid for again and again.
-func (f filler) leave(model string, p Passage) bool {
+func (f filler) givesUp(model string, p Passage) bool {
 	if !f.aside[p.Hash] && f.times[model+p.Hash] >= fillTimes {
 		f.aside[p.Hash] = true
 		f.log.Warn("a vector does not stay stored; does another server use this database with another model?", "passage", titled(p), "model", model)

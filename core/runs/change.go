@@ -36,7 +36,7 @@ func (k *Keeper) Create(r run.Run, chain protocol.Chain) *Change {
 // Open is a change of a stored run that the caller may continue.
 func (k *Keeper) Open(ctx context.Context, c access.Caller, id run.ID) (*Change, error) {
 	read := time.Now()
-	r, absent, err := k.look(ctx, id)
+	r, absent, err := k.readWithAbsent(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func (c *claims) take(ctx context.Context, id run.ID) error {
 	case k.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		c.leave(id, k)
+		c.release(id, k)
 		return fmt.Errorf("wait for another call on run %s: %w", id, ctx.Err())
 	}
 }
@@ -51,10 +51,10 @@ func (c *claims) give(id run.ID) {
 	k := c.runs[id]
 	c.mu.Unlock()
 	<-k.turn
-	c.leave(id, k)
+	c.release(id, k)
 }
 
-func (c *claims) leave(id run.ID, k *claim) {
+func (c *claims) release(id run.ID, k *claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if k.users--; k.users == 0 {

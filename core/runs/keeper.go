@@ -74,12 +74,12 @@ func (k *Keeper) Pinned(ctx context.Context, r run.Run) (protocol.Chain, error) 
 
 // Read loads a run for a caller, with its past.
 func (k *Keeper) Read(ctx context.Context, id run.ID) (run.Run, error) {
-	r, _, err := k.look(ctx, id)
+	r, _, err := k.readWithAbsent(ctx, id)
 	return r, err
 }
 
-// look is Read, with what the store holds nothing of.
-func (k *Keeper) look(ctx context.Context, id run.ID) (run.Run, Absent, error) {
+// readWithAbsent is Read, with what the store holds nothing of.
+func (k *Keeper) readWithAbsent(ctx context.Context, id run.ID) (run.Run, Absent, error) {
 	known, asked := k.live.get(id), run.Run{ID: id}
 	if known.Revision > 0 {
 		asked = known

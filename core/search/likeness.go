@@ -27,7 +27,7 @@ type look struct {
 	part  bool // it may match inside other words: no chain has it
 }
 
-func (w Word) look(forgiving bool) look {
+func (w Word) matcher(forgiving bool) look {
 	l := look{Word: w}
 	if forgiving {
 		l.typos, l.part = Typos(w.Text), !w.short

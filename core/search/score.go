@@ -132,8 +132,8 @@ func (x *Scorer) Explain(d Document) []Match {
 	return why
 }
 
-// named is the score of a chain whose name is the query; 0: it is not.
-func (q Query) named(d Document) float64 {
+// nameScore is the score of a chain whose name is the query; 0: it is not.
+func (q Query) nameScore(d Document) float64 {
 	if q.name.exact == 0 {
 		return 0
 	}

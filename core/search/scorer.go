@@ -34,7 +34,7 @@ func (q Query) Scorer(v Vocabulary, s Stats) *Scorer {
 	for i, word := range q.words {
 		x.rarity = append(x.rarity, s.Rarity(i))
 		x.total += x.weights[i]
-		l := word.look(s.unknown(i))
+		l := word.matcher(s.unknown(i))
 		v.ofTerm(l.Term, func(word Numbered) { x.compare(i, &l, word, true) })
 		others := func(word Numbered) { x.compare(i, &l, word, false) }
 		if l.Root != "" {
@@ -71,7 +71,7 @@ func (x *Scorer) alike(number uint32) []like {
 func (x *Scorer) Score(d Document) (Result, bool) {
 	f := x.find(d)
 	defer findings.Put(f)
-	if score := x.query.named(d); score > 0 {
+	if score := x.query.nameScore(d); score > 0 {
 		_, step := f.together(d.steps)
 		return Result{Score: score, Step: step}, true
 	}

@@ -3,7 +3,7 @@ package search
 // ParseDocument is OpenDocument that rejects what AppendBinary does not write.
 func ParseDocument(b []byte) (Document, error) {
 	d, err := OpenDocument(b)
-	if err == nil && !d.whole() {
+	if err == nil && !d.wellFormed() {
 		err = errDocument
 	}
 	if err != nil {
@@ -12,8 +12,8 @@ func ParseDocument(b []byte) (Document, error) {
 	return d, nil
 }
 
-// whole reports whether the lists are as AppendBinary writes them.
-func (d Document) whole() bool {
+// wellFormed reports whether the lists are as AppendBinary writes them.
+func (d Document) wellFormed() bool {
 	r := reader{rest: d.lists}
 	last := -1
 	for len(r.rest) > 0 {

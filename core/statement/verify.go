@@ -137,7 +137,7 @@ func Verify(ctx context.Context, data []byte, trusted PublicKey) (Report, error)
 		return r.fail(&Problem{Link: LinkStatement, Why: err.Error()})
 	}
 	problems := s.problems(f.Evidence)
-	r.tell(s, f.Evidence, problems)
+	r.fill(s, f.Evidence, problems)
 	return r.fail(problems...)
 }
 
@@ -168,8 +168,8 @@ func readStatement(payload []byte) (Statement, error) {
 	return s, nil
 }
 
-// tell fills in what the statement says.
-func (r *Report) tell(s Statement, beside []Disclosed, problems []*Problem) {
+// fill fills in what the statement says.
+func (r *Report) fill(s Statement, beside []Disclosed, problems []*Problem) {
 	p := s.Predicate
 	r.Run, r.Protocol, r.Verified, r.MadeBy = p.Run, p.Protocol, p.Verified, p.MadeBy
 	r.MadeAt = p.MadeAt.Format("2006-01-02T15:04:05Z07:00")

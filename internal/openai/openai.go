@@ -91,7 +91,7 @@ func (c *Client) post(ctx context.Context, to Endpoint, path string, body any, m
 		if errors.As(err, &u) {
 			err = u.Err // the operator knows the method and the URL
 		}
-		return lost(ctx, "it cannot be reached", err)
+		return noAnswer(ctx, "it cannot be reached", err)
 	}
 	defer func() { _ = res.Body.Close() }() // only read
 	if res.StatusCode != http.StatusOK {
@@ -100,7 +100,7 @@ func (c *Client) post(ctx context.Context, to Endpoint, path string, body any, m
 	}
 	raw, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err != nil {
-		return lost(ctx, "its answer breaks off", err)
+		return noAnswer(ctx, "its answer breaks off", err)
 	}
 	if int64(len(raw)) > most {
 		return &Unusable{fmt.Sprintf("it has more than %d bytes", most)}
@@ -115,7 +115,7 @@ func (c *Client) post(ctx context.Context, to Endpoint, path string, body any, m
 	return nil
 }
 
-func lost(ctx context.Context, what string, err error) error {
+func noAnswer(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("it did not answer in time: %w", ctx.Err())
 	}

@@ -90,7 +90,7 @@ func (c *command) Render(ctx context.Context, req driver.RenderRequest) (driver.
 		j.end(errCancelled)
 	case j != nil:
 	case req.Recover:
-		return c.lost(req.IdempotencyKey), nil
+		return c.answerUnknown(req.IdempotencyKey), nil
 	default:
 		var why string
 		if j, why = c.prepare(req); why != "" {
@@ -134,8 +134,8 @@ func (c *command) prepare(req driver.RenderRequest) (*job, string) {
 	return &job{plan: p, began: time.Now(), limit: cfg.sandbox(time.Duration(a.Seconds * float64(time.Second))).Time, done: make(chan struct{})}, ""
 }
 
-// lost answers for a command that this process knows nothing of.
-func (c *command) lost(key string) driver.RenderResult {
+// answerUnknown answers for a command that this process knows nothing of.
+func (c *command) answerUnknown(key string) driver.RenderResult {
 	c.running.refuse(key)
 	switch state, since, err := standingOf(key); {
 	case err != nil:

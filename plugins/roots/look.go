@@ -89,7 +89,7 @@ func (l *look) result(checks []filecheck.Check, tellWhy bool) filecheck.Result {
 		for _, f := range l.findings(c) {
 			if !f.Passed {
 				r.Passed = false
-				told = append(told, tell(c, f, tellWhy))
+				told = append(told, describeFailure(c, f, tellWhy))
 			}
 			if len(r.Files) == maxFindings {
 				r.More++
@@ -104,7 +104,7 @@ func (l *look) result(checks []filecheck.Check, tellWhy bool) filecheck.Result {
 	return r
 }
 
-func tell(c filecheck.Check, f filecheck.Finding, why bool) string {
+func describeFailure(c filecheck.Check, f filecheck.Finding, why bool) string {
 	if !why {
 		return c.Name()
 	}

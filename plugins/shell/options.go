@@ -42,7 +42,7 @@ func optionsInValues(pointer, command string) (found []driver.Diagnostic) {
 			case mayBeOption(words[:i]):
 				found = append(found, driver.Warning(pointer, fmt.Sprintf(
 					"{{ %s }} begins a word, so %s may read a value such as --version as an option: write -- before it where the program knows that, "+
-						"or begin the word otherwise (./{{…}}, --name={{…}})", name, named(words[0], names))))
+						"or begin the word otherwise (./{{…}}, --name={{…}})", name, withNames(words[0], names))))
 			}
 		}
 	}
@@ -66,8 +66,8 @@ func beginning(word string, names []string) (name string, begins bool) {
 	return names[at], true
 }
 
-// named is a word with the references instead of their numbers.
-func named(word string, names []string) string {
+// withNames is a word with the references instead of their numbers.
+func withNames(word string, names []string) string {
 	for i, name := range names {
 		word = strings.ReplaceAll(word, mark+strconv.Itoa(i)+mark, name)
 	}

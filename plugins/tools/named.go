@@ -19,10 +19,10 @@ const maxDepth, maxParts = 64, 1 << 20
 // stepsPerPart is how many steps of a pattern take as long as following a part.
 const stepsPerPart = 64
 
-// named is what the step names of a result: the properties of its output_schema,
+// namedFields is what the step names of a result: the properties of its output_schema,
 // else what the challenge expects of the result, else nothing. The result is data of
 // a stranger: the rest reaches neither replies nor prompts nor later steps.
-func named(value, evidence, expected json.RawMessage) json.RawMessage {
+func namedFields(value, evidence, expected json.RawMessage) json.RawMessage {
 	if by, ok := outputSchema(evidence); ok {
 		n := &naming{root: by, left: maxParts, patterns: map[string]*pattern.Pattern{}}
 		if kept := n.of(decoded(value), by, 0); n.left > 0 {

@@ -49,7 +49,7 @@ func TestOnlyWhatTheStepNamesIsTaken(t *testing.T) {
 		"a list of another length": {value: value, expected: `{"list":[]}`, want: `{"list":null}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := named(json.RawMessage(tc.value), tc.evidence, json.RawMessage(tc.expected))
+			got := namedFields(json.RawMessage(tc.value), tc.evidence, json.RawMessage(tc.expected))
 			if string(got) != tc.want {
 				t.Errorf("named = %s, want %s", got, tc.want)
 			}
@@ -64,10 +64,10 @@ func FuzzNaming(f *testing.F) {
 		if !json.Valid(value) || !json.Valid(schema) {
 			return
 		}
-		if got := named(value, reporting(string(schema)), nil); !json.Valid(got) {
+		if got := namedFields(value, reporting(string(schema)), nil); !json.Valid(got) {
 			t.Fatalf("named = %s", got)
 		}
-		if got := named(value, nil, schema); !json.Valid(got) {
+		if got := namedFields(value, nil, schema); !json.Valid(got) {
 			t.Fatalf("named by what is expected = %s", got)
 		}
 	})

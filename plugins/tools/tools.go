@@ -117,7 +117,7 @@ func (t *tools) Render(ctx context.Context, req driver.RenderRequest) (driver.Re
 		c.end(errCancelled)
 	case c != nil:
 	case req.Recover && !t.repeats(req):
-		return t.lost(req), nil
+		return t.answerUnknown(req), nil
 	default:
 		prepared, err := t.prepare(req)
 		if err != nil {
@@ -190,8 +190,8 @@ func (t *tools) accepted(p plan) (mcpclient.Found, error) {
 	return found, err
 }
 
-// lost answers for a call that this process knows nothing of.
-func (t *tools) lost(req driver.RenderRequest) driver.RenderResult {
+// answerUnknown answers for a call that this process knows nothing of.
+func (t *tools) answerUnknown(req driver.RenderRequest) driver.RenderResult {
 	var p plan
 	if json.Unmarshal(req.Plan, &p) == nil {
 		if found, err := t.accepted(p); err == nil && found.Pin.Class == mcpclient.Reads {
@@ -287,7 +287,7 @@ func (c *call) answer(res mcpclient.Result) driver.RenderResult {
 		Observed: observed{len(res.Value), fmt.Sprintf("sha256:%x", sha256.Sum256(res.Value)), c.redescribed},
 	}
 	if res.Success {
-		r.Result = named(res.Value, c.evidence, c.asked.Expected)
+		r.Result = namedFields(res.Value, c.evidence, c.asked.Expected)
 	} else {
 		r.Result = encoded(plain.TextWithin(words(res.Value), maxFailure))
 	}

@@ -69,8 +69,8 @@ func (f *found) isNoisy() bool {
 	return f.noisy
 }
 
-// leave notes a sample that the check that runs leaves out.
-func (f *found) leave(sample, why string) {
+// leaveOut notes a sample that the check that runs leaves out.
+func (f *found) leaveOut(sample, why string) {
 	if f == nil {
 		return
 	}
@@ -101,9 +101,9 @@ func (s Subject) samplesBelow(bytes int) []Sample {
 	for _, sample := range s.everything() {
 		switch size := documentBytes(sample.Request); {
 		case s.found.blamed(sample.Name):
-			s.found.leave(sample.Name, "it fails "+soundResultID)
+			s.found.leaveOut(sample.Name, "it fails "+soundResultID)
 		case bytes > 0 && size > bytes:
-			s.found.leave(sample.Name, fmt.Sprintf("its %d bytes are too many for a check of many calls", size))
+			s.found.leaveOut(sample.Name, fmt.Sprintf("its %d bytes are too many for a check of many calls", size))
 		default:
 			out = append(out, sample)
 		}

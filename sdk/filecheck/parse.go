@@ -69,7 +69,7 @@ func (e entry) read() Check {
 	var c Check
 	e.names(&c)
 	e.presence(&c)
-	c.MinSize, c.MaxSize = e.whole(MinSize, maxSize), e.whole(MaxSize, maxSize)
+	c.MinSize, c.MaxSize = e.wholeNumber(MinSize, maxSize), e.wholeNumber(MaxSize, maxSize)
 	if c.MinSize != nil && c.MaxSize != nil && *c.MinSize > *c.MaxSize {
 		e.of.Wrong(MinSize, "is more than max_size")
 	}
@@ -186,7 +186,7 @@ func (e entry) compile(c *Check, raw json.RawMessage) {
 }
 
 func (e entry) counts(c *Check) {
-	least, most := e.whole(MinCount, maxCount), e.whole(MaxCount, maxCount)
+	least, most := e.wholeNumber(MinCount, maxCount), e.wholeNumber(MaxCount, maxCount)
 	c.MinCount = 1
 	if least != nil {
 		c.MinCount = int(*least)
@@ -228,8 +228,8 @@ func (e entry) onlyKnown() {
 	}
 }
 
-// whole reads a whole number from 0 up to a bound; nil: there is none.
-func (e entry) whole(key string, bound float64) *int64 {
+// wholeNumber reads a whole number from 0 up to a bound; nil: there is none.
+func (e entry) wholeNumber(key string, bound float64) *int64 {
 	v, found := e.of.Number(key)
 	if !found {
 		return nil

@@ -122,7 +122,7 @@ func readReported(e *fields.Object) reported {
 	}
 	missing("size")
 	missing("sha256")
-	if size := (entry{of: e}).whole("size", maxSize); size != nil {
+	if size := (entry{of: e}).wholeNumber("size", maxSize); size != nil {
 		f.size = *size
 	}
 	digest, given := e.String("sha256")

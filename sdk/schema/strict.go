@@ -40,7 +40,7 @@ func strict(schema json.RawMessage) (string, error) {
 		return "", err
 	}
 	s := stricter{root: doc, oldDraft: isOldDraft(doc)}
-	if err := s.whole(doc); err != nil {
+	if err := s.standalone(doc); err != nil {
 		return "", fmt.Errorf("strict form: %w", err)
 	}
 	text, err := json.Marshal(doc)
@@ -75,14 +75,14 @@ var (
 	definitions = []string{"$defs", "definitions"}
 )
 
-// whole makes a schema strict that describes a value on its own.
-func (s *stricter) whole(v any) error {
+// standalone makes a schema strict that describes a value on its own.
+func (s *stricter) standalone(v any) error {
 	object, ok := v.(map[string]any)
 	if !ok {
 		return nil
 	}
 	if s.oldDraft && object["$ref"] != nil {
-		return errors.Join(s.checkRef(object), eachInMaps(object, definitions, s.whole))
+		return errors.Join(s.checkRef(object), eachInMaps(object, definitions, s.standalone))
 	}
 	declares, err := s.declares(object, map[string]bool{})
 	if err != nil {
@@ -172,16 +172,16 @@ func (s *stricter) below(object map[string]any, closed bool) error {
 		return err
 	}
 	requireAll(object)
-	choice := s.whole
+	choice := s.standalone
 	if closed {
 		choice = s.part
 	}
 	definition := s.part
 	if s.oldDraft {
-		definition = s.whole
+		definition = s.standalone
 	}
 	return errors.Join(
-		eachOf(object, valueSchemas, s.whole), eachInLists(object, valueLists, s.whole), eachInMaps(object, valueMaps, s.whole),
+		eachOf(object, valueSchemas, s.standalone), eachInLists(object, valueLists, s.standalone), eachInMaps(object, valueMaps, s.standalone),
 		eachOf(object, partSchemas, s.part), eachInLists(object, partLists, s.part), eachInMaps(object, partMaps, s.part),
 		eachInLists(object, choiceLists, choice), eachInMaps(object, definitions, definition),
 	)

@@ -131,7 +131,7 @@ func (j job) do(args []string) error {
 		return err
 	}
 	if j.Look != nil {
-		return j.look()
+		return j.reportSeen()
 	}
 	return j.explain(unix.Exec(j.Program, args, os.Environ()))
 }
@@ -166,8 +166,8 @@ func interpreter(script string) string {
 	return words[0]
 }
 
-// look reports what this process sees at the paths.
-func (j job) look() error {
+// reportSeen reports what this process sees at the paths.
+func (j job) reportSeen() error {
 	out := []Seen{}
 	for _, path := range j.Look {
 		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)

@@ -62,7 +62,7 @@ func (x *exchange) ask(ctx context.Context, c *call, a *director.Ask) (director.
 	case <-ctx.Done():
 	}
 	inTime := x.await(ctx, c, q, a)
-	c.conn.questions.leave(q, c, ctx.Err() != nil)
+	c.conn.questions.stopWaiting(q, c, ctx.Err() != nil)
 	if inTime || q.isSettled() {
 		return q.round, q.err
 	}

@@ -91,7 +91,7 @@ func (p *sessionPeer) withdraw(q *posed) {
 
 func (p *sessionPeer) again(q *question, due bool) bool {
 	p.sess.streams.Lock()
-	due = due || q.posed.via == nil || q.posed.via.lost()
+	due = due || q.posed.via == nil || q.posed.via.disconnected()
 	if due {
 		q.posed.via = p.own // so that no other call does it as well
 	}

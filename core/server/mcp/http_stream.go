@@ -19,7 +19,7 @@ var errStreamOver = errors.New("the stream has ended")
 type carrier interface {
 	send(v any) error
 	// lost reports whether what was sent last may not have arrived.
-	lost() bool
+	disconnected() bool
 }
 
 // postStream is the response to a POST. It is one JSON document, unless a message is
@@ -61,8 +61,8 @@ func (s *postStream) open() bool {
 	return s.able && !s.ended
 }
 
-// lost does not wait for a write.
-func (s *postStream) lost() bool { return s.failed.Load() }
+// disconnected does not wait for a write.
+func (s *postStream) disconnected() bool { return s.failed.Load() }
 
 func (s *postStream) send(v any) error {
 	text, err := encode(v)
@@ -170,7 +170,7 @@ func newListener() *listener {
 
 func (l *listener) end() { l.once.Do(func() { close(l.over) }) }
 
-func (l *listener) lost() bool {
+func (l *listener) disconnected() bool {
 	select {
 	case <-l.over:
 		return true
@@ -180,7 +180,7 @@ func (l *listener) lost() bool {
 }
 
 func (l *listener) send(v any) error {
-	if l.lost() {
+	if l.disconnected() {
 		return errStreamOver
 	}
 	select {

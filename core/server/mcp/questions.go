@@ -149,9 +149,9 @@ func (qs *questions) join(a *director.Ask, c *call, cancel context.CancelFunc) (
 	return q, true, nil
 }
 
-// leave records that a call waits no longer. It was cut short if its client cancelled
+// stopWaiting records that a call waits no longer. It was cut short if its client cancelled
 // it or hung up.
-func (qs *questions) leave(q *question, c *call, cut bool) {
+func (qs *questions) stopWaiting(q *question, c *call, cut bool) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q.waiters--

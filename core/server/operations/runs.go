@@ -59,8 +59,8 @@ type RunRequest struct {
 	RunID run.ID `json:"run_id" doc:"Id of the run" min:"1"`
 }
 
-// named refuses a request that names no run.
-func (r RunRequest) named() error {
+// requireRunID refuses a request that names no run.
+func (r RunRequest) requireRunID() error {
 	if r.RunID == "" {
 		return fault.New(fault.InvalidArgument, "run_id is missing")
 	}
@@ -74,7 +74,7 @@ var ShowRun = api.Tool[RunRequest, archive.Timeline]{Declaration: api.Declaratio
 }}
 
 func showRun(ctx context.Context, e Engine, c access.Caller, in RunRequest) (archive.Timeline, error) {
-	if err := in.named(); err != nil {
+	if err := in.requireRunID(); err != nil {
 		return archive.Timeline{}, err
 	}
 	return e.Timeline(ctx, c, in.RunID)
@@ -92,7 +92,7 @@ type RunPageReply struct {
 }
 
 func showRunPage(ctx context.Context, e Engine, c access.Caller, in RunRequest) (RunPageReply, error) {
-	if err := in.named(); err != nil {
+	if err := in.requireRunID(); err != nil {
 		return RunPageReply{}, err
 	}
 	page, err := e.Page(ctx, c, in.RunID)
@@ -106,7 +106,7 @@ var ResumeRun = api.Tool[RunRequest, api.StepReply]{Declaration: api.Declaration
 }}
 
 func resumeRun(ctx context.Context, e Engine, c access.Caller, in RunRequest) (api.StepReply, error) {
-	if err := in.named(); err != nil {
+	if err := in.requireRunID(); err != nil {
 		return api.StepReply{}, err
 	}
 	account, err := e.Account(ctx, c, in.RunID)
@@ -135,7 +135,7 @@ type AbandonRunRequest struct {
 }
 
 func abandonRun(ctx context.Context, e Engine, c access.Caller, in AbandonRunRequest) (run.Summary, error) {
-	if err := in.named(); err != nil {
+	if err := in.requireRunID(); err != nil {
 		return run.Summary{}, err
 	}
 	return e.Abandon(ctx, c, in.RunID, in.Reason)
@@ -158,7 +158,7 @@ type DecideRunRequest struct {
 }
 
 func decideRun(ctx context.Context, e Engine, c access.Caller, in DecideRunRequest) (director.DecideReply, error) {
-	if err := in.named(); err != nil {
+	if err := in.requireRunID(); err != nil {
 		return director.DecideReply{}, err
 	}
 	return e.Decide(ctx, c, director.DecideInput{Run: in.RunID, Happened: in.Happened, Result: in.Result, By: decidedBy(c, in.By), Reason: in.Reason})
@@ -178,7 +178,7 @@ type CancelRunRequest struct {
 }
 
 func cancelRun(ctx context.Context, e Engine, c access.Caller, in CancelRunRequest) (director.CancelReply, error) {
-	if err := in.named(); err != nil {
+	if err := in.requireRunID(); err != nil {
 		return director.CancelReply{}, err
 	}
 	// The drivers of a command are not those of the server that waits.

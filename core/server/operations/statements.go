@@ -36,7 +36,7 @@ type ExportRunReply struct {
 }
 
 func exportRun(ctx context.Context, e Engine, c access.Caller, in ExportRunRequest) (ExportRunReply, error) {
-	if err := in.named(); err != nil {
+	if err := in.requireRunID(); err != nil {
 		return ExportRunReply{}, err
 	}
 	data, err := e.Statement(ctx, c, in.RunID, in.WithoutEvidence)

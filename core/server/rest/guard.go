@@ -57,14 +57,14 @@ func (a *API) observed(next handler) handler {
 		}
 		defer func() {
 			c.w.extend() // for what is still to be flushed
-			a.tell(c)
+			a.report(c)
 		}()
 		next(c)
 	}
 }
 
-// tell hands the finished call to log and metrics.
-func (a *API) tell(c *call) {
+// report hands the finished call to log and metrics.
+func (a *API) report(c *call) {
 	e := Exchange{
 		Method: "other", Route: "other", Status: c.w.status, Took: time.Since(c.began),
 		In: int64(len(c.body)), Out: c.w.out, Space: c.caller.Space,

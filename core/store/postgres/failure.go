@@ -43,14 +43,14 @@ func (e *outcomeError) Unwrap() error { return e.err }
 // say that it failed.
 func outcome(err error) error {
 	var refused *pgconn.PgError
-	if err == nil || pgconn.SafeToRetry(err) || errors.As(err, &refused) && !lost(refused) || errors.Is(err, pgx.ErrTxCommitRollback) {
+	if err == nil || pgconn.SafeToRetry(err) || errors.As(err, &refused) && !connectionEnded(refused) || errors.Is(err, pgx.ErrTxCommitRollback) {
 		return err
 	}
 	return &outcomeError{err}
 }
 
-// lost reports whether the server ended the connection: it may have committed before.
-func lost(err *pgconn.PgError) bool {
+// connectionEnded reports whether the server ended the connection: it may have committed before.
+func connectionEnded(err *pgconn.PgError) bool {
 	return strings.HasPrefix(err.Code, "57P") || strings.HasPrefix(err.Code, "08")
 }
 
@@ -76,7 +76,7 @@ func passes(err error) bool {
 		case "40001", "40P01", "53300": // lost against another transaction; too many connections
 			return true
 		}
-		return lost(refused)
+		return connectionEnded(refused)
 	}
 	return isConnecting(err) || pgconn.SafeToRetry(err) || errors.As(err, &network) || isBrokenPipe(err)
 }
@@ -205,7 +205,7 @@ func (d *database) refusal(err *pgconn.PgError, server string) (why, bool) {
 	case "25006":
 		return why{fault.StoreUnavailable, fmt.Sprintf("the server at %s only reads; it may be a standby", server), "name the primary server in database, or add target_session_attrs=read-write to the address"}, true
 	}
-	if lost(err) {
+	if connectionEnded(err) {
 		return why{fault.StoreUnavailable, fmt.Sprintf("the server at %s is stopping or starting", server), "call again"}, true
 	}
 	return why{}, false

@@ -53,8 +53,8 @@ var (
 	}()
 )
 
-// look does the lookups of a query.
-func (x *Index) look(r Reader, query search.Query, spaces []Space) (*lookup, error) {
+// lookUp does the lookups of a query.
+func (x *Index) lookUp(r Reader, query search.Query, spaces []Space) (*lookup, error) {
 	l := &lookup{Reader: r, index: x, query: query, spaces: spaces, lists: map[string][][]byte{}}
 	for _, space := range spaces {
 		l.stats.Chains += space.Chains

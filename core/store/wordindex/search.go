@@ -95,7 +95,7 @@ func (x *Index) search(r Reader, state State, asked search.Query, q library.Quer
 	if err != nil || len(spaces) == 0 {
 		return nil, err
 	}
-	l, err := x.look(r, asked, spaces)
+	l, err := x.lookUp(r, asked, spaces)
 	if err != nil {
 		return nil, err
 	}

@@ -143,7 +143,7 @@ func (l *listing) add(ctx context.Context, name string, folder func(context.Cont
 	case info.IsDir():
 		return folder(ctx, name)
 	case info.Mode().IsRegular(), info.Mode().Type() == fs.ModeSymlink:
-		e, err := look(ctx, in, base, info, l.options.MaxBytes-l.bytes, io.Discard)
+		e, err := readEntry(ctx, in, base, info, l.options.MaxBytes-l.bytes, io.Discard)
 		if errors.Is(err, errTooMuch) {
 			return fmt.Errorf("its files have more than %d bytes; name a smaller workspace, or raise the limit", l.options.MaxBytes)
 		}
@@ -158,8 +158,8 @@ func (l *listing) add(ctx context.Context, name string, folder func(context.Cont
 	return nil
 }
 
-// look reads a regular file or a link.
-func look(ctx context.Context, in *os.Root, name string, info fs.FileInfo, limit int64, to io.Writer) (entry, error) {
+// readEntry reads a regular file or a link.
+func readEntry(ctx context.Context, in *os.Root, name string, info fs.FileInfo, limit int64, to io.Writer) (entry, error) {
 	if info.Mode().IsRegular() {
 		return read(ctx, in, name, info, limit, to)
 	}

@@ -31,12 +31,12 @@ func openTree(top string) (*tree, error) {
 }
 
 func (t *tree) close() error {
-	err := t.leave(0)
+	err := t.closeBelow(0)
 	return errors.Join(err, t.open[0].Close())
 }
 
-// leave closes the open folders but the top and n below it.
-func (t *tree) leave(n int) error {
+// closeBelow closes the open folders but the top and n below it.
+func (t *tree) closeBelow(n int) error {
 	var errs []error
 	for len(t.names) > n {
 		last := len(t.names)
@@ -58,7 +58,7 @@ func (t *tree) folder(name string) (*os.Root, error) {
 	for shared < len(parts) && shared < len(t.names) && parts[shared] == t.names[shared] {
 		shared++
 	}
-	if err := t.leave(shared); err != nil {
+	if err := t.closeBelow(shared); err != nil {
 		return nil, err
 	}
 	for _, part := range parts[shared:] {

@@ -80,13 +80,13 @@ func content(from *bufio.Reader, id string, visit func(kind string, size int64, 
 func (r repository) object(ctx context.Context, id string) (kind, text string, err error) {
 	err = r.contents(ctx, []string{id}, func(_ int, is string, size int64, from io.Reader) error {
 		kind = is
-		text, err = whole(from, size)
+		text, err = readObject(from, size)
 		return err
 	})
 	return kind, text, err
 }
 
-func whole(from io.Reader, size int64) (string, error) {
+func readObject(from io.Reader, size int64) (string, error) {
 	if size > maxObject {
 		return "", fmt.Errorf("an object has %d bytes, at most %d are read", size, maxObject)
 	}
@@ -136,7 +136,7 @@ func (r repository) objects(ctx context.Context, tree string, most int) (map[str
 			if kind != "tree" {
 				return fmt.Errorf("the folder %q of the commit is a %s", level[i].path, kind)
 			}
-			text, err := whole(from, size)
+			text, err := readObject(from, size)
 			if err != nil {
 				return err
 			}

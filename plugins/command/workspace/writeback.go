@@ -243,7 +243,7 @@ func (r *replacement) moveAside(ctx context.Context, e entry) (fs.FileMode, erro
 	if !info.Mode().IsRegular() && info.Mode().Type() != fs.ModeSymlink {
 		return 0, changed(e.path)
 	}
-	now, err := look(ctx, r.aside, old, info, e.size, io.Discard)
+	now, err := readEntry(ctx, r.aside, old, info, e.size, io.Discard)
 	if now.path = e.path; err != nil || now != e {
 		return 0, errors.Join(changed(e.path), err)
 	}

@@ -169,8 +169,8 @@ func (o *background) tellChanges(do func(spaces []string)) {
 	})
 }
 
-// tell calls do after the setup was replaced.
-func (o *background) tell(do func() error) {
+// onSwitch calls do after the setup was replaced.
+func (o *background) onSwitch(do func() error) {
 	o.work.Go(func() {
 		for {
 			select {

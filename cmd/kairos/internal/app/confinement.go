@@ -28,15 +28,15 @@ func Confinement(c config.Config, file string, more ...string) driverhost.Confin
 			private = append(private, c.Admin.Socket)
 		}
 	}
-	out.Private, out.Settings = named(private...), named(file, c.Tree)
+	out.Private, out.Settings = absolutePaths(private...), absolutePaths(file, c.Tree)
 	for _, s := range c.Drivers.Settings {
 		out.Folders = append(out.Folders, files.Absolute(s.Folders...)...)
 	}
 	return out
 }
 
-// named are the paths that are set, as absolute ones.
-func named(paths ...string) []string {
+// absolutePaths are the paths that are set, as absolute ones.
+func absolutePaths(paths ...string) []string {
 	set := files.Absolute(slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return path == "" })...)
 	slices.Sort(set)
 	return slices.Compact(set)

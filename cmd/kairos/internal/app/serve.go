@@ -105,7 +105,7 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 	if err != nil {
 		return err
 	}
-	ops.tell(s.Refresh)
+	ops.onSwitch(s.Refresh)
 	ops.tellChanges(s.ProtocolsChanged)
 	defer func() { err = errors.Join(err, s.Close()) }()
 	var all []func(context.Context) error

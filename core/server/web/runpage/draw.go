@@ -248,8 +248,8 @@ func through(nodes []node) {
 	}
 }
 
-// whole draws the tree with all that the run made of it.
-func (r Run) whole() []trail {
+// drawTree draws the tree with all that the run made of it.
+func (r Run) drawTree() []trail {
 	counts := map[string]*tally{}
 	for _, d := range r.Decisions {
 		if d.Record == nil || d.Record.Tree != r.Tree.Digest {

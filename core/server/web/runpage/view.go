@@ -65,7 +65,7 @@ func (t text) Long() bool { return len(t.Text) > 1200 || t.Lines() > 12 }
 func (t text) Lines() int { return strings.Count(t.Text, "\n") + 1 }
 
 func (r Run) view() view {
-	v := view{Timeline: r.Timeline, Badges: r.badges(), Legend: legend, Whole: r.whole(), WholeBy: r.Tree.Digest}
+	v := view{Timeline: r.Timeline, Badges: r.badges(), Legend: legend, Whole: r.drawTree(), WholeBy: r.Tree.Digest}
 	for _, m := range r.Timeline.Moments {
 		if m.Step > r.Timeline.Run.StepCount {
 			continue // what happens to a run as a whole is in its head
@@ -73,7 +73,7 @@ func (r Run) view() view {
 		if len(v.Steps) == 0 || v.Steps[len(v.Steps)-1].Index != m.Step {
 			v.Steps = append(v.Steps, step{Index: m.Step, Label: m.Label, Mark: markTake})
 		}
-		v.Steps[len(v.Steps)-1].tell(m)
+		v.Steps[len(v.Steps)-1].addMoment(m)
 	}
 	for i := range v.Steps {
 		s := &v.Steps[i]
@@ -131,8 +131,8 @@ func provenance(p driver.Provenance) badge {
 	return badge{markPass, run.Vouched(p)}
 }
 
-// tell adds what happened to the step.
-func (s *step) tell(m archive.Moment) {
+// addMoment adds what happened to the step.
+func (s *step) addMoment(m archive.Moment) {
 	out := moment{Moment: m, Mark: markOf(m.What), Badge: provenance(m.Provenance)}
 	for _, t := range []text{{"question", m.Question}, {"answer", pretty(m.Answer)}} {
 		if t.Text != "" {

@@ -43,7 +43,7 @@ A run is named by its id or the end of it, a protocol by its title, its URI, the
 		Example: "  kairos allow 'Release a version'\n  kairos allow RUN --once --step 2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				if err := named(ctx, a, args[0], &in); err != nil {
+				if err := findTarget(ctx, a, args[0], &in); err != nil {
 					return err
 				}
 				acts, err := a.Engine.Actable(ctx, a.RunCaller(), in.ActsOn)
@@ -87,8 +87,8 @@ A run is named by its id or the end of it, a protocol by its title, its URI, the
 	return cmd
 }
 
-// named finds the run or the protocol that an argument names.
-func named(ctx context.Context, a *app.App, arg string, in *director.AllowInput) error {
+// findTarget finds the run or the protocol that an argument names.
+func findTarget(ctx context.Context, a *app.App, arg string, in *director.AllowInput) error {
 	t := session.Local(a)
 	if strings.Trim(strings.ToLower(arg), "0123456789abcdef-") == "" { // not a title
 		id, err := session.FindRun(ctx, t, arg)

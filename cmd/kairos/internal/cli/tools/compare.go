@@ -118,7 +118,7 @@ func comparing(at *session.Session, whole bool, cmd *cobra.Command) *cobra.Comma
 		}
 		names := f.Names()
 		if len(args) > 0 {
-			if _, err := named(f, args[0]); err != nil {
+			if _, err := addedServer(f, args[0]); err != nil {
 				return err
 			}
 			names = args
@@ -159,7 +159,7 @@ them, unless --reads or --changes says otherwise; a new one changes something un
 			if err != nil {
 				return err
 			}
-			s, err := named(f, args[0])
+			s, err := addedServer(f, args[0])
 			if err != nil {
 				return err
 			}

@@ -80,8 +80,8 @@ func change(path string, edit func(mcpclient.File) error) error {
 	})
 }
 
-// named is a server that was added.
-func named(f mcpclient.File, name string) (mcpclient.Server, error) {
+// addedServer is a server that was added.
+func addedServer(f mcpclient.File, name string) (mcpclient.Server, error) {
 	s, ok := f.Servers[name]
 	if !ok {
 		return s, fmt.Errorf("no server %q was added; there are: %s", name, strings.Join(append(f.Names(), "none")[:max(1, len(f.Names()))], ", "))
@@ -338,7 +338,7 @@ func remove(at *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := named(f, args[0]); err != nil {
+			if _, err := addedServer(f, args[0]); err != nil {
 				return err
 			}
 			if err := change(path, func(f mcpclient.File) error { delete(f.Servers, args[0]); return nil }); err != nil {
@@ -361,7 +361,7 @@ func call(at *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := named(f, args[0])
+			s, err := addedServer(f, args[0])
 			if err != nil {
 				return err
 			}
