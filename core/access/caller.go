@@ -29,7 +29,7 @@ type Caller struct {
 	// CanWait is how long the call may wait for a person.
 	CanWait time.Duration
 	// Holding reports whether the caller's connection still waits for the
-	// client's answer to this question; nil: it never does. Such a question
+	// client's answer to this question; if nil, it never does. Such a question
 	// stays open instead of being asked again.
 	Holding func(id run.ID, seq int64) bool
 	// Asked, if set, is called before this call asks a question, and before another

@@ -154,7 +154,7 @@ type Solved struct {
 type SolvedFiles struct {
 	Via        string            `json:"via"`
 	Provenance driver.Provenance `json:"provenance"`
-	// Passed is what somebody saw who looked; nil: nobody did. It is false where
+	// Passed is the result of a look, or nil if nobody looked. It is false where
 	// a step that is not required passed nevertheless.
 	Passed *bool `json:"passed,omitempty" doc:"What the server saw; left out where it did not look"`
 }

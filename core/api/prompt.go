@@ -27,6 +27,6 @@ type PromptArgument struct {
 	Description string
 	Required    bool
 	Kind        ArgumentKind
-	// Values lists the allowed values; nil: any.
+	// Values lists the allowed values. If it is nil any value is allowed.
 	Values []string
 }

@@ -13,7 +13,7 @@ type Route struct {
 	// Failed is the error name of a failure of the server; empty: that of the
 	// tool, such as SEARCH_FAILED.
 	Failed string
-	// Document makes the body one field of the request; nil: it is all of it.
+	// Document makes the body one field of the request. If it is nil the body is the request.
 	Document *DocumentBody
 }
 
@@ -32,7 +32,7 @@ type DocumentBody struct {
 type Parameter struct {
 	In, Name string // In is query or header
 	Field    string // of the request, in JSON
-	// Description is for OpenAPI; empty: the parameter is not part of the interface.
+	// Description is for OpenAPI. Without it the parameter is not part of the interface.
 	Description string
 	// Flag: the field is a boolean, true for "true" and "1".
 	Flag bool

@@ -17,15 +17,15 @@ type Store struct {
 	Runs      runs.Runs
 	History   runs.History
 	Archive   RunArchive
-	Eraser    Eraser // nil: runs cannot be redacted
-	Files     Files  // nil: the database returns free space by itself
+	Eraser    Eraser // without it runs cannot be redacted
+	Files     Files  // nil if the database returns free space by itself
 }
 
 // Options tune an archive. The zero value is the documented default.
 type Options struct {
-	// RunKeep is how long ended runs are kept; zero: forever.
+	// RunKeep is how long ended runs are kept. Zero means forever.
 	RunKeep time.Duration
-	// Clock decides when runs expire; nil: the clock of this machine.
+	// Clock decides when runs expire. The default is the clock of this machine.
 	Clock *clock.Clock
 }
 

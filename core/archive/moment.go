@@ -42,7 +42,7 @@ type Moment struct {
 	StopReason string `json:"stop_reason,omitempty"`
 	Verdict    string `json:"verdict,omitempty"`
 	ProofHash  string `json:"proof_hash,omitempty"`
-	// Files says who vouches for the files of an accepted step; empty: it demanded none.
+	// Files says who vouches for the files of an accepted step. It is empty if it demanded none.
 	Files driver.Provenance `json:"files,omitempty"`
 	// Took is how long the route that ends here was tried.
 	Took time.Duration `json:"took,omitempty"`

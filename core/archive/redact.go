@@ -80,7 +80,7 @@ func (a *Archive) redact(ctx context.Context, c access.Caller, in RedactInput) (
 	return reply, nil
 }
 
-// redactionOf returns what has to be erased for a step; 0: the whole run.
+// redactionOf returns what has to be erased for a step, or for 0 of the whole run.
 func redactionOf(t *runs.Change, step int) (run.Redaction, error) {
 	solved := len(t.Run.Proofs)
 	switch {

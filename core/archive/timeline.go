@@ -18,7 +18,7 @@ type Timeline struct {
 	Outcome  string      `json:"outcome,omitempty"`
 	Verified bool        `json:"verified"`
 	Problem  string      `json:"problem,omitempty"` // why it is not verified
-	// Worth says who vouches for the solved steps; empty: none is solved.
+	// Worth says who vouches for the solved steps. It is empty before one is solved.
 	Worth string `json:"worth,omitempty"`
 	// Protocol is the version that the run follows.
 	Protocol *api.ProtocolRevision `json:"protocol"`

@@ -88,7 +88,7 @@ type route struct {
 	partial bool
 	gate    gate
 	broken  bool // its driver is not known; only while loading
-	// absent: why an optional route is never open; empty: its driver is there.
+	// absent says why an optional route is never open. It is empty if its driver exists.
 	absent string
 }
 
@@ -134,9 +134,9 @@ type Route struct {
 	// Retries limits how often this route is tried again after an invalid reply:
 	// its own number, or else that of `on.invalid`.
 	Retries int `json:"retries,omitempty"`
-	// Timeout bounds one question; zero: the host's default.
+	// Timeout bounds one question. The default is the host's.
 	Timeout time.Duration `json:"timeout,omitempty"`
-	// CallTimeout bounds each call of the driver; zero: the driver's own.
+	// CallTimeout bounds each call of the driver. The default is the driver's own.
 	CallTimeout time.Duration `json:"call_timeout,omitempty"`
 	Line        int           `json:"line"`
 	// Path is the route's place in the tree, such as "inputs.approval[2]".

@@ -50,7 +50,7 @@ type RouteOutline struct {
 	Path string
 	// Needs are the capabilities without which the route is closed.
 	Needs []string
-	// Setting without which the route is closed; empty: none.
+	// Setting without which the route is closed, or empty.
 	Setting string
 }
 

@@ -22,7 +22,7 @@ type policyEntry struct {
 
 // Demand limits which evidence of a step counts. The zero value takes any.
 type Demand struct {
-	// Provenances are those that count; nil: all. Empty but not nil: none, because
+	// Provenances are those that count; nil means all. Empty but not nil means none, because
 	// entries contradict each other or the step.
 	Provenances []driver.Provenance `json:"provenances,omitzero"`
 	// By names the entries that apply, with their lines.

@@ -108,7 +108,7 @@ func (c *compiler) optional(fields map[string]entry, named string) bool {
 	return b.Value
 }
 
-// absent says why the driver of an optional route cannot be taken; empty: it can.
+// absent says why the driver of an optional route cannot be taken, or returns "".
 func (c *compiler) absent(via, kind string) string {
 	switch d, ok := c.tree.drivers[via]; {
 	case !ok:

@@ -26,7 +26,7 @@ type Asked struct {
 	// Shown is what the challenge shows, with all values filled in. It is the action
 	// where nothing is stated.
 	Shown json.RawMessage
-	// Proposed is what the agent chose, unless a driver states that; empty: nothing.
+	// Proposed is what the agent chose, unless a driver states that, or empty.
 	Proposed json.RawMessage
 }
 

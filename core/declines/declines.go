@@ -71,7 +71,7 @@ func (d *Declines) Remember(ctx context.Context, decline Decline) (err error) {
 }
 
 // Remembered returns the latest decline of the action that still counts, by the
-// principal or in the space; nil: there is none.
+// principal or in the space, or nil.
 func (d *Declines) Remembered(ctx context.Context, principal, space string, a Action) (*Decline, error) {
 	all, err := d.counting(ctx, principal, space)
 	for i := range all {

@@ -20,7 +20,7 @@ type invocation struct {
 	// memo is the request if it is likely to come again: the answer of a pure
 	// driver to it is kept.
 	memo any
-	// timeout of the call; 0: the driver's own.
+	// timeout of the call. The default is the driver's own.
 	timeout time.Duration
 	// roots that the driver has to see.
 	roots []string

@@ -28,21 +28,21 @@ type Config struct {
 	Lock Lock
 	// Drivers holds settings by driver name; a driver without any is fine.
 	Drivers map[string]DriverConfig
-	// Start bounds a start, from the binary to the first answer. 0: DefaultStart.
+	// Start bounds a start, from the binary to the first answer. The default is DefaultStart.
 	Start time.Duration
 	// Call bounds a call once its driver runs; its repetition on a fresh process
-	// has the same time again. 0: DefaultCall.
+	// has the same time again. The default is DefaultCall.
 	Call time.Duration
 	// Stop bounds first the draining of calls and then the voluntary end of a
-	// process, each. 0: DefaultStop.
+	// process, each. The default is DefaultStop.
 	Stop time.Duration
-	// Drain is how long the holders of a draining set may continue. 0: DefaultDrain.
+	// Drain is how long the holders of a draining set may continue. The default is DefaultDrain.
 	Drain time.Duration
 	// Idle is after how much time without a call a driver is stopped; the next
-	// call starts it. 0: DefaultIdle; negative: never.
+	// call starts it. The default is DefaultIdle; a negative value means never.
 	Idle time.Duration
 	// Cool is how long a driver that failed five times within a minute, without
-	// a served call in between, is left alone. 0: DefaultCool.
+	// a served call in between, is left alone. The default is DefaultCool.
 	Cool time.Duration
 	// Dev runs binaries whose bytes are not the locked ones. For development only.
 	Dev bool
@@ -61,16 +61,16 @@ const (
 
 // DriverConfig is the operator's configuration of one driver.
 type DriverConfig struct {
-	// Config is the driver's own configuration; empty: none.
+	// Config is the driver's own configuration, or empty.
 	Config json.RawMessage
 	// EnvFrom names the variables of the host's environment that the driver
 	// sees. It sees no others.
 	EnvFrom []string
 	// AllowEffects lets a driver of effect class "effects" run.
 	AllowEffects bool
-	// Network; empty: allow.
+	// Network defaults to allow.
 	Network Network
-	// MemoryMiB is the driver's memory limit; 0: 256.
+	// MemoryMiB is the driver's memory limit. The default is 256.
 	MemoryMiB int
 	// Folders lists the files and folders that the driver may use. One of effect class
 	// "pure" reads them; any other may change them.
@@ -78,7 +78,7 @@ type DriverConfig struct {
 	// ReadOnly lists files and folders that the driver may only read, such as those that
 	// Config names: see PathsIn.
 	ReadOnly []string
-	// Call and Idle override Config.Call and Config.Idle; 0: they do not. A change
+	// Call and Idle override Config.Call and Config.Idle unless they are 0. A change
 	// applies to the running process.
 	Call, Idle time.Duration
 	// Limits also apply to the running process.
@@ -88,7 +88,7 @@ type DriverConfig struct {
 // Limits restrict what a driver may vouch for. The zero value adds nothing to the
 // driver's descriptor.
 type Limits struct {
-	// MaxProvenance is the strongest provenance that the driver may claim; empty: any.
+	// MaxProvenance is the strongest provenance that the driver may claim. Empty means any.
 	MaxProvenance driver.Provenance
 	// NoPerson: the driver may not answer for a person.
 	NoPerson bool

@@ -73,7 +73,7 @@ func (e *excess) watch(g *guard, pid int, owner string) {
 	}
 }
 
-// end stops watching, and returns why the process was ended; nil: it was not.
+// end stops watching, and returns why the process was ended, or nil.
 func (e *excess) end() error {
 	if e == nil {
 		return nil

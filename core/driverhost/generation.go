@@ -32,9 +32,9 @@ type transport interface {
 	// lasting reports whether one process serves all calls, so that one that is
 	// late or dies says something about the others.
 	lasting() bool
-	// exited is closed when the driver cannot be reached any more; nil: never.
+	// exited is closed when the driver cannot be reached any more. It is nil where that cannot happen.
 	exited() <-chan struct{}
-	// pid is the process number; 0: there is no process of its own.
+	// pid is the process number, or 0 without a process of its own.
 	pid() int
 	// explain adds to an error why the driver ended, if that is known.
 	explain(err error) error

@@ -157,7 +157,7 @@ func (l *Launched) Calls() driverrpc.Calls { return l.calls }
 // Descriptor is the output of --describe.
 func (l *Launched) Descriptor() driver.Descriptor { return l.descriptor }
 
-// PID is the process number; 0: the driver has no lasting process.
+// PID is the process number, or 0 if the driver has no lasting process.
 func (l *Launched) PID() int { return l.transport.pid() }
 
 // Took is the time from the start of the process to its first answer.

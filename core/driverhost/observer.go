@@ -31,7 +31,7 @@ type Call struct {
 
 // Options of a Host. The zero value works.
 type Options struct {
-	// Observer is notified of lifecycle events; nil: none.
+	// Observer is notified of lifecycle events; may be nil.
 	Observer Observer
 	// Confinement says how drivers are isolated.
 	Confinement Confinement

@@ -92,7 +92,7 @@ func noNewPrivileges(pid string) bool {
 	return err == nil && bytes.Contains(b, []byte("\nNoNewPrivs:\t1"))
 }
 
-// ownerOf is the mark of a process; empty: it has none, or hides it.
+// ownerOf returns the mark of a process, or "" if it has none or hides it.
 func ownerOf(pid int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	for entry := range bytes.SplitSeq(b, []byte{0}) {

@@ -108,7 +108,7 @@ func (s *Set) Challenge(name string) (driver.Challenge, bool) {
 }
 
 // Capability returns the named capability driver; see Challenge. Each of its
-// calls is bounded by within; 0: by the driver's own call timeout.
+// calls is bounded by within, which defaults to the driver's own call timeout.
 func (s *Set) Capability(name string, within time.Duration) (driver.Capability, bool) {
 	sl, ok := s.slots[name]
 	if !ok || sl.spec.entry.Descriptor.Role != driver.RoleCapability {

@@ -18,7 +18,7 @@ type Finder interface {
 	// for a person.
 	Limits(name string) (strongest driver.Provenance, forPersons bool)
 	Challenge(name string) (driver.Challenge, bool)
-	// Capability bounds each call by within; 0: by the driver's own call timeout.
+	// Capability bounds each call by within, which defaults to the driver's own call timeout.
 	Capability(name string, within time.Duration) (driver.Capability, bool)
 	// Warm starts drivers that will be called soon, in the background; those
 	// that run cost nothing.

@@ -85,7 +85,7 @@ func Contradiction(step protocol.Step, d decision.Demand) string {
 	return ""
 }
 
-// Contradicted refuses a step of which no evidence can count; nil: some can.
+// Contradicted refuses a step of which no evidence can count. It returns nil if some can.
 func (s Setup) Contradicted(at Place, i int) *protocol.Diagnostic {
 	step := at.Chain.Steps[i]
 	if why := Contradiction(step, s.demandAt(at, i)); why != "" {
@@ -95,7 +95,7 @@ func (s Setup) Contradicted(at Place, i int) *protocol.Diagnostic {
 }
 
 // Unvouched warns of a step whose evidence nobody could supply, because no route
-// of the tree leads to a driver whose word counts; nil: somebody could.
+// of the tree leads to a driver whose word counts. It returns nil if one does.
 func (s Setup) Unvouched(at Place, i int, use string) *protocol.Diagnostic {
 	step := at.Chain.Steps[i]
 	demand := s.demandAt(at, i)
@@ -126,7 +126,7 @@ func (s Setup) Unvouched(at Place, i int, use string) *protocol.Diagnostic {
 const SeverityNote driver.Severity = "note"
 
 // BelievesModel notes a step that may be proved by what a model writes, although a
-// driver could do it itself if a person allowed it; nil: it is not one.
+// driver could do it itself if a person allowed it. It returns nil for other steps.
 func (s Setup) BelievesModel(at Place, i int) *protocol.Diagnostic {
 	if !s.believesModel(at, i) {
 		return nil

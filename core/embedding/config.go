@@ -18,21 +18,21 @@ type Config struct {
 	// URL of the endpoint, with or without the final /v1.
 	URL   string
 	Model string
-	// Key is sent as a bearer token; empty: none.
+	// Key is sent as a bearer token, or empty.
 	Key openai.Secret
-	// Dimension of every vector; zero: that of the first answer.
+	// Dimension of every vector. The default is that of the first answer.
 	Dimension int
 	// AskDimension requests vectors of that length from the endpoint, which only
 	// some models support.
 	AskDimension bool
-	// Timeout of one request; zero: 10 s.
+	// Timeout of one request. The default is 10 s.
 	Timeout time.Duration
 	// Budget of one Embed with all its requests and retries, if the context has no
-	// earlier deadline; zero: 1 min.
+	// earlier deadline. The default is 1 min.
 	Budget time.Duration
-	// Batch is how many texts go into a request; zero: 32, the default limit of TEI.
+	// Batch is how many texts go into a request. The default is 32, the default limit of TEI.
 	Batch int
-	// BatchCharacters is how many characters go into a request; zero: 100,000.
+	// BatchCharacters is how many characters go into a request. The default is 100,000.
 	// A longer text is sent alone.
 	BatchCharacters int
 	// Backoff is the pause before the first retry; it doubles. Zero: 250 ms.
@@ -40,7 +40,7 @@ type Config struct {
 	// CoolDown is how long a failed endpoint is not called; it doubles up to 16
 	// times its length while failures continue. Zero: 5 s.
 	CoolDown time.Duration
-	// Kept is how many vectors are cached; zero: 2048.
+	// Kept is how many vectors are cached. The default is 2048.
 	Kept int
 	// Observer is notified of every request; optional.
 	Observer Observer

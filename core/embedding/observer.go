@@ -11,7 +11,7 @@ type Request struct {
 	Provider string
 	Space    string // of the caller; empty: in the background
 	Texts    int
-	// Dimension of the vectors; zero: it failed.
+	// Dimension of the vectors, or 0 after a failure.
 	Dimension int
 	Took      time.Duration
 	Err       error

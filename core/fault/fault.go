@@ -73,12 +73,12 @@ const (
 type Error struct {
 	Code    Code
 	Message string
-	// NextAction says to agents which call helps; empty: the advice of the code.
+	// NextAction says to agents which call helps. The default is the advice of the code.
 	NextAction string
-	// Hint says to people what helps; empty: the hint of the code. It is not
+	// Hint says to people what helps. The default is the hint of the code. It is not
 	// part of replies.
 	Hint string
-	// NextCall is NextAction for programs; nil: no single call helps.
+	// NextCall is NextAction for programs. It is nil where no single call helps.
 	NextCall *Call
 	// Details are further fields of the error reply; they must encode as JSON.
 	Details map[string]any

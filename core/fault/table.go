@@ -15,7 +15,7 @@ type Row struct {
 	// Hint says what a person at a terminal does about it.
 	Hint string
 	// Status is the HTTP status. 200: the reply of a call of a run has status
-	// 200, any other call 409. 0: no server has replied.
+	// 200, any other call 409. It is 0 if no server has replied.
 	Status int
 	// Name is the error in REST where it is not Code.
 	Name string

@@ -32,7 +32,7 @@ type Grant struct {
 	Driver string `json:"driver"`
 	// Effect is the most that the driver may do: EffectReads, or EffectEffects.
 	Effect driver.Effect `json:"effect"`
-	// Run is the only run that it is for; empty: every run of this version.
+	// Run is the only run that it is for. If it is empty it is for every run of the version.
 	Run run.ID `json:"run,omitempty"`
 	// By is who granted it.
 	By string    `json:"by"`

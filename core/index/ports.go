@@ -31,7 +31,7 @@ type Outbox interface {
 	// Delivered removes the entries. It returns those that it did not find: they
 	// have changed since they were read, or another process has removed them.
 	Delivered(ctx context.Context, entries []Entry) (missed []Entry, err error)
-	// Model is the model of the vector that was stored last; zero: none was.
+	// Model is the model of the vector that was stored last; zero without one.
 	Model(ctx context.Context) (Model, error)
 	// Entries pages through all protocols of all spaces, marked or not, after the
 	// opaque cursor ("": from the start). Their Revision is the last that was given.
@@ -106,7 +106,7 @@ type Index interface {
 	// document is not accepted as it is.
 	Put(ctx context.Context, documents []Document) error
 	// Nearest finds the steps of the spaces that are nearest to a vector, at most
-	// limit; nil: the index has no vectors of this model.
+	// limit, or nil if the index has no vectors of this model.
 	Nearest(ctx context.Context, spaces []string, e library.Embedding, limit int) (*library.Near, error)
 	// Compare reports how the protocols differ from their documents.
 	Compare(ctx context.Context, documents []Document) (Difference, error)

@@ -91,7 +91,7 @@ func (f *Feeder) setAside() {
 	f.aside = time.Now().Add(asideTime)
 }
 
-// near asks the index; nil: it cannot answer.
+// near asks the index. It returns nil if the index cannot answer.
 func (f *Feeder) near(ctx context.Context, q library.Query) *library.Near {
 	ctx, cancel := context.WithTimeout(ctx, nearTime)
 	defer cancel()

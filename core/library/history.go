@@ -58,7 +58,7 @@ func (l *Library) History(ctx context.Context, c access.Caller, ref string) (His
 	return reply, nil
 }
 
-// Version returns the version of a protocol with the revision; 0: the newest one.
+// Version returns the version of a protocol with the revision, or for 0 the newest one.
 func (l *Library) Version(ctx context.Context, c access.Caller, ref string, revision int64) (VersionReply, error) {
 	p, err := l.versions.of(ctx, c, ref)
 	if err != nil {

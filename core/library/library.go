@@ -26,20 +26,20 @@ type Store struct {
 
 // Options tune a library. The zero value is the documented default.
 type Options struct {
-	// ScoreThreshold drops weaker search matches; zero: 0.3.
+	// ScoreThreshold drops weaker search matches. The default is 0.3.
 	ScoreThreshold float64
-	// SimilarThreshold is the score from which mint refuses a protocol as similar to another one; zero: 0.9.
+	// SimilarThreshold is the score from which mint refuses a protocol as similar to another one. The default is 0.9.
 	SimilarThreshold float64
-	// Embedder enables comparison by meaning; nil: only words are compared.
+	// Embedder enables comparison by meaning. Without it only words are compared.
 	Embedder Embedder
-	// EmbedBudget is how long a call waits for the Embedder; zero: 3 s.
+	// EmbedBudget is how long a call waits for the Embedder. The default is 3 s.
 	EmbedBudget time.Duration
 	// Observer is notified of operations; optional.
 	Observer Observer
-	// Changed is called after protocols of a space were stored or deleted; nil: not
-	// needed. It is called concurrently and must return at once.
+	// Changed, unless it is nil, is called after protocols of a space were stored or
+	// deleted. It is called concurrently and must return at once.
 	Changed func(space string)
-	// Clock provides the recorded times; nil: the clock of this machine.
+	// Clock provides the recorded times. The default is the clock of this machine.
 	Clock *clock.Clock
 }
 

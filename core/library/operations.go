@@ -47,7 +47,7 @@ type Operation struct {
 // Rated is a rating that is written.
 type Rated struct {
 	Space string
-	// Agent is the model that wrote or attested; empty: not known.
+	// Agent is the model that wrote or attested, or empty if that is not known.
 	Agent   string
 	Outcome Outcome
 	Attest  bool // it comes from an attestation

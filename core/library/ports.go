@@ -54,7 +54,7 @@ type ProtocolWriter interface {
 // Change is a chain to store.
 type Change struct {
 	Chain protocol.Chain
-	// Replaces is the revision that is stored now; 0: none, or a deleted chain.
+	// Replaces is the revision that is stored now, or 0 for none or a deleted chain.
 	Replaces int64
 }
 
@@ -86,7 +86,7 @@ type Searcher interface {
 	// not modify the chains of the hits.
 	Search(ctx context.Context, q Query) ([]Hit, error)
 	// Reduced says why searches compare less than they should, as this process saw it
-	// last; nil: they do not.
+	// last. It is nil if they compare all.
 	Reduced() error
 }
 
@@ -97,10 +97,10 @@ type Query struct {
 	Limit  int // number of hits
 	// Named: only chains that have Text as a name, or one that looks like it.
 	Named bool
-	// Embedding of Text; nil: only words are compared.
+	// Embedding of Text. Without it only words are compared.
 	Embedding *Embedding
 	// Near is what an index beside the store found for Embedding. It replaces the
-	// store's own comparison of vectors; nil: there is none.
+	// store's own comparison of vectors, unless it is nil.
 	Near    *Near
 	Explain bool // fill Hit.Why
 }

@@ -181,7 +181,7 @@ func (f finder) found(ctx context.Context, q Query, texts []string) (hits []Hit,
 	return hits, wordsOnly, more, nil
 }
 
-// scoreOf is the score of the best of the hits; 0: there is none.
+// scoreOf is the score of the best of the hits, or 0 if there is none.
 func scoreOf(hits []Hit) float64 {
 	if len(hits) == 0 {
 		return 0

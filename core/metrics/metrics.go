@@ -47,7 +47,7 @@ func New(version, instance string) *Metrics {
 type Drivers interface{ Status() []driverhost.Status }
 
 // Handler serves GET /metrics and GET /health of the metrics port. Drivers is
-// asked at each scrape; nil: there are none.
+// asked at each scrape; may be nil.
 func (m *Metrics) Handler(drivers Drivers) http.Handler {
 	mux := http.NewServeMux()
 	gatherer := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return m.gather(drivers) })

@@ -19,7 +19,7 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// residentBytes is the memory that this process holds; 0: not known.
+// residentBytes is the memory that this process holds, or 0 if that is not known.
 func residentBytes() uint64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	fields := bytes.Fields(b)

@@ -227,7 +227,7 @@ func (c Common) phraseProblem() string {
 	return BadPhrase(c.ApprovalPhrase)
 }
 
-// BadPhrase says why nobody can type the phrase; empty: it is fine.
+// BadPhrase says why nobody can type the phrase, or "" if somebody can.
 func BadPhrase(phrase string) string {
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	switch n := utf8.RuneCountInString(phrase); {

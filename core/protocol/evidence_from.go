@@ -26,7 +26,7 @@ var counting = map[EvidenceFrom][]driver.Provenance{
 	FromServer: {driver.ServerObserved},
 }
 
-// Provenances lists those that count; nil: all of them.
+// Provenances lists those that count. If it is nil all of them do.
 func (f EvidenceFrom) Provenances() []driver.Provenance { return slices.Clone(counting[f]) }
 
 // Counts reports whether evidence with the provenance counts.
@@ -35,7 +35,7 @@ func (f EvidenceFrom) Counts(p driver.Provenance) bool {
 	return only == nil || slices.Contains(only, p)
 }
 
-// problem says why the value is not allowed; empty: it is.
+// problem says why the value is not allowed, or "" if it is.
 func (f EvidenceFrom) problem() string {
 	if f == FromAnyone || counting[f] != nil {
 		return ""

@@ -22,7 +22,7 @@ type Chain struct {
 	Revision int64  `json:"revision,omitempty"`
 	Title    string `json:"title"`
 	// FrontMatter is the YAML between the --- lines at the start of the
-	// document, verbatim, without those lines; empty: none.
+	// document, verbatim, without those lines, or empty.
 	FrontMatter string `json:"front_matter,omitempty"`
 	// Slug, Version and Tags come from the front matter, as does AltTitle, its title
 	// if it differs from Title.
@@ -36,7 +36,7 @@ type Chain struct {
 	Triggers []string `json:"triggers,omitempty"`
 	// Description is the Markdown between the title and the first step.
 	Description string `json:"description,omitempty"`
-	// Inputs is the JSON Schema of a run's input; nil: no input.
+	// Inputs is the JSON Schema of a run's input, or nil.
 	Inputs    json.RawMessage `json:"inputs,omitempty"`
 	Steps     []Step          `json:"steps"`
 	ModelID   string          `json:"model_id,omitempty"` // model that stored it, according to the caller
@@ -54,7 +54,7 @@ type Step struct {
 	// Text is the Markdown of the step, its heading line first, without the
 	// challenge block.
 	Text string `json:"text"`
-	// Challenge is the challenge object as written; nil: none.
+	// Challenge is the challenge object as written, or nil.
 	Challenge json.RawMessage `json:"challenge,omitempty"`
 	// Templates declares where templates are allowed and how they are escaped,
 	// according to the challenge driver when the step was stored.
@@ -106,13 +106,13 @@ type Common struct {
 	Files          json.RawMessage `json:"files,omitempty"`
 	FilesRequired  bool            `json:"files_required,omitempty"`
 	Judge          *Judge          `json:"judge,omitempty"`
-	// EvidenceFrom says who must vouch for the evidence; empty: anyone may.
+	// EvidenceFrom says who must vouch for the evidence. If it is empty anyone may.
 	EvidenceFrom EvidenceFrom `json:"evidence_from,omitempty"`
 }
 
 // Judge requires that a model judges the step's result.
 type Judge struct {
-	// Question for the judge; empty: whether the result satisfies the challenge.
+	// Question for the judge. The default asks whether the result satisfies the challenge.
 	Question string `json:"question,omitempty"`
 	// Required means that the step does not pass without a judgement.
 	Required bool `json:"required,omitempty"`

@@ -40,7 +40,7 @@ type Scope struct {
 	Steps map[string]json.RawMessage
 }
 
-// Values returns the values of templates; nil: it has none.
+// Values returns the values of templates, nil for those without a value.
 func (s Scope) Values(refs []Reference) []json.RawMessage {
 	f := filler{scope: s, nodes: make(map[string]node)}
 	out := make([]json.RawMessage, len(refs))
@@ -171,7 +171,7 @@ type filler struct {
 	err       error
 }
 
-// fill returns the JSON that replaces a string; nil: no change.
+// fill returns the JSON that replaces a string, or nil if nothing changes.
 func (f *filler) fill(pointer, value string) []byte {
 	at := templatesIn(value, -1)
 	if at == nil || f.err != nil {

@@ -26,7 +26,7 @@ type Store interface {
 // Replica is a server that uses the database.
 type Replica struct {
 	ID string `json:"id"` // new at every start
-	// Address is where other servers reach it; empty: they do not.
+	// Address is where other servers reach it, empty if they cannot.
 	Address string    `json:"address,omitempty"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"` // by the clock of its machine
@@ -43,9 +43,9 @@ type State struct {
 	// them with the first one. Signing is the name of the key that signs statements.
 	Keys    []string `json:"keys,omitempty"`
 	Signing string   `json:"signing,omitempty"`
-	// NotReady says why it does not serve calls; empty: it does.
+	// NotReady says why it does not serve calls, empty if it does.
 	NotReady string `json:"not_ready,omitempty"`
-	// Degraded says what it does less well than it should; empty: nothing.
+	// Degraded says what it does less well than it should, or empty.
 	Degraded string   `json:"degraded,omitempty"`
 	Drivers  []Driver `json:"drivers"`
 	// Jobs are those that it does for all servers.

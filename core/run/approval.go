@@ -80,7 +80,7 @@ const MaxVisits = 16
 // says nothing of who made it.
 type Visit struct {
 	At time.Time `json:"at"`
-	// From is the kind of address that it came from; empty: not known.
+	// From is the kind of address that it came from, or empty if that is not known.
 	From Place `json:"from,omitempty"`
 	// Browser: the request looks like a page load of a browser. Any program can
 	// make it look so.
@@ -104,7 +104,7 @@ type Decline struct {
 	At     time.Time `json:"at"`
 	Via    string    `json:"via"`
 	Reason string    `json:"reason,omitempty"`
-	// TakenBack is when the operator took it back, By who did so and Why; zero: it stands.
+	// TakenBack is when the operator took it back, By who did so and Why. It is zero while the decline stands.
 	TakenBack time.Time `json:"taken_back,omitzero"`
 	By        string    `json:"by,omitempty"`
 	Why       string    `json:"why,omitempty"`

@@ -11,7 +11,7 @@ import (
 // recorded before it was made, or the driver said that its outcome is pending.
 // While there is one, nothing else is tried for the step.
 type Call struct {
-	// Input that is obtained, by id; empty: the answers are judged.
+	// Input that is obtained, by id. It is empty where answers are judged.
 	Input  string `json:"input,omitempty"`
 	Driver string `json:"driver"`
 	Route  int    `json:"route,omitempty"`
@@ -26,11 +26,11 @@ type Call struct {
 	Acts bool `json:"acts,omitempty"`
 	// At is when the call was made first; an approval that held then covers it.
 	At time.Time `json:"at"`
-	// Pending is what the driver said last; nil: nothing.
+	// Pending is what the driver said last, or nil.
 	Pending *driver.Pending `json:"pending,omitempty"`
 	// RetryAt is when asking again makes sense, where Pending is set.
 	RetryAt time.Time `json:"retry_at,omitzero"`
-	// Unknown is why nobody can tell what came of the call; empty: nobody had to yet.
+	// Unknown is why nobody can tell what came of the call. It is empty until somebody has to know.
 	Unknown string `json:"unknown,omitempty"`
 	// Cancelled: somebody wants it to end.
 	Cancelled bool `json:"cancelled,omitempty"`
@@ -41,7 +41,7 @@ func (c Call) is(o Call) bool {
 	return c.Input == o.Input && c.Driver == o.Driver && c.Attempt == o.Attempt && c.Key == o.Key
 }
 
-// Attempt is the number of the next attempt at an input; empty: at the step.
+// Attempt returns the number of the next attempt at an input, or for "" at the step.
 func (s Step) Attempt(input string) int { return s.Attempts[input] + 1 }
 
 // tried counts an attempt that came to a known outcome.

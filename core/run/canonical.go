@@ -88,7 +88,7 @@ type canonicalParser struct {
 
 var errEnd = errors.New("unexpected end")
 
-// token returns the next byte that is not white space, without reading it; 0: the end.
+// token returns the next byte that is not white space, without reading it, or 0 at the end.
 func (p *canonicalParser) token() byte {
 	for ; p.at < len(p.in); p.at++ {
 		if c := p.in[p.at]; !isSpace(c) {

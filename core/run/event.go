@@ -89,7 +89,7 @@ type Event struct {
 	// At is never before the event before it; see Run.Stamp.
 	At time.Time `json:"at"`
 	// Clock is what the server's clock showed, where it was set back and showed
-	// less than At; zero: At.
+	// less than At, else zero.
 	Clock time.Time `json:"clock,omitzero"`
 	// Unrecorded: the record holds enough events of the step, and only counts this one.
 	Unrecorded bool `json:"-"`
@@ -113,7 +113,7 @@ type Event struct {
 	Nonce    string         `json:"nonce,omitempty"` // next nonce: Accepted, Reissued
 	// Solves is the nonce that the proof uses up: Accepted.
 	Solves string `json:"solves,omitempty"`
-	// Connection that continues the run; empty: the same as before. Reissued
+	// Connection that continues the run, empty for the same as before. Reissued
 	Connection string `json:"connection,omitempty"`
 	By         string `json:"by,omitempty"`      // who did it, as they say: Undeclined
 	Code       string `json:"code,omitempty"`    // Rejected, Refused

@@ -35,9 +35,9 @@ type Evidence struct {
 	// Failed: the evidence does not satisfy the challenge, which did not require
 	// it. Evidence of earlier versions does not say so.
 	Failed bool `json:"failed,omitempty"`
-	// Tries is what was tried before without success; nil: nothing.
+	// Tries is what was tried before without success, or nil.
 	Tries *Tries `json:"tries,omitempty"`
-	// Permission of the driver that did the step itself; nil: none did.
+	// Permission of the driver that did the step itself, or nil.
 	Permission *Permission `json:"permission,omitempty"`
 	// RedactedAt is when the evidence was erased; zero if it was not. The digest is of the
 	// evidence before that.

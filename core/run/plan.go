@@ -18,7 +18,7 @@ type Plan struct {
 	Text   string          `json:"text"`
 	Data   json.RawMessage `json:"data"`
 	Effect driver.Effect   `json:"effect"`
-	// Proposed is what the agent chose of it; empty: nothing.
+	// Proposed is what the agent chose of it, or empty.
 	Proposed json.RawMessage `json:"proposed,omitempty"`
 	// Action is what the driver adds to the action of the input.
 	Action json.RawMessage `json:"action,omitempty"`

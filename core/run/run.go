@@ -70,7 +70,7 @@ type Run struct {
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	// Clock is what the server's clock showed when the run was last changed, where
-	// that is less than UpdatedAt; zero: UpdatedAt.
+	// that is less than UpdatedAt, else zero.
 	Clock time.Time `json:"clock,omitzero"`
 
 	Past `json:"-"`
@@ -166,7 +166,7 @@ type Step struct {
 	Refused map[string][]driver.Diagnostic `json:"refused,omitempty"`
 	// Declines: input id to the capability driver through which a person declined.
 	Declines map[string]string `json:"declines,omitempty"`
-	// LastDecline is the latest decline at this step, also when it was taken back; nil: there was none.
+	// LastDecline is the latest decline at this step, also when it was taken back, or nil.
 	LastDecline *Decline `json:"last_decline,omitempty"`
 	// DeclineCount counts how often a person declined this step.
 	DeclineCount int `json:"noes,omitempty"`
@@ -181,7 +181,7 @@ type Step struct {
 	// PendingDecline is why a person declined on the approval page, until a reply to a
 	// client tells of it.
 	PendingDecline string `json:"untold_no,omitempty"`
-	// Early is work that was submitted before it was approved; nil: none.
+	// Early is work that was submitted before it was approved, or nil.
 	Early *Early `json:"early,omitempty"`
 	// Done is what a driver already did for the step, whose result was refused; nil:
 	// nothing.
@@ -237,7 +237,7 @@ type Question struct {
 	// Elsewhere, if set, is what the agent tells the person: Link is the only
 	// way to answer, and nothing is sent to the client.
 	Elsewhere string `json:"elsewhere,omitempty"`
-	// Phrase has to be typed to approve; empty: none.
+	// Phrase has to be typed to approve, or empty.
 	Phrase string `json:"phrase,omitempty"`
 	// Short: it shows only how what is approved begins and ends. The rest is in Input.
 	Short bool `json:"short,omitempty"`
@@ -247,7 +247,7 @@ type Question struct {
 	// an answer.
 	Unanswered int `json:"unanswered,omitempty"`
 	// Dismissed counts how often in a row the person closed this question without
-	// an answer. Closed is when they did so last; zero: the question is out.
+	// an answer. Closed is when they did so last, zero while the question is out.
 	Dismissed int       `json:"dismissed,omitempty"`
 	Closed    time.Time `json:"closed,omitzero"`
 	// Key and Attempt are those of the call that rendered it.

@@ -35,7 +35,7 @@ type Few struct {
 // Failure is one attempt that did not count.
 type Failure struct {
 	At time.Time `json:"at"`
-	// Via obtained what was discarded; empty: nothing was obtained.
+	// Via obtained what was discarded. It is empty if nothing was obtained.
 	Via    string `json:"via,omitempty"`
 	Code   string `json:"code"`
 	Reason string `json:"reason,omitempty"`
@@ -117,7 +117,7 @@ func (s *Step) lookFailed(e Event) {
 	}
 }
 
-// Unsuccessful is what was tried at the step without success so far; nil: nothing.
+// Unsuccessful returns what was tried at the step without success so far, or nil.
 func (s Step) Unsuccessful() *Tries {
 	t := s.Tries
 	for input, n := range s.Attempts {

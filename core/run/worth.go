@@ -57,7 +57,7 @@ func (r Run) Vouchers() []Voucher {
 	return all
 }
 
-// Files says who vouches for the files of the step; empty: it demanded none.
+// Files says who vouches for the files of the step. It is empty if it demanded none.
 func (v Evidence) Files() driver.Provenance {
 	for _, a := range v.Answers {
 		if a.InputID == driver.KindFiles {
@@ -69,7 +69,7 @@ func (v Evidence) Files() driver.Provenance {
 
 // Worth says in one sentence, without its full stop, who vouches for solved steps, the
 // strongest first: "3 steps seen by KAIROS, 1 answered by a person".
-// Person is the word for a person; empty: "a person". No steps: empty.
+// Person is the word for a person, by default "a person". Without steps it returns "".
 func Worth(all []Voucher, person string) string {
 	steps, files := map[driver.Provenance]int{}, map[driver.Provenance]int{}
 	for _, v := range all {

@@ -25,13 +25,13 @@ type Store struct {
 
 // Options tune a keeper. The zero value is the documented default.
 type Options struct {
-	// RunTTL is how long a run may stay unattested; zero: 7 days.
+	// RunTTL is how long a run may stay unattested. The default is 7 days.
 	RunTTL time.Duration
-	// UntouchedTTL ends runs that never advanced and wait for nobody; zero: 1 day.
+	// UntouchedTTL ends runs that never advanced and wait for nobody. The default is 1 day.
 	UntouchedTTL time.Duration
-	// Handover hears where runs stand; nil: nobody does.
+	// Handover is notified of where runs stand; may be nil.
 	Handover Handover
-	// Clock is the time by which runs are recorded and end; nil: this machine's.
+	// Clock is the time by which runs are recorded and end. The default is this machine's.
 	Clock *clock.Clock
 }
 

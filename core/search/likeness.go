@@ -38,7 +38,7 @@ func (w Word) matcher(forgiving bool) look {
 // forgiving reports whether words match that differ in more than their form.
 func (l *look) forgiving() bool { return l.typos > 0 || l.part }
 
-// likeness returns how similar a word is to the word of the query; 0: not at all.
+// likeness returns how similar a word is to the word of the query, 0 if it is not.
 // sameTerm reports whether it has the term of that word.
 func (l *look) likeness(text string, sameTerm bool) (float64, string) {
 	switch {

@@ -132,7 +132,7 @@ func (x *Scorer) Explain(d Document) []Match {
 	return why
 }
 
-// nameScore is the score of a chain whose name is the query; 0: it is not.
+// nameScore returns the score of a chain whose name is the query, or 0.
 func (q Query) nameScore(d Document) float64 {
 	if q.name.exact == 0 {
 		return 0

@@ -29,7 +29,7 @@ type Record struct {
 	Run run.Run
 	// Labels of the steps of its protocol.
 	Labels []string
-	// Challenges, filled in, one for each proof; empty: not known any more.
+	// Challenges, filled in, one for each proof, empty for those not known any more.
 	Challenges []json.RawMessage
 	// Revision of the protocol that the run began with, whether what is stored now says
 	// the same, and the revision of that.
@@ -64,7 +64,7 @@ type Predicate struct {
 	Run      RunFacts `json:"run"`
 	Protocol Protocol `json:"protocol"`
 	Steps    []Step   `json:"steps"` // those with a proof, from the first one on
-	// Open is what was tried without success at the step that is not solved; nil: nothing.
+	// Open is what was tried without success at the step that is not solved, or nil.
 	Open *run.Tries `json:"open_tries,omitempty"`
 	// Verified: every step has a proof, and the chain was whole when this was made.
 	Verified bool      `json:"verified"`
@@ -106,7 +106,7 @@ type Step struct {
 	// Approval that preceded the evidence.
 	Approval *run.Approval `json:"approval,omitempty"`
 	Answers  []Answer      `json:"answers,omitempty"`
-	// Tries is what was tried before without success; nil: nothing.
+	// Tries is what was tried before without success, or nil.
 	Tries *run.Tries `json:"tries,omitempty"`
 	// Permission of the driver that did the step itself: the grant, and the digest of its plan.
 	Permission *run.Permission `json:"permission,omitempty"`

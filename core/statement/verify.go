@@ -61,7 +61,7 @@ type Report struct {
 	Steps    []CheckedStep `json:"steps"`
 	// Open is what was tried without success at the step that is not solved.
 	Open *run.Tries `json:"open_tries,omitempty"`
-	// Worth says who vouches for the steps; empty: it states none.
+	// Worth says who vouches for the steps. It is empty for a statement without steps.
 	Worth  string `json:"worth,omitempty"`
 	MadeAt string `json:"made_at,omitempty"`
 	MadeBy string `json:"made_by,omitempty"`

@@ -110,7 +110,7 @@ func survivors(names, kept map[string]*file, some func() bool) map[string]*file 
 type Faults struct {
 	// FailSyncs is how many syncs of files fail with an I/O error; -1: all.
 	FailSyncs int
-	// Room is how many bytes all files together may have; 0: any number.
+	// Room is how many bytes all files together may have. 0 means any number.
 	Room     int
 	ReadOnly bool
 }

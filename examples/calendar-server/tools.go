@@ -72,7 +72,7 @@ func add[In any](s *server.MCPServer, name, description string, readOnly bool, s
 	})
 }
 
-// keyOf is the idempotency key that KAIROS sends with a call; empty: none.
+// keyOf is the idempotency key that KAIROS sends with a call, or empty.
 func keyOf(req mcp.CallToolRequest) string {
 	if req.Params.Meta == nil {
 		return ""

@@ -73,7 +73,7 @@ type Call struct {
 	Tool      string
 	Arguments json.RawMessage
 	Key       string         // idempotency key; empty: none is sent
-	Progress  func(Progress) // hears what the server says of the progress; nil: nobody does. Must not block
+	Progress  func(Progress) // is notified of the server's progress; may be nil. Must not block
 }
 
 // Call calls a tool once. A reply that reports a failure is a result. The server is

@@ -11,7 +11,7 @@ import (
 type Refusal struct {
 	Status  int
 	Message string // of the endpoint, fit to be shown
-	// After is the Retry-After of the endpoint; zero: none.
+	// After is the Retry-After of the endpoint, or zero if there is none.
 	After time.Duration
 }
 

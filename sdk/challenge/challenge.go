@@ -39,9 +39,9 @@ type Options[D any] struct {
 	// Settings are what the driver is configured by: a *settings.Of. Nil: it
 	// takes no configuration.
 	Settings Settings
-	// Effect is what the judge may do to the world; empty: nothing, it is pure.
+	// Effect is what the judge may do to the world. The default is nothing: it is pure.
 	Effect driver.Effect
-	// Approval is the mode of steps that do not say; empty: auto.
+	// Approval is the mode of steps that do not say. Empty means auto.
 	Approval driver.ApprovalMode
 	// Recovers: the judge recognises idempotency keys, as driver.FeatureRecover
 	// says. With RequestOf(ctx).Recover it reports what came of the call and

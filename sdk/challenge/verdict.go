@@ -19,7 +19,7 @@ type Verdict struct {
 }
 
 // Accept means that the evidence satisfies the demand. Later steps see output,
-// which is encoded as JSON; nil: the evidence itself. The proof that
+// which is encoded as JSON, or if it is nil the evidence itself. The proof that
 // is recorded holds demand and evidence.
 func Accept(output any) Verdict {
 	return Verdict{result: driver.Accept(nil, nil), output: output}

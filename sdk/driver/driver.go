@@ -117,7 +117,7 @@ type Descriptor struct {
 	// Handles lists challenge types (challenge role) or input kinds (capability role).
 	Handles []string `json:"handles"`
 	Effect  Effect   `json:"effect"`
-	// ConfigSchema is the JSON Schema of the configuration; empty: takes none.
+	// ConfigSchema is the JSON Schema of the configuration. A driver without one takes no configuration.
 	ConfigSchema json.RawMessage `json:"config_schema,omitempty"`
 	Features     []string        `json:"features,omitempty"`
 	// StateVersions lists the State versions Advance reads, oldest first.
@@ -133,7 +133,7 @@ type Descriptor struct {
 	// Approval is the mode of this type's challenges where neither the step
 	// nor the tree says; empty means auto.
 	Approval ApprovalMode `json:"approval,omitempty"`
-	// Transport is how the host has to call the binary; empty: gRPC.
+	// Transport is how the host has to call the binary. The default is gRPC.
 	Transport Transport `json:"transport,omitempty"`
 }
 

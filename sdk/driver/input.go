@@ -35,7 +35,7 @@ type SimilarityValue struct {
 
 // JudgeValue is the value of a judge input.
 type JudgeValue struct {
-	// Satisfied: the result satisfies the challenge; nil: nobody could judge it.
+	// Satisfied reports whether the result satisfies the challenge, or is nil if nobody could judge it.
 	Satisfied *bool  `json:"satisfied"`
 	Reason    string `json:"reason"`
 }

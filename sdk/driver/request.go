@@ -27,7 +27,7 @@ type ValidateRequest struct {
 // ValidateResult says what is wrong with a challenge and where templates may stand.
 type ValidateResult struct {
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
-	// Challenge is the challenge with defaults filled in; empty: as sent.
+	// Challenge is the challenge with defaults filled in. If it is empty the challenge stays as sent.
 	Challenge json.RawMessage `json:"challenge,omitempty"`
 	Templates []Template      `json:"templates,omitempty"`
 }

@@ -26,7 +26,7 @@ type Accepted struct {
 	// a good result, "passed": false in it says that the evidence failed, and
 	// "failure" why.
 	Proof json.RawMessage `json:"proof"`
-	// Output is what later steps see as steps.<name>; empty: Proof.
+	// Output is what later steps see as steps.<name>. The default is Proof.
 	Output json.RawMessage `json:"output,omitempty"`
 	// Observed: the driver looked at the world itself instead of taking the
 	// answers' word, so the proof counts as server-observed. Only drivers of
@@ -62,11 +62,11 @@ type Unavailable struct {
 type Pending struct {
 	Reason string `json:"reason"` // what is waited for
 	// RetryAfter is after how many seconds asking again makes sense, at most an
-	// hour; 0: the host decides.
+	// hour. If it is 0 the host decides.
 	RetryAfter float64 `json:"retry_after,omitempty"`
-	// Progress is how much is done, 0 to 1; nil: not known.
+	// Progress is how much is done, 0 to 1, or nil if that is not known.
 	Progress *float64 `json:"progress,omitempty"`
-	// Message is what people are told meanwhile; empty: Reason.
+	// Message is what people are told meanwhile. The default is Reason.
 	Message string `json:"message,omitempty"`
 }
 

@@ -114,8 +114,8 @@ func configure(
 	return []driver.Diagnostic{driver.Problem("", "this driver takes no configuration")}, nil
 }
 
-// configurerOf is the driver's Configurer; nil: it takes no configuration and
-// is always healthy.
+// configurerOf returns the driver's Configurer, or nil if it takes no configuration
+// and is always healthy.
 func configurerOf(d driver.Driver) driver.Configurer {
 	var role any = d.Challenge
 	if d.Capability != nil {

@@ -62,9 +62,9 @@ type Subject struct {
 	Capability driver.Capability // nil for a challenge driver
 	Configurer driver.Configurer // nil when the driver has none
 	Samples    []Sample
-	// Config is the configuration under which the samples hold; empty: none.
+	// Config is the configuration under which the samples hold, or empty.
 	Config json.RawMessage
-	// Program starts processes of the driver; nil: the checks of processes are
+	// Program starts processes of the driver. Without it the checks of processes are
 	// skipped. With it only Samples and Config need to be set for Verify.
 	Program Program
 

@@ -15,7 +15,7 @@ import (
 
 // SampleFile is what a file of samples holds.
 type SampleFile struct {
-	// Config is the configuration under which the samples hold; empty: none.
+	// Config is the configuration under which the samples hold, or empty.
 	Config  json.RawMessage
 	Samples []Sample
 }

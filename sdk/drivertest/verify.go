@@ -19,12 +19,12 @@ const DefaultTimeout = 2 * time.Minute
 type Options struct {
 	// Only are patterns of path.Match on check ids; empty: all checks.
 	Only []string
-	// Timeout bounds each check; 0: DefaultTimeout.
+	// Timeout bounds each check. The default is DefaultTimeout.
 	Timeout time.Duration
 	// Soon is what "within a second" means where a machine is busy with more
 	// than the driver; 0: a second.
 	Soon time.Duration
-	// Done is called after each check, from one goroutine; nil: not called.
+	// Done, unless it is nil, is called after each check, from one goroutine.
 	Done func(Result)
 }
 

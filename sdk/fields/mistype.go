@@ -10,7 +10,7 @@ import (
 
 // TypeError is a JSON value of the wrong type, in words that name no Go type.
 type TypeError struct {
-	// Pointer of the value (RFC 6901); empty: the whole document.
+	// Pointer of the value (RFC 6901), "" for the whole document.
 	Pointer string
 	// Message names the field, what it must be and what it is.
 	Message string

@@ -49,7 +49,7 @@ type Check struct {
 	Glob Pattern
 	// Absent: no such file may be there. Nothing else is checked then.
 	Absent bool
-	// MinSize and MaxSize are in bytes; nil: no bound.
+	// MinSize and MaxSize are in bytes. A bound that is nil does not exist.
 	MinSize, MaxSize *int64
 	SHA256           string // lower-case hex; empty: any
 	Contains         string // empty: anything

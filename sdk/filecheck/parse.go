@@ -228,7 +228,7 @@ func (e entry) onlyKnown() {
 	}
 }
 
-// wholeNumber reads a whole number from 0 up to a bound; nil: there is none.
+// wholeNumber reads a whole number from 0 up to a bound, or returns nil.
 func (e entry) wholeNumber(key string, bound float64) *int64 {
 	v, found := e.of.Number(key)
 	if !found {

@@ -122,7 +122,7 @@ func ShownJSON(document []byte) []byte {
 	return b.Bytes()
 }
 
-// shownLiteral is a JSON string as Text shows it; nil: as it is.
+// shownLiteral returns a JSON string as Text shows it, or nil if that changes nothing.
 func shownLiteral(literal []byte) []byte {
 	hides := bytes.ContainsFunc(literal, func(r rune) bool { return r >= 0x7f && Hidden(r) })
 	for at := 0; !hides && at+1 < len(literal); at++ {

@@ -186,7 +186,7 @@ func Validate(schema, value json.RawMessage) []driver.Diagnostic {
 	return s.Validate(value)
 }
 
-// explain says what is wrong with a value by a schema; nil: with a schema itself.
+// explain says what is wrong with a value by a schema, or with the schema itself if it is nil.
 // It never quotes a value, which may be a secret.
 func explain(verr *jsonschema.ValidationError, by *jsonschema.Schema) []driver.Diagnostic {
 	e := explainer{by: by}

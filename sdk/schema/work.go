@@ -28,7 +28,7 @@ func survey(root *jsonschema.Schema) (err error) {
 }
 
 // circular finds a part of a schema that judges a value by judging the same value
-// by itself, as {"$ref": "#"} does: no value can be judged by it. nil: none does.
+// by itself, as {"$ref": "#"} does: no value can be judged by it. It returns nil if none does.
 func circular(root *jsonschema.Schema) *jsonschema.Schema {
 	const entered, left = 1, 2
 	state := map[*jsonschema.Schema]int{}

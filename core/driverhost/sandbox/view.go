@@ -35,7 +35,7 @@ type View struct {
 	// Temp is its folder for temporary files, which it sees as /tmp where it has a
 	// root of its own.
 	Temp string `json:",omitempty"`
-	// Home is the path of its home folder, which is empty at first; empty: it has none.
+	// Home is the path of its home folder, which has no files at first. A driver without one has "".
 	Home string `json:",omitempty"`
 	// Except lists files and folders inside of the others that do not exist for it.
 	// Only a root of its own can leave them out.

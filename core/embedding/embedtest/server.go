@@ -39,13 +39,13 @@ const (
 
 // Options tune an endpoint. The zero value is usable.
 type Options struct {
-	// Dimension of the vectors; zero: 256.
+	// Dimension of the vectors. The default is 256.
 	Dimension int
-	// Key that requests must carry; empty: none.
+	// Key that requests must carry, or empty.
 	Key string
-	// MaxBatch refuses requests with more texts (413); zero: any number.
+	// MaxBatch refuses requests with more texts (413). Zero means any number.
 	MaxBatch int
-	// MaxCharacters refuses longer texts (413); zero: any length.
+	// MaxCharacters refuses longer texts (413). Zero means any length.
 	MaxCharacters int
 	// Delay of every answer.
 	Delay time.Duration

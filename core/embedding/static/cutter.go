@@ -125,7 +125,7 @@ func (c *cutter) end() {
 	}
 }
 
-// piece returns the longest prefix of the word among the pieces; 0: none.
+// piece returns the longest prefix of the word among the pieces, or 0 if there is none.
 func (c *cutter) piece(pieces map[string]int32, word []byte) (int, int32) {
 	for n := min(len(word), c.longest); n > 0; n-- {
 		if n < len(word) && !utf8.RuneStart(word[n]) {

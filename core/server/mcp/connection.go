@@ -193,7 +193,7 @@ func unreachable(c driver.Client) driver.Client {
 	return driver.Client{Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport}
 }
 
-// progressToken returns the token of a call; nil: none. Every progress note repeats it, so
+// progressToken returns the token of a call, or nil. Every progress note repeats it, so
 // one that is longer than an id may be, or is not a string or a number, does not count.
 func progressToken(req mcp.CallToolRequest) any {
 	if req.Params.Meta == nil {
@@ -218,13 +218,13 @@ type note struct {
 	requests map[string]clientRequest
 	// errorCode of an error result or of a run error.
 	errorCode string
-	// data of a JSON-RPC error; nil: that of mcp-go.
+	// data of a JSON-RPC error. If it is nil that of mcp-go is sent.
 	data any
 	// prompt is the name that the client sent in prompts/get, see menu.
 	prompt string
 	// message is the request as it was received.
 	message json.RawMessage
-	// arguments of a tool call that mcp-go did not get; nil: it got all of it.
+	// arguments of a tool call that mcp-go did not get, or nil if it got all of them.
 	arguments json.RawMessage
 }
 

@@ -45,7 +45,7 @@ func (p *post) modern(header, inBody string) {
 	p.serve(&origin{transport: transportHTTP, who: p.who}, nil, modernStatus)
 }
 
-// modernProblem compares the headers with the message; nil: they agree.
+// modernProblem compares the headers with the message, and returns nil if they agree.
 func (p *post) modernProblem(header, inBody string) *replyError {
 	mismatch := func(text string) *replyError { return &replyError{Code: mcp.HEADER_MISMATCH, Message: text} }
 	switch {

@@ -50,7 +50,7 @@ func (p *sessionPeer) call(
 	}
 }
 
-// send sends a message by the response or a GET stream; nil: neither is open.
+// send sends a message by the response or a GET stream. It returns nil if neither is open.
 func (p *sessionPeer) send(v any) carrier {
 	if p.own.send(v) == nil {
 		return p.own

@@ -103,7 +103,7 @@ func (s *httpSession) unlisten(l *listener) {
 	s.listeners = slices.DeleteFunc(s.listeners, func(other *listener) bool { return other == l })
 }
 
-// send sends a message on the newest GET stream that accepts it; nil: there is none.
+// send sends a message on the newest GET stream that accepts it. It returns nil if none does.
 func (s *httpSession) send(v any) carrier {
 	s.streams.Lock()
 	defer s.streams.Unlock()

@@ -87,7 +87,7 @@ func (s *postStream) send(v any) error {
 	return nil
 }
 
-// finish sends the reply; nil: there is none.
+// finish sends the reply, unless it is nil.
 func (s *postStream) finish(status int, r *reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ type ToolCall struct {
 	Took                              time.Duration
 	// In and Out are bytes of the arguments and of the result.
 	In, Out int
-	// ErrorCode is that of an error result or of a run error; empty: success.
+	// ErrorCode is that of an error result or of a run error, empty after a success.
 	ErrorCode string
 	// Failed: the result is an error, or there is a JSON-RPC error instead.
 	Failed bool

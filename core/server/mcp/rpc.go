@@ -136,7 +136,7 @@ func refusal(id json.RawMessage, e *replyError) reply {
 }
 
 // respond serves the request m, of which raw is the text, through mcp-go and returns the
-// reply; nil: none.
+// reply, or nil.
 func (s *Server) respond(ctx context.Context, m rpcMessage, raw json.RawMessage) *reply {
 	n := &note{message: raw}
 	if call, arguments, ok := s.tools.putAside(m); ok {

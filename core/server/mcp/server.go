@@ -70,25 +70,25 @@ type Config struct {
 
 	// StateKeys returns the keys that open requestState; the first one seals it. It is
 	// called at the first use, because a start has no side effects, and again after a
-	// failure. Replicas that continue each other's questions share keys; nil: a random
-	// one, valid in this process.
+	// failure. Replicas that continue each other's questions share keys. The
+	// default is a random one, valid in this process.
 	StateKeys func() ([][32]byte, error)
-	// StateTTL is the lifetime of a requestState; zero: 24 h.
+	// StateTTL is the lifetime of a requestState. The default is 24 h.
 	StateTTL time.Duration
-	// Clock is the time by which a requestState expires; nil: this machine's.
+	// Clock is the time by which a requestState expires. The default is this machine's.
 	Clock *clock.Clock
 	// PlainWait is how long a call without a progress token may wait for a
-	// person; zero: 50 s, because old clients give up after 60 s.
+	// person. The default is 50 s, because old clients give up after 60 s.
 	PlainWait time.Duration
-	// ProgressWait is the same for a call with a progress token; zero: 10 min.
+	// ProgressWait is the same for a call with a progress token. The default is 10 min.
 	ProgressWait time.Duration
 	// AskAgain is how long after a call the answer to its question may come before the
-	// next call asks again; each time it doubles; zero: 1 min.
+	// next call asks again; each time it doubles. The default is 1 min.
 	AskAgain time.Duration
-	// ProgressEvery is the interval of progress notes; zero: 1 s.
+	// ProgressEvery is the interval of progress notes. The default is 1 s.
 	ProgressEvery time.Duration
 	// DrainTimeout limits how long calls may continue after their connection has
-	// ended; zero: 5 s.
+	// ended. The default is 5 s.
 	DrainTimeout time.Duration
 
 	// Identify returns Principal, Space and Groups of an HTTP request; nil:
@@ -96,21 +96,21 @@ type Config struct {
 	// concurrently.
 	Identify func(*http.Request) (access.Caller, error)
 	// SessionID returns the id of a new HTTP session, which no client can guess and no
-	// other session has; nil: a random one.
+	// other session has. The default is a random one.
 	SessionID func() string
-	// MaxSessions limits the HTTP sessions of the legacy eras; zero: 10000. A further one
+	// MaxSessions limits the HTTP sessions of the legacy eras. The default is 10000. A further one
 	// evicts one that nothing uses: first those whose clients hung up, of the client that
 	// holds the most.
 	MaxSessions int
 	// MaxSessionsPerClient limits those of one client, which is a principal, and without
-	// Identify an address; zero: half of MaxSessions. A further one evicts one of its own.
+	// Identify an address. The default is half of MaxSessions. A further one evicts one of its own.
 	MaxSessionsPerClient int
-	// SessionIdle is how long a session may be unused; zero: 1 h. One with a
+	// SessionIdle is how long a session may be unused. The default is 1 h. One with a
 	// call, a stream or an open question is in use.
 	SessionIdle time.Duration
-	// SessionAge is the maximum age of a session; zero: 24 h.
+	// SessionAge is the maximum age of a session. The default is 24 h.
 	SessionAge time.Duration
-	// Observer is notified of every tool call; nil: none.
+	// Observer is notified of every tool call; may be nil.
 	Observer Observer
 }
 

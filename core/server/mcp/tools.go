@@ -128,7 +128,7 @@ func (ts *tools) announce() bool {
 }
 
 // declared returns a tool as agents see it. types are the challenge types of the
-// configured drivers; nil: the schema does not list them.
+// configured drivers. If it is nil the schema does not list them.
 func declared(t toolset.Tool, types []string) (mcp.Tool, error) {
 	input, err := t.Input()
 	if err == nil && types != nil {

@@ -27,7 +27,7 @@ type Info struct {
 	Watch bool `json:"watch"`
 	// HTTP is the address of the main port; empty: it is not listened on.
 	HTTP string `json:"http,omitempty"`
-	// Degraded says what the server does less well than it should; empty: nothing.
+	// Degraded says what the server does less well than it should, or empty.
 	Degraded string `json:"degraded,omitempty"`
 }
 

@@ -13,31 +13,31 @@ import (
 
 // Limits bound what clients may take. The zero value is the documented default.
 type Limits struct {
-	// Body is the largest body in bytes; zero: 16 MiB.
+	// Body is the largest body in bytes. The default is 16 MiB.
 	Body int64
-	// Bodies is how many bytes of bodies may be in memory at a time; zero: 64 MiB.
+	// Bodies is how many bytes of bodies may be in memory at a time. The default is 64 MiB.
 	// One client may have three quarters of it, or one body. Calls with up to 16 KiB do not count.
 	Bodies int64
-	// BodyTime is how long a body may take to arrive; zero: 30 s.
+	// BodyTime is how long a body may take to arrive. The default is 30 s.
 	BodyTime time.Duration
-	// Concurrent is how many calls are worked on at a time; zero: 256.
+	// Concurrent is how many calls are worked on at a time. The default is 256.
 	Concurrent int
 	// Waiting is how many streams and calls that wait (for a person, say) may
-	// be open besides; zero: 10240.
+	// be open besides. The default is 10240.
 	Waiting int
-	// WaitsAfter is when a call counts as waiting; zero: 2 s.
+	// WaitsAfter is when a call counts as waiting. The default is 2 s.
 	WaitsAfter time.Duration
 	// Patience is how long a call may wait for room for its body, or for its
-	// turn to be worked on, until it is refused; zero: 5 s.
+	// turn to be worked on, until it is refused. The default is 5 s.
 	Patience time.Duration
 	// PerMinute and Burst bound the calls of one client, which is a principal
-	// and without Identify a session, else an address; zero: 600000 and 20000,
+	// and without Identify a session, else an address. The default is 600000 and 20000,
 	// which is more than one local client gets out of a server on two cores;
 	// PerMinute less than zero: not at all. The clients of one address share
 	// four times as much.
 	PerMinute, Burst int
 	// WriteTime is how long one write may take until the client counts as
-	// gone; zero: 60 s.
+	// gone. The default is 60 s.
 	WriteTime time.Duration
 }
 

@@ -28,15 +28,15 @@ type Tool struct {
 
 // Health is what /health tells of the parts that a server depends on.
 type Health struct {
-	// Store says why the protocols or runs cannot be used; nil: they can.
+	// Store says why the protocols or runs cannot be used, or is nil.
 	Store error
 	// Indexed: there is an index beside the store. Index says why it is behind or
-	// does not answer; nil: it is not and does.
+	// does not answer, or is nil.
 	Indexed bool
 	Index   error
-	// Search says why searches compare less than they should; nil: they do not.
+	// Search says why searches compare less than they should, or is nil.
 	Search error
-	// Embedding says why the endpoint does not answer; nil: it does, or none is configured.
+	// Embedding says why the endpoint does not answer. It is nil if it does, or if none is configured.
 	Embedding error
 	// Provider turns texts into vectors; Preferred is the configured choice.
 	Provider, Preferred string
@@ -72,9 +72,9 @@ type Exchange struct {
 // Approvals are required.
 type Config struct {
 	Version string
-	// Engine is behind REST; nil: only the approval page is served.
+	// Engine is behind REST. Without it only the approval page is served.
 	Engine Engine
-	// Operations is behind the calls of operators; nil: they are not served.
+	// Operations is behind the calls of operators, which are not served without it.
 	Operations operations.Engine
 	// Operator returns nil if a request is that of an operator, and else what it lacks.
 	// Without Identify, which names callers, the calls of operators need it.
@@ -82,33 +82,33 @@ type Config struct {
 	// RunSpaces are further spaces of every caller without Identify, for calls
 	// about runs.
 	RunSpaces []string
-	// Approvals is behind the approval page; nil: there is none.
+	// Approvals is behind the approval page. Without it there is no page.
 	Approvals Approvals
-	// MCP is mounted at /mcp and owns the methods there; nil: nothing is. It
+	// MCP is mounted at /mcp, unless it is nil, and owns the methods there. It
 	// gets bodies that are whole and within Limits, and the address of the client, also
 	// behind a trusted proxy, as the RemoteAddr of the request.
 	MCP http.Handler
-	// Tools describes the tools for openapi.json; nil: that is not served.
+	// Tools describes the tools for openapi.json, which is not served without it.
 	Tools func() []Tool
 	// Check judges a body by the input schema of a tool; its error is a
-	// *fault.Error. nil: what cannot be decoded is refused, the rest is the engine's.
+	// *fault.Error. Without it only bodies that cannot be decoded are refused here.
 	Check func(tool string, arguments json.RawMessage) error
-	// Identify says who calls; fault.Forbidden is 403. nil: everybody is Principal.
+	// Identify says who calls; fault.Forbidden is 403. Without it everybody is Principal.
 	Identify func(*http.Request) (access.Caller, error)
 	// Session reports whether an MCP session exists. Without Identify its calls
-	// count apart from those of other sessions; nil: they count by address.
+	// count apart from those of other sessions. If it is nil they count by address.
 	Session func(id string) bool
 	// Principal and Space are those of every caller without Identify.
 	Principal, Space string
-	// Health and Ready look at what the server depends on; nil: all is well.
+	// Health and Ready look at what the server depends on. If nil, all is well.
 	// They are called at most once a second each.
 	Health func(context.Context) Health
 	Ready  func(context.Context) error
-	// Snapshot makes a snapshot of the store of protocols; nil: it has none.
+	// Snapshot makes a snapshot of the store of protocols. It is nil for stores without one.
 	Snapshot func(context.Context) (Snapshot, error)
 	Access   Access
 	Limits   Limits
-	// Observer; nil: nobody listens.
+	// Observer is notified of finished calls; may be nil.
 	Observer Observer
 }
 

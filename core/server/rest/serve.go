@@ -22,12 +22,12 @@ type Listen struct {
 	// CertFile and KeyFile, both or none, make it TLS (1.2 and newer). They are
 	// read again when they have changed.
 	CertFile, KeyFile string
-	// Connections is how many may be open at a time; zero: 16384. Others wait.
+	// Connections is how many may be open at a time. The default is 16384. Others wait.
 	Connections int
 	// Busy is how long an address that is in use is tried again: the process of
 	// a server that was killed may still be ending. Zero: 2 s.
 	Busy time.Duration
-	// Shutdown is how long calls in flight may continue after the end; zero: 10 s.
+	// Shutdown is how long calls in flight may continue after the end. The default is 10 s.
 	Shutdown time.Duration
 	// Started, if set, is called with the address once it is listened on.
 	Started func(net.Addr)

@@ -45,7 +45,7 @@ type served struct {
 	api.Declaration
 	// ofRun: its reply may report an error of the run, with status 200.
 	ofRun bool
-	// check judges the arguments; nil: the call does.
+	// check judges the arguments. If it is nil the call does so itself.
 	check func(arguments json.RawMessage) error
 	reply func(ctx context.Context, c access.Caller, arguments []byte) (any, error)
 }
@@ -230,7 +230,7 @@ func document(c *call, row served, metadata map[string]any) ([]byte, error) {
 	return json.Marshal(in)
 }
 
-// parameter is the text of a parameter; empty: it was not sent.
+// parameter returns the text of a parameter, or "" if it was not sent.
 func (c *call) parameter(p api.Parameter) string {
 	if p.In == api.InHeader {
 		return c.r.Header.Get(p.Name)

@@ -82,7 +82,7 @@ func (v *Value[T]) Opened() *T { return v.opened.Load() }
 func (v *Value[T]) Closed() bool { return v.closed.Load() }
 
 // Close ends what runs in the background, waits for it, and returns the value for the
-// caller to close; nil: it is not open. It may be called twice.
+// caller to close, or nil if it is not open. It may be called twice.
 func (v *Value[T]) Close() *T {
 	v.closed.Store(true)
 	v.stop()

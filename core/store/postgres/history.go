@@ -26,7 +26,7 @@ func recordDeletion(tx *transaction, c current) error {
 		VALUES ($1, $2, $3, $4, 0, '', $5)`, c.space, c.id, c.revision+1, c.title, time.Now().UnixNano())
 }
 
-// lastRevision is the newest revision in the history; 0: none.
+// lastRevision is the newest revision in the history, or 0 if there is none.
 func lastRevision(tx *transaction, space, id string) (int64, error) {
 	var last int64
 	_, err := tx.row(`SELECT coalesce(max(revision), 0) FROM versions WHERE space = $1 AND id = $2`, []any{space, id}, &last)

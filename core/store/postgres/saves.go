@@ -38,7 +38,7 @@ func encodeRun(save runs.Save) (row runRow, err error) {
 	return runRow{run: r, revision: r.Revision, document: []byte(document), replies: between(kept.Keys()), save: happened}, nil
 }
 
-// between puts keys between newlines; nil: there are none.
+// between puts keys between newlines. It returns nil if there are none.
 func between(keys []string) []byte {
 	if len(keys) == 0 {
 		return nil

@@ -104,7 +104,7 @@ func payloadOf(d index.Document, i int) payload {
 	return p
 }
 
-// valueOf converts JSON to a payload value; nil: none.
+// valueOf converts JSON to a payload value, or nil.
 func valueOf(document json.RawMessage) *pb.Value {
 	var v any
 	if len(document) == 0 || json.Unmarshal(document, &v) != nil {

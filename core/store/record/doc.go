@@ -13,7 +13,7 @@ import (
 // VersionsKept is how many versions of a chain can be read, the newest ones.
 const VersionsKept = 100
 
-// Nanos is a time as it is stored: nanoseconds since 1970 UTC; 0: no time.
+// Nanos is a time as it is stored: nanoseconds since 1970 UTC, or 0 if there is none.
 func Nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -27,7 +27,7 @@ type MovedVersion struct {
 	StepCount        int
 	Model            string
 	Saved            int64
-	Outline, Texts   json.RawMessage // what ReadChain reads; nil: the chain was deleted
+	Outline, Texts   json.RawMessage // what ReadChain reads; nil if the chain was deleted
 }
 
 // MovedFormer is the chain that had a step which no chain of the space has any more.

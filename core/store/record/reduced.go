@@ -5,7 +5,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
-// Reduced reports that searches of a database do without its index; nil: they use it.
+// Reduced reports that searches of a database do without its index, or nil.
 func Reduced(s wordindex.State, database string) error {
 	switch {
 	case s.Newer():

@@ -30,7 +30,7 @@ func recordDeletion(tx *transaction, space, id string, c current) error {
 		VALUES (?, ?, ?, ?, 0, '', ?)`, space, id, c.revision+1, c.title, now())
 }
 
-// lastRevision is the newest revision in the history; 0: none.
+// lastRevision is the newest revision in the history, or 0 if there is none.
 func lastRevision(tx *transaction, space, id string) (int64, error) {
 	var last int64
 	_, err := tx.row(`SELECT coalesce(max(revision), 0) FROM versions WHERE space = ? AND id = ?`, []any{space, id}, &last)

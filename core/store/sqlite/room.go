@@ -17,12 +17,12 @@ import (
 // default.
 type Limits struct {
 	// MinFree is how many bytes must be free on the disk for CheckWrite to
-	// succeed; zero: 64 MiB; less than zero: any number.
+	// succeed. The default is 64 MiB; a negative value means any number.
 	MinFree int64
 	// MaxSize is the largest size of the database file in bytes, without its log;
 	// zero: unlimited. Writes that would exceed it are refused.
 	MaxSize int64
-	// WriteEvery is how often CheckWrite writes; zero: 10 s.
+	// WriteEvery is how often CheckWrite writes. The default is 10 s.
 	WriteEvery time.Duration
 }
 

@@ -92,7 +92,7 @@ func WriteForEver(ctx context.Context, s Protocols, out io.Writer) error {
 	}
 }
 
-// lastRevision of a title in its history; 0: none.
+// lastRevision of a title in its history, or 0 if there is none.
 func lastRevision(ctx context.Context, s library.ProtocolHistory, title string) (int64, error) {
 	versions, err := s.Versions(ctx, []string{mine}, NewChain(mine, title).ID)
 	if fault.CodeOf(err) == fault.NotFound {

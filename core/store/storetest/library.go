@@ -67,7 +67,7 @@ func libraryChain(seed uint64, number int, titles map[string]bool) protocol.Chai
 type LibraryQuery struct {
 	Kind string // title, words, common, prefix, form, typo, unknown
 	Text string
-	// Title of the expected chain; empty: none.
+	// Title of the expected chain, or empty.
 	Title string
 }
 

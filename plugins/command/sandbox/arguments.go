@@ -153,7 +153,7 @@ func atMost(n uint64, resource int) uint64 {
 	return min(n, now.Max)
 }
 
-// Unenforced says which limits this machine cannot enforce; empty: all can be.
+// Unenforced says which limits this machine cannot enforce, "" if it can enforce all.
 func Unenforced() (missing []string) {
 	if _, err := os.Stat(prlimit); err != nil {
 		missing = append(missing, "memory, processes and file size (the program prlimit is missing: install the package util-linux)")

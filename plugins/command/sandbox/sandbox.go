@@ -35,7 +35,7 @@ type Sandbox struct {
 	Limits
 }
 
-// Limits of one command. 0: the default.
+// Limits of one command. A limit of 0 is the default.
 type Limits struct {
 	// Time is how long it may run; 10 minutes.
 	Time time.Duration
@@ -82,7 +82,7 @@ type Result struct {
 	ExitCode       int
 	Stdout, Stderr Output
 	Took           time.Duration
-	// Ended is why the sandbox ended the command; empty: it did not.
+	// Ended is why the sandbox ended the command, empty if it did not.
 	Ended string
 }
 

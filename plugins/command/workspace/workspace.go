@@ -27,9 +27,9 @@ type Options struct {
 	// Repositories are folders outside of the workspace that git may read: the
 	// repository of a linked work tree, or one whose objects are shared.
 	Repositories []string
-	// MaxFiles bounds the number of files; 0: 50,000.
+	// MaxFiles bounds the number of files. The default is 50,000.
 	MaxFiles int
-	// MaxBytes bounds the size of all files together; 0: 2 GiB.
+	// MaxBytes bounds the size of all files together. The default is 2 GiB.
 	MaxBytes int64
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
-// adminSocket is where this process is to listen; empty: nowhere.
+// adminSocket is where this process is to listen, or "".
 func adminSocket(c config.Config) string {
 	switch s := c.Admin.Socket; s {
 	case "":

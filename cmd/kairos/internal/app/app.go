@@ -32,7 +32,7 @@ type Options struct {
 	// Files: clients work in FilesSpace instead of the operator's own space.
 	Files bool
 	// driversDir is the drivers folder of a server that runs already, whatever
-	// is configured now; empty: the configured one.
+	// is configured now. The default is the configured one.
 	driversDir string
 }
 
@@ -46,7 +46,7 @@ type App struct {
 	host    *driverhost.Host
 	setup   *setup.Current
 	Store   Database
-	Index   *Index // of the protocols; nil: there is none
+	Index   *Index // of the protocols, or nil
 	Engine  *director.Engine
 	// handover writes the handover file; nil if there is none.
 	handover *handover.Writer
@@ -57,7 +57,7 @@ type App struct {
 	// stateKeys are read until that succeeds, and then never again: what a server seals with them it must be able to open.
 	stateKeys func() ([][32]byte, error)
 	changes   *changes // of protocols
-	// measures hears what is done; nil: nothing is measured.
+	// measures counts what is done; may be nil.
 	measures *metrics.Metrics
 	// space that clients without a principal of their own work in.
 	space string

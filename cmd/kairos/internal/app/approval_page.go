@@ -22,7 +22,7 @@ func (p *approvalPage) is(base string) {
 	p.base.Store(&base)
 }
 
-// url is the link of an approval; empty: the page is not served.
+// url returns the link of an approval, or "" if the page is not served.
 func (p *approvalPage) url(id run.ID, secret string) string {
 	base := p.base.Load()
 	if base == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 )
 
-// Embedder is the configured endpoint or model, which is not asked yet; nil: none.
+// Embedder returns the configured endpoint or model, which is not asked yet, or nil.
 func Embedder(c config.EmbeddingConfig, observer embedding.Observer, log *slog.Logger) (library.Embedder, error) {
 	if !c.On() {
 		return nil, nil

@@ -52,7 +52,7 @@ func formerItem(p former.Protocol) *library.ImportItem {
 	return item
 }
 
-// recordOfFormer is the record of a chain; nil: its document would have other steps.
+// recordOfFormer returns the record of a chain, or nil if its document would have other steps.
 // The spaces of the earlier server mean nothing here.
 func recordOfFormer(chain protocol.Chain) *library.Record {
 	parsed, _ := protocol.Parse([]byte(protocol.Render(chain))) // what is wrong with it the import reports

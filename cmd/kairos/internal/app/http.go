@@ -131,7 +131,7 @@ func (h *httpService) serveMetrics(ctx context.Context) error {
 	return err
 }
 
-// ready says why calls cannot be served; nil: they can.
+// ready returns why calls cannot be served, or nil.
 func (a *App) ready(ctx context.Context) error {
 	if err := a.databaseAnswers(ctx); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (a *App) ready(ctx context.Context) error {
 	return driversWork(a.host)
 }
 
-// driversWork says which drivers do not; nil: all do.
+// driversWork returns which drivers do not work, or nil.
 func driversWork(host *driverhost.Host) error {
 	var broken []string
 	for _, d := range host.Status() {

@@ -86,7 +86,7 @@ func replicaState(a *App) replicas.State {
 	return s
 }
 
-// degraded says what this server does less well than it should; empty: nothing.
+// degraded says what this server does less well than it should, or empty.
 func degraded(a *App) string {
 	if f := (*fault.Error)(nil); errors.As(a.Store.Reduced(), &f) {
 		return f.Message
@@ -122,7 +122,7 @@ func namesOfKeys(a *App) (names keyNames, err error) {
 	return names, err
 }
 
-// sessionID makes ids of sessions; nil: as the MCP server does.
+// sessionID makes ids of sessions. It is nil where the MCP server makes them itself.
 func (r *replica) sessionID() func() string {
 	if r == nil || r.relay == nil {
 		return nil

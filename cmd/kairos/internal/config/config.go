@@ -27,7 +27,7 @@ type Config struct {
 	DatabaseLimits databaseLimitsConfig `yaml:"database_limits"`
 	// Qdrant is the server of the index of protocols.
 	Qdrant qdrantConfig `yaml:"qdrant"`
-	// Tree is the file of the decision tree; empty: the one that is shipped.
+	// Tree is the file of the decision tree. The default is the shipped tree.
 	Tree      string          `yaml:"tree"`
 	Drivers   DriversConfig   `yaml:"drivers"`
 	UserInput userInputConfig `yaml:"user_input"`
@@ -55,7 +55,7 @@ type databaseLimitsConfig struct {
 	// MinFree must be free on its disk, or the server is not ready. Default
 	// 64 MiB; -1: any number.
 	MinFree int64 `yaml:"min_free"`
-	// MaxSize of the file; what would make it larger is refused. 0: any number.
+	// MaxSize of the file; what would make it larger is refused. 0 means any number.
 	MaxSize int64 `yaml:"max_size"`
 }
 
@@ -109,7 +109,7 @@ type samplingConfig struct {
 	PerPrincipalHour budgetConfig `yaml:"per_principal_hour"`
 }
 
-// budgetConfig is a number of requests and of tokens granted; 0: unlimited.
+// budgetConfig is a number of requests and of tokens granted. 0 means unlimited.
 type budgetConfig struct {
 	Requests *int `yaml:"requests"`
 	Tokens   *int `yaml:"tokens"`
@@ -153,7 +153,7 @@ func (c samplingConfig) problems() []error {
 
 type runConfig struct {
 	TTL Duration `yaml:"ttl"`
-	// Keep is how long runs that have ended are kept; 0s: forever, nil: 90 days.
+	// Keep is how long runs that have ended are kept: 0s is forever, and the default 90 days.
 	Keep *Duration `yaml:"keep"`
 }
 

@@ -19,7 +19,7 @@ import (
 
 // DriversConfig is the section drivers.
 type DriversConfig struct {
-	// Dir holds the driver binaries and drivers.lock; empty: "drivers" beside the program.
+	// Dir holds the driver binaries and drivers.lock. The default is "drivers" beside the program.
 	Dir string `yaml:"dir"`
 	// Watch: the server takes up changed files by itself. Default true.
 	Watch *bool `yaml:"watch"`
@@ -127,7 +127,7 @@ func (d DriversConfig) settingProblems(lock driverhost.Lock, in places) []error 
 	return problems
 }
 
-// JSON is the configuration of the driver; nil: none is set.
+// JSON returns the configuration of the driver, or nil if none is set.
 func (s DriverSettings) JSON() (json.RawMessage, error) {
 	if len(s.Config) == 0 {
 		return nil, nil

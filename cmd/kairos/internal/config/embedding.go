@@ -31,7 +31,7 @@ type EmbeddingConfig struct {
 	// OPENAI_API_KEY if the endpoint is OpenAI's own, TEI_API_KEY for tei.
 	APIKeyEnv  string `yaml:"api_key_env"`
 	APIKeyFile string `yaml:"api_key_file"`
-	// Dimension of the vectors; 0: what the endpoint answers with.
+	// Dimension of the vectors. The default is what the endpoint answers with.
 	Dimension int `yaml:"dimension"`
 	// Timeout of one request. Default 10s.
 	Timeout Duration `yaml:"timeout"`
@@ -205,7 +205,7 @@ func (c EmbeddingConfig) Client(key openai.Secret) embedding.Config {
 	}
 }
 
-// Key reads the API key; empty: none is configured.
+// Key reads the API key, "" if none is configured.
 func (c EmbeddingConfig) Key() (openai.Secret, error) {
 	switch {
 	case c.APIKeyFile != "":

@@ -46,7 +46,7 @@ func (c *Config) decode(file string, text []byte) ([]error, bool) {
 	return r.problems, true
 }
 
-// parseYAML returns the first document of a text; nil: there is none.
+// parseYAML returns the first document of a text, or nil.
 func parseYAML(text []byte) (ast.Node, error) {
 	parsed, err := parser.ParseBytes(text, 0)
 	if err != nil || len(parsed.Docs) == 0 {
@@ -131,7 +131,7 @@ func (p places) of(path ...string) string {
 }
 
 // memberOf returns the member of a mapping or the item of a list, and the node
-// of its key; nil: there is none.
+// of its key, or nil.
 func memberOf(n ast.Node, name string) (key, value ast.Node) {
 	switch n := n.(type) {
 	case *ast.AnchorNode:

@@ -13,7 +13,7 @@ import (
 )
 
 type qdrantConfig struct {
-	// URL of the server; empty: there is no index.
+	// URL of the server. Without it there is no index.
 	URL string `yaml:"url"`
 	// APIKeyEnv names the environment variable with the API key. Default QDRANT_API_KEY.
 	APIKeyEnv string `yaml:"api_key_env"`

@@ -94,7 +94,7 @@ func eachKey(prefix string, object yaml.MapSlice, do func(key string, of yaml.Ma
 	}
 }
 
-// at is the value of a key such as drivers.dir; nil: there is none.
+// at returns the value of a key such as drivers.dir, or nil.
 func at(values map[string]any, key string) any {
 	name, rest, below := strings.Cut(key, ".")
 	if !below {

@@ -15,9 +15,9 @@ import (
 // Source says where a configuration comes from.
 type Source struct {
 	File, Database string
-	// OverHTTP puts flags over the http section; nil: there are none.
+	// OverHTTP puts flags over the http section; nil without flags.
 	OverHTTP func(*Config)
-	// LogLevel is the level where none is configured; empty: info.
+	// LogLevel is the level where none is configured. The default is info.
 	LogLevel string
 }
 

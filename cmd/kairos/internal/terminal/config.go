@@ -97,17 +97,17 @@ type Config struct {
 	// such as -mcp do not count.
 	AllowAutoSampling []string
 	Model             Model
-	// Script answers every question; nil: a person does, through In and Out.
+	// Script answers every question. Without it a person does, through In and Out.
 	Script *Script
 	// Dir is where commands run and the one root that is declared; "" means
 	// the current directory.
 	Dir string
 
-	// Open shows the person an address, as a browser does; nil: they open it
+	// Open shows the person an address, as a browser does. Without it they open it
 	// themselves. It is called after they have said so.
 	Open func(ctx context.Context, address string) error
 
-	In  io.Reader // answers of the person; nil: none
+	In  io.Reader // answers of the person; nil if there are none
 	Out io.Writer // what the person sees; nil drops it
 	// Signs: Out is a terminal, so ✓ and ✗ say what became of a step, and how long
 	// the run has taken is shown. Colours: it shows colours, too.
@@ -235,8 +235,8 @@ type Solved struct {
 	ProofHash  string          `json:"proof_hash"`
 	// Verdict is set where the evidence failed, which the challenge does not forbid.
 	Verdict string `json:"verdict,omitempty"`
-	// Files says who vouches for the files that the step demanded; nil: it
-	// demanded none.
+	// Files says who vouches for the files that the step demanded. It is nil if
+	// it demanded none.
 	Files *Files `json:"files,omitempty"`
 }
 

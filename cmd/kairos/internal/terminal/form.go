@@ -203,7 +203,7 @@ func (fd field) meaning() string {
 	return label
 }
 
-// howTo says in brackets what may be typed; empty: any text.
+// howTo says in brackets what may be typed. Empty means any text.
 func (fd field) howTo() string {
 	how := map[string]string{
 		"integer": "a whole number", "number": "a number", "boolean": "y or n", "array": "separated by commas", typeJSON: "as JSON",

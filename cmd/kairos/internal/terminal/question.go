@@ -15,11 +15,11 @@ type question struct {
 	unread string
 	// schema of the form (KindElicitation), or of the tool's arguments (KindTool).
 	schema json.RawMessage
-	// arguments of the tool call in question; nil: not known yet.
+	// arguments of the tool call in question, or nil until they are known.
 	arguments map[string]any
 	// canRun: there is a model to ask.
 	canRun bool
-	// open shows the person the address (KindVisit); nil: they open it themselves.
+	// open shows the person the address (KindVisit). If it is nil they open it themselves.
 	open func(context.Context) error
 }
 

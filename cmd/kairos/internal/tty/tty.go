@@ -13,7 +13,7 @@ import (
 // usualWidth is of a terminal that does not know its width.
 const usualWidth = 80
 
-// Width is how many columns the terminal at the stream has; 0: no terminal is there.
+// Width is how many columns the terminal at the stream has, or 0 without a terminal.
 func Width(stream any) int {
 	f, ok := stream.(*os.File)
 	if !ok {

@@ -49,7 +49,7 @@ type Options struct {
 	// CACert is a PEM file with trusted certificate authorities; with it a URL
 	// without scheme means TLS. Empty: those of the system.
 	CACert string
-	// Timeout bounds each request, retries included; zero: DefaultTimeout.
+	// Timeout bounds each request, retries included. The default is DefaultTimeout.
 	Timeout time.Duration
 }
 

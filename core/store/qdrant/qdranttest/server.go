@@ -34,7 +34,7 @@ exit 0`
 
 // Options of a server of one's own. The zero value is a plain server.
 type Options struct {
-	// APIKey is what clients have to show; empty: nothing.
+	// APIKey is what clients have to show, or empty.
 	APIKey string
 	// Certificate and Key are PEM files; with them the server speaks only TLS.
 	Certificate, Key string

@@ -30,7 +30,7 @@ func readDocument(path string) ([]byte, error) {
 }
 
 // writeDocument replaces a client's file at once and keeps the one before
-// beside it. It returns the path of that copy; empty: there was no file.
+// beside it. It returns the path of that copy, or "" if there was no file.
 func writeDocument(path string, before, after []byte, now time.Time) (backup string, err error) {
 	// Behind a link, which people use to keep such files elsewhere, the link stays.
 	if target, err := filepath.EvalSymlinks(path); err == nil {

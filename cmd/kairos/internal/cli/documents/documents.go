@@ -18,7 +18,7 @@ import (
 // that it was given.
 type Document struct {
 	Name string   // for people; "-" is standard input
-	Root *os.Root // of the folder; nil: name is the path
+	Root *os.Root // of the folder; if nil, Name is the path
 	Path string   // within root
 }
 

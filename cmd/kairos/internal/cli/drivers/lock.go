@@ -191,7 +191,7 @@ func lockChanges(old, next driverhost.Lock) []lockChange {
 	return out
 }
 
-// difference says in words what is new in an entry; empty: nothing.
+// difference says in words what is new in an entry, or empty.
 func difference(was, is driverhost.LockedEntry) string {
 	var parts []string
 	for _, platform := range slices.Sorted(maps.Keys(is.SHA256)) {

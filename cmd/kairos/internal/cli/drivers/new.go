@@ -46,7 +46,7 @@ type scaffold struct {
 	Type   string `json:"type"`
 	Binary string `json:"binary"`
 	Module string `json:"module,omitempty"` // Go only
-	// Checkout is the checkout of KAIROS whose SDK is used; empty: the released one.
+	// Checkout is the checkout of KAIROS whose SDK is used. The default is the released SDK.
 	Checkout string   `json:"checkout,omitempty"`
 	Files    []string `json:"files"`
 

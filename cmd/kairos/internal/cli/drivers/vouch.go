@@ -36,7 +36,7 @@ func vouchesText(p driver.Provenance, barred bool) string {
 	return text
 }
 
-// limitsText is what the operator has limited; empty: nothing.
+// limitsText is what the operator has limited, or empty.
 func limitsText(l driverhost.Limits) string {
 	var parts []string
 	if l.MaxProvenance != "" {

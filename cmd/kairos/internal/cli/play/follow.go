@@ -106,7 +106,7 @@ func (w *walk) step(ctx context.Context, reply api.StepReply, call nextStep) (ne
 }
 
 // unaidedSolution is what to send for a step that needs nothing from here: the
-// server obtains its proof, or it has no challenge. nil: it needs a solution.
+// server obtains its proof, or it has no challenge. It returns nil if the step needs a solution.
 func (w *walk) unaidedSolution(reply api.StepReply, call nextStep) json.RawMessage {
 	if w.unaidedAt != reply.StepIndex {
 		w.unaidedAt, w.unaided = reply.StepIndex, 0

@@ -77,7 +77,7 @@ func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 // resumption is a run to resume.
 type resumption struct {
 	id run.ID
-	// said is the step that a handover file says is open; 0: none was read.
+	// said is the step that a handover file says is open, or 0 without a file.
 	said int
 }
 

@@ -87,7 +87,7 @@ Exit status: 0 the statement is whole and every step is proved; 1 something in i
 	return cmd
 }
 
-// publicKeyOf reads what was given as --key; empty: the zero key.
+// publicKeyOf reads what was given as --key, and returns the zero key for "".
 func publicKeyOf(given string) (statement.PublicKey, error) {
 	if given == "" {
 		return statement.PublicKey{}, nil

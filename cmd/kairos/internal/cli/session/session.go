@@ -27,11 +27,11 @@ const (
 // or the server to ask instead.
 type Session struct {
 	app.Options
-	// URL is the server that calls are sent to; empty: see Server.
+	// URL is the server that calls are sent to. If it is empty, see Server.
 	URL string
 }
 
-// Server is the address of the server to ask; empty: none, this process answers.
+// Server is the address of the server to ask. If it is empty this process answers.
 // What is said on the command line beats the environment, a database too.
 func (s Session) Server() string {
 	if s.URL != "" || s.Database != "" {

@@ -14,7 +14,7 @@ import (
 // Played is how a run was played at this terminal.
 type Played struct {
 	Took time.Duration
-	// Person is the word for who answered at this terminal; empty: "a person".
+	// Person is the word for who answered at this terminal, by default "a person".
 	Person string
 	// Kept: the run is still there afterwards.
 	Kept bool
