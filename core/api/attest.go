@@ -85,7 +85,7 @@ type AttestedStep struct {
 type ProtocolRevision struct {
 	Revision int64 `json:"revision" doc:"The revision that the run began with"`
 	Current  bool  `json:"current" doc:"Whether the stored protocol says the same"`
-	// Stored is the revision that is stored now; 0: the protocol was deleted.
+	// Stored is the revision that is stored now, or 0 if the protocol was deleted.
 	Stored int64 `json:"stored_revision" doc:"The revision that is stored now; 0 if the protocol was deleted"`
 }
 

@@ -14,11 +14,11 @@ type SearchRequest struct {
 	// Queries say the same in other words; at most 5. A protocol counts with
 	// the text that fits it best.
 	Queries []string `json:"queries,omitempty" doc:"The same in other words: the user's own sentence, synonyms, another language" max:"5"`
-	// Space narrows the search to one of the caller's spaces; empty: all.
+	// Space narrows the search to one of the caller's spaces. Empty means all.
 	Space string `json:"space,omitempty" doc:"Only look in this space id"`
 	// SpaceID is another name of Space, which wins.
 	SpaceID string `json:"space_id,omitempty" doc:"Same as space; space wins"`
-	// Limit is the number of matches at most, 1 to 10; 0: 5. While no match is
+	// Limit is the number of matches at most, 1 to 10. The default is 5. While no match is
 	// sure there are 3 at most.
 	Limit int `json:"limit,omitempty" doc:"Matches at most, 5 if left out; 3 at most while none is sure" min:"1" max:"10"`
 }

@@ -11,9 +11,9 @@ var Spaces = Tool[SpacesRequest, SpacesReply]{Declaration{
 // SpacesRequest says what to list of the spaces.
 type SpacesRequest struct {
 	Titles bool `json:"include_chain_titles,omitempty" doc:"List titles too; default false"`
-	// Limit bounds the titles of one reply; 0: 500. More than 1000 are never given.
+	// Limit bounds the titles of one reply. The default is 500. More than 1000 are never given.
 	Limit int `json:"limit,omitempty" doc:"How many titles at most; default 500" min:"1" max:"1000"`
-	// Cursor is the NextCursor of the reply before; empty: from the start.
+	// Cursor is the NextCursor of the reply before. The default is the start.
 	Cursor string `json:"cursor,omitempty" doc:"next_cursor of the reply before, for the next titles"`
 }
 
