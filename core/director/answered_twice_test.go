@@ -43,7 +43,7 @@ func (c interruptedCapability) Interpret(ctx context.Context, req driver.Interpr
 func (w *world) answeredTwice(a *director.Ask, here, elsewhere string) error {
 	w.t.Helper()
 	other := w.another()
-	continued := func(e *director.Engine, answer string) error {
+	continued := func(e Engine, answer string) error {
 		_, err := e.Continue(w.t.Context(), w.caller, director.Continuation{Run: a.Run, Seq: a.Seq, Result: json.RawMessage(answer)})
 		return err
 	}

@@ -87,11 +87,14 @@ type Options struct {
 	Clock *clock.Clock
 }
 
-// Engine is the use cases. Its methods may be called concurrently.
+// Engine drives runs. Its methods may be called concurrently.
 type Engine struct {
-	*library.Library
-	*archive.Archive
-	*grants.Grants
+	// Library, Archive and Grants are the use cases about protocols, about runs as
+	// records and about what people allowed, which share the stores of the engine.
+	Library *library.Library
+	Archive *archive.Archive
+	Grants  *grants.Grants
+
 	*services
 	setups drivers.Setups
 }
@@ -152,6 +155,9 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 		callKey: cache.Once(callKey(opt.Keys)), links: linkSecrets{cache.Once(linkKeys(opt.Keys))}, contents: cache.New[string, string](maxContents),
 	}}
 }
+
+// Close writes what waits to be written and ends. It may be called twice.
+func (e *Engine) Close() error { return e.Library.Close() }
 
 func newNonce(id run.ID) string {
 	var random [12]byte

@@ -26,6 +26,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
+	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -396,14 +398,14 @@ func (m machine) Wall() time.Time {
 
 // world is an engine on a real store with the drivers above.
 type world struct {
-	*director.Engine
+	Engine
 	t       testing.TB
 	store   *sqlite.Store
 	drivers *fakeDrivers
 	setups  *setups
 	machine machine
 	caller  access.Caller
-	another func() *director.Engine // of another server with the same database
+	another func() Engine // of another server with the same database
 }
 
 // choices are what a test may change about its world.
@@ -497,7 +499,7 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 		return nil, err
 	}
 	setup := driverstest.Fixed(drivers.Setup{Drivers: &fakeDrivers{failing: map[string]bool{}}, Tree: tree})
-	e := director.New(engineStore(store), setup, director.Options{Clock: clock.New(newMachine())}, log)
+	e := newEngine(engineStore(store), setup, director.Options{Clock: clock.New(newMachine())}, log)
 	_, err = e.Spaces(context.Background(), access.Caller{Principal: "me", Space: "user:test:me"}, api.SpacesRequest{})
 	if err := errors.Join(err, e.Close(), store.Close()); err != nil {
 		return nil, err
@@ -513,6 +515,25 @@ var compiledTree = sync.OnceValues(func() (*decision.Tree, error) {
 	}
 	return decision.Compile(decision.Default(), all)
 })
+
+// Engine is all use cases as one value.
+type Engine struct {
+	*director.Engine
+	*library.Library
+	*archive.Archive
+	*grants.Grants
+}
+
+func newEngine(store director.Store, setups drivers.Setups, opt director.Options, log *slog.Logger) Engine {
+	e := director.New(store, setups, opt, log)
+	return Engine{e, e.Library, e.Archive, e.Grants}
+}
+
+func (e Engine) Close() error { return e.Engine.Close() }
+
+func (e Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
+	return e.Engine.Abandon(ctx, c, id, reason)
+}
 
 func engineStore(s *sqlite.Store) director.Store {
 	return director.Store{
@@ -546,9 +567,9 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 		change(&opt)
 	}
 	w.setups = newSetups(t, drivers.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings})
-	w.another = func() *director.Engine {
+	w.another = func() Engine {
 		opt.Clock = clock.New(w.machine)
-		e := director.New(engineStore(store), w.setups, opt.Options, log)
+		e := newEngine(engineStore(store), w.setups, opt.Options, log)
 		t.Cleanup(func() {
 			if err := e.Close(); err != nil {
 				t.Error(err)

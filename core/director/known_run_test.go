@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/director"
 )
 
 func longProtocol(steps int) string {
@@ -22,20 +21,20 @@ func longProtocol(steps int) string {
 }
 
 func TestAServerThatKnowsAnEarlierRevisionOfARunRepliesByTheLatest(t *testing.T) {
-	for name, check := range map[string]func(w *world, elsewhere *director.Engine, solved string, now *api.StepReply){
-		"a repeat gets the recorded reply": func(w *world, _ *director.Engine, solved string, now *api.StepReply) {
+	for name, check := range map[string]func(w *world, elsewhere Engine, solved string, now *api.StepReply){
+		"a repeat gets the recorded reply": func(w *world, _ Engine, solved string, now *api.StepReply) {
 			if diff := cmp.Diff(now, w.next(now.CurrentStep.URI, solved)); diff != "" {
 				w.t.Errorf("reply (-want +got):\n%s", diff)
 			}
 		},
-		"a used nonce is refused with the open one": func(w *world, _ *director.Engine, solved string, now *api.StepReply) {
+		"a used nonce is refused with the open one": func(w *world, _ Engine, solved string, now *api.StepReply) {
 			r := w.next(now.CurrentStep.URI, strings.Replace(solved, `"ok":true`, `"ok":true,"what":"else"`, 1))
 			w.code(r, "NONCE_MISMATCH")
 			if r.Challenge.Nonce != now.Challenge.Nonce {
 				w.t.Errorf("the refusal shows nonce %s, want the open one, %s", r.Challenge.Nonce, now.Challenge.Nonce)
 			}
 		},
-		"the next step is solved, once": func(w *world, elsewhere *director.Engine, _ string, now *api.StepReply) {
+		"the next step is solved, once": func(w *world, elsewhere Engine, _ string, now *api.StepReply) {
 			in := api.NextRequest{URI: now.CurrentStep.URI, Solution: json.RawMessage(solve(now, `{"ok":true}`))}
 			r := w.next(in.URI, string(in.Solution))
 			w.code(r, "")

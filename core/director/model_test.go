@@ -79,7 +79,7 @@ type model struct {
 	setups  *setups
 	deeds   *deeds
 	reply   *schema.Schema // of kairos_next
-	servers [2]*director.Engine
+	servers [2]Engine
 
 	nth     int
 	caller  access.Caller
@@ -194,7 +194,7 @@ func (m *model) open() {
 }
 
 func (m *model) serve(i int) {
-	m.servers[i] = director.New(engineStore(m.store), m.setups, director.Options{
+	m.servers[i] = newEngine(engineStore(m.store), m.setups, director.Options{
 		SolutionFields: []string{"shell", "mcp", "user_input", "comment"}, Clock: clock.New(m.machine),
 	}, slog.New(slog.DiscardHandler))
 }

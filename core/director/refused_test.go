@@ -25,7 +25,7 @@ func TestARefusalThatIsStoredBeforeADriverActsIsNotCountedAgain(t *testing.T) {
 			heard := &audience{}
 			w := newWorld(t, func(o *choices) { o.Observer = heard })
 			elsewhere := w.another()
-			decide := func(e *director.Engine, id string) error {
+			decide := func(e Engine, id string) error {
 				_, err := e.Decide(t.Context(), w.caller, director.DecideInput{Run: run.ID(id), By: "alice", Reason: "the bank has nothing of it"})
 				return err
 			}

@@ -92,7 +92,7 @@ func newClinic(t *testing.T, within time.Duration) *clinic {
 		Runs: store, Index: store, History: store,
 	}, driverstest.Fixed(drivers.Setup{Drivers: c.Set, Tree: tree}), director.Options{}, quiet())
 	t.Cleanup(func() { check(t, c.engine.Close()) })
-	minted, err := c.engine.Mint(t.Context(), patient, api.MintRequest{Document: faultyProtocol, ModelID: "test"})
+	minted, err := c.engine.Library.Mint(t.Context(), patient, api.MintRequest{Document: faultyProtocol, ModelID: "test"})
 	check(t, err)
 	c.uri = minted.Items[0].URI
 	return c

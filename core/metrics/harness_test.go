@@ -29,6 +29,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/metrics"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
@@ -158,11 +159,11 @@ func (s *server) serve(log *slog.Logger) {
 	s.t.Helper()
 	mcp, err := mcpserver.New(mcpserver.Config{
 		Version: "v1", ChallengeTypes: func() []string { return []string{"shell", "mortal"} }, Principal: "me", Space: space, Observer: s.metrics,
-	}, s.engine, log)
+	}, mcpserver.UseCases{Runs: s.engine, Library: s.engine.Library}, log)
 	check(s.t, err)
 	s.t.Cleanup(func() { check(s.t, mcp.Close()) })
 	api, err := rest.New(rest.Config{
-		Version: "v1", Engine: s.engine, MCP: mcp.HTTP(), Principal: "me", Space: space, Observer: s.metrics,
+		Version: "v1", Engine: toolset.UseCases{Runs: s.engine, Library: s.engine.Library}, MCP: mcp.HTTP(), Principal: "me", Space: space, Observer: s.metrics,
 		Access: rest.Access{Local: true},
 	}, log)
 	check(s.t, err)

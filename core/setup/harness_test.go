@@ -259,7 +259,7 @@ const twice = document + "\n## Repeat\n\nsay it again\n\n```json\n{\"challenge\"
 
 func (r *rig) mint(doc string) []string {
 	r.t.Helper()
-	reply, err := r.engine.Mint(context.Background(), caller, api.MintRequest{Document: doc, ModelID: "test", Force: true})
+	reply, err := r.engine.Library.Mint(context.Background(), caller, api.MintRequest{Document: doc, ModelID: "test", Force: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -367,7 +367,7 @@ func TestNoStepIsLostUnderReloads(t *testing.T) {
 	total := 0
 	for _, ids := range runs {
 		for _, id := range ids {
-			line, err := r.engine.Timeline(t.Context(), caller, id)
+			line, err := r.engine.Archive.Timeline(t.Context(), caller, id)
 			if err != nil || !line.Verified {
 				t.Errorf("run %s: verified = %v, %s, %v", id, line.Verified, line.Problem, err)
 			}

@@ -41,9 +41,26 @@ type Questions interface {
 
 // Engine lists the use cases that MCP calls.
 type Engine interface {
-	toolset.Engine
+	Runs
+	Library
+}
+
+// Runs is the use cases about runs. Implemented by *director.Engine.
+type Runs interface {
+	toolset.Runs
 	Questions
+}
+
+// Library is the use cases about protocols. Implemented by *library.Library.
+type Library interface {
+	toolset.Library
 	Prompts
+}
+
+// UseCases is an Engine of separate values.
+type UseCases struct {
+	Runs
+	Library
 }
 
 // Prompts lists the protocols that a caller can start from a menu.
@@ -52,7 +69,7 @@ type Prompts interface {
 	Prompts(ctx context.Context, c access.Caller, reserved ...string) ([]api.Prompt, error)
 }
 
-var _ Engine = (*director.Engine)(nil)
+var _ Runs = (*director.Engine)(nil)
 
 // Config of a Server. Version, ChallengeTypes, Principal and Space are required.
 type Config struct {

@@ -16,6 +16,8 @@ import (
 // Engine is the use cases behind the operations. Methods are called concurrently.
 type Engine interface {
 	Runs
+	Records
+	Pages
 	Versions
 	Statements
 	Diagnosis

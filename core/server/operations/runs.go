@@ -16,13 +16,21 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// Runs is the use cases about runs.
-type Runs interface {
+// Records is the use cases about runs as records. Implemented by *archive.Archive.
+type Records interface {
 	AllRuns(ctx context.Context, c access.Caller, in archive.RunsInput) (archive.RunsReply, error)
 	Timeline(ctx context.Context, c access.Caller, id run.ID) (archive.Timeline, error)
+	Account(ctx context.Context, c access.Caller, id run.ID) (archive.Account, error)
+}
+
+// Pages shows runs as web pages.
+type Pages interface {
 	// Page is the run as a web page, drawn on the tree in use.
 	Page(ctx context.Context, c access.Caller, id run.ID) ([]byte, error)
-	Account(ctx context.Context, c access.Caller, id run.ID) (archive.Account, error)
+}
+
+// Runs is the use cases that change runs. Implemented by *director.Engine.
+type Runs interface {
 	Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error)
 	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (director.Round, error)
 	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)

@@ -8,7 +8,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 )
 
-// Versions is the use cases about the versions of protocols.
+// Versions is the use cases about the versions of protocols. Implemented by *library.Library.
 type Versions interface {
 	History(ctx context.Context, c access.Caller, ref string) (library.HistoryReply, error)
 	Version(ctx context.Context, c access.Caller, ref string, revision int64) (library.VersionReply, error)

@@ -9,16 +9,13 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 // Engine is what this face calls. A client of REST answers no question, which
 // Continue is told.
-type Engine = toolset.Continuing
-
-var _ Engine = (*director.Engine)(nil)
+type Engine = toolset.Engine
 
 // Tool is one of the nine tools as agents see it.
 type Tool struct {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director"
@@ -28,6 +29,7 @@ import (
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/rest"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/statement"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/e2e/programs"
@@ -250,7 +252,7 @@ func newWorld(t testing.TB, change func(*rest.Config)) *world {
 	mcp, err := mcpserver.New(mcpserver.Config{
 		Version: "v1", Principal: "local", Space: "user:local:operator",
 		ChallengeTypes: w.types,
-	}, w.engine, log)
+	}, mcpserver.UseCases{Runs: w.engine, Library: w.engine.Library}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +262,7 @@ func newWorld(t testing.TB, change func(*rest.Config)) *world {
 		}
 	})
 	cfg := rest.Config{
-		Version: "v1", Engine: w.engine, Operations: operator{w.engine, statement.NewKey()}, Operator: func(*http.Request) error { return nil }, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
+		Version: "v1", Engine: toolset.UseCases{Runs: w.engine, Library: w.engine.Library}, Operations: operatorOf(w.engine), Operator: func(*http.Request) error { return nil }, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
 		Tools: func() []rest.Tool { return toolsOf(mcp) }, Access: rest.Access{Local: true},
 	}
 	if change != nil {
@@ -419,9 +421,19 @@ func until(t testing.TB, what string, ok func() bool) {
 
 // operator diagnoses what is stored; the parts of this server have no problems.
 type operator struct {
-	*director.Engine
+	operations.Runs
+	*archive.Archive
+	operations.Versions
 
 	key statement.Key
+}
+
+func operatorOf(e *director.Engine) operator {
+	return operator{Runs: e, Archive: e.Archive, Versions: e.Library, key: statement.NewKey()}
+}
+
+func (o operator) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
+	return o.Runs.Abandon(ctx, c, id, reason)
 }
 
 func (o operator) Diagnose(ctx context.Context, c access.Caller) (operations.Report, error) {
@@ -444,7 +456,7 @@ func (o operator) PublicKey() (statement.PublicKey, error) { return o.key.Public
 // begun mints a document as the caller and begins a run of it.
 func (w *world) begun(c access.Caller, document string) run.ID {
 	w.t.Helper()
-	minted, err := w.engine.Mint(w.t.Context(), c, api.MintRequest{Document: document, ModelID: "test"})
+	minted, err := w.engine.Library.Mint(w.t.Context(), c, api.MintRequest{Document: document, ModelID: "test"})
 	if err != nil {
 		w.t.Fatal(err)
 	}

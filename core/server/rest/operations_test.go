@@ -152,7 +152,7 @@ func TestWhatIsRedactedIsNotServed(t *testing.T) {
 		t.Fatalf("the owner does not see the evidence: %s", a.body)
 	}
 	operator := access.Caller{Principal: "local", Space: "user:local:operator"}
-	if _, err := w.engine.Redact(t.Context(), operator, archive.RedactInput{Run: id, Step: 1}); err != nil {
+	if _, err := w.engine.Archive.Redact(t.Context(), operator, archive.RedactInput{Run: id, Step: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if a := w.post("runs_show", show).want(200, ""); strings.Contains(string(a.body), "s3cr3t") {

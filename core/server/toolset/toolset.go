@@ -17,15 +17,33 @@ import (
 
 // Engine is the use cases behind the tools. Methods are called concurrently.
 type Engine interface {
+	Runs
+	Library
+}
+
+// Runs is the use cases about runs. Implemented by *director.Engine.
+type Runs interface {
 	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (director.Round, error)
 	Next(ctx context.Context, c access.Caller, in api.NextRequest) (director.Round, error)
 	Attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error)
+	// Continue continues a call that has asked its client something.
+	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)
+}
+
+// Library is the use cases about protocols. Implemented by *library.Library.
+type Library interface {
 	Search(ctx context.Context, c access.Caller, in api.SearchRequest) (api.SearchReply, error)
 	Dump(ctx context.Context, c access.Caller, in api.DumpRequest) (api.DumpReply, error)
 	Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error)
 	Mint(ctx context.Context, c access.Caller, in api.MintRequest) (api.MintReply, error)
 	Update(ctx context.Context, c access.Caller, in api.UpdateRequest) (api.UpdateReply, error)
 	Delete(ctx context.Context, c access.Caller, in api.DeleteRequest) (api.DeleteReply, error)
+}
+
+// UseCases is an Engine of separate values.
+type UseCases struct {
+	Runs
+	Library
 }
 
 // Tool is one row of the table. Either Reply or Open is set. Both decode the
@@ -62,15 +80,8 @@ func Named(tool string) (Tool, error) {
 	return Table[i], nil
 }
 
-// Continuing is the use cases and the way to continue a call that has asked its
-// client something.
-type Continuing interface {
-	Engine
-	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)
-}
-
 // Unasked makes a call for a client that cannot be asked anything.
-func (t Tool) Unasked(ctx context.Context, e Continuing, c access.Caller, arguments []byte) (any, error) {
+func (t Tool) Unasked(ctx context.Context, e Engine, c access.Caller, arguments []byte) (any, error) {
 	if t.Open == nil {
 		return t.Reply(ctx, e, c, arguments)
 	}

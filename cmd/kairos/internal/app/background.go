@@ -89,7 +89,7 @@ func (o *background) begin() {
 func (o *background) beginJobs() {
 	jobs := map[string]func(context.Context){jobRuns: o.sweep}
 	if o.app.Config.Embedding.On() {
-		jobs[jobVectors] = o.app.Engine.FillVectors
+		jobs[jobVectors] = o.app.Engine.Library.FillVectors
 	}
 	if o.app.Index != nil {
 		jobs[jobIndex] = o.app.Index.Run
@@ -106,7 +106,7 @@ const sweepEvery = 10 * time.Minute
 // sweep ends runs whose time has passed and removes old ones, now and again.
 func (o *background) sweep(ctx context.Context) {
 	every(ctx, sweepEvery, func() {
-		swept, err := o.app.Engine.Sweep(ctx)
+		swept, err := o.app.Engine.Archive.Sweep(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:

@@ -22,6 +22,7 @@ import (
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/server/socket"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 // httpService is the main port and, beside it, that of the metrics.
@@ -46,7 +47,7 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 	}
 	health := a.health()
 	served := rest.Config{
-		Version: name, Engine: a.Engine, RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
+		Version: name, Engine: toolset.UseCases{Runs: a.Engine, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: func() []rest.Tool { return restTools(s.Tools()) }, Check: s.Check,
 		Health: health, Ready: a.ready,
 		Access: access, Limits: c.HTTP.Limits(), Observer: a.httpObserver(),
@@ -185,7 +186,7 @@ func (a *App) health() func(context.Context) rest.Health {
 		mu.Lock()
 		defer mu.Unlock()
 		if asked.IsZero() || time.Since(asked) >= embeddingProbe {
-			_, failed = a.Engine.Embeddings(ctx)
+			_, failed = a.Engine.Library.Embeddings(ctx)
 			asked = time.Now()
 		}
 		h.Embedding = failed

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/archive"
-	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -18,7 +17,10 @@ import (
 
 // operator is the use cases behind the calls of operators.
 type operator struct {
-	*director.Engine
+	operations.Runs
+	operations.Records
+	operations.Versions
+
 	app    *App
 	health func(context.Context) rest.Health
 	// turn has room for one diagnosis: each asks the drivers about all that is stored.
@@ -29,10 +31,13 @@ type operator struct {
 func (a *App) Operations() operations.Engine { return a.operations(a.health()) }
 
 func (a *App) operations(health func(context.Context) rest.Health) operator {
-	return operator{Engine: a.Engine, app: a, health: health, turn: make(chan struct{}, 1)}
+	return operator{
+		Runs: a.Engine, Records: a.Engine.Archive, Versions: a.Engine.Library,
+		app: a, health: health, turn: make(chan struct{}, 1),
+	}
 }
 
-// Page implements operations.Runs.
+// Page implements operations.Pages.
 func (o operator) Page(ctx context.Context, c access.Caller, id run.ID) ([]byte, error) {
 	setup, release := o.app.setup.Hold()
 	defer release()
@@ -78,7 +83,7 @@ func (o operator) Diagnose(ctx context.Context, c access.Caller) (operations.Rep
 	}
 	if h.Store == nil {
 		var err error
-		if r.Unserved, err = o.Unserved(ctx, c); err != nil {
+		if r.Unserved, err = o.app.Engine.Archive.Unserved(ctx, c); err != nil {
 			return operations.Report{}, fmt.Errorf("ask the drivers about what is stored: %w", err)
 		}
 	}

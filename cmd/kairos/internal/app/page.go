@@ -12,11 +12,11 @@ import (
 
 // Page is one of the caller's runs as a web page, drawn on a tree.
 func (a *App) Page(ctx context.Context, c access.Caller, id run.ID, tree decision.Outline) ([]byte, error) {
-	line, err := a.Engine.Timeline(ctx, c, id)
+	line, err := a.Engine.Archive.Timeline(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
-	made, err := a.Engine.Decisions(ctx, c, id)
+	made, err := a.Engine.Archive.Decisions(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}

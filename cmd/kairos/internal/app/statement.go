@@ -13,7 +13,7 @@ import (
 
 // Statement signs a statement of one of the caller's runs.
 func (a *App) Statement(ctx context.Context, c access.Caller, id run.ID, withoutEvidence bool) ([]byte, error) {
-	account, err := a.Engine.Account(ctx, c, id)
+	account, err := a.Engine.Archive.Account(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}

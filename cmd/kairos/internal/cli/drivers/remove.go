@@ -116,7 +116,7 @@ func remove(c config.Config, name string, approve func() ([]archive.Dependent, e
 // dependents looks into the database for open runs that need the driver.
 func dependents(ctx context.Context, s session.Session, name string) (runs []archive.Dependent, err error) {
 	err = s.With(ctx, func(ctx context.Context, a *app.App) error {
-		runs, err = a.Engine.Dependents(ctx, a.RunCaller(), name)
+		runs, err = a.Engine.Archive.Dependents(ctx, a.RunCaller(), name)
 		return err
 	})
 	return runs, err

@@ -95,7 +95,7 @@ func findTarget(ctx context.Context, a *app.App, arg string, in *director.AllowI
 		if err != nil {
 			return err
 		}
-		if _, err := a.Engine.Timeline(ctx, a.RunCaller(), id); err == nil {
+		if _, err := a.Engine.Archive.Timeline(ctx, a.RunCaller(), id); err == nil {
 			in.Run = id
 			return nil
 		}
@@ -167,7 +167,7 @@ func list(at *session.Session) *cobra.Command {
 		Example: "  kairos grants list\n  kairos grants list -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				all, err := a.Engine.Granted(ctx, a.RunCaller())
+				all, err := a.Engine.Grants.Granted(ctx, a.RunCaller())
 				if err != nil {
 					return err
 				}
@@ -201,7 +201,7 @@ func revoke(at *session.Session) *cobra.Command {
 		Example: "  kairos grants revoke 1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				all, err := a.Engine.Granted(ctx, a.RunCaller())
+				all, err := a.Engine.Grants.Granted(ctx, a.RunCaller())
 				if err != nil {
 					return err
 				}
@@ -210,7 +210,7 @@ func revoke(at *session.Session) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if err := a.Engine.Revoke(ctx, a.RunCaller(), g.ID); err != nil {
+					if err := a.Engine.Grants.Revoke(ctx, a.RunCaller(), g.ID); err != nil {
 						return err
 					}
 					p := &output.Printer{W: cmd.OutOrStdout()}

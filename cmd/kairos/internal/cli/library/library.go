@@ -55,7 +55,7 @@ func explainSearch(cmd *cobra.Command, at *session.Session, out output.Format, i
 		return errors.New("--explain looks into the local database: use it where the server runs, without --url and " + session.ServerEnv)
 	}
 	return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-		reply, err := a.Engine.ExplainSearch(ctx, a.Caller(), in)
+		reply, err := a.Engine.Library.ExplainSearch(ctx, a.Caller(), in)
 		if err != nil {
 			return err
 		}

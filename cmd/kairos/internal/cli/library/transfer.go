@@ -45,7 +45,7 @@ func exportCommand(at *session.Session) *cobra.Command {
 				defer w.close()
 				p := output.NewProgress(cmd.ErrOrStderr(), 0, "exporting")
 				defer p.End()
-				for protocol, err := range a.Engine.Export(ctx, a.Caller(), in) {
+				for protocol, err := range a.Engine.Library.Export(ctx, a.Caller(), in) {
 					if err == nil {
 						err = w.add(protocol)
 					}
@@ -225,7 +225,7 @@ func (i *importer) store(ctx context.Context, s *sourceFiles, files []sourceFile
 		}
 		names, in.Items = append(names, f.Name), append(in.Items, item)
 	}
-	results, err := i.app.Engine.Import(ctx, i.caller, in)
+	results, err := i.app.Engine.Library.Import(ctx, i.caller, in)
 	batch.names, batch.results, batch.err = append(batch.names, names...), append(batch.results, results...), err
 	return batch
 }

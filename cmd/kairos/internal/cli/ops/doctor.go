@@ -267,7 +267,7 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 		r.redactions(ctx, a)
 		r.embedding(ctx, a)
 		r.handover(a.Config.Handover.Dir)
-		u, err := a.Engine.Unserved(ctx, a.RunCaller())
+		u, err := a.Engine.Archive.Unserved(ctx, a.RunCaller())
 		if err != nil {
 			return fmt.Errorf("ask the drivers about what is stored: %w", err)
 		}

@@ -26,7 +26,7 @@ func (r *doctorReport) embedding(ctx context.Context, a *app.App) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	state, err := a.Engine.Embeddings(ctx)
+	state, err := a.Engine.Library.Embeddings(ctx)
 	if err != nil {
 		r.check("embedding", c.At(), c.Fix(), err)
 		return

@@ -108,7 +108,7 @@ func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err 
 			}
 			id = found
 		}
-		line, err := a.Engine.Timeline(ctx, a.RunCaller(), id)
+		line, err := a.Engine.Archive.Timeline(ctx, a.RunCaller(), id)
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ minutes. Export a statement first if a run must be provable later. With --dry-ru
 				if in.OlderThan <= 0 {
 					return errors.New("run.keep is 0s, which keeps runs forever: say with --older-than which ones to remove, for example --older-than 90d")
 				}
-				reply, err := a.Engine.Prune(ctx, in)
+				reply, err := a.Engine.Archive.Prune(ctx, in)
 				if err != nil {
 					return err
 				}

@@ -33,7 +33,7 @@ The database file is rewritten: if it is large, this takes a while and other pro
 			}
 			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
 				in.Run = id
-				reply, err := a.Engine.Redact(ctx, a.RunCaller(), in)
+				reply, err := a.Engine.Archive.Redact(ctx, a.RunCaller(), in)
 				if err != nil {
 					return err
 				}

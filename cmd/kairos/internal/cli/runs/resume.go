@@ -100,7 +100,7 @@ func findResumption(ctx context.Context, t api.Transport, file string, args []st
 
 // uriOf is the URI of the protocol of a run.
 func uriOf(ctx context.Context, a *app.App, id run.ID) (string, error) {
-	account, err := a.Engine.Account(ctx, a.RunCaller(), id)
+	account, err := a.Engine.Archive.Account(ctx, a.RunCaller(), id)
 	if err != nil {
 		return "", err
 	}
@@ -111,7 +111,7 @@ func uriOf(ctx context.Context, a *app.App, id run.ID) (string, error) {
 func inFiles(ctx context.Context, a *app.App, uri string) bool {
 	caller := a.RunCaller()
 	caller.Space, caller.Groups = app.FilesSpace, nil
-	_, err := a.Engine.Dump(ctx, caller, api.DumpRequest{URI: uri})
+	_, err := a.Engine.Library.Dump(ctx, caller, api.DumpRequest{URI: uri})
 	return err == nil
 }
 

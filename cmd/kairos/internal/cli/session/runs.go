@@ -167,7 +167,7 @@ func Missing(ctx context.Context, t api.Transport, id run.ID, err error) error {
 }
 
 func missingHere(ctx context.Context, a *app.App, id run.ID, err error) error {
-	s, lookErr := a.Engine.Standing(ctx, id)
+	s, lookErr := a.Engine.Archive.Standing(ctx, id)
 	switch {
 	case lookErr == nil && s.Run.Principal != app.LocalPrincipal:
 		return fault.New(fault.NotFound, "run %s is of principal %q; commands on this machine see the runs of %q alone", id, s.Run.Principal, app.LocalPrincipal)

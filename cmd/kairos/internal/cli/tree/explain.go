@@ -145,11 +145,11 @@ func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Fa
 // explainRun explains the decisions of a run, or with a step of that step. Of
 // those that were erased it notes so.
 func explainRun(ctx context.Context, a *app.App, id run.ID, step int, notes io.Writer) ([]archive.Decided, error) {
-	made, err := a.Engine.Decisions(ctx, a.RunCaller(), id)
+	made, err := a.Engine.Archive.Decisions(ctx, a.RunCaller(), id)
 	if err != nil {
 		return nil, err
 	}
-	line, err := a.Engine.Timeline(ctx, a.RunCaller(), id)
+	line, err := a.Engine.Archive.Timeline(ctx, a.RunCaller(), id)
 	if err != nil {
 		return nil, err
 	}
