@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -54,6 +55,7 @@ type App struct {
 	mainPort mainPort
 	// stopping gets, when the server begins to stop, how long it may take.
 	stopping chan time.Duration
+	working  working
 	// stateKeys are read until that succeeds, and then never again: what a server seals with them it must be able to open.
 	stateKeys func() ([][32]byte, error)
 	changes   *changes // of protocols
@@ -165,11 +167,12 @@ func restartSettings(c config.Config) map[string]any {
 
 // close stops drivers, engine and store; the first error is the one that matters.
 func (a *App) close() error {
-	err := errors.Join(a.setup.Close(), a.host.Close(), a.Engine.Close())
+	w := &a.working
+	err := errors.Join(w.during("a reload", a.setup.Close), w.during("drivers", a.host.Close), w.during("ratings", a.Engine.Close))
 	if a.handover != nil {
-		err = errors.Join(err, a.handover.Close())
+		err = errors.Join(err, w.during("the handover file", a.handover.Close))
 	}
-	return errors.Join(err, a.closeStores())
+	return errors.Join(err, w.during("stores", a.closeStores))
 }
 
 // errStillWorking: the process has to end although it is not done.
@@ -188,11 +191,12 @@ func (s Options) With(ctx context.Context, do func(context.Context, *App) error)
 		defer func() { done <- errors.Join(err, a.close()) }()
 		err = do(ctx, a)
 	}()
-	return inTime(done, a.stopping)
+	return inTime(done, a.stopping, &a.working)
 }
 
-// inTime returns what is done, or an error once the time to stop is over.
-func inTime(done <-chan error, stopping <-chan time.Duration) error {
+// inTime returns what is done, or an error once the time to stop is over, which names what
+// still works.
+func inTime(done <-chan error, stopping <-chan time.Duration, w *working) error {
 	select {
 	case err := <-done:
 		return err
@@ -201,7 +205,7 @@ func inTime(done <-chan error, stopping <-chan time.Duration) error {
 		case err := <-done:
 			return err
 		case <-time.After(limit):
-			return errStillWorking
+			return fmt.Errorf("%w (still working: %s)", errStillWorking, w)
 		}
 	}
 }

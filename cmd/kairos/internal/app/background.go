@@ -38,11 +38,18 @@ func newBackground(ctx context.Context, a *App, shared *replica, config string) 
 	}
 	o.ctx, o.cancel = context.WithCancel(ctx)
 	signal.Notify(o.hangup, syscall.SIGHUP)
-	o.work.Go(o.reloadOnHangup)
+	o.start("a reload", o.reloadOnHangup)
 	if shared != nil && shared.relay != nil {
-		o.work.Go(func() { shared.run(o.ctx, a.log.Warn) }) // it has joined
+		o.start("the list of servers", func() { shared.run(o.ctx, a.log.Warn) }) // it has joined
 	}
 	return o
+}
+
+// start runs do in the background under a name, until it returns.
+func (o *background) start(name string, do func()) {
+	o.work.Go(func() {
+		_ = o.app.working.during(name, func() error { do(); return nil })
+	})
 }
 
 func (o *background) reloadOnHangup() {
@@ -65,20 +72,20 @@ func (o *background) begin() {
 		if err := o.admin.Prepare(); err != nil { // drivers that start now are to be kept from it
 			o.app.log.Warn("admin folder cannot be made", "error", err)
 		}
-		o.work.Go(func() {
+		o.start("the admin socket", func() {
 			if err := o.admin.Listen(); err != nil {
 				o.app.log.Warn("`kairos driver` cannot reach this server; SIGHUP can", "error", err)
 			}
 		})
 	}
 	if r := o.shared; r != nil && r.relay == nil {
-		o.work.Go(func() { r.run(o.ctx, o.app.log.Warn) })
+		o.start("the list of servers", func() { r.run(o.ctx, o.app.log.Warn) })
 	}
 	o.beginJobs()
 	if !*o.app.Config.Drivers.Watch {
 		return
 	}
-	o.work.Go(func() {
+	o.start("a reload", func() {
 		if err := o.app.setup.Watch(o.ctx); err != nil {
 			o.app.log.Warn("changed files are not taken up; send SIGHUP instead", "error", err)
 		}
@@ -95,9 +102,9 @@ func (o *background) beginJobs() {
 		jobs[jobIndex] = o.app.Index.Run
 	}
 	for job, do := range jobs {
-		o.work.Go(func() { o.shared.lead(o.ctx, job, do) })
+		o.start("the job "+job, func() { o.shared.lead(o.ctx, job, do) })
 	}
-	o.work.Go(o.catchUp)
+	o.start("the search index", o.catchUp)
 }
 
 // sweepEvery is how often runs whose time has passed are ended.
@@ -157,7 +164,7 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 
 // tellChanges calls do with the spaces whose protocols changed.
 func (o *background) tellChanges(do func(spaces []string)) {
-	o.work.Go(func() {
+	o.start("news for clients", func() {
 		for {
 			select {
 			case <-o.ctx.Done():
@@ -171,7 +178,7 @@ func (o *background) tellChanges(do func(spaces []string)) {
 
 // onSwitch calls do after the setup was replaced.
 func (o *background) onSwitch(do func() error) {
-	o.work.Go(func() {
+	o.start("news for clients", func() {
 		for {
 			select {
 			case <-o.ctx.Done():
@@ -193,7 +200,7 @@ func (o *background) close() error {
 	if o.admin == nil {
 		return nil
 	}
-	return o.admin.Close()
+	return o.app.working.during("the admin socket", o.admin.Close)
 }
 
 // databaseOf names the database for other processes of this machine.

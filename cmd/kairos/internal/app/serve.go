@@ -107,13 +107,18 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 	}
 	ops.onSwitch(s.Refresh)
 	ops.tellChanges(s.ProtocolsChanged)
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() { err = errors.Join(err, a.working.during("MCP calls", s.Close)) }()
 	var all []func(context.Context) error
+	serve := func(what string, do func(context.Context) error) {
+		all = append(all, func(ctx context.Context) error {
+			return a.working.during(what, func() error { return do(ctx) })
+		})
+	}
 	if by.Stdio {
-		all = append(all, func(ctx context.Context) error { return s.ServeStdio(ctx, os.Stdin, os.Stdout) })
+		serve("calls over stdin", func(ctx context.Context) error { return s.ServeStdio(ctx, os.Stdin, os.Stdout) })
 	}
 	if !by.HTTP && a.Config.Approval.Listen != "" {
-		all = append(all, func(ctx context.Context) error { return a.serveApprovals(ctx, name) })
+		serve("the approval page", func(ctx context.Context) error { return a.serveApprovals(ctx, name) })
 	}
 	if by.HTTP {
 		h, err := a.httpService(s, shared, ops.admin, name)
@@ -129,13 +134,13 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 			}
 		}
 		h.endMCP = func() {
-			if err := s.Close(); err != nil {
+			if err := a.working.during("MCP calls", s.Close); err != nil {
 				a.log.Warn("MCP calls did not end in time", "error", err)
 			}
 		}
-		all = append(all, h.serve)
+		serve("HTTP calls", h.serve)
 		if h.metrics != nil {
-			all = append(all, h.serveMetrics)
+			serve("metrics", h.serveMetrics)
 		}
 	}
 	stopIn := by.drain(a.Config) + closeTime
