@@ -300,6 +300,17 @@ func acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 // write runs do in a transaction and returns when it is durable. do may run several
 // times. The context ends it only before it has begun.
 func (d *database) write(ctx context.Context, do func(*transaction) error) error {
+	return d.commit(ctx, context.WithoutCancel, do)
+}
+
+// bounded is write for what may be lost, such as a heartbeat: the context ends it at any
+// time, so that a server that stops does not wait for locks of others.
+func (d *database) bounded(ctx context.Context, do func(*transaction) error) error {
+	return d.commit(ctx, func(ctx context.Context) context.Context { return ctx }, do)
+}
+
+// commit runs do in a transaction, whose context is made of that of the call.
+func (d *database) commit(ctx context.Context, begun func(context.Context) context.Context, do func(*transaction) error) error {
 	return d.persevere(ctx, func(pool *pgxpool.Pool, uncertain bool) error {
 		if uncertain {
 			return errors.New("the connection was lost while the transaction was committed")
@@ -309,9 +320,9 @@ func (d *database) write(ctx context.Context, do func(*transaction) error) error
 			return err
 		}
 		defer conn.Release()
-		begun, cancel := context.WithTimeout(context.WithoutCancel(ctx), transactionTimeout)
+		inside, cancel := context.WithTimeout(begun(ctx), transactionTimeout)
 		defer cancel()
-		return transact(begun, conn.Conn(), do)
+		return transact(inside, conn.Conn(), do)
 	})
 }
 
