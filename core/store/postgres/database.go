@@ -300,17 +300,17 @@ func acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 // write runs do in a transaction and returns when it is durable. do may run several
 // times. The context ends it only before it has begun.
 func (d *database) write(ctx context.Context, do func(*transaction) error) error {
-	return d.commit(ctx, context.WithoutCancel, do)
+	return commit(ctx, d, context.WithoutCancel, do)
 }
 
 // bounded is write for what may be lost, such as a heartbeat: the context ends it at any
 // time, so that a server that stops does not wait for locks of others.
-func (d *database) bounded(ctx context.Context, do func(*transaction) error) error {
-	return d.commit(ctx, func(ctx context.Context) context.Context { return ctx }, do)
+func bounded(ctx context.Context, d *database, do func(*transaction) error) error {
+	return commit(ctx, d, func(ctx context.Context) context.Context { return ctx }, do)
 }
 
 // commit runs do in a transaction, whose context is made of that of the call.
-func (d *database) commit(ctx context.Context, begun func(context.Context) context.Context, do func(*transaction) error) error {
+func commit(ctx context.Context, d *database, begun func(context.Context) context.Context, do func(*transaction) error) error {
 	return d.persevere(ctx, func(pool *pgxpool.Pool, uncertain bool) error {
 		if uncertain {
 			return errors.New("the connection was lost while the transaction was committed")

@@ -34,7 +34,7 @@ func (p *Protocols) Rate(ctx context.Context, space string, ratings []library.Ra
 	}
 	// In one order everywhere, so that two calls never wait for each other.
 	slices.SortStableFunc(rows, func(a, b record.Rating) int { return strings.Compare(a.Step, b.Step) })
-	return p.db.bounded(ctx, func(tx *transaction) error {
+	return bounded(ctx, p.db, func(tx *transaction) error {
 		for _, r := range rows {
 			if err := tx.exec(addRating, r.Step, space, r.Score, r.Tier, r.Counts[0], r.Counts[1], r.Counts[2], r.Counts[3],
 				r.Bonus, r.At, r.Rater, r.Context); err != nil {

@@ -67,7 +67,7 @@ func (s source) CatchUp(ctx context.Context) error {
 	done := state.Complete() || state.Foreign()
 	for busy := 0; !done && busy < busyTries; {
 		free := false
-		err := s.db.bounded(ctx, func(tx *transaction) (err error) {
+		err := bounded(ctx, s.db, func(tx *transaction) (err error) {
 			var version int
 			if free, err = tx.row(`SELECT analyser FROM search_state WHERE only_row = 1 FOR UPDATE SKIP LOCKED`, nil, &version); err == nil && free {
 				done, err = wordindex.CatchUp(newIndexWriter(tx))

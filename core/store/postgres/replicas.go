@@ -22,7 +22,7 @@ func (s *Servers) SaveReplica(ctx context.Context, r replicas.Replica, forget ti
 	if err != nil {
 		return err
 	}
-	return s.db.bounded(ctx, func(tx *transaction) error {
+	return bounded(ctx, s.db, func(tx *transaction) error {
 		if err := tx.exec(`DELETE FROM replicas WHERE seen < `+now+` - $1`, forget.Nanoseconds()); err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (s *Servers) SaveReplica(ctx context.Context, r replicas.Replica, forget ti
 
 // RemoveReplica implements replicas.Store.
 func (s *Servers) RemoveReplica(ctx context.Context, id string) error {
-	return s.db.bounded(ctx, func(tx *transaction) error { return tx.exec(`DELETE FROM replicas WHERE id = $1`, id) })
+	return bounded(ctx, s.db, func(tx *transaction) error { return tx.exec(`DELETE FROM replicas WHERE id = $1`, id) })
 }
 
 // Replicas implements replicas.Store.
@@ -58,7 +58,7 @@ func (s *Servers) Replicas(ctx context.Context) (all []replicas.Replica, err err
 
 // TakeLease implements replicas.Store.
 func (s *Servers) TakeLease(ctx context.Context, job, holder string, ttl time.Duration) (got bool, err error) {
-	err = s.db.bounded(ctx, func(tx *transaction) error {
+	err = bounded(ctx, s.db, func(tx *transaction) error {
 		n, err := tx.changed(`INSERT INTO leases (job, holder, until) VALUES ($1, $2, `+now+` + $3)
 			ON CONFLICT (job) DO UPDATE SET holder = excluded.holder, until = excluded.until
 			WHERE leases.holder = excluded.holder OR leases.until < `+now, job, holder, ttl.Nanoseconds())
@@ -70,7 +70,7 @@ func (s *Servers) TakeLease(ctx context.Context, job, holder string, ttl time.Du
 
 // ReturnLease implements replicas.Store.
 func (s *Servers) ReturnLease(ctx context.Context, job, holder string) error {
-	return s.db.bounded(ctx, func(tx *transaction) error {
+	return bounded(ctx, s.db, func(tx *transaction) error {
 		return tx.exec(`UPDATE leases SET until = 0 WHERE job = $1 AND holder = $2`, job, holder)
 	})
 }
