@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -192,12 +190,12 @@ func driverLogsCommand(at *session.Session, out *output.Format) *cobra.Command {
 				if err := servers.NeedServer(found, c, "a driver's lines live with its server, whose stderr has them too"); err != nil {
 					return err
 				}
-				l := logPrinter{out: out, to: cmd.OutOrStdout(), many: len(found) > 1}
+				l := servers.NewLogPrinter(out, cmd.OutOrStdout(), found)
 				return servers.ReadLogs(cmd.Context(), found, follow, func(ctx context.Context, s socket.Found, after int) (int, error) {
 					in := operations.DriverLogsRequest{LogRequest: operations.LogRequest{Lines: lines, After: after}, Driver: args[0]}
 					r, err := operations.DriverLogs.Call(ctx, s, in)
 					for _, line := range r.Lines {
-						err = errors.Join(err, l.print(s.PID, line))
+						err = errors.Join(err, l.Print(s, printedLine{s.PID, line}, logText(line)))
 					}
 					return r.Next, err
 				})
@@ -210,28 +208,8 @@ func driverLogsCommand(at *session.Session, out *output.Format) *cobra.Command {
 	return cmd
 }
 
-// logPrinter prints the lines of one or several servers.
-type logPrinter struct {
-	out  *output.Format
-	many bool
-
-	mu sync.Mutex // guards to
-	to io.Writer
-}
-
 // printedLine is a log line and the server it comes from.
 type printedLine struct {
 	Server int `json:"server"` // process id
 	driverhost.Line
-}
-
-func (l *logPrinter) print(server int, line driverhost.Line) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Item(l.to, printedLine{server, line}, func(p *output.Printer) {
-		if l.many {
-			p.Printf("[%d] ", server)
-		}
-		p.Printf("%s\n", logText(line))
-	})
 }

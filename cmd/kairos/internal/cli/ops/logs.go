@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,12 +40,12 @@ func logsCommand(at *session.Session) *cobra.Command {
 				if err := servers.NeedServer(found, c, "the lines live with the server, whose stderr has them too"); err != nil {
 					return err
 				}
-				l := logPrinter{out: out, to: cmd.OutOrStdout(), many: len(found) > 1}
+				l := servers.NewLogPrinter(out, cmd.OutOrStdout(), found)
 				return servers.ReadLogs(cmd.Context(), found, follow, func(ctx context.Context, s socket.Found, after int) (int, error) {
 					in := operations.ServerLogsRequest{LogRequest: operations.LogRequest{Lines: lines, After: after}, Level: least}
 					r, err := operations.ServerLogs.Call(ctx, s, in)
 					for _, record := range r.Records {
-						err = errors.Join(err, l.print(s, record))
+						err = errors.Join(err, printRecord(l, s, record))
 					}
 					return r.Next, err
 				})
@@ -66,30 +64,15 @@ func logsCommand(at *session.Session) *cobra.Command {
 	return cmd
 }
 
-// logPrinter prints the lines of one or several servers.
-type logPrinter struct {
-	out  *output.Format
-	many bool
-
-	mu sync.Mutex // guards to
-	to io.Writer
-}
-
-func (l *logPrinter) print(s socket.Found, record json.RawMessage) error {
+// printRecord prints a record of the log of a server.
+func printRecord(l *servers.LogPrinter, f socket.Found, record json.RawMessage) error {
 	fields := map[string]any{}
 	if err := json.Unmarshal(record, &fields); err != nil {
-		return fmt.Errorf("read the log of server %d: %w", s.PID, err)
+		return fmt.Errorf("read the log of server %d: %w", f.PID, err)
 	}
 	text := logText(fields)
-	fields["server"] = s.PID
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Item(l.to, fields, func(p *output.Printer) {
-		if l.many {
-			p.Printf("[%d] ", s.PID)
-		}
-		p.Printf("%s\n", text)
-	})
+	fields["server"] = f.PID
+	return l.Print(f, fields, text)
 }
 
 // logText is a record for people: its time, level and message, then the rest.

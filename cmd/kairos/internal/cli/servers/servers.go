@@ -7,7 +7,6 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +17,6 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/socket"
 )
@@ -198,48 +196,8 @@ func Drivers(ctx context.Context, f socket.Found) ([]driverhost.Status, error) {
 	return r.Drivers, err
 }
 
-// callTime bounds a call that only reads what is there, followEvery is how often a log
-// that is followed is read.
-const (
-	callTime    = 10 * time.Second
-	followEvery = 250 * time.Millisecond
-)
-
-// ReadLogs calls read for every server at a time, with the position behind the lines that
-// it read before: once, or with follow again and again until ctx ends.
-func ReadLogs(ctx context.Context, found []socket.Found, follow bool, read func(ctx context.Context, f socket.Found, after int) (next int, err error)) error {
-	errs := make([]error, len(found))
-	var wg sync.WaitGroup
-	for i, f := range found {
-		wg.Go(func() { errs[i] = readLog(ctx, f, follow, read) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-func readLog(ctx context.Context, f socket.Found, follow bool, read func(ctx context.Context, f socket.Found, after int) (next int, err error)) error {
-	pause := time.NewTicker(followEvery)
-	defer pause.Stop()
-	for after := 0; ; {
-		call, cancel := context.WithTimeout(ctx, callTime)
-		next, err := read(call, f, after)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // interrupted, which is how following ends
-		case err != nil && after > 0 && fault.CodeOf(err) == fault.ServerUnreachable:
-			return fmt.Errorf("%s ended", Process(f))
-		case err != nil || !follow:
-			return err
-		}
-		after = next
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-pause.C:
-		}
-	}
-}
+// callTime bounds a call that only reads what is there.
+const callTime = 10 * time.Second
 
 // Process names a server where there are several.
 func Process(f socket.Found) string { return fmt.Sprintf("server %d", f.PID) }
