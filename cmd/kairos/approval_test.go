@@ -189,8 +189,21 @@ func TestClientsWithoutFormsGetOnFromThePage(t *testing.T) {
 
 const shipDoc = "# %s\n\n## Ship it\n\nship\n\n```json\n" + `{"challenge":{"type":"shell","approval_mode":"user","shell":{"cmd":"ship v1"}}}` + "\n```\n"
 
+// onStages plays with a client in both eras on a server with the configuration.
+func onStages(t *testing.T, config, can string, play func(t *testing.T, s *stage, era string)) {
+	t.Helper()
+	long(t)
+	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n"+config)
+	inBothEras(t, func(t *testing.T, era string) { play(t, &stage{b.visit(t, era, can), t}, era) })
+}
+
+// noResult is the solution of an agent that has not done the step yet.
+func noResult(kind string, r *api.StepReply) string {
+	return fmt.Sprintf(`,"solution":{"type":%q,"nonce":%q}`, kind, r.Challenge.Nonce)
+}
+
 func showsLink(s *stage, r *api.StepReply, decision string) *api.StepReply {
-	placeholder := fmt.Sprintf(`,"solution":{"type":"shell","nonce":%q}`, r.Challenge.Nonce)
+	placeholder := noResult("shell", r)
 	r = s.next(r, placeholder).step()
 	s.code(r, "WAITING_FOR_USER")
 	decideAt(s.t, r.ApprovalURL, decision)
@@ -306,12 +319,9 @@ func TestThePersonAtTheTerminalApprovesOnThePage(t *testing.T) {
 // An agent that waits for the page gets a decline at once. The decline stands until the operator takes it
 // back at the terminal, and then the person is asked again.
 func TestADeclineOnThePageStandsUntilItIsTakenBack(t *testing.T) {
-	long(t)
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nmcp: {plain_wait: 50s}\napproval: {remember_declines: 0s}\n")
-	inBothEras(t, func(t *testing.T, era string) {
-		s := &stage{b.visit(t, era, hasNothing), t}
+	onStages(t, "mcp: {plain_wait: 50s}\napproval: {remember_declines: 0s}\n", hasNothing, func(t *testing.T, s *stage, era string) {
 		r := s.begun(s.document(shipDoc), "")
-		placeholder := fmt.Sprintf(`,"solution":{"type":"shell","nonce":%q}`, r.Challenge.Nonce)
+		placeholder := noResult("shell", r)
 		asked := s.next(r, placeholder).step()
 		s.code(asked, "WAITING_FOR_USER")
 		replied := make(chan *api.StepReply, 1)
@@ -359,13 +369,10 @@ const payDoc = "# %s\n\n## Read it\n\nx\n\n```json\n" + `{"challenge":{"type":"s
 // However long what an agent wants approved is, the person is asked in their form, and the agent gets no link with which it could
 // approve itself.
 func TestALongApprovalGivesTheAgentNoLink(t *testing.T) {
-	long(t)
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n")
-	inBothEras(t, func(t *testing.T, era string) {
-		s := &stage{b.visit(t, era, hasForms), t}
+	onStages(t, "", hasForms, func(t *testing.T, s *stage, era string) {
 		r := s.begun(s.document(payDoc), "")
 		r = s.submit(r, "shell", fmt.Sprintf(`{"exit_code":0,"stdout":%q}`, era+strings.Repeat("n", 33_000)+"END")).step()
-		placeholder := fmt.Sprintf(`,"solution":{"type":"shell","nonce":%q}`, r.Challenge.Nonce)
+		placeholder := noResult("shell", r)
 		k := s.next(r, placeholder)
 		q := k.ask("elicitation/create")
 		link := regexp.MustCompile(`http://\S+/approve/\S+`).FindString(q.text())
@@ -386,7 +393,7 @@ func TestALongApprovalGivesTheAgentNoLink(t *testing.T) {
 		k.answer(q, `{"action":"decline"}`)
 		no := k.step()
 		s.code(no, "USER_DECLINED")
-		k = s.next(r, fmt.Sprintf(`,"solution":{"type":"shell","nonce":%q}`, no.Challenge.Nonce))
+		k = s.next(r, noResult("shell", no))
 		k.answer(k.ask("elicitation/create"), `{"action":"decline"}`)
 		if no = k.step(); no.ApprovalURL != "" {
 			t.Errorf("the agent gets the link %s", no.ApprovalURL)
@@ -396,12 +403,9 @@ func TestALongApprovalGivesTheAgentNoLink(t *testing.T) {
 
 // A trusted agent whose client cannot show the form that it declares makes the call that the reply gives, and gets on.
 func TestATrustedAgentMakesTheCallThatItIsGiven(t *testing.T) {
-	long(t)
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\napproval: {trust_agent: true}\n")
-	inBothEras(t, func(t *testing.T, era string) {
-		s := &stage{b.visit(t, era, hasForms), t}
+	onStages(t, "approval: {trust_agent: true}\n", hasForms, func(t *testing.T, s *stage, era string) {
 		r := s.begun(s.document(shipDoc), "")
-		k := s.next(r, fmt.Sprintf(`,"solution":{"type":"shell","nonce":%q}`, r.Challenge.Nonce))
+		k := s.next(r, noResult("shell", r))
 		for asked := 0; ; asked++ {
 			h := k.hear()
 			if h.reply != nil {
@@ -448,7 +452,7 @@ func TestALinkIsNotGivenWhereItsAnswerWouldNotCount(t *testing.T) {
 		for _, can := range []string{hasNothing, opensLinks} {
 			s := &stage{b.visit(t, era, can), t}
 			r := s.begun(s.document(sureDoc+"\n## "+strings.Repeat("x", len(can))+"\n\nx\n"), "")
-			r = s.next(r, fmt.Sprintf(`,"solution":{"type":"user_input","nonce":%q}`, r.Challenge.Nonce)).step()
+			r = s.next(r, noResult("user_input", r)).step()
 			s.code(r, "APPROVAL_UNAVAILABLE")
 			if r.ApprovalURL != "" || !strings.Contains(r.Message, "counts only if a person answers it") || !strings.Contains(r.Message, "client that shows forms") {
 				t.Errorf("reply = %+v, want what would be accepted, and no link", r)
@@ -456,7 +460,7 @@ func TestALinkIsNotGivenWhereItsAnswerWouldNotCount(t *testing.T) {
 		}
 		s := &stage{b.visit(t, era, hasForms), t}
 		r := s.begun(s.document(sureDoc), "")
-		k := s.next(r, fmt.Sprintf(`,"solution":{"type":"user_input","nonce":%q}`, r.Challenge.Nonce))
+		k := s.next(r, noResult("user_input", r))
 		k.answer(k.ask("elicitation/create"), `{"action":"accept","content":{"confirmation":"approved"}}`)
 		s.proves(k.step(), driver.ClientAttested)
 	})
