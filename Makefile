@@ -42,7 +42,8 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 # The packages whose tests only start processes, or that have no goroutine. The
 # race detector makes them up to ten times slower and finds nothing, so their tests
 # run without it. Those of the stores run with it where writers meet.
-PLAIN       := ./cmd/kairos ./core/archtest ./core/decision ./core/fault ./core/protocol ./core/search/... ./docs/... ./packaging
+PLAIN       := ./cmd/kairos ./cmd/kairos/internal/cli/drivers ./core/archtest ./core/decision ./core/fault ./core/protocol \
+	./core/search/... ./core/server/web/runpage ./docs/... ./packaging ./plugins/command/workspace
 STORES      := ./core/store/sqlite ./core/store/postgres ./core/store/qdrant
 RACE_STORES := ^TestStore$$/./(many|while|concurrent|at once|under way)|^Test(Check|Close|TheOpening|CallersLeave|OneOfMany|UseByOthers|NoChangeIsMissed)
 
@@ -124,7 +125,7 @@ test-race: test-tools ## run the tests that the race detector may find something
 .PHONY: test-plain
 test-plain: test-tools ## run the other tests, and the long ones: they kill processes, measure and parse megabytes
 	$(GO) test -timeout 20m $(PLAIN) $(STORES)
-	long=$$(.ci/long-tests 'core/(store|protocol|search)') && $(GO) test -timeout 20m $$long
+	long=$$(.ci/long-tests 'core/(store|protocol|search)|plugins/command/workspace') && $(GO) test -timeout 20m $$long
 
 .PHONY: test-e2e
 test-e2e: build ## run the whole program with clients, kills, faults and attacks
