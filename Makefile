@@ -125,7 +125,7 @@ test-race: test-tools ## run the tests that the race detector may find something
 .PHONY: test-plain
 test-plain: test-tools ## run the other tests, and the long ones: they kill processes, measure and parse megabytes
 	$(GO) test -timeout 20m $(PLAIN) $(STORES)
-	long=$$(.ci/long-tests 'core/(store|protocol|search)|plugins/command/workspace') && $(GO) test -timeout 20m $$long
+	long=$$(.ci/long-tests $(PLAIN) $(STORES)) && $(GO) test -timeout 20m $$long
 
 .PHONY: test-e2e
 test-e2e: build ## run the whole program with clients, kills, faults and attacks
