@@ -45,7 +45,7 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 PLAIN       := ./cmd/kairos ./cmd/kairos/internal/cli/drivers ./core/archtest ./core/decision ./core/fault ./core/protocol \
 	./core/search/... ./core/server/web/runpage ./docs/... ./packaging ./plugins/command/workspace
 STORES      := ./core/store/sqlite ./core/store/postgres ./core/store/qdrant
-RACE_STORES := ^TestStore$$/./(many|while|concurrent|at once|under way)|^Test(Check|Close|TheOpening|CallersLeave|OneOfMany|UseByOthers|NoChangeIsMissed)
+RACE_STORES := ^TestStore$$/./(many|while|concurrent|at once|under way)|^Test(Check|Close|TheOpening|CallersLeave|OneOfMany|UseByOthers|NoChangeIsMissed|Servers|Deliveries)
 
 RACE_TEST   := $(if $(RACE),CGO_ENABLED=1 $(GO) test -race -exec 'env CGO_ENABLED=0',$(GO) test) -short -timeout 20m
 
