@@ -71,7 +71,7 @@ func repeated(ctx context.Context, t *turn, s *plan.Solution) (Round, bool, erro
 	case solved >= 0:
 		// The answer came after its call had ended; nobody told the agent yet.
 		t.Note = "The step you asked for was solved meanwhile."
-		t.Solved = plan.Unheard(t.State, len(t.Run.Proofs)-solved)
+		t.Solved = plan.LastSolved(t.State, len(t.Run.Proofs)-solved)
 	case plan.ApprovalGiven(t.State):
 		t.Note = fmt.Sprintf("Step %d is approved, and has a fresh nonce.", t.Run.Step.Index)
 	default:

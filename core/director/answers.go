@@ -75,7 +75,7 @@ func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (plan
 	case res.Declined != nil:
 		return plan.Decline(q.Input, q.Via, res.Declined.Reason, q.Seq), nil
 	case res.Invalid != nil:
-		return plan.AskedBetter(t.State, k, q, r, res.Invalid.Diagnostics), nil
+		return plan.AskAgainBetter(t.State, k, q, r, res.Invalid.Diagnostics), nil
 	case res.Unavailable != nil:
 		return plan.Close(t.State, q.Input.ID, r, outcomeOf(in), res.Unavailable.Reason, q.Seq), nil
 	case res.Missing != nil:

@@ -220,7 +220,7 @@ func (l *linked) view(ctx context.Context) (ApprovalView, error) {
 		if err := loadDecline(ctx, t); err != nil {
 			return ApprovalView{}, err
 		}
-		v.Declined, v.DeclineStands = plan.Said(t.State), !plan.ByLink(t.State)
+		v.Declined, v.DeclineStands = plan.DeclineInWords(t.State), !plan.LinkMayApprove(t.State)
 		if v.Plan = t.Run.Step.Plan; v.Plan != nil {
 			v.Display, v.System, v.Prompt = nil, "", ""
 		}
@@ -271,8 +271,8 @@ func (l *linked) approve(ctx context.Context, by string) error {
 	if err := loadDecline(ctx, t); err != nil {
 		return err
 	}
-	if by == "" && !plan.ByLink(t.State) {
-		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(plan.Said(t.State), "The holder of this link is not identified, so the link cannot take a decline back", plan.WayBack(t.State)))
+	if by == "" && !plan.LinkMayApprove(t.State) {
+		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(plan.DeclineInWords(t.State), "The holder of this link is not identified, so the link cannot take a decline back", plan.HowToTakeBack(t.State)))
 	}
 	a := plan.NewApproval(t.State, decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
 	a.Visits = append(slices.Clone(q.Link.Opened), visit(t))

@@ -67,7 +67,7 @@ func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.S
 		if err != nil {
 			return Round{}, err
 		}
-		t.Tried, t.Solved = "to wait for a person's answer", plan.Unheard(t.State, p.Solved)
+		t.Tried, t.Solved = "to wait for a person's answer", plan.LastSolved(t.State, p.Solved)
 		noteApproval(t)
 		return t.show(ctx)
 	})

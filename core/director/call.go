@@ -267,7 +267,7 @@ func (e *Engine) Retried(ctx context.Context, c access.Caller, l Later) (Round, 
 		if !t.Run.State.Live() {
 			return Round{}, t.change.Over(ctx)
 		}
-		t.Started, t.Solved = l.Since, plan.Unheard(t.State, l.Solved)
+		t.Started, t.Solved = l.Since, plan.LastSolved(t.State, l.Solved)
 		t.Tried = "to wait for driver " + l.Driver
 		if t.Run.Step.Call == nil || t.Run.Step.Index != l.Step {
 			return t.show(ctx) // another call continued the run

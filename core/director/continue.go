@@ -74,7 +74,7 @@ func (t *turn) resumeCall(q run.Question) {
 // rejoin makes the turn a part of the call that asked the question.
 func (t *turn) rejoin(q run.Question) {
 	t.Started = cmp.Or(q.Since, t.Started)
-	t.Solved, t.Note = plan.Unheard(t.State, q.Unheard), plain.Sentences(t.Note, q.Note)
+	t.Solved, t.Note = plan.LastSolved(t.State, q.Unheard), plain.Sentences(t.Note, q.Note)
 }
 
 func payloadOf(in Continuation) (string, error) {

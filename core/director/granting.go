@@ -98,7 +98,7 @@ func propose(t *turn, k input.Task, in driver.Input, p driver.Propose) api.StepR
 
 // recordPlan records what the driver would do.
 func recordPlan(t *turn, k input.Task, in driver.Input, r decision.Route, p driver.Plan, proposed json.RawMessage) (plan.Action, error) {
-	grant, ok := plan.Covering(t.State, r.Via, p.Effect)
+	grant, ok := plan.GrantFor(t.State, r.Via, p.Effect)
 	if !ok {
 		return plan.PassOver(t.State, in.ID, r, "it would change something, and it is only allowed to look"), nil
 	}

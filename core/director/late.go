@@ -112,7 +112,7 @@ func resumeBegun(ctx context.Context, t *turn, rec runs.Recorded, from int) (Rou
 	if !t.Run.State.Live() {
 		return Round{}, t.change.Over(ctx)
 	}
-	t.Solved = plan.Unheard(t.State, len(t.Run.Proofs)-from+1)
+	t.Solved = plan.LastSolved(t.State, len(t.Run.Proofs)-from+1)
 	if t.Run.Step.Call == nil {
 		return t.show(ctx)
 	}

@@ -42,7 +42,7 @@ func valuesIn(t *turn, step protocol.Step) []ApprovalValue {
 // linkFor is the link of an approval that is about to be asked: that of the
 // same question, if it is out already, else a new one; nil: there is no page.
 func linkFor(t *turn, in driver.Input) *run.ApprovalLink {
-	if !input.Of(in.Kind).Approves || !plan.Served(t.State) {
+	if !input.Of(in.Kind).Approves || !plan.HasPage(t.State) {
 		return nil
 	}
 	if q := t.Run.Step.Question; plan.CurrentLink(t.State, q) && q.Input.ID == in.ID {
@@ -55,7 +55,7 @@ func linkFor(t *turn, in driver.Input) *run.ApprovalLink {
 
 // linkTo is the address of a link, or empty.
 func linkTo(t *turn, l *run.ApprovalLink) (string, error) {
-	return reveal(t, l, plan.Marked(t.State, l))
+	return reveal(t, l, plan.MarkedURL(t.State, l))
 }
 
 // secrets are the marks of a link, each followed by its secret; the mark that begins with

@@ -100,7 +100,7 @@ func routed(t *turn, step run.Step, ev *run.Event) {
 	t.routes = append(t.routes, r)
 }
 
-// routeOfEvent is the route that an event ends, if it ends one, and the to
+// routeOfEvent is the route that an event ends, if it ends one, and the input
 // that it led to.
 func routeOfEvent(t *turn, step run.Step, ev run.Event) (r Route, to string, ends bool) {
 	r = Route{Space: t.Run.Space, Via: ev.Via}
@@ -168,7 +168,7 @@ func typeAt(t *turn, index int) string {
 	return t.e.TypeOf(t.Chain.Steps[index-1])
 }
 
-// kindOf is the kind of an to by its id.
+// kindOf is the kind of an input by its id.
 func kindOf(step run.Step, id string) string {
 	if input.ByID(id).Reserved {
 		return id

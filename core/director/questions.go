@@ -134,7 +134,7 @@ func rendered(t *turn, k input.Task, q run.Question, r decision.Route, made rend
 		return send(t, k, q, r, made)
 	case res.Invalid != nil:
 		made.cost.spend()
-		return plan.AskedBetter(t.State, k, q, r, res.Invalid.Diagnostics), nil
+		return plan.AskAgainBetter(t.State, k, q, r, res.Invalid.Diagnostics), nil
 	case res.ClientReview != nil && approves:
 		return leaveToReview(t, r)
 	case res.Elsewhere != nil && approves:

@@ -20,7 +20,7 @@ func lookUpDecline(ctx context.Context, t *turn, a declines.Action) (*declines.D
 
 // loadDecline looks up whether a person declined what is to be approved.
 func loadDecline(ctx context.Context, t *turn) error {
-	action, err := plan.DeclinedAction(t.State)
+	action, err := plan.ActionToApprove(t.State)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func remember(ctx context.Context, t *turn, in driver.Input, via string) error {
 	if !input.Of(in.Kind).Approves || !desc.Has(driver.FeatureHuman) {
 		return nil
 	}
-	action, err := plan.DeclinedAction(t.State)
+	action, err := plan.ActionToApprove(t.State)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func noteApproved(t *turn, a *run.Approval) (err error) {
 	if a == nil || a.Provenance != driver.ClientAttested {
 		return nil
 	}
-	t.approvedAction, err = plan.DeclinedAction(t.State)
+	t.approvedAction, err = plan.ActionToApprove(t.State)
 	return err
 }
 

@@ -158,9 +158,9 @@ func (t *turn) taken() {
 func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
 	switch {
 	case t.Failure != nil:
-		r = plan.Failed(t.State, r, *t.Failure)
+		r = plan.FailureReply(t.State, r, *t.Failure)
 	case t.Omission != "":
-		r = plan.Omitted(t.State, r)
+		r = plan.OmissionReply(t.State, r)
 	}
 	if r.ErrorCode != "" {
 		r.Tried = t.Tried

@@ -12,7 +12,7 @@ import (
 // allowable tells a person what would let a driver do the open step; empty: somebody
 // has allowed one, or no driver does such steps.
 func allowable(ctx context.Context, t *turn) string {
-	if len(plan.Granted(t.State)) > 0 {
+	if len(plan.GrantsHere(t.State)) > 0 {
 		return ""
 	}
 	a, found := actOn(ctx, t.e, t.Task, t.Caller.Client)

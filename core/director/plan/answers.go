@@ -62,7 +62,7 @@ func Answered(s *State, k input.Task, q run.Question, r decision.Route, a driver
 	case to.Declined:
 		return Decline(q.Input, q.Via, "not approved", q.Seq)
 	case len(to.Again) > 0:
-		return AskedBetter(s, k, q, r, to.Again)
+		return AskAgainBetter(s, k, q, r, to.Again)
 	case to.Unusable != "":
 		return Close(s, q.Input.ID, r, decision.Errored, to.Unusable, q.Seq)
 	case to.Refused != "":
@@ -83,9 +83,9 @@ func Answered(s *State, k input.Task, q run.Question, r decision.Route, a driver
 	return answered
 }
 
-// AskedBetter asks again with the diagnostics, as often as the route allows, and
+// AskAgainBetter asks again with the diagnostics, as often as the route allows, and
 // then takes the next route.
-func AskedBetter(s *State, k input.Task, q run.Question, r decision.Route, ds []driver.Diagnostic) Action {
+func AskAgainBetter(s *State, k input.Task, q run.Question, r decision.Route, ds []driver.Diagnostic) Action {
 	if s.Caller.Detached || q.Repairs >= r.Retries {
 		return Close(s, q.Input.ID, r, decision.Invalid, input.Describe(ds), q.Seq)
 	}

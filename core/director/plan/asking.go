@@ -40,7 +40,7 @@ func GivenUp(s *State, q run.Question) bool {
 // a person at its link, so that nobody is asked anew.
 func answeredElsewhere(s *State, in driver.Input, r decision.Route) bool {
 	q := s.Run.Step.Question
-	return linkHolds(s, q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && Served(s)
+	return linkHolds(s, q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && HasPage(s)
 }
 
 // MayAsk: nobody is asked when nobody waits, about a second input in one call, or

@@ -35,7 +35,7 @@ func RetryIn(s *State, c run.Call) time.Duration {
 	return max(wait, 0)
 }
 
-// Breach says how such an answer breaks the contract; nil: it does not.
+// Breach is the error of an answer that breaks the contract of drivers.
 func Breach(s *State, c run.Call, recovering bool, l Deferral) error {
 	desc, _, _ := s.Drivers.Describe(c.Driver)
 	switch {

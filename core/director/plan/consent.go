@@ -22,7 +22,7 @@ func ApprovalGiven(s *State) bool {
 	return a != nil && (a.Basis == run.BasisLink || a.Basis == run.BasisPage) && approvalStands(s)
 }
 
-// PhraseIn is phraseOf for an approval, and nothing for any other input.
+// PhraseIn is what has to be typed to answer the input; empty for what is not an approval.
 func PhraseIn(s *State, k input.Task, in driver.Input) string {
 	if !input.Of(in.Kind).Approves {
 		return ""
@@ -41,6 +41,7 @@ func PhraseOf(s *State, k input.Task) string {
 	return ""
 }
 
+// approvalStands reports whether the open step is approved and the approval is not too old.
 func approvalStands(s *State) bool {
 	a := s.Run.Step.Approval
 	return a != nil && s.Run.Step.Approved(a.Via, run.Event{At: s.Now})
@@ -52,6 +53,7 @@ func evidenceComesThrough(s *State, k input.Task, via string) bool {
 	return d.Route != nil && d.Route.Via == via
 }
 
+// NewApproval is the approval of what the open step needs, given now through the route.
 func NewApproval(s *State, r decision.Route, p driver.Provenance, basis run.Basis) *run.Approval {
 	now := s.Now
 	return &run.Approval{
@@ -70,6 +72,7 @@ func GatedInput(s *State) driver.Input {
 	return driver.Input{}
 }
 
+// earlyTimes is how often work came before its approval.
 func earlyTimes(s *State) int {
 	if s.Run.Step.Early == nil {
 		return 0
@@ -82,22 +85,23 @@ func ApprovalQuestion(s *State, k input.Task, evidence driver.Input) driver.Inpu
 	return input.Approval(k, askedFor(s, k, evidence))
 }
 
-// ShortQuestion is question for a client that fails at the whole.
+// ShortQuestion is ApprovalQuestion for a client that fails at the whole.
 func ShortQuestion(s *State, k input.Task, evidence driver.Input) driver.Input {
 	q := askedFor(s, k, evidence)
 	q.Short = true
 	return input.Approval(k, q)
 }
 
+// askedFor is what an approval of the input is about.
 func askedFor(s *State, k input.Task, evidence driver.Input) input.ApprovalQuestion {
 	return input.ApprovalQuestion{
 		Evidence: evidence, Digest: s.Run.Step.Digest, Phrase: PhraseOf(s, k), Early: s.Run.Step.Early, Done: s.Run.Step.Done, Plan: s.Run.Step.Plan, Own: ownAnswer(s, k, evidence),
-		Declined: Said(s),
+		Declined: DeclineInWords(s),
 	}
 }
 
-// TakesNoReport is ownAnswer for the step's evidence and for the approval in
-// front of it, which then is the answer.
+// TakesNoReport reports whether nobody may report a person's answer to the input: to the
+// step's evidence, or to the approval in front of it, which then is the answer.
 func TakesNoReport(s *State, k input.Task, in driver.Input) bool {
 	switch kind := input.Of(in.Kind); {
 	case kind.Evidence:
@@ -127,8 +131,8 @@ func Gated(s *State, k input.Task, in driver.Input) (bool, error) {
 	return false, nil
 }
 
-// approvedAnswer is what a person has answered to the input by approving; nil:
-// they have not, or it asks for more.
+// approvedAnswer is what a person has answered to the input by approving, or nil if they
+// have not, or if it asks for more.
 func approvedAnswer(s *State, k input.Task, in driver.Input) *driver.Answer {
 	if !s.Run.Step.Gated || !approvalStands(s) || !ownAnswer(s, k, in) || !input.YesOrNo(in) {
 		return nil
@@ -139,8 +143,8 @@ func approvedAnswer(s *State, k input.Task, in driver.Input) *driver.Answer {
 	}
 }
 
-// DeclinedAction is what an approval of the open step would permit.
-func DeclinedAction(s *State) (declines.Action, error) {
+// ActionToApprove is what an approval of the open step would permit.
+func ActionToApprove(s *State) (declines.Action, error) {
 	return ActionOf(s, GatedInput(s))
 }
 
@@ -167,37 +171,37 @@ func ActionOf(s *State, in driver.Input) (declines.Action, error) {
 	return asked.Action()
 }
 
-// barredWhy says why a route may not approve what a person declined; empty: it may.
-func barredWhy(s *State, in driver.Input, desc driver.Descriptor) string {
+// barredByPerson says why a route may not approve what a person declined; empty: it may.
+func barredByPerson(s *State, in driver.Input, desc driver.Descriptor) string {
 	if s.Decline == nil || !input.Of(in.Kind).Approves || desc.Has(driver.FeatureHuman) {
 		return ""
 	}
-	return plain.Sentences("only a person can approve what a person declined.", Said(s))
+	return plain.Sentences("only a person can approve what a person declined.", DeclineInWords(s))
 }
 
-// ByLink reports whether the holder of a link may approve: not what a person declined,
+// LinkMayApprove reports whether the holder of a link may approve: not what a person declined,
 // because the holder is not identified.
-func ByLink(s *State) bool {
+func LinkMayApprove(s *State) bool {
 	_, no := s.Run.Step.Declines[input.ApprovalKind.Name]
 	return s.Decline == nil && !no
 }
 
-// WayBack is how a person's decline is taken back if they are not asked again.
-func WayBack(s *State) string {
+// HowToTakeBack is how a person's decline is taken back if they are not asked again.
+func HowToTakeBack(s *State) string {
 	return fmt.Sprintf("The operator of this server can take the decline back with `kairos runs undecline %s`", s.Run.ID)
 }
 
 // askedAgain reports whether the client can have the person asked again who declined the input: not
-// by a link, for which byLink is the rule.
+// by a link, for which LinkMayApprove is the rule.
 func askedAgain(s *State, inputID string) bool {
 	desc, _, _ := s.Drivers.Describe(s.Run.Step.Declines[inputID])
 	forms := s.Caller.Client.ElicitationForm || !slices.Contains(desc.Needs, driver.NeedElicitation)
 	return forms && !slices.Contains(desc.Needs, driver.NeedApprovalPage)
 }
 
-// Said describes the decline; empty if there is none, or if it was made in this run, whose
+// DeclineInWords describes the decline; empty if there is none, or if it was made in this run, whose
 // replies describe it.
-func Said(s *State) string {
+func DeclineInWords(s *State) string {
 	d := s.Decline
 	if last := s.Run.Step.LastDecline; d == nil && last != nil && !last.TakenBack.IsZero() {
 		said := fmt.Sprintf("This was declined at %s (%s), and the decline was taken back at %s by %s",
@@ -221,7 +225,7 @@ func Said(s *State) string {
 	return fmt.Sprintf("%s, in run %s (%q of %q).", said, d.Run, d.Label, d.Title)
 }
 
-// OpenAction is what the approval of the open step would permit; nil: none is due.
+// OpenAction is what the approval of the open step would permit, or nil if none is due.
 func OpenAction(s *State) (declines.Action, error) {
 	if in := GatedInput(s); s.Run.State.Live() && in.ID != "" && !input.Of(in.Kind).Ungated {
 		return ActionOf(s, in)

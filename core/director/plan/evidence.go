@@ -69,7 +69,7 @@ func countsAsAnswer(s *State, k input.Task, in driver.Input, p driver.Provenance
 // noLink says why no link to answer with is given out, and what would be accepted instead;
 // empty if a link may be given out, or if the server has no approval page.
 func noLink(s *State, k input.Task) string {
-	if !Served(s) || Answerable(s, k) {
+	if !HasPage(s) || Answerable(s, k) {
 		return ""
 	}
 	return onlyCounts(s) + ". " + noLinkGiven
@@ -126,7 +126,7 @@ func onlyCounts(s *State) string {
 // IsClaim reports whether the submission is evidence that cannot count. For a step
 // that a driver was allowed to do it may be a proposal.
 func IsClaim(s *State, k input.Task, in driver.Input) bool {
-	return !takesReport(s, k) && input.Of(in.Kind).Evidence && s.Solution.Supplied() && !judgeLooks(s, k) && len(Granted(s)) == 0
+	return !takesReport(s, k) && input.Of(in.Kind).Evidence && s.Solution.Supplied() && !judgeLooks(s, k) && len(GrantsHere(s)) == 0
 }
 
 // takesReport reports whether the agent's word counts.
@@ -260,6 +260,7 @@ func ownAnswer(s *State, k input.Task, in driver.Input) bool {
 	return k.Stated && k.Approval == driver.ApprovalUser && personal(s, k, in)
 }
 
+// Ref names a driver for the record, with its version and checksum.
 func Ref(s *State, name string) run.DriverRef {
 	d, sum, ok := s.Drivers.Describe(name)
 	if !ok {

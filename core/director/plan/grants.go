@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
+// NeedsGrants reports whether a route of the step leads to a driver that needs a grant.
 func NeedsGrants(s *State, k input.Task) bool {
 	for _, via := range s.Tree.EvidenceVia(decision.ChallengeFacts{Type: k.Common.Type, Name: k.Step.Name}) {
 		if desc, _, _ := s.Drivers.Describe(via); desc.Has(driver.FeatureGrant) {
@@ -20,8 +21,8 @@ func NeedsGrants(s *State, k input.Task) bool {
 	return false
 }
 
-// Granted lists the grants for the open step of this run.
-func Granted(s *State) (here []grants.Grant) {
+// GrantsHere lists the grants for the open step of this run.
+func GrantsHere(s *State) (here []grants.Grant) {
 	for _, g := range s.Grants {
 		if g.Covers(s.Run.ID, s.Run.Step.Index, g.Driver, driver.EffectReads) {
 			here = append(here, g)
@@ -30,9 +31,9 @@ func Granted(s *State) (here []grants.Grant) {
 	return here
 }
 
-// Covering is the grant under which the driver may do something of that effect.
-func Covering(s *State, via string, e driver.Effect) (grants.Grant, bool) {
-	for _, g := range Granted(s) {
+// GrantFor is the grant under which the driver may do something of that effect.
+func GrantFor(s *State, via string, e driver.Effect) (grants.Grant, bool) {
+	for _, g := range GrantsHere(s) {
 		if g.Covers(s.Run.ID, s.Run.Step.Index, via, e) {
 			return g, true
 		}
@@ -40,7 +41,7 @@ func Covering(s *State, via string, e driver.Effect) (grants.Grant, bool) {
 	return grants.Grant{}, false
 }
 
-// PlanOf is the plan that the driver is called with; nil: none.
+// PlanOf is the plan that the driver is called with, or nil.
 func PlanOf(s *State, via string) json.RawMessage {
 	if p := s.Run.Step.Plan; p != nil && p.Driver == via {
 		return p.Data

@@ -17,18 +17,18 @@ func CurrentLink(s *State, q *run.Question) bool {
 // linkHolds: whoever has the link of the question may answer it.
 func linkHolds(s *State, q *run.Question) bool { return CurrentLink(s, q) && !q.Link.ReadOnly }
 
-// Served reports whether there is a page that links lead to.
-func Served(s *State) bool { return Marked(s, &run.ApprovalLink{Mark: "mark"}) != "" }
+// HasPage reports whether there is a page that links lead to.
+func HasPage(s *State) bool { return MarkedURL(s, &run.ApprovalLink{Mark: "mark"}) != "" }
 
 // Answerable reports whether a link may be given to somebody who answers with it. Where the answer is the
 // step's evidence and the step does not count what a link's holder says, or where a person declined
 // the same, none is.
 func Answerable(s *State, k input.Task) bool {
-	return Served(s) && ByLink(s) && countsAsAnswer(s, k, GatedInput(s), driver.LinkHolder)
+	return HasPage(s) && LinkMayApprove(s) && countsAsAnswer(s, k, GatedInput(s), driver.LinkHolder)
 }
 
-// Marked is the address of a link with its mark instead of the secret, or empty.
-func Marked(s *State, l *run.ApprovalLink) string {
+// MarkedURL is the address of a link with its mark instead of the secret, or empty.
+func MarkedURL(s *State, l *run.ApprovalLink) string {
 	if l == nil || s.Options.ApprovalURL == nil {
 		return ""
 	}

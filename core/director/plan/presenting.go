@@ -118,7 +118,7 @@ func WaitingReply(s *State, k input.Task, q run.Question) api.StepReply {
 	}
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again, %s", r.CurrentStep.URI, with)
 	if linkHolds(s, &q) {
-		r.ApprovalURL = Marked(s, q.Link)
+		r.ApprovalURL = MarkedURL(s, q.Link)
 		where = append(where, "on the approval page "+r.ApprovalURL)
 	}
 	said := "The person was asked and has not answered yet."

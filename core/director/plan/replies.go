@@ -95,8 +95,8 @@ func placeOf(s *State, k input.Task, in driver.Input, shown driver.AgentChalleng
 	return shown.Type
 }
 
-// Unheard lists the last n proofs, whose reply nobody may have seen.
-func Unheard(s *State, n int) []api.Solved {
+// LastSolved lists the last n proofs, whose reply nobody may have seen.
+func LastSolved(s *State, n int) []api.Solved {
 	var solved []api.Solved
 	for i := max(len(s.Run.Proofs)-n, 0); i < len(s.Run.Proofs); i++ {
 		solved = append(solved, present.Solved(*s.Run, s.Chain, i))
@@ -104,8 +104,8 @@ func Unheard(s *State, n int) []api.Solved {
 	return solved
 }
 
-// Failed turns a reply that shows the open step into the reply to a counted failure.
-func Failed(s *State, r api.StepReply, f Failure) api.StepReply {
+// FailureReply turns a reply that shows the open step into the reply to a counted failure.
+func FailureReply(s *State, r api.StepReply, f Failure) api.StepReply {
 	uri, count := r.CurrentStep.URI, s.Run.Step.Failures
 	r.RetryCount = &count
 	r.ErrorCode = string(f.Code)
@@ -133,9 +133,9 @@ func Failed(s *State, r api.StepReply, f Failure) api.StepReply {
 	return r
 }
 
-// Omitted turns a reply that shows the open step into the reply to a submission
+// OmissionReply turns a reply that shows the open step into the reply to a submission
 // that lacks something. No retry is counted.
-func Omitted(s *State, r api.StepReply) api.StepReply {
+func OmissionReply(s *State, r api.StepReply) api.StepReply {
 	r.ErrorCode = cmp.Or(r.ErrorCode, string(fault.MissingField))
 	r.Message = plain.Sentences(s.Omission, r.Message)
 	r.RetryCount = &s.Run.Step.Failures

@@ -43,7 +43,7 @@ func declinedFor(s *State, by string) *fault.Error {
 		at = d.At.UTC().Format(" at " + time.DateTime + " UTC")
 	}
 	return fault.New(fault.UserDeclined, "%s", plain.Sentences(
-		fmt.Sprintf("A person declined this step%s (%s), and this client cannot ask them again", at, by), WayBack(s)))
+		fmt.Sprintf("A person declined this step%s (%s), and this client cannot ask them again", at, by), HowToTakeBack(s)))
 }
 
 // troubles lists why the routes to the input failed that are closed in this call.

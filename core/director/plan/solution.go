@@ -30,6 +30,7 @@ type Solution struct {
 // maxSolution bounds a submission; more than any output that a step needs.
 const maxSolution = 4 << 20
 
+// ParseSolution reads a submission; it returns nil for none.
 func ParseSolution(raw json.RawMessage) (*Solution, error) {
 	trimmed := bytes.TrimSpace(raw)
 	if len(trimmed) == 0 || bytes.Equal(trimmed, []byte("null")) {
@@ -122,6 +123,7 @@ func (s *Solution) Unfilled(in driver.Input) []string {
 	return append(found, input.Untouched(form, input.Value(s.Evidence), "/evidence")...)
 }
 
+// OrRaw is the first document, unless it says nothing.
 func OrRaw(raw, other json.RawMessage) json.RawMessage {
 	if says(raw) {
 		return raw

@@ -76,7 +76,7 @@ func actsUnallowed(s *State, w way) Action {
 	if !w.desc.Has(driver.FeatureGrant) || !w.kind.Evidence {
 		return nil
 	}
-	if _, ok := Covering(s, w.route.Via, driver.EffectReads); !ok {
+	if _, ok := GrantFor(s, w.route.Via, driver.EffectReads); !ok {
 		return w.passOver(s, notAllowed(s))
 	}
 	switch {
@@ -94,7 +94,7 @@ func barredByDecline(s *State, w way) Action {
 	if !w.kind.Approves || !w.byReport {
 		return nil
 	}
-	if why := barredWhy(s, w.in, w.desc); why != "" {
+	if why := barredByPerson(s, w.in, w.desc); why != "" {
 		return w.passOver(s, why)
 	}
 	return nil
@@ -283,9 +283,9 @@ func NoRoute(s *State, k input.Task, in driver.Input) Action {
 		return Refuse(fault.UserDeclined, declinedFor(s, by).Message)
 	case no:
 		return Halt{Fault: declinedFor(s, by)}
-	case kind.Approves && s.Decline != nil && Served(s):
-		return Halt{Fault: fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(Said(s),
-			"Only a person can approve what a person declined"+troubles(s, in.ID), noLinkGiven, WayBack(s)))}
+	case kind.Approves && s.Decline != nil && HasPage(s):
+		return Halt{Fault: fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(DeclineInWords(s),
+			"Only a person can approve what a person declined"+troubles(s, in.ID), noLinkGiven, HowToTakeBack(s)))}
 	case TakesNoReport(s, k, in):
 		return Halt{Fault: fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(notByReport,
 			fmt.Sprintf("Nobody can be asked through this client%s", troubles(s, in.ID)), noLink(s, k)))}

@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -165,3 +166,5 @@ func reason(a plan.Action) string {
 	}
 	return ""
 }
+
+func judgedBy(s *plan.State) { s.Task.Common.Judge = &protocol.Judge{} }
