@@ -57,11 +57,11 @@ func TestAnApprovalStandsInFrontOfWhatComesFromOutside(t *testing.T) {
 		remembered map[string]bool
 		gated      bool
 	}{
-		"mode auto":                        {wants(evidence), nil, nil, false},
-		"mode user":                        {wants(evidence), edits{user}, nil, true},
-		"a person declined the same":       {wants(evidence), nil, map[string]bool{"evidence": true}, true},
-		"what the server answers itself":   {wants(similarity), edits{user}, nil, false},
-		"a person's own answer":            {wants(ownAnswer(`{"type":"object","properties":{"text":{"type":"string"}}}`)), edits{needsEvidence, person}, nil, false},
+		"mode auto":                      {wants(evidence), nil, nil, false},
+		"mode user":                      {wants(evidence), edits{user}, nil, true},
+		"a person declined the same":     {wants(evidence), nil, map[string]bool{"evidence": true}, true},
+		"what the server answers itself": {wants(similarity), edits{user}, nil, false},
+		"a person's own answer":          {wants(ownAnswer(`{"type":"object","properties":{"text":{"type":"string"}}}`)), edits{needsEvidence, person}, nil, false},
 	} {
 		s := state(t, tc.state...)
 		a, err := plan.Needed(s, s.Task, tc.res, tc.remembered)
