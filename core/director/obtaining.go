@@ -52,6 +52,11 @@ func obtain(ctx context.Context, t *turn, a plan.Obtain) (plan.Action, error) {
 	if err := noteReport(ctx, t, k, in); err != nil {
 		return nil, err
 	}
+	if kind.Approves && t.Solution.Supplied() { // a driver was asked, which takes time
+		if err := loadDecline(ctx, t); err != nil {
+			return nil, err
+		}
+	}
 	d := decideRoute(t, k, in)
 	if d.Route == nil {
 		return plan.NoRoute(t.State, k, in), nil
