@@ -85,9 +85,6 @@ type Searcher interface {
 	// title is at least 0.9, a query without a match has no hits. The caller must
 	// not modify the chains of the hits.
 	Search(ctx context.Context, q Query) ([]Hit, error)
-	// Reduced says why searches compare less than they should, as this process saw it
-	// last. It is nil if they compare all.
-	Reduced() error
 }
 
 // Query is what a search asks for.

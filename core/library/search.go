@@ -124,9 +124,6 @@ func (f finder) search(ctx context.Context, c access.Caller, in api.SearchReques
 	if wordsOnly {
 		reply.Message += " Only words were compared: the embedding endpoint did not answer."
 	}
-	if f.searcher.Reduced() != nil {
-		reply.Message += " Only names, labels, tags and descriptions were compared: this server and the search index of its database have different versions. The operator has to upgrade this server."
-	}
 	return reply, hits, nil
 }
 

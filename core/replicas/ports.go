@@ -44,9 +44,7 @@ type State struct {
 	Keys    []string `json:"keys,omitempty"`
 	Signing string   `json:"signing,omitempty"`
 	// NotReady says why it does not serve calls, empty if it does.
-	NotReady string `json:"not_ready,omitempty"`
-	// Degraded says what it does less well than it should, or empty.
-	Degraded string   `json:"degraded,omitempty"`
+	NotReady string   `json:"not_ready,omitempty"`
 	Drivers  []Driver `json:"drivers"`
 	// Jobs are those that it does for all servers.
 	Jobs []string `json:"jobs,omitempty"`

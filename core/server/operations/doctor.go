@@ -28,7 +28,6 @@ type Report struct {
 	Version string `json:"version" doc:"Version of the server"`
 	// Store keeps protocols and runs. While it has a problem, Steps and Runs are empty.
 	Store     Part          `json:"store"`
-	Search    *Part         `json:"search,omitempty" doc:"Why searches compare less than they should; left out: they do not"`
 	Index     *Part         `json:"index,omitempty" doc:"The index beside the store; left out: there is none"`
 	Embedding Part          `json:"embedding"`
 	Readiness Part          `json:"readiness"`

@@ -27,8 +27,6 @@ type Info struct {
 	Watch bool `json:"watch"`
 	// HTTP is the address of the main port; empty: it is not listened on.
 	HTTP string `json:"http,omitempty"`
-	// Degraded says what the server does less well than it should, or empty.
-	Degraded string `json:"degraded,omitempty"`
 }
 
 // Drivers shows the drivers of the server. Implemented by *driverhost.Host; the

@@ -31,8 +31,6 @@ type Health struct {
 	// does not answer, or is nil.
 	Indexed bool
 	Index   error
-	// Search says why searches compare less than they should, or is nil.
-	Search error
 	// Embedding says why the endpoint does not answer. It is nil if it does, or if none is configured.
 	Embedding error
 	// Provider turns texts into vectors; Preferred is the configured choice.

@@ -381,7 +381,6 @@ func TestHealthSaysHealthy(t *testing.T) {
 		"all well":       {rest.Health{}, 200, "healthy", "healthy", "healthy"},
 		"no embeddings":  {rest.Health{Provider: "tei", Embedding: errors.New("away")}, 200, "degraded", "healthy", "unhealthy"},
 		"no index":       {rest.Health{Indexed: true, Index: fault.New(fault.StoreUnavailable, "away")}, 200, "degraded", "unhealthy", "healthy"},
-		"older program":  {rest.Health{Search: fault.New(fault.StoreFailed, "older")}, 200, "degraded", "healthy", "healthy"},
 		"no store":       {rest.Health{Store: fault.New(fault.StoreUnavailable, "locked")}, 503, "unhealthy", "unhealthy", "healthy"},
 		"nothing at all": {rest.Health{Store: errors.New("secret"), Embedding: errors.New("secret")}, 503, "unhealthy", "unhealthy", "unhealthy"},
 	} {

@@ -81,7 +81,7 @@ func (s *status) healthy(c *call) {
 	switch {
 	case h.Store != nil:
 		code, overall = http.StatusServiceUnavailable, isUnhealthy
-	case h.Embedding != nil || h.Index != nil || h.Search != nil:
+	case h.Embedding != nil || h.Index != nil:
 		overall = isDegraded
 	}
 	details := map[string]any{"provider": h.Provider, "providerPref": h.Preferred, "embedding": "ok", "redis": notConfigured + "; this server has no use for it"}
@@ -96,9 +96,6 @@ func (s *status) healthy(c *call) {
 		details["embedding"] = notConfigured + "; words alone are compared"
 	case h.Embedding != nil:
 		details["embedding"] = "does not answer; words alone are compared"
-	}
-	if h.Search != nil {
-		details["search"] = messageOf(h.Search)
 	}
 	if h.Store != nil {
 		details["store"] = messageOf(h.Store)

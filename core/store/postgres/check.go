@@ -151,12 +151,10 @@ var inconsistencies = []check{
 	{`SELECT count(*) FROM vector_signs g WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.key = g.vector)`, "rows of table vector_signs refer to rows of vectors that do not exist"},
 }
 
-// unlike are those of an index of this version. Chains that are marked may differ.
+// unlike are those of an index of this version.
 var unlike = []check{
-	{`SELECT count(*) FROM search_documents d WHERE NOT EXISTS (SELECT 1 FROM chains c WHERE c.key = d.chain)
-		AND NOT EXISTS (SELECT 1 FROM unindexed u WHERE u.chain = d.chain)`, "rows of table search_documents refer to rows of chains that do not exist"},
-	{`SELECT count(*) FROM chains c WHERE NOT EXISTS (SELECT 1 FROM search_documents d WHERE d.chain = c.key)
-		AND NOT EXISTS (SELECT 1 FROM unindexed u WHERE u.chain = c.key)`, "rows of table chains are not in the search index"},
+	{`SELECT count(*) FROM search_documents d WHERE NOT EXISTS (SELECT 1 FROM chains c WHERE c.key = d.chain)`, "rows of table search_documents refer to rows of chains that do not exist"},
+	{`SELECT count(*) FROM chains c WHERE NOT EXISTS (SELECT 1 FROM search_documents d WHERE d.chain = c.key)`, "rows of table chains are not in the search index"},
 	{`SELECT count(*) FROM search_spaces p WHERE p.chains <> (SELECT coalesce(sum(documents), 0) FROM search_segments s WHERE s.space = p.number)`, "spaces of the search index have another number of chains than their segments"},
 }
 

@@ -110,6 +110,8 @@ func (d *database) explain(err error) error {
 	switch {
 	case err == nil, errors.As(err, &known), errors.Is(err, pgx.ErrNoRows):
 		return err
+	case errors.Is(err, wordindex.ErrVersion):
+		return record.OtherIndex(d.name)
 	case errors.As(err, &damage):
 		return d.damaged(damage.What, damage.ID, damage.Err)
 	case errors.As(err, &unknown):

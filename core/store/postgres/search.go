@@ -14,7 +14,7 @@ import (
 )
 
 var searchQueries = wordindex.Queries{
-	State:       `SELECT analyser, EXISTS (SELECT 1 FROM unindexed) FROM search_state`,
+	Version:     `SELECT analyser FROM search_state`,
 	Spaces:      `SELECT number, chains FROM search_spaces WHERE space = ANY($1) AND chains > 0 ORDER BY number`,
 	Segments:    `SELECT id, space, first, span, documents, gone FROM search_segments WHERE space = ANY($1) ORDER BY space, first`,
 	Directories: `SELECT id, directory FROM search_segments WHERE id = ANY($1)`,
@@ -37,13 +37,6 @@ var searchQueries = wordindex.Queries{
 		JOIN search_documents d ON d.chain = s.chain WHERE d.id >> 32 = ANY($1)`,
 }
 
-// outlineQueries are the queries of a search without the index.
-var outlineQueries = wordindex.OutlineQueries{
-	Fingerprint: `SELECT count(*), coalesce(max(key), 0), coalesce(sum(saved & 1073741823), 0)::bigint FROM chains`,
-	Each:        `SELECT key, revision, outline FROM chains`,
-	ByKey:       `SELECT key, revision, outline FROM chains WHERE key = ANY($1)`,
-}
-
 // Search implements library.Searcher.
 func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
 	query := search.Ask(q.Text)
@@ -53,9 +46,6 @@ func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit,
 	return p.index.Search(ctx, source{p}, query, q)
 }
 
-// Reduced implements library.Searcher.
-func (p *Protocols) Reduced() error { return record.Reduced(p.index.State(), p.db.name) }
-
 // source is what the search index is read from.
 type source struct{ *Protocols }
 
@@ -63,13 +53,6 @@ type source struct{ *Protocols }
 // meanwhile is found in one of its versions.
 func (s source) Index(ctx context.Context, look func(wordindex.Reader) error) error {
 	return s.db.view(ctx, func(v *view) error { return look(s.reader(v)) })
-}
-
-// Outlines implements wordindex.Source.
-func (s source) Outlines(ctx context.Context, look func(wordindex.OutlineReader) error) error {
-	return s.db.view(ctx, func(v *view) error {
-		return look(wordindex.SQLOutlines{Queries: &outlineQueries, SQLReader: s.reader(v)})
-	})
 }
 
 func (s source) reader(v *view) wordindex.SQLReader {
@@ -165,22 +148,20 @@ func (w indexWriter) InsertSegment(row wordindex.Stored, made wordindex.Segment)
 		wordindex.BlockID(id, 0), made.Blocks)
 }
 
-func (w indexWriter) Marked(limit int) (all []wordindex.Marked, err error) {
-	err = w.tx.rows(`SELECT u.chain, c.revision, c.outline, c.texts FROM unindexed u LEFT JOIN chains c ON c.key = u.chain
-		ORDER BY u.chain LIMIT $1`, []any{limit}, func(scan func(...any) error) error {
-		var key int64
-		var revision *int64
-		var outline, texts []byte
-		if err := scan(&key, &revision, &outline, &texts); err != nil || revision == nil {
-			all = append(all, wordindex.Marked{Key: key})
-			return err
-		}
-		c, err := record.ReadChain(*revision, outline, texts)
-		if err != nil {
-			return &wordindex.Damage{What: "chain", ID: fmt.Sprint(key), Err: err}
-		}
-		all = append(all, wordindex.Marked{Key: key, Chain: &c})
-		return nil
-	})
+func (w indexWriter) Chains(after int64, limit int) (all []wordindex.Keyed, err error) {
+	err = w.tx.rows(`SELECT key, revision, outline, texts FROM chains WHERE key > $1 ORDER BY key LIMIT $2`,
+		[]any{after, limit}, func(scan func(...any) error) error {
+			var key, revision int64
+			var outline, texts []byte
+			if err := scan(&key, &revision, &outline, &texts); err != nil {
+				return err
+			}
+			c, err := record.ReadChain(revision, outline, texts)
+			if err != nil {
+				return &wordindex.Damage{What: "chain", ID: fmt.Sprint(key), Err: err}
+			}
+			all = append(all, wordindex.Keyed{Key: key, Chain: c})
+			return nil
+		})
 	return all, err
 }

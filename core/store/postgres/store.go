@@ -72,10 +72,6 @@ func Open(address string, log *slog.Logger) (*Store, error) {
 	return &Store{Protocols: &Protocols{db: db, index: wordindex.New()}, Runs: &Runs{db: db}, Archive: &Archive{db}, People: &People{db}, Servers: &Servers{db}, db: db}, nil
 }
 
-// CatchUp indexes the protocols that programs with another version of the search index
-// have stored.
-func (s *Store) CatchUp(ctx context.Context) error { return source{s.Protocols}.CatchUp(ctx) }
-
 // Close finishes the calls under way and releases the connections. Later calls fail.
 // It may be called twice, and before the first use.
 func (s *Store) Close() error { return s.db.close() }

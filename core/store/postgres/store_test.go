@@ -92,17 +92,15 @@ func TestOutbox(t *testing.T) {
 	})
 }
 
-func TestProgramsOfOtherVersionsShareTheIndex(t *testing.T) {
+func TestIndexesOfOtherVersions(t *testing.T) {
 	address := withSchema(t)
-	record := func(t *testing.T, newer int) {
-		if err := postgrestest.Execute(t.Context(), address, fmt.Sprintf(`UPDATE search_state SET analyser = %d`, search.Version+newer)); err != nil {
-			t.Fatal(err)
-		}
+	record := func(t *testing.T, later int) {
+		execute(t, address, fmt.Sprintf(`UPDATE search_state SET analyser = %d`, search.Version+later))
 	}
-	storetest.RunVersions(t, func(t *testing.T) storetest.Shared {
+	storetest.RunReindex(t, func(t *testing.T) storetest.Reindexed {
 		empty(t, address)
 		record(t, 0)
-		return storetest.Shared{Open: func(t *testing.T) storetest.Catching { return open(t, address) }, Record: record}
+		return storetest.Reindexed{Open: func(t *testing.T) storetest.Indexing { return open(t, address) }, Record: record}
 	})
 }
 

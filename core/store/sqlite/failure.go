@@ -33,6 +33,8 @@ func (d *database) explain(err error) error {
 	switch {
 	case err == nil, errors.As(err, &known), errors.Is(err, sql.ErrNoRows):
 		return err
+	case errors.Is(err, wordindex.ErrVersion):
+		return record.OtherIndex(d.path)
 	case errors.As(err, &damage):
 		return d.damaged(damage.What, damage.ID, damage.Err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

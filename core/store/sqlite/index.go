@@ -55,22 +55,19 @@ func (w indexWriter) InsertSegment(row wordindex.Stored, made wordindex.Segment)
 	return w.tx.insert(`search_blocks (id, block)`, 2, blocks)
 }
 
-func (w indexWriter) Marked(limit int) (all []wordindex.Marked, err error) {
-	err = w.tx.rows(`SELECT u.chain, c.revision, c.outline, t.texts FROM unindexed u LEFT JOIN chains c ON c.key = u.chain
-		LEFT JOIN texts t ON t.chain = c.key ORDER BY u.chain LIMIT ?`, []any{limit}, func(scan func(...any) error) error {
+func (w indexWriter) Chains(after int64, limit int) (all []wordindex.Keyed, err error) {
+	err = w.tx.rows(`SELECT c.key, c.revision, c.outline, t.texts FROM chains c JOIN texts t ON t.chain = c.key
+		WHERE c.key > ? ORDER BY c.key LIMIT ?`, []any{after, limit}, func(scan func(...any) error) error {
 		var key int64
-		var revision *int64
 		var row storedChain
-		if err := scan(&key, &revision, &row.outline, &row.texts); err != nil || revision == nil {
-			all = append(all, wordindex.Marked{Key: key})
+		if err := scan(&key, &row.revision, &row.outline, &row.texts); err != nil {
 			return err
 		}
-		row.revision = *revision
 		c, err := row.read()
 		if err != nil {
 			return &wordindex.Damage{What: "chain", ID: fmt.Sprint(key), Err: err}
 		}
-		all = append(all, wordindex.Marked{Key: key, Chain: &c})
+		all = append(all, wordindex.Keyed{Key: key, Chain: c})
 		return nil
 	})
 	return all, err

@@ -54,29 +54,15 @@ func wantFound(t *testing.T, s *sqlite.Store) {
 	}
 }
 
-func TestAnIndexOfAnotherAnalyserIsMadeAnew(t *testing.T) {
-	for name, statements := range map[string][]string{
-		"of another version": {`UPDATE search_state SET analyser = 0`, `UPDATE search_documents SET document = x'00'`},
-		"half made": {
-			`UPDATE search_state SET indexed = 250`,
-			`DELETE FROM search_segments`, `DELETE FROM search_blocks`, `DELETE FROM search_documents WHERE chain > 250`,
-			`DELETE FROM search_words`, `UPDATE search_state SET analyser = 0`,
-		},
-		"interrupted after the first batch": {
-			`UPDATE search_state SET indexed = 500`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := indexedFile(t, statements...)
-			var g errgroup.Group
-			for range 3 { // windows of one user that start together
-				s := open(t, path)
-				defer s.Close()
-				g.Go(func() error { wantFound(t, s); return nil })
-			}
-			_ = g.Wait() // the functions report to t
-		})
+func TestStoresThatStartTogetherMakeTheIndexAgain(t *testing.T) {
+	path := indexedFile(t, `UPDATE search_state SET analyser = 0`, `UPDATE search_documents SET document = x'00'`)
+	var g errgroup.Group
+	for range 3 { // windows of one user
+		s := open(t, path)
+		defer s.Close()
+		g.Go(func() error { wantFound(t, s); return nil })
 	}
+	_ = g.Wait() // the functions report to t
 }
 
 func TestTheIndexOfPassagesIsMadeWithTheFirstVector(t *testing.T) {
@@ -106,20 +92,13 @@ func TestTheIndexOfPassagesIsMadeWithTheFirstVector(t *testing.T) {
 	}
 }
 
-func TestProgramsOfOtherVersionsShareTheIndex(t *testing.T) {
-	storetest.RunVersions(t, func(t *testing.T) storetest.Shared {
+func TestIndexesOfOtherVersions(t *testing.T) {
+	storetest.RunReindex(t, func(t *testing.T) storetest.Reindexed {
 		path := filepath.Join(t.TempDir(), "kairos.db")
-		return storetest.Shared{
-			Open: func(t *testing.T) storetest.Catching { return open(t, path) },
-			Record: func(t *testing.T, newer int) {
-				db, err := sql.Open("sqlite", path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer db.Close()
-				if _, err := db.Exec(`UPDATE search_state SET analyser = ?`, search.Version+newer); err != nil {
-					t.Fatal(err)
-				}
+		return storetest.Reindexed{
+			Open: func(t *testing.T) storetest.Indexing { return open(t, path) },
+			Record: func(t *testing.T, later int) {
+				script(t, path, fmt.Sprintf(`UPDATE search_state SET analyser = %d`, search.Version+later))
 			},
 		}
 	})

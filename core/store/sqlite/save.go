@@ -70,8 +70,7 @@ func insertChains(tx *transaction, rows []record.Chain, index []*wordindex.Addit
 		return err
 	}
 	var last int64
-	// The index may still have a chain that is marked, although it is gone.
-	if _, err := tx.row(`SELECT max(coalesce((SELECT max(key) FROM chains), 0), coalesce((SELECT max(chain) FROM unindexed), 0))`, nil, &last); err != nil {
+	if _, err := tx.row(`SELECT coalesce(max(key), 0) FROM chains`, nil, &last); err != nil {
 		return err
 	}
 	var chains, texts, steps []any

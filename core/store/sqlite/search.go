@@ -7,13 +7,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
-	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // searchQueries are the queries of a search. CROSS JOIN fixes their order.
 var searchQueries = wordindex.Queries{
-	State:       `SELECT analyser, EXISTS (SELECT 1 FROM unindexed) FROM search_state`,
+	Version:     `SELECT analyser FROM search_state`,
 	Spaces:      `SELECT number, chains FROM search_spaces WHERE space IN (SELECT value FROM json_each(?)) AND chains > 0 ORDER BY number`,
 	Segments:    `SELECT id, space, first, span, documents, gone FROM search_segments WHERE space IN (SELECT value FROM json_each(?)) ORDER BY space, first`,
 	Directories: `SELECT id, directory FROM search_segments WHERE id IN (SELECT value FROM json_each(?))`,
@@ -41,19 +40,10 @@ var searchQueries = wordindex.Queries{
 // searchStatements are all of them, to be prepared.
 var searchStatements = func(q wordindex.Queries) []string {
 	return []string{
-		q.State, q.Spaces, q.Segments, q.Directories, q.Blocks, q.Words, q.Documents, q.Outlines,
+		q.Version, q.Spaces, q.Segments, q.Directories, q.Blocks, q.Words, q.Documents, q.Outlines,
 		q.Model, q.Signs, q.CountSigns, q.Vectors, q.VectorsOf, q.VectorKeys, q.Near,
 	}
 }(searchQueries)
-
-// outlineQueries are the queries of a search without the index.
-var outlineQueries = wordindex.OutlineQueries{
-	Fingerprint: `SELECT count(*), coalesce(max(key), 0), coalesce(sum(saved & 0x3fffffff), 0) FROM chains`,
-	Each:        `SELECT key, revision, outline FROM chains`,
-	ByKey:       `SELECT key, revision, outline FROM chains WHERE key IN (SELECT value FROM json_each(?))`,
-}
-
-var outlineStatements = []string{outlineQueries.Fingerprint, outlineQueries.Each, outlineQueries.ByKey}
 
 // Search implements library.Searcher.
 func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
@@ -64,9 +54,6 @@ func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit,
 	return p.index.Search(ctx, source{p}, query, q)
 }
 
-// Reduced implements library.Searcher.
-func (p *Protocols) Reduced() error { return record.Reduced(p.index.State(), p.db.path) }
-
 // source is what the search index is read from.
 type source struct{ *Protocols }
 
@@ -74,13 +61,6 @@ type source struct{ *Protocols }
 // meanwhile is found in one of its versions.
 func (s source) Index(ctx context.Context, look func(wordindex.Reader) error) error {
 	return s.db.view(ctx, searchStatements, func(v *view) error { return look(s.reader(v)) })
-}
-
-// Outlines implements wordindex.Source.
-func (s source) Outlines(ctx context.Context, look func(wordindex.OutlineReader) error) error {
-	return s.db.view(ctx, outlineStatements, func(v *view) error {
-		return look(wordindex.SQLOutlines{Queries: &outlineQueries, SQLReader: s.reader(v)})
-	})
 }
 
 func (s source) reader(v *view) wordindex.SQLReader {

@@ -83,10 +83,6 @@ func OpenWith(path string, limits Limits, log *slog.Logger) (*Store, error) {
 	return &Store{Protocols: protocols, Runs: &Runs{db: db, pins: cache.New[string, struct{}](maxPins)}, Archive: &Archive{db: db}, db: db}, nil
 }
 
-// CatchUp indexes the protocols that programs with another version of the search index
-// have stored.
-func (s *Store) CatchUp(ctx context.Context) error { return source{s.Protocols}.CatchUp(ctx) }
-
 // Close finishes the accepted writes and releases the file. Later calls fail. It
 // may be called twice, and before the first use.
 func (s *Store) Close() error { return s.db.close() }

@@ -15,7 +15,8 @@ import (
 // Reader reads the index in one snapshot of the database. It is used by one
 // goroutine. Bytes that are passed to a function belong to it.
 type Reader interface {
-	State() (State, error)
+	// Version is that of core/search that made the index.
+	Version() (int, error)
 	// Spaces returns those of the named spaces that have chains, by number.
 	Spaces(names []string) ([]Space, error)
 	// Segments returns the segments of the spaces, by space and first document.
@@ -48,19 +49,13 @@ type Reader interface {
 
 // Writer changes the index in a transaction that excludes all other writers.
 type Writer interface {
-	// Version is the version of the analyser that made the index. indexed is left by
-	// earlier programs: chains with keys up to it are indexed; -1: all are.
-	Version() (version int, indexed int64, err error)
-	// Clear empties the index, and makes it one of a version.
+	// Version is that of core/search that made the index; 0: none has yet.
+	Version() (int, error)
+	// Clear empties the index, and makes it one of a version. What others have read of it
+	// stays valid: no number of a word, document or segment is used again.
 	Clear(version int) error
-	// Mark marks chains that the index does not have as they are.
-	Mark(chains []int64) error
-	// MarkAfter marks all chains with higher keys, and forgets indexed.
-	MarkAfter(chain int64) error
-	// Marked returns the chains that are marked, by their keys.
-	Marked(limit int) ([]Marked, error)
-	// Unmark removes the marks of the keys up to one.
-	Unmark(chain int64) error
+	// Chains returns the chains with higher keys, by their keys.
+	Chains(after int64, limit int) ([]Keyed, error)
 
 	// Extend adds n chains to the count of a space and returns the number of the space
 	// and of its last document.
@@ -107,10 +102,10 @@ type Document struct {
 	Raw   []byte
 }
 
-// Marked is a chain that is marked.
-type Marked struct {
+// Keyed is a chain with its key.
+type Keyed struct {
 	Key   int64
-	Chain *protocol.Chain // nil: it is gone
+	Chain protocol.Chain
 }
 
 // Damage reports stored data that cannot be read.

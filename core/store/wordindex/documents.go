@@ -57,10 +57,7 @@ func (l *lookup) documentsOf(ids []int64, each func(int64, search.Document)) err
 
 // outlinesOf reads the outlines of the chains of documents. Other searches have the
 // same: they must not be modified.
-func (l *lookup) outlinesOf(ids []int64, state State) (map[int64]protocol.Chain, error) {
-	if state.Behind {
-		return l.Outlines(ids) // a chain may be gone whose document is still there
-	}
+func (l *lookup) outlinesOf(ids []int64) (map[int64]protocol.Chain, error) {
 	known := l.index.found.outlines
 	all := make(map[int64]protocol.Chain, len(ids))
 	unread := eachKnown(known, ids, func(id int64, c protocol.Chain) { all[id] = c })

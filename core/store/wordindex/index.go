@@ -66,15 +66,10 @@ func Additions(spaces []string, chains []Analysed) []*Addition {
 // Words are the words of the chains with their numbers, once it is inserted.
 func (a *Addition) Words() map[string]uint32 { return a.numbers }
 
-// Insert adds to the index. keys are those of all chains of the call. If the index is
-// one of another version, it stays as it is, and the chains are marked.
+// Insert adds to the index. keys are those of all chains of the call.
 func (a *Addition) Insert(w Writer, keys []int64, known *KnownWords) error {
-	foreign, err := isForeign(w)
-	if err != nil {
+	if err := checkVersion(w.Version()); err != nil {
 		return err
-	}
-	if foreign {
-		return w.Mark(a.keysOf(keys))
 	}
 	n := int64(len(a.analyses))
 	space, last, err := w.Extend(a.space, n)
@@ -96,15 +91,6 @@ func (a *Addition) Insert(w Writer, keys []int64, known *KnownWords) error {
 		return err
 	}
 	return tidy(w, space)
-}
-
-// keysOf returns those of the keys that belong to its chains.
-func (a *Addition) keysOf(keys []int64) []int64 {
-	own := make([]int64, len(a.chains))
-	for i, at := range a.chains {
-		own[i] = keys[at]
-	}
-	return own
 }
 
 // number finds the numbers of all words. Those of known words need not be read. New
@@ -132,20 +118,11 @@ func (a *Addition) document(i int) []byte {
 	return a.analyses[i].AppendBinary(nil, numbers)
 }
 
-// Remove removes a chain from the index, if it is there. It marks the chain instead if
-// the index is one of another version.
+// Remove removes a chain from the index.
 func Remove(w Writer, chain int64) error {
-	foreign, err := isForeign(w)
-	if err != nil {
+	if err := checkVersion(w.Version()); err != nil {
 		return err
 	}
-	if foreign {
-		return w.Mark([]int64{chain})
-	}
-	return remove(w, chain)
-}
-
-func remove(w Writer, chain int64) error {
 	id, found, err := w.RemoveDocument(chain)
 	if err != nil || !found {
 		return err

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync/atomic"
-	"time"
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/search"
@@ -19,18 +17,12 @@ const (
 	namedCandidates = 15
 )
 
-// catchUpTime bounds how long a search waits until the index has what programs of other
-// versions have stored.
-const catchUpTime = 200 * time.Millisecond
-
 // Index searches, and caches what it has read. It is safe for concurrent use.
 type Index struct {
 	vocabulary vocabulary
 	segments   segmentCache
 	found      documentCache
 	signs      signIndex
-	outlines   outlineCache
-	state      atomic.Pointer[State]
 }
 
 // New returns an index that has read nothing yet.
@@ -40,57 +32,24 @@ func New() *Index { return &Index{found: newDocumentCache()} }
 type Source interface {
 	// Index calls look with a snapshot of the index.
 	Index(ctx context.Context, look func(Reader) error) error
-	// Outlines calls look with a snapshot of the outlines of all chains.
-	Outlines(ctx context.Context, look func(OutlineReader) error) error
-	// CatchUp indexes the chains that are marked.
-	CatchUp(ctx context.Context) error
 }
 
-// Search returns the hits of a query, whose text is asked already. Chains that are
-// marked are indexed first, if that takes no longer than a moment.
+// Search returns the hits of a query, whose text is asked already.
 func (x *Index) Search(ctx context.Context, s Source, asked search.Query, q library.Query) (hits []library.Hit, err error) {
 	if q.Named {
 		asked, q.Embedding, q.Near = asked.Named(), nil, nil
 	}
-	var state State
-	look := func(r Reader) (err error) {
-		if state, err = r.State(); err != nil || state.Foreign() {
+	err = s.Index(ctx, func(r Reader) error {
+		if err := checkVersion(r.Version()); err != nil {
 			return err
 		}
-		hits, err = x.search(r, state, asked, q)
+		hits, err = x.search(r, asked, q)
 		return err
-	}
-	if err := s.Index(ctx, look); err != nil {
-		return nil, err
-	}
-	if state.Behind && !state.Foreign() {
-		brief, cancel := context.WithTimeout(ctx, catchUpTime)
-		_ = s.CatchUp(brief) // the hits are as good as they can be
-		cancel()
-		if err := s.Index(ctx, look); err != nil {
-			return nil, err
-		}
-	}
-	x.Note(state)
-	if !state.Foreign() {
-		return hits, nil
-	}
-	return x.outlines.search(ctx, s, asked, q)
+	})
+	return hits, err
 }
 
-// Note notes the state of the stored index.
-func (x *Index) Note(s State) { x.state.Store(&s) }
-
-// State is the state that was noted last; a search notes it, too. Before the first note
-// it is that of an index of this program.
-func (x *Index) State() State {
-	if s := x.state.Load(); s != nil {
-		return *s
-	}
-	return State{Version: search.Version}
-}
-
-func (x *Index) search(r Reader, state State, asked search.Query, q library.Query) ([]library.Hit, error) {
+func (x *Index) search(r Reader, asked search.Query, q library.Query) ([]library.Hit, error) {
 	spaces, err := r.Spaces(q.Spaces)
 	if err != nil || len(spaces) == 0 {
 		return nil, err
@@ -106,7 +65,7 @@ func (x *Index) search(r Reader, state State, asked search.Query, q library.Quer
 	if err != nil {
 		return nil, err
 	}
-	return l.hits(judged[:min(q.Limit, len(judged))], state, q.Explain)
+	return l.hits(judged[:min(q.Limit, len(judged))], q.Explain)
 }
 
 // judged is a candidate with its score.
@@ -138,23 +97,19 @@ func (l *lookup) judge(candidates []int64) ([]judged, error) {
 	return all, nil
 }
 
-// hits reads the chains that were found. An index that is behind may have some that are gone.
-func (l *lookup) hits(found []judged, state State, explain bool) ([]library.Hit, error) {
+// hits reads the chains that were found.
+func (l *lookup) hits(found []judged, explain bool) ([]library.Hit, error) {
 	ids := make([]int64, len(found))
 	for i, j := range found {
 		ids[i] = j.id
 	}
-	chains, err := l.outlinesOf(ids, state)
+	chains, err := l.outlinesOf(ids)
 	if err != nil {
 		return nil, err
 	}
 	var hits []library.Hit
 	for _, j := range found {
-		chain, ok := chains[j.id]
-		if !ok {
-			continue
-		}
-		h := library.Hit{Chain: chain, Step: j.result.Step, Score: j.result.Score}
+		h := library.Hit{Chain: chains[j.id], Step: j.result.Step, Score: j.result.Score}
 		if explain {
 			h.Why = l.explain(j)
 		}

@@ -16,7 +16,7 @@ type Rows func(query string, args []any, each func(scan func(...any) error) erro
 // Queries are the statements of a Reader in the SQL of a store, one for each method.
 // A list of numbers or names is one argument.
 type Queries struct {
-	State       string // version, whether chains are marked; one row
+	Version     string // one row
 	Spaces      string // names; number, chains
 	Segments    string // spaces; id, space, first, span, documents, gone
 	Directories string // ids; id, directory
@@ -48,10 +48,10 @@ type SQLReader struct {
 
 var _ Reader = SQLReader{}
 
-// State implements Reader.
-func (r SQLReader) State() (s State, err error) {
-	err = r.Rows(r.Queries.State, nil, func(scan func(...any) error) error { return scan(&s.Version, &s.Behind) })
-	return s, err
+// Version implements Reader.
+func (r SQLReader) Version() (version int, err error) {
+	err = r.Rows(r.Queries.Version, nil, func(scan func(...any) error) error { return scan(&version) })
+	return version, err
 }
 
 // Spaces implements Reader.
@@ -234,54 +234,6 @@ func (r SQLReader) VectorKeys(spaces []int64) (keys []int64, err error) {
 	return keys, err
 }
 
-// Unfinished asks for the version of the analyser that made the index, and whether
-// chains are not indexed.
-const Unfinished = `SELECT analyser, indexed >= 0 OR EXISTS (SELECT 1 FROM unindexed) FROM search_state`
-
-// OutlineQueries are the statements of an OutlineReader.
-type OutlineQueries struct {
-	Fingerprint string // one row
-	Each        string // key, revision, outline
-	ByKey       string // keys; key, revision, outline
-}
-
-// SQLOutlines is an OutlineReader of the tables of a SQL store.
-type SQLOutlines struct {
-	Queries *OutlineQueries
-	SQLReader
-}
-
-// Fingerprint implements OutlineReader.
-func (r SQLOutlines) Fingerprint() (f Fingerprint, err error) {
-	err = r.Rows(r.Queries.Fingerprint, nil, func(scan func(...any) error) error { return scan(&f[0], &f[1], &f[2]) })
-	return f, err
-}
-
-// EachOutline implements OutlineReader.
-func (r SQLOutlines) EachOutline(each func(int64, protocol.Chain) error) error {
-	return r.outlines(r.Queries.Each, nil, each)
-}
-
-// OutlinesByKey implements OutlineReader.
-func (r SQLOutlines) OutlinesByKey(keys []int64, each func(int64, protocol.Chain) error) error {
-	return r.outlines(r.Queries.ByKey, []any{r.Numbers(keys)}, each)
-}
-
-func (r SQLOutlines) outlines(query string, args []any, each func(int64, protocol.Chain) error) error {
-	return r.Rows(query, args, func(scan func(...any) error) error {
-		var key, revision int64
-		var outline []byte
-		if err := scan(&key, &revision, &outline); err != nil {
-			return err
-		}
-		c, err := r.Chain(key, revision, outline)
-		if err != nil {
-			return err
-		}
-		return each(key, c)
-	})
-}
-
 // Tables is the part of a Writer whose SQL all stores understand. Each store inserts
 // rows in its own way.
 type Tables struct {
@@ -290,42 +242,19 @@ type Tables struct {
 }
 
 // Version implements Writer.
-func (t Tables) Version() (version int, indexed int64, err error) {
-	err = t.Rows(`SELECT analyser, indexed FROM search_state`, nil, func(scan func(...any) error) error { return scan(&version, &indexed) })
-	return version, indexed, err
+func (t Tables) Version() (version int, err error) {
+	err = t.Rows(`SELECT analyser FROM search_state`, nil, func(scan func(...any) error) error { return scan(&version) })
+	return version, err
 }
 
-// Clear implements Writer.
+// Clear implements Writer. The words stay, and the numbers of documents continue.
 func (t Tables) Clear(version int) error {
-	for _, table := range []string{"search_blocks", "search_segments", "search_documents", "search_spaces", "search_words", "unindexed"} {
-		if err := t.Exec(`DELETE FROM ` + table); err != nil {
+	for _, statement := range []string{`DELETE FROM search_blocks`, `DELETE FROM search_segments`, `DELETE FROM search_documents`, `UPDATE search_spaces SET chains = 0`} {
+		if err := t.Exec(statement); err != nil {
 			return err
 		}
 	}
 	return t.Exec(`UPDATE search_state SET analyser = $1`, version)
-}
-
-// Mark implements Writer.
-func (t Tables) Mark(chains []int64) error {
-	for _, chain := range chains {
-		if err := t.Exec(`INSERT INTO unindexed (chain) VALUES ($1) ON CONFLICT DO NOTHING`, chain); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// MarkAfter implements Writer.
-func (t Tables) MarkAfter(chain int64) error {
-	if err := t.Exec(`INSERT INTO unindexed (chain) SELECT key FROM chains WHERE key > $1 ON CONFLICT DO NOTHING`, chain); err != nil {
-		return err
-	}
-	return t.Exec(`UPDATE search_state SET indexed = -1`)
-}
-
-// Unmark implements Writer.
-func (t Tables) Unmark(chain int64) error {
-	return t.Exec(`DELETE FROM unindexed WHERE chain <= $1`, chain)
 }
 
 // Shrink implements Writer.

@@ -45,7 +45,7 @@ func machine(a *App, config string) operations.Machine {
 	}
 	return operations.Machine{Drivers: a.host, Setup: a.setup, Log: a.logged, Info: func() operations.Info {
 		now := info
-		now.HTTP, now.Degraded = a.mainPort.address(), degraded(a)
+		now.HTTP = a.mainPort.address()
 		return now
 	}}
 }

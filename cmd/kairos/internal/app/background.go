@@ -104,7 +104,6 @@ func (o *background) beginJobs() {
 	for job, do := range jobs {
 		o.start("the job "+job, func() { o.shared.lead(o.ctx, job, do) })
 	}
-	o.start("the search index", o.catchUp)
 }
 
 // sweepEvery is how often runs whose time has passed are ended.
@@ -121,30 +120,6 @@ func (o *background) sweep(ctx context.Context) {
 		case swept != archive.Swept{}:
 			o.app.log.Info("runs whose time has passed were ended", "expired", swept.Expired, "removed", swept.Removed)
 		}
-	})
-}
-
-// catchUpEvery is how often a server looks for protocols that were stored by programs with
-// another version of the search index. Searches look, too.
-const catchUpEvery = 5 * time.Second
-
-// catchUp indexes such protocols. Every server does it: one that is older than the index
-// could not, but would hold a lease, and the database lets one at a time do it.
-func (o *background) catchUp() {
-	reduced := false
-	every(o.ctx, catchUpEvery, func() {
-		err := o.app.Store.CatchUp(o.ctx)
-		if err != nil && o.ctx.Err() == nil {
-			o.app.log.Debug("the search index may lack protocols of other servers", "error", err)
-		}
-		why := o.app.Store.Reduced()
-		switch {
-		case why != nil && !reduced:
-			o.app.log.Warn("searches compare less than they should", "error", why)
-		case why == nil && reduced:
-			o.app.log.Info("searches compare everything again")
-		}
-		reduced = why != nil
 	})
 }
 

@@ -177,7 +177,7 @@ func (a *App) health() func(context.Context) rest.Health {
 	var failed error
 	return func(ctx context.Context) rest.Health {
 		h := rest.Health{
-			Store: a.databaseAnswers(ctx), Search: a.Store.Reduced(), Indexed: a.Index != nil, Index: a.Index.answers(ctx),
+			Store: a.databaseAnswers(ctx), Indexed: a.Index != nil, Index: a.Index.answers(ctx),
 			Provider: cmp.Or(a.Config.Embedding.Provider, config.EmbedNone), Preferred: cmp.Or(a.Config.Embedding.Provider, config.EmbedNone),
 		}
 		if !a.Config.Embedding.On() {

@@ -75,9 +75,6 @@ func (o operator) Diagnose(ctx context.Context, c access.Caller) (operations.Rep
 		Drivers:   []operations.DriverState{},
 		Unserved:  archive.Unserved{Steps: []archive.UnservedStep{}, Runs: []archive.UnservedRun{}},
 	}
-	if h.Search != nil {
-		r.Search = &operations.Part{Problem: o.problem(ctx, "search", h.Search)}
-	}
 	if h.Indexed {
 		r.Index = &operations.Part{Detail: "Qdrant", Problem: o.problem(ctx, "index", h.Index)}
 	}

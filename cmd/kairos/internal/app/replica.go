@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/cache"
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/replicas"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/relay"
@@ -79,19 +78,10 @@ func replicaState(a *App) replicas.State {
 	if err := driversWork(a.host); err != nil {
 		s.NotReady = err.Error()
 	}
-	s.Degraded = degraded(a)
 	for _, d := range a.host.Status() {
 		s.Drivers = append(s.Drivers, replicas.Driver{Name: d.Name, Version: d.Version, State: string(d.State)})
 	}
 	return s
-}
-
-// degraded says what this server does less well than it should, or empty.
-func degraded(a *App) string {
-	if f := (*fault.Error)(nil); errors.As(a.Store.Reduced(), &f) {
-		return f.Message
-	}
-	return ""
 }
 
 // keyNames are names of the keys that servers of one database share. They reveal nothing

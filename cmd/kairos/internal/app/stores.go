@@ -35,8 +35,6 @@ type Database interface {
 	runs.History
 	archive.RunArchive
 	archive.Eraser
-	// CatchUp indexes what programs with another version of the search index stored.
-	CatchUp(ctx context.Context) error
 	// Check reports why the database cannot be used, and CheckWrite also why
 	// nothing could be stored.
 	Check() error

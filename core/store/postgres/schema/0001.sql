@@ -7,10 +7,9 @@
 CREATE TABLE search_state (
   only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
   numbers  BIGINT NOT NULL,  -- the last number given to a chain, segment, word, vector or model
-  analyser INTEGER NOT NULL, -- version of core/search that made the index; 0: none has yet
-  indexed  BIGINT NOT NULL   -- chains with keys up to this one are indexed; -1: all are
+  analyser INTEGER NOT NULL  -- version of core/search that made the index; 0: none has yet
 );
-INSERT INTO search_state (only_row, numbers, analyser, indexed) VALUES (1, 0, 0, 0);
+INSERT INTO search_state (only_row, numbers, analyser) VALUES (1, 0, 0);
 
 CREATE TABLE chains (
   key        BIGINT PRIMARY KEY,
@@ -106,12 +105,6 @@ CREATE TABLE search_blocks (
 CREATE TABLE search_words (
   id   BIGINT PRIMARY KEY,
   word TEXT NOT NULL UNIQUE
-);
-
--- Chains whose present state the search index does not have: a program that does not
--- know this version of the index stored or removed them.
-CREATE TABLE unindexed (
-  chain BIGINT PRIMARY KEY -- key, also of a chain that is gone
 );
 
 -- A model whose vectors change their length gets a new key.

@@ -76,10 +76,9 @@ CREATE TABLE ratings (
 -- The search index: core/store/wordindex says what the columns mean.
 CREATE TABLE search_state (
   only     INTEGER PRIMARY KEY CHECK (only = 1),
-  analyser INTEGER NOT NULL, -- version of core/search that made the index; 0: none has yet
-  indexed  INTEGER NOT NULL  -- chains with keys up to this one are indexed; -1: all are
+  analyser INTEGER NOT NULL -- version of core/search that made the index; 0: none has yet
 ) STRICT;
-INSERT INTO search_state (only, analyser, indexed) VALUES (1, 0, 0);
+INSERT INTO search_state (only, analyser) VALUES (1, 0);
 
 CREATE TABLE search_spaces (
   number INTEGER PRIMARY KEY,
@@ -120,12 +119,6 @@ CREATE TABLE search_blocks (
 CREATE TABLE search_words (
   id   INTEGER PRIMARY KEY,
   word TEXT NOT NULL UNIQUE
-) STRICT;
-
--- Chains whose present state the search index does not have: a program that does not
--- know this version of the index stored or removed them.
-CREATE TABLE unindexed (
-  chain INTEGER PRIMARY KEY -- key, also of a chain that is gone
 ) STRICT;
 
 -- A model whose vectors change their length gets a new key.

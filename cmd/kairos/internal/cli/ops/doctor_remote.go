@@ -36,9 +36,6 @@ func examineServer(ctx context.Context, s session.Session) doctorReport {
 		r.warn(fmt.Sprintf("this program is kairos %s", s.Version), "use the version of the server if a command is refused")
 	}
 	r.part("store", found.Store, "run `kairos doctor`")
-	if found.Search != nil {
-		r.part("search", *found.Search, searchFix)
-	}
 	if found.Index != nil {
 		r.part("index", *found.Index, indexFix)
 	}

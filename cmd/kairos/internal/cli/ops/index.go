@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +17,8 @@ import (
 // indexFix is what to do about an index that cannot be used.
 const indexFix = "start Qdrant, or correct the section qdrant of the configuration; nothing is lost meanwhile"
 
-// index checks that the search index of the database is used, and the index in Qdrant, if
-// there is one.
+// index checks the index in Qdrant, if there is one.
 func (r *doctorReport) index(ctx context.Context, a *app.App) {
-	reduced := cmp.Or(a.Store.CatchUp(ctx), a.Store.Reduced())
-	if f := (*fault.Error)(nil); errors.As(reduced, &f) {
-		r.note("search", a.Config.Database.String(), finding{Problem: f.Message, Fix: f.Hint})
-	}
 	if a.Index == nil {
 		return
 	}
@@ -35,9 +29,6 @@ func (r *doctorReport) index(ctx context.Context, a *app.App) {
 	}
 	r.check("index", a.Index.Location(), fix, err)
 }
-
-// searchFix is what to do about a search index of another version.
-const searchFix = "upgrade it, or restart it if the index is the older one"
 
 func indexCommand(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{

@@ -78,7 +78,7 @@ func status(cmd *cobra.Command, at *session.Session) (report statusReport, err e
 // addLocal adds servers of this machine.
 func (r *statusReport) addLocal(ctx context.Context, found []socket.Found) error {
 	for _, f := range found {
-		s := serverStatus{Version: f.Version, Started: f.StartedAt, State: replicas.State{PID: f.PID, Degraded: f.Degraded, Drivers: []replicas.Driver{}}}
+		s := serverStatus{Version: f.Version, Started: f.StartedAt, State: replicas.State{PID: f.PID, Drivers: []replicas.Driver{}}}
 		all, err := servers.Drivers(ctx, f)
 		if err != nil {
 			return fmt.Errorf("ask server %d: %w", f.PID, err)
@@ -111,10 +111,8 @@ func (r statusReport) text(p *output.Printer) {
 		if len(s.Jobs) > 0 && !s.Lost {
 			p.Printf("%s does for all: %s\n", s.ID, strings.Join(s.Jobs, ", "))
 		}
-		for _, why := range []string{s.NotReady, s.Degraded} {
-			if why != "" && !s.Lost {
-				p.Printf("%s: %s\n", cmp.Or(s.ID, strconv.Itoa(s.PID)), why)
-			}
+		if s.NotReady != "" && !s.Lost {
+			p.Printf("%s: %s\n", cmp.Or(s.ID, strconv.Itoa(s.PID)), s.NotReady)
 		}
 	}
 }
@@ -126,8 +124,6 @@ func (s serverStatus) word() string {
 		return "lost"
 	case s.NotReady != "":
 		return "not ready"
-	case s.Degraded != "":
-		return "degraded, " + output.Count(len(s.Drivers), "driver")
 	}
 	return "ready, " + output.Count(len(s.Drivers), "driver")
 }
