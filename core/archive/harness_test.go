@@ -19,7 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -34,7 +34,7 @@ type server struct {
 type world struct {
 	server
 	t       testing.TB
-	store   *sqlite.Store
+	store   *sqlitetest.Store
 	drivers driverstest.Knobs
 	setup   *driverstest.Fixed
 	machine *clocktest.Source
@@ -46,7 +46,7 @@ type world struct {
 func newWorld(t testing.TB, keep time.Duration) *world {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	store, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), log)
+	store, err := sqlitetest.Open(filepath.Join(t.TempDir(), "kairos.db"), log)
 	if err != nil {
 		t.Fatal(err)
 	}

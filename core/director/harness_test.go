@@ -29,7 +29,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -400,7 +400,7 @@ func (m machine) Wall() time.Time {
 type world struct {
 	Engine
 	t       testing.TB
-	store   *sqlite.Store
+	store   *sqlitetest.Store
 	drivers *fakeDrivers
 	setups  *setups
 	machine machine
@@ -490,7 +490,7 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "kairos.db")
 	log := slog.New(slog.DiscardHandler)
-	store, err := sqlite.Open(path, log)
+	store, err := sqlitetest.Open(path, log)
 	if err != nil {
 		return nil, err
 	}
@@ -535,7 +535,7 @@ func (e Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason 
 	return e.Engine.Abandon(ctx, c, id, reason)
 }
 
-func engineStore(s *sqlite.Store) director.Store {
+func engineStore(s *sqlitetest.Store) director.Store {
 	return director.Store{
 		Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s, Runs: s, Index: s, Archive: s, History: s, Eraser: s, Declines: s, Grants: s,
 	}
@@ -545,7 +545,7 @@ func engineStore(s *sqlite.Store) director.Store {
 func worldOn(t testing.TB, path string, change func(*choices)) *world {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	store, err := sqlite.Open(path, log)
+	store, err := sqlitetest.Open(path, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
@@ -73,7 +73,7 @@ func TestConcurrentCallsAreAsIfInSomeOrder(t *testing.T) {
 type model struct {
 	t       *testing.T
 	path    string
-	store   *sqlite.Store
+	store   *sqlitetest.Store
 	machine machine
 	fakes   *fakeDrivers
 	setups  *setups
@@ -183,7 +183,7 @@ func newModel(t *testing.T) *model {
 
 func (m *model) open() {
 	m.t.Helper()
-	store, err := sqlite.Open(m.path, slog.New(slog.DiscardHandler))
+	store, err := sqlitetest.Open(m.path, slog.New(slog.DiscardHandler))
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
@@ -84,7 +84,7 @@ func newClinic(t *testing.T, within time.Duration) *clinic {
 	}, c.log)
 	tree, err := decision.Compile(decision.Source{Name: "test", YAML: []byte(agentOnly)}, c.Descriptors())
 	check(t, err)
-	store, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), quiet())
+	store, err := sqlitetest.Open(filepath.Join(t.TempDir(), "kairos.db"), quiet())
 	check(t, err)
 	t.Cleanup(func() { check(t, store.Close()) })
 	c.engine = director.New(director.Store{

@@ -8,12 +8,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 func TestGrantsBelongToTheirSpace(t *testing.T) {
-	store, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
+	store, err := sqlitetest.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

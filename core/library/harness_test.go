@@ -21,7 +21,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 	"github.com/kairos-mcp/kairos/core/library"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	*library.Library
 	t       testing.TB
-	store   *sqlite.Store
+	store   *sqlitetest.Store
 	drivers driverstest.Knobs
 	setups  drivers.Setups
 	machine *clocktest.Source
@@ -61,7 +61,7 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "kairos.db")
 	log := slog.New(slog.DiscardHandler)
-	store, err := sqlite.Open(path, log)
+	store, err := sqlitetest.Open(path, log)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func checking(k driverstest.Knobs) (driverstest.Fixed, error) {
 	return driverstest.Checking(k, "shell", "mcp", "user_input", "comment")
 }
 
-func storeOf(s *sqlite.Store) library.Store {
+func storeOf(s *sqlitetest.Store) library.Store {
 	return library.Store{Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s}
 }
 
@@ -88,7 +88,7 @@ func storeOf(s *sqlite.Store) library.Store {
 func worldOn(t testing.TB, path string, change func(*library.Options)) *world {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	store, err := sqlite.Open(path, log)
+	store, err := sqlitetest.Open(path, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ import (
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 )
 
 const (
@@ -78,7 +78,7 @@ type server struct {
 
 // faulty is the store with knobs that make it fail.
 type faulty struct {
-	*sqlite.Store
+	*sqlitetest.Store
 	unreachable, forgetful atomic.Bool
 }
 
@@ -116,7 +116,7 @@ func newServer(t *testing.T) *server {
 	s.startDrivers(log)
 	compiled, err := decision.Compile(decision.Source{Name: "tree.yaml", YAML: []byte(tree)}, s.set.Descriptors())
 	check(t, err)
-	kept, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), log)
+	kept, err := sqlitetest.Open(filepath.Join(t.TempDir(), "kairos.db"), log)
 	check(t, err)
 	t.Cleanup(func() { check(t, kept.Close()) })
 	s.store = &faulty{Store: kept}

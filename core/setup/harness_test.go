@@ -22,7 +22,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/setup"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
@@ -121,7 +121,7 @@ func isolatedRig(t testing.TB, level driverhost.Level) *rig {
 			t.Error(err)
 		}
 	})
-	store, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
+	store, err := sqlitetest.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

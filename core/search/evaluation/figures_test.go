@@ -15,7 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/client"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 )
 
 // sameTop is the least share of queries with the same first match on two stores.
@@ -32,9 +32,9 @@ var backends = []struct {
 
 func openSQLite(t *testing.T) evaluation.Library { return openStore(t) }
 
-func openStore(t *testing.T) *sqlite.Store {
+func openStore(t *testing.T) *sqlitetest.Store {
 	t.Helper()
-	s, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), nil)
+	s, err := sqlitetest.Open(filepath.Join(t.TempDir(), "kairos.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func openStore(t *testing.T) *sqlite.Store {
 
 // indexed is a store whose vectors an index compares.
 type indexed struct {
-	*sqlite.Store
+	*sqlitetest.Store
 	feeder *index.Feeder
 }
 

@@ -31,7 +31,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/statement"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/e2e/programs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -205,7 +205,7 @@ type world struct {
 	t       testing.TB
 	drivers *fakeDrivers
 	engine  *director.Engine
-	store   *sqlite.Store
+	store   *sqlitetest.Store
 	api     *rest.API
 	url     string
 	log     *programs.Output
@@ -289,7 +289,7 @@ func toolsOf(s *mcpserver.Server) []rest.Tool {
 func (w *world) openEngine(log *slog.Logger) {
 	w.t.Helper()
 	var err error
-	if w.store, err = sqlite.Open(filepath.Join(w.t.TempDir(), "kairos.db"), log); err != nil {
+	if w.store, err = sqlitetest.Open(filepath.Join(w.t.TempDir(), "kairos.db"), log); err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() {

@@ -16,7 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -93,7 +93,7 @@ func BenchmarkSaveRun(b *testing.B) {
 			})
 		}
 		b.Run(name+"/sqlite", func(b *testing.B) {
-			s, err := sqlite.Open(filepath.Join(b.TempDir(), "kairos.db"), nil)
+			s, err := sqlitetest.Open(filepath.Join(b.TempDir(), "kairos.db"), nil)
 			if err != nil {
 				b.Fatal(err)
 			}

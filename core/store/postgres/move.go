@@ -132,7 +132,7 @@ func (l *loader) vectors(ctx context.Context, batch []any) error {
 		}
 	}
 	for model, vectors := range byModel {
-		if err := l.store.SaveVectors(ctx, model, vectors); err != nil {
+		if err := l.store.Protocols.SaveVectors(ctx, model, vectors); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -27,9 +27,9 @@ import (
 const mine = "user:test"
 
 // filled is a SQLite store with something in every table.
-func filled(t *testing.T) (*sqlite.Store, []run.ID) {
+func filled(t *testing.T) (*sqlitetest.Store, []run.ID) {
 	t.Helper()
-	s, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), nil)
+	s, err := sqlitetest.Open(filepath.Join(t.TempDir(), "kairos.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,10 @@ func filled(t *testing.T) (*sqlite.Store, []run.ID) {
 }
 
 // contents is everything that the interfaces of a store tell.
-func contents(t *testing.T, s storetest.Store, ids []run.ID) map[string]any {
+func contents(t *testing.T, s interface {
+	storetest.Protocols
+	storetest.Runs
+}, ids []run.ID) map[string]any {
 	t.Helper()
 	ctx, spaces := t.Context(), []string{mine}
 	all := map[string]any{}

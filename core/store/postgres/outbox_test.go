@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -20,7 +19,7 @@ func TestNoChangeIsMissedWhileAnIndexBegins(t *testing.T) {
 	}
 }
 
-func beginIndex(t *testing.T, servers ...*postgres.Store) {
+func beginIndex(t *testing.T, servers ...*store) {
 	t.Helper()
 	defer closeAll(t, servers...)
 	const protocols = 12

@@ -34,7 +34,7 @@ func runChild() bool {
 	}
 	s, err := postgres.Open(address, nil)
 	if err == nil {
-		err = storetest.WriteForEver(context.Background(), s, os.Stdout)
+		err = storetest.WriteForEver(context.Background(), parts(s), os.Stdout)
 	}
 	fmt.Fprintln(os.Stderr, "child:", err)
 	os.Exit(1)
@@ -55,7 +55,7 @@ func TestKilledProcessLeavesWholeProtocols(t *testing.T) {
 	}, func(t *testing.T) storetest.Protocols { return open(t, address) })
 }
 
-func newRun(t *testing.T, s *postgres.Store) run.ID {
+func newRun(t *testing.T, s *store) run.ID {
 	t.Helper()
 	c := storetest.NewChain("user:test", "Shared", "One")
 	r := storetest.NewRun("somebody", c)
@@ -68,7 +68,7 @@ func newRun(t *testing.T, s *postgres.Store) run.ID {
 // counter adds one to the sequence number of a run again and again, and knows what
 // was acknowledged.
 type counter struct {
-	store        *postgres.Store
+	store        *store
 	id           run.ID
 	acknowledged atomic.Int64
 }
@@ -102,7 +102,7 @@ func (c *counter) count(t *testing.T, stop <-chan struct{}) {
 }
 
 // wantCounted checks that a run's number, revision and events agree.
-func wantCounted(t *testing.T, s *postgres.Store, id run.ID, least int64) {
+func wantCounted(t *testing.T, s *store, id run.ID, least int64) {
 	t.Helper()
 	r, err := s.Run(t.Context(), id)
 	if err != nil {
@@ -129,7 +129,7 @@ func TestNothingIsLostWhenTheServerEnds(t *testing.T) {
 		t.Skip("the server is not the test's to end")
 	}
 	address := server.Database(t)
-	stores := []*postgres.Store{open(t, address), open(t, address)}
+	stores := []*store{open(t, address), open(t, address)}
 	var counters []*counter
 	stop := make(chan struct{})
 	var all sync.WaitGroup
@@ -171,14 +171,14 @@ func TestNothingIsLostWhenTheServerEnds(t *testing.T) {
 	closeAll(t, stores...)
 }
 
-func wantIntact(t *testing.T, s *postgres.Store) {
+func wantIntact(t *testing.T, s *store) {
 	t.Helper()
 	if damages, err := s.Integrity(t.Context()); err != nil || len(damages) > 0 {
 		t.Errorf("Integrity = %q, %v, want nothing", damages, err)
 	}
 }
 
-func closeAll(t *testing.T, stores ...*postgres.Store) {
+func closeAll(t *testing.T, stores ...*store) {
 	t.Helper()
 	for _, s := range stores {
 		if err := s.Close(); err != nil {
@@ -189,7 +189,7 @@ func closeAll(t *testing.T, stores ...*postgres.Store) {
 
 func TestServersStartTogether(t *testing.T) {
 	address := postgrestest.Start(t).Database(t)
-	stores := make([]*postgres.Store, 6)
+	stores := make([]*store, 6)
 	var all sync.WaitGroup
 	for i := range stores {
 		stores[i] = open(t, address)
@@ -219,7 +219,7 @@ func TestTwoServersShareARun(t *testing.T) {
 			all.Go(func() {
 				mine := r
 				mine.Title = fmt.Sprintf("writer %d", i)
-				results[i] = []*postgres.Store{one, other}[i%2].SaveRun(t.Context(), runs.Save{Run: mine, Events: []run.Event{{Kind: run.Refused, Reason: mine.Title}}})
+				results[i] = []*store{one, other}[i%2].SaveRun(t.Context(), runs.Save{Run: mine, Events: []run.Event{{Kind: run.Refused, Reason: mine.Title}}})
 			})
 		}
 		all.Wait()
@@ -230,7 +230,7 @@ func TestTwoServersShareARun(t *testing.T) {
 			}
 		}
 		// The next call on either store sees the save.
-		for _, s := range []*postgres.Store{one, other} {
+		for _, s := range []*store{one, other} {
 			look, err := s.RunUnless(t.Context(), run.Run{ID: id, Revision: r.Revision})
 			got := look.Run
 			if err != nil || !look.Changed || got.Title != fmt.Sprintf("writer %d", winner) || got.Revision != r.Revision+1 {
@@ -246,7 +246,7 @@ func TestTwoServersShareARun(t *testing.T) {
 func TestTwoServersWriteOneIndex(t *testing.T) {
 	const each = 40
 	address := postgrestest.Start(t).Database(t)
-	stores := []*postgres.Store{open(t, address), open(t, address)}
+	stores := []*store{open(t, address), open(t, address)}
 	defer closeAll(t, stores...)
 	var all sync.WaitGroup
 	for i, s := range stores {
@@ -278,7 +278,7 @@ func TestTwoServersWriteOneIndex(t *testing.T) {
 
 // mintReplaceDelete changes protocols on one server and looks at once whether the
 // other finds them.
-func mintReplaceDelete(t *testing.T, s, other *postgres.Store, space, word string, n int) {
+func mintReplaceDelete(t *testing.T, s, other *store, space, word string, n int) {
 	for i := range n {
 		c := storetest.NewChain(space, fmt.Sprintf("%s number %d", word, i), "Feed the "+word)
 		c.Slug = word

@@ -14,10 +14,11 @@ import (
 
 func TestAReadEndsWhenTheServerSaysNothing(t *testing.T) {
 	address := postgrestest.Start(t).Database(t)
-	s, err := postgres.OpenImpatient(address, 300*time.Millisecond)
+	opened, err := postgres.OpenImpatient(address, 300*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := parts(opened)
 	defer closeAll(t, s)
 	id := newRun(t, s)
 	conn, err := pgx.Connect(t.Context(), address)

@@ -33,16 +33,16 @@ var (
 	_ replicas.Store          = (*Servers)(nil)
 )
 
-// Store keeps everything in one database. It is safe for concurrent use, also by
+// Store keeps everything in one database, by its parts. It is safe for concurrent use, also by
 // several processes. An error that is a context's error means that nothing was
 // written.
 type Store struct {
-	*Protocols
-	*Runs
-	*Archive
-	*People
-	*Servers
-	db *database
+	Protocols *Protocols
+	Runs      *Runs
+	Archive   *Archive
+	People    *People
+	Servers   *Servers
+	db        *database
 }
 
 // Protocols keeps protocols, their search index, vectors and ratings.
@@ -69,7 +69,10 @@ func Open(address string, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Protocols: &Protocols{db: db, index: wordindex.New()}, Runs: &Runs{db: db}, Archive: &Archive{db}, People: &People{db}, Servers: &Servers{db}, db: db}, nil
+	return &Store{
+		Protocols: &Protocols{db: db, index: wordindex.New()}, Runs: &Runs{db: db}, Archive: &Archive{db}, People: &People{db},
+		Servers: &Servers{db}, db: db,
+	}, nil
 }
 
 // Close finishes the calls under way and releases the connections. Later calls fail.

@@ -22,12 +22,27 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func open(t testing.TB, address string) *postgres.Store {
+// store is a store and its parts, with the methods of all of them.
+type store struct {
+	*postgres.Protocols
+	*postgres.Runs
+	*postgres.Archive
+	*postgres.People
+	*postgres.Servers
+	*postgres.Store
+}
+
+func parts(s *postgres.Store) *store {
+	return &store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Servers: s.Servers, Store: s}
+}
+
+func open(t testing.TB, address string) *store {
 	t.Helper()
-	s, err := postgres.Open(address, nil)
+	opened, err := postgres.Open(address, nil)
 	if err != nil {
 		t.Fatalf("Open = %v, want nil", err)
 	}
+	s := parts(opened)
 	return s
 }
 
@@ -80,7 +95,8 @@ func TestStore(t *testing.T) {
 	address := withSchema(t)
 	storetest.Run(t, func(t *testing.T) storetest.Store {
 		empty(t, address)
-		return open(t, address)
+		s := open(t, address)
+		return storetest.Store{Protocols: s, Runs: s}
 	})
 }
 
@@ -105,7 +121,7 @@ func TestIndexesOfOtherVersions(t *testing.T) {
 }
 
 // save stores chains where none is.
-func save(s *postgres.Store, chains ...protocol.Chain) error {
+func save(s *store, chains ...protocol.Chain) error {
 	changes := make([]library.Change, len(chains))
 	for i, c := range chains {
 		changes[i].Chain = c

@@ -15,12 +15,13 @@ func execute(t *testing.T, address, statement string) {
 	}
 }
 
-func openLater(t *testing.T, address string, more ...string) *postgres.Store {
+func openLater(t *testing.T, address string, more ...string) *store {
 	t.Helper()
-	s, err := postgres.OpenMigrated(address, more...)
+	opened, err := postgres.OpenMigrated(address, more...)
 	if err != nil {
 		t.Fatalf("OpenMigrated = %v, want nil", err)
 	}
+	s := parts(opened)
 	return s
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/client"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -34,7 +34,7 @@ const (
 // nothing of both but where the earlier server kept its steps.
 type fed struct {
 	t          testing.TB
-	store      *sqlite.Store
+	store      *sqlitetest.Store
 	index      *qdrant.Index
 	feeder     *index.Feeder
 	searcher   library.Searcher
@@ -55,7 +55,7 @@ func feedFrom(t testing.TB, address, path, collection string, options ...qdrant.
 		o = options[0]
 	}
 	o.URL, o.Collection = address, collection
-	s, err := sqlite.Open(path, nil)
+	s, err := sqlitetest.Open(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

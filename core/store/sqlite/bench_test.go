@@ -14,12 +14,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
 // benchRun is a run of usual size: some steps solved, one open.
-func benchRun(b *testing.B, s *sqlite.Store) run.Run {
+func benchRun(b *testing.B, s *sqlitetest.Store) run.Run {
 	b.Helper()
 	c := storetest.NewChain("user:bench", "Bench", "One", "Two", "Three", "Four")
 	r := storetest.NewRun("bench", c)

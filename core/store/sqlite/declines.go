@@ -8,10 +8,10 @@ import (
 	"github.com/kairos-mcp/kairos/core/declines"
 )
 
-var _ declines.Store = (*Runs)(nil)
+var _ declines.Store = (*People)(nil)
 
 // SaveDecline implements declines.Store.
-func (s *Runs) SaveDecline(ctx context.Context, d declines.Decline, before time.Time) error {
+func (s *People) SaveDecline(ctx context.Context, d declines.Decline, before time.Time) error {
 	document, err := json.Marshal(d)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (s *Runs) SaveDecline(ctx context.Context, d declines.Decline, before time.
 }
 
 // DeclinesOf implements declines.Store.
-func (s *Runs) DeclinesOf(ctx context.Context, principal, space string) (all []declines.Decline, err error) {
+func (s *People) DeclinesOf(ctx context.Context, principal, space string) (all []declines.Decline, err error) {
 	err = s.db.rows(ctx, `SELECT action, document FROM declines WHERE principal = ? OR space = ? ORDER BY at DESC, action`, []any{principal, space}, func(scan func(...any) error) error {
 		var action string
 		var document []byte
@@ -45,7 +45,7 @@ func (s *Runs) DeclinesOf(ctx context.Context, principal, space string) (all []d
 }
 
 // RemoveDecline implements declines.Store.
-func (s *Runs) RemoveDecline(ctx context.Context, d declines.Decline) error {
+func (s *People) RemoveDecline(ctx context.Context, d declines.Decline) error {
 	return s.db.write(ctx, func(tx *transaction) error {
 		return tx.exec(`DELETE FROM declines WHERE principal = ? AND space = ? AND action = ?`, d.Principal, d.Space, d.Key)
 	})

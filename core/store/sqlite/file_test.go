@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -25,7 +26,7 @@ func TestOpenTouchesNothing(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("Stat(%s) = %v, want it not to exist", dir, err)
 	}
-	if _, err := sqlite.Open("", nil); err == nil {
+	if _, err := sqlitetest.Open("", nil); err == nil {
 		t.Error(`Open("") = nil, want an error`)
 	}
 }

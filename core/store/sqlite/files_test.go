@@ -7,12 +7,12 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
 // endedRuns stores runs that have ended, with 20 KB of evidence each.
-func endedRuns(t *testing.T, s *sqlite.Store, n int) {
+func endedRuns(t *testing.T, s *sqlitetest.Store, n int) {
 	t.Helper()
 	c := storetest.NewChain("user:test", "Ended", "One")
 	for range n {
@@ -29,7 +29,7 @@ func endedRuns(t *testing.T, s *sqlite.Store, n int) {
 }
 
 // removeAll removes all ended runs and reclaims their space.
-func removeAll(t *testing.T, s *sqlite.Store) {
+func removeAll(t *testing.T, s *sqlitetest.Store) {
 	t.Helper()
 	for n := 1; n > 0; {
 		var err error

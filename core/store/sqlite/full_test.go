@@ -14,7 +14,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -100,7 +100,7 @@ func TestFullDiskStoresNothingHalf(t *testing.T) {
 
 // fillUp saves protocols until the disk is full, and returns how many were
 // stored and the one that was not.
-func fillUp(t *testing.T, s *sqlite.Store, path string) (stored int, failed protocol.Chain) {
+func fillUp(t *testing.T, s *sqlitetest.Store, path string) (stored int, failed protocol.Chain) {
 	t.Helper()
 	for stored = range 1000 {
 		c := bulky(fmt.Sprintf("Protocol %03d", stored))

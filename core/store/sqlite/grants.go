@@ -7,10 +7,10 @@ import (
 	"github.com/kairos-mcp/kairos/core/grants"
 )
 
-var _ grants.Store = (*Runs)(nil)
+var _ grants.Store = (*People)(nil)
 
 // SaveGrants implements grants.Store.
-func (s *Runs) SaveGrants(ctx context.Context, all []grants.Grant) error {
+func (s *People) SaveGrants(ctx context.Context, all []grants.Grant) error {
 	return s.db.write(ctx, func(tx *transaction) error {
 		for _, g := range all {
 			document, err := json.Marshal(g)
@@ -27,16 +27,16 @@ func (s *Runs) SaveGrants(ctx context.Context, all []grants.Grant) error {
 }
 
 // Grants implements grants.Store. Ids grow with time.
-func (s *Runs) Grants(ctx context.Context, spaces []string) ([]grants.Grant, error) {
+func (s *People) Grants(ctx context.Context, spaces []string) ([]grants.Grant, error) {
 	return s.grants(ctx, `WHERE space IN (SELECT value FROM json_each(?)) ORDER BY id DESC`, list(spaces))
 }
 
 // GrantsFor implements grants.Store.
-func (s *Runs) GrantsFor(ctx context.Context, space, protocol string) ([]grants.Grant, error) {
+func (s *People) GrantsFor(ctx context.Context, space, protocol string) ([]grants.Grant, error) {
 	return s.grants(ctx, `WHERE space = ? AND protocol = ? ORDER BY id DESC`, space, protocol)
 }
 
-func (s *Runs) grants(ctx context.Context, where string, args ...any) (all []grants.Grant, err error) {
+func (s *People) grants(ctx context.Context, where string, args ...any) (all []grants.Grant, err error) {
 	err = s.db.rows(ctx, `SELECT id, document FROM grants `+where, args, func(scan func(...any) error) error {
 		var id string
 		var document []byte
@@ -54,7 +54,7 @@ func (s *Runs) grants(ctx context.Context, where string, args ...any) (all []gra
 }
 
 // RemoveGrant implements grants.Store.
-func (s *Runs) RemoveGrant(ctx context.Context, spaces []string, id string) (there bool, err error) {
+func (s *People) RemoveGrant(ctx context.Context, spaces []string, id string) (there bool, err error) {
 	err = s.db.write(ctx, func(tx *transaction) error {
 		n, err := tx.changed(`DELETE FROM grants WHERE id = ? AND space IN (SELECT value FROM json_each(?))`, id, list(spaces))
 		there = n > 0

@@ -11,7 +11,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/search"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -44,7 +44,7 @@ func indexedFile(t *testing.T, statements ...string) string {
 	return path
 }
 
-func wantFound(t *testing.T, s *sqlite.Store) {
+func wantFound(t *testing.T, s *sqlitetest.Store) {
 	t.Helper()
 	for _, query := range []string{"walrus0", "walrus619", "Protocol walrus333"} {
 		hits, err := s.Search(t.Context(), library.Query{Text: query, Spaces: []string{"user:a"}, Limit: 3})

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 )
 
 // An update of the schema can take longer than a call waits: the file is opened even if
@@ -53,7 +53,7 @@ func TestCloseEndsAnOpening(t *testing.T) {
 }
 
 // waiting returns a store whose file cannot be opened before the lock is closed.
-func waiting(t *testing.T) (s *sqlite.Store, path string, lock *os.File) {
+func waiting(t *testing.T) (s *sqlitetest.Store, path string, lock *os.File) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "kairos.db")
 	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
@@ -64,7 +64,7 @@ func waiting(t *testing.T) (s *sqlite.Store, path string, lock *os.File) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { //nolint:gosec // a descriptor fits
 		t.Fatal(err)
 	}
-	if s, err = sqlite.Open(path, nil); err != nil {
+	if s, err = sqlitetest.Open(path, nil); err != nil {
 		t.Fatal(err)
 	}
 	return s, path, lock

@@ -19,7 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -39,7 +39,7 @@ func runChild() bool {
 	if task == "" {
 		return false
 	}
-	s, err := sqlite.Open(os.Getenv(childPath), nil)
+	s, err := sqlitetest.Open(os.Getenv(childPath), nil)
 	if err == nil {
 		ids := strings.Split(os.Getenv(childRuns), ",")
 		switch task {
@@ -78,7 +78,7 @@ func child(ctx context.Context, t testing.TB, task, path string, ids ...string) 
 
 // count adds one to the sequence number of random runs, again after each
 // conflict, until it has got through childSaves times.
-func count(s *sqlite.Store, ids []string) error {
+func count(s *sqlitetest.Store, ids []string) error {
 	ctx := context.Background()
 	for done := 0; done < childSaves; {
 		r, err := s.Run(ctx, run.ID(ids[rand.IntN(len(ids))]))
@@ -98,7 +98,7 @@ func count(s *sqlite.Store, ids []string) error {
 }
 
 // saveForEver says on stdout which sequence number is stored, each time one is.
-func saveForEver(s *sqlite.Store, id run.ID) error {
+func saveForEver(s *sqlitetest.Store, id run.ID) error {
 	for {
 		r, err := s.Run(context.Background(), id)
 		if err != nil {
@@ -116,7 +116,7 @@ func saveForEver(s *sqlite.Store, id run.ID) error {
 	}
 }
 
-func newRuns(t *testing.T, s *sqlite.Store, n int) []string {
+func newRuns(t *testing.T, s *sqlitetest.Store, n int) []string {
 	t.Helper()
 	c := storetest.NewChain("user:test", "Shared", "One")
 	var ids []string
@@ -132,7 +132,7 @@ func newRuns(t *testing.T, s *sqlite.Store, n int) []string {
 
 // wantCounted checks that a run's number, revision and events agree, and
 // returns the number.
-func wantCounted(t *testing.T, s *sqlite.Store, id string) int64 {
+func wantCounted(t *testing.T, s *sqlitetest.Store, id string) int64 {
 	t.Helper()
 	r, err := s.Run(t.Context(), run.ID(id))
 	if err != nil {
@@ -184,7 +184,7 @@ func TestProcessesLoseNoChange(t *testing.T) {
 
 func TestProcessesCreateTheFileTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "down", "kairos.db")
-	stores := make([]*sqlite.Store, 6)
+	stores := make([]*sqlitetest.Store, 6)
 	var all sync.WaitGroup
 	for i := range stores {
 		stores[i] = open(t, path)
@@ -270,7 +270,7 @@ const contested = 25
 
 // contest stores every contested title for the first time and then over
 // revision 1, as soon as something comes in, and says what it has won.
-func contest(s *sqlite.Store, in io.Reader, out io.Writer) error {
+func contest(s *sqlitetest.Store, in io.Reader, out io.Writer) error {
 	if _, err := s.Count(context.Background(), "user:test"); err != nil {
 		return err
 	}

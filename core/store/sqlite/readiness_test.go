@@ -10,11 +10,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
 // steps begins runs and takes a step in each.
-func steps(s *sqlite.Store, t *testing.T, n int) error {
+func steps(s *sqlitetest.Store, t *testing.T, n int) error {
 	t.Helper()
 	for i := range n {
 		c := storetest.NewChain("user:test", fmt.Sprintf("Protocol %d", i), "One", "Two")
@@ -41,10 +42,11 @@ func TestALostLogIsSeenByReadiness(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "kairos.db")
-			s, err := sqlite.OpenWith(path, sqlite.Limits{MinFree: -1, WriteEvery: time.Nanosecond}, nil)
+			opened, err := sqlite.OpenWith(path, sqlite.Limits{MinFree: -1, WriteEvery: time.Nanosecond}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
+			s := sqlitetest.Of(opened)
 			defer s.Close()
 			if err := steps(s, t, 40); err != nil {
 				t.Fatal(err)

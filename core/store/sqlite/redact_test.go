@@ -15,7 +15,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -73,7 +73,7 @@ func holding(t *testing.T, path, secret string) []string {
 	return out
 }
 
-func erase(t *testing.T, s *sqlite.Store, r run.Run) {
+func erase(t *testing.T, s *sqlitetest.Store, r run.Run) {
 	t.Helper()
 	hush := func(e run.Event) run.Event { return run.Event{Kind: e.Kind, Run: e.Run} }
 	if err := s.EraseRun(t.Context(), runs.Save{Run: r}, hush); err != nil {
@@ -148,7 +148,7 @@ func TestAReaderOfTheLogIsReported(t *testing.T) {
 
 // eraseForEver is the child of the next test: it erases the values of a run
 // from its record, says so, and then from the files, again and again.
-func eraseForEver(s *sqlite.Store, id run.ID) error {
+func eraseForEver(s *sqlitetest.Store, id run.ID) error {
 	ctx := context.Background()
 	r, err := s.Run(ctx, id)
 	if err != nil {

@@ -13,15 +13,17 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
-func openLimited(t *testing.T, path string, limits sqlite.Limits) *sqlite.Store {
+func openLimited(t *testing.T, path string, limits sqlite.Limits) *sqlitetest.Store {
 	t.Helper()
-	s, err := sqlite.OpenWith(path, limits, nil)
+	opened, err := sqlite.OpenWith(path, limits, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := sqlitetest.Of(opened)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v", err)
@@ -117,7 +119,7 @@ func bulky(title string) protocol.Chain {
 }
 
 // wantAll checks that exactly the first n of fillUp are there, whole and found.
-func wantAll(t *testing.T, s *sqlite.Store, n int) {
+func wantAll(t *testing.T, s *sqlitetest.Store, n int) {
 	t.Helper()
 	if got, err := s.Count(t.Context(), "user:full"); err != nil || got != n {
 		t.Errorf("Count = %d, %v, want %d, nil", got, err, n)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -75,7 +75,7 @@ var librarySpace = func() string {
 	return ""
 }()
 
-func saveAll(b *testing.B, s *sqlite.Store, batch []library.Change) {
+func saveAll(b *testing.B, s *sqlitetest.Store, batch []library.Change) {
 	b.Helper()
 	if _, err := s.SaveChains(b.Context(), batch); err != nil {
 		b.Fatalf("SaveChains = %v, want nil", err)
@@ -123,7 +123,7 @@ func BenchmarkSearchLibrary(b *testing.B) {
 
 func first[T any](v T, _ bool) T { return v }
 
-func searchFor(b *testing.B, s *sqlite.Store, q storetest.LibraryQuery) []library.Hit {
+func searchFor(b *testing.B, s *sqlitetest.Store, q storetest.LibraryQuery) []library.Hit {
 	b.Helper()
 	hits, err := s.Search(b.Context(), library.Query{Text: q.Text, Spaces: []string{librarySpace}, Limit: 20})
 	if err != nil {
@@ -166,7 +166,7 @@ func BenchmarkSearchVectors(b *testing.B) {
 	b.ReportMetric(residentMB(), "rss-MB")
 }
 
-func saveBenchVectors(b *testing.B, s *sqlite.Store, r *rand.Rand) {
+func saveBenchVectors(b *testing.B, s *sqlitetest.Store, r *rand.Rand) {
 	b.Helper()
 	for {
 		missing, err := s.Missing(b.Context(), "bench", 2000)
@@ -267,7 +267,7 @@ func TestSearchingProcess(t *testing.T) {
 	if path == "" {
 		t.Skip("only for BenchmarkMemory")
 	}
-	s, err := sqlite.Open(path, nil)
+	s, err := sqlitetest.Open(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,15 +33,19 @@ var (
 	_ archive.Files           = (*Archive)(nil)
 )
 
-// Store keeps everything in one file. It is safe for concurrent use, also by
+// Store keeps everything in one file, by its parts. It is safe for concurrent use, also by
 // several processes. An error that is a context's error means that nothing
 // was written.
 type Store struct {
-	*Protocols
-	*Runs
-	*Archive
-	db *database
+	Protocols *Protocols
+	Runs      *Runs
+	Archive   *Archive
+	People    *People
+	db        *database
 }
+
+// People keeps what people allow and declined.
+type People struct{ db *database }
 
 // Protocols keeps protocols, their search index, vectors and ratings.
 type Protocols struct {
@@ -79,8 +83,10 @@ func OpenWith(path string, limits Limits, log *slog.Logger) (*Store, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	db := newDatabase(absolute, limits, log)
-	protocols := &Protocols{db: db, index: wordindex.New(), chains: cache.New[string, protocol.Chain](maxChains)}
-	return &Store{Protocols: protocols, Runs: &Runs{db: db, pins: cache.New[string, struct{}](maxPins)}, Archive: &Archive{db: db}, db: db}, nil
+	return &Store{
+		Protocols: &Protocols{db: db, index: wordindex.New(), chains: cache.New[string, protocol.Chain](maxChains)},
+		Runs:      &Runs{db: db, pins: cache.New[string, struct{}](maxPins)}, Archive: &Archive{db: db}, People: &People{db: db}, db: db,
+	}, nil
 }
 
 // Close finishes the accepted writes and releases the file. Later calls fail. It

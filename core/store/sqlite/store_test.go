@@ -9,7 +9,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -20,9 +20,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func open(t testing.TB, path string) *sqlite.Store {
+func open(t testing.TB, path string) *sqlitetest.Store {
 	t.Helper()
-	s, err := sqlite.Open(path, nil)
+	s, err := sqlitetest.Open(path, nil)
 	if err != nil {
 		t.Fatalf("Open(%s) = %v, want nil", path, err)
 	}
@@ -30,7 +30,7 @@ func open(t testing.TB, path string) *sqlite.Store {
 }
 
 // save stores chains where none is.
-func save(s *sqlite.Store, chains ...protocol.Chain) error {
+func save(s *sqlitetest.Store, chains ...protocol.Chain) error {
 	changes := make([]library.Change, len(chains))
 	for i, c := range chains {
 		changes[i].Chain = c
@@ -41,7 +41,8 @@ func save(s *sqlite.Store, chains ...protocol.Chain) error {
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store {
-		return open(t, filepath.Join(t.TempDir(), "new", "kairos.db"))
+		s := open(t, filepath.Join(t.TempDir(), "new", "kairos.db"))
+		return storetest.Store{Protocols: s, Runs: s}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -74,12 +75,13 @@ func TestVersionsOfTheSchema(t *testing.T) {
 	})
 }
 
-func openLater(t *testing.T, path string, more ...string) *sqlite.Store {
+func openLater(t *testing.T, path string, more ...string) *sqlitetest.Store {
 	t.Helper()
-	s, err := sqlite.OpenMigrated(path, more...)
+	opened, err := sqlite.OpenMigrated(path, more...)
 	if err != nil {
 		t.Fatalf("OpenMigrated(%s) = %v, want nil", path, err)
 	}
+	s := sqlitetest.Of(opened)
 	return s
 }
 

@@ -48,16 +48,19 @@ type Runs interface {
 	io.Closer
 }
 
-// Store is the complete contract.
-type Store interface {
-	Protocols
-	Runs
+// Store is the complete contract: both are parts of one store.
+type Store struct {
+	Protocols Protocols
+	Runs      Runs
 }
+
+// Close implements io.Closer.
+func (s Store) Close() error { return s.Protocols.Close() }
 
 // Run checks the whole contract. open returns an empty store; the test closes it.
 func Run(t *testing.T, open func(t *testing.T) Store) {
-	RunProtocols(t, func(t *testing.T) Protocols { return open(t) })
-	RunRuns(t, func(t *testing.T) Runs { return open(t) })
+	RunProtocols(t, func(t *testing.T) Protocols { return open(t).Protocols })
+	RunRuns(t, func(t *testing.T) Runs { return open(t).Runs })
 	runArea(t, "both", bothCases, open)
 }
 
@@ -256,15 +259,15 @@ func cancelled(t *testing.T) context.Context {
 
 func pinOutlivesProtocol(t *testing.T, s Store) {
 	c := NewChain(mine, "Pinned", "One", "Two")
-	mustSave(t, s, c)
-	first, second := mustCreate(t, s, "somebody", c), mustCreate(t, s, "somebody", c)
+	mustSave(t, s.Protocols, c)
+	first, second := mustCreate(t, s.Runs, "somebody", c), mustCreate(t, s.Runs, "somebody", c)
 	if first.Pin != second.Pin {
 		t.Fatalf("pins %q and %q differ for one chain", first.Pin, second.Pin)
 	}
-	if err := s.DeleteChain(t.Context(), mine, c.ID, 1); err != nil {
+	if err := s.Protocols.DeleteChain(t.Context(), mine, c.ID, 1); err != nil {
 		t.Fatalf("DeleteChain = %v, want nil", err)
 	}
-	got, err := s.Pinned(t.Context(), first.Pin)
+	got, err := s.Runs.Pinned(t.Context(), first.Pin)
 	if err != nil {
 		t.Fatalf("Pinned = %v, want nil", err)
 	}

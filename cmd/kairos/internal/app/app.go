@@ -46,7 +46,7 @@ type App struct {
 	clock   *clock.Clock
 	host    *driverhost.Host
 	setup   *setup.Current
-	Store   Database
+	Store   *Database
 	Index   *Index // of the protocols, or nil
 	Engine  *director.Engine
 	// handover writes the handover file; nil if there is none.

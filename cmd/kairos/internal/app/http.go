@@ -158,7 +158,7 @@ func driversWork(host *driverhost.Host) error {
 func (a *App) databaseAnswers(ctx context.Context) error {
 	err := a.Store.CheckWrite(ctx)
 	if err == nil {
-		_, err = a.Store.OpenRuns(ctx, runs.OpenQuery{Limit: 1}) // nobody's
+		_, err = a.Store.Runs.OpenRuns(ctx, runs.OpenQuery{Limit: 1}) // nobody's
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fault.Wrap(err, fault.StoreUnavailable, "database %s: it did not answer in time; another process may be writing", a.Config.Database)

@@ -34,8 +34,8 @@ type replica struct {
 // newReplica says that this server is one of those that share the database. It refuses a
 // server that the others reach and whose keys are not theirs.
 func newReplica(ctx context.Context, a *App, by Transports) (*replica, error) {
-	store, shared := a.Store.(replicas.Store)
-	if !shared {
+	store := a.Store.Servers
+	if store == nil {
 		return nil, nil
 	}
 	self := replicas.Replica{ID: replicas.NewID(), Version: a.Version, Started: time.Now()}
@@ -159,10 +159,9 @@ func (r *replica) lead(ctx context.Context, job string, do func(context.Context)
 // Replicas lists the servers that use the database; shared is false for a database that
 // does not keep them.
 func Replicas(ctx context.Context, a *App) (all []replicas.Replica, shared bool, err error) {
-	store, shared := a.Store.(replicas.Store)
-	if !shared {
+	if a.Store.Servers == nil {
 		return nil, false, nil
 	}
-	all, err = store.Replicas(ctx)
+	all, err = a.Store.Servers.Replicas(ctx)
 	return all, true, err
 }

@@ -13,14 +13,25 @@ import (
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/index"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/replicas"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
-// Database keeps protocols and runs.
-type Database interface {
+// Database keeps protocols and runs. Its parts are safe for concurrent use.
+type Database struct {
+	Protocols protocolStore
+	Runs      runStore
+	Archive   archive.RunArchive
+	People    peopleStore
+	Files     archive.Files  // nil: the server of the database returns free space by itself
+	Servers   replicas.Store // nil: no other servers share the database
+	checks
+}
+
+type protocolStore interface {
 	library.Protocols
 	library.ProtocolWriter
 	library.ProtocolHistory
@@ -28,13 +39,21 @@ type Database interface {
 	library.Vectors
 	library.Ratings
 	index.Outbox
-	declines.Store
-	grants.Store
+}
+
+type runStore interface {
 	runs.Runs
 	runs.Index
 	runs.History
-	archive.RunArchive
 	archive.Eraser
+}
+
+type peopleStore interface {
+	declines.Store
+	grants.Store
+}
+
+type checks interface {
 	// Check reports why the database cannot be used, and CheckWrite also why
 	// nothing could be stored.
 	Check() error
@@ -46,7 +65,7 @@ type Database interface {
 }
 
 // openStores opens the database and the index, if there is one.
-func openStores(c config.Config, log *slog.Logger) (Database, *Index, error) {
+func openStores(c config.Config, log *slog.Logger) (*Database, *Index, error) {
 	database, err := openDatabase(c, log)
 	if err != nil || !c.Qdrant.On() {
 		return database, nil, err
@@ -59,26 +78,34 @@ func openStores(c config.Config, log *slog.Logger) (Database, *Index, error) {
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("qdrant: %w", err), database.Close())
 	}
-	return database, &Index{index.New(database, server, log), server, database}, nil
+	return database, &Index{index.New(database.Protocols, server, log), server, database.Protocols}, nil
 }
 
 // openDatabase opens the database.
-func openDatabase(c config.Config, log *slog.Logger) (Database, error) {
+func openDatabase(c config.Config, log *slog.Logger) (*Database, error) {
 	if c.Database.Postgres() {
-		return postgres.Open(c.Database.Address(), log)
+		s, err := postgres.Open(c.Database.Address(), log)
+		if err != nil {
+			return nil, err
+		}
+		return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Servers: s.Servers, checks: s}, nil
 	}
-	return sqlite.OpenWith(c.Database.Address(), c.DatabaseLimits.Limits(), log)
+	s, err := sqlite.OpenWith(c.Database.Address(), c.DatabaseLimits.Limits(), log)
+	if err != nil {
+		return nil, err
+	}
+	return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Files: s.Archive, checks: s}, nil
 }
 
 // engineStore puts the engine's store together.
 func (a *App) engineStore() director.Store {
-	files, _ := a.Store.(archive.Files) // a server returns free space by itself
+	protocols, kept, people := a.Store.Protocols, a.Store.Runs, a.Store.People
 	s := director.Store{
-		Protocols: a.Store, Writer: a.Store, Versions: a.Store, Searcher: a.Store, Vectors: a.Store, Ratings: a.Store,
-		Runs: a.Store, Index: a.Store, Archive: a.Store, History: a.Store, Eraser: a.Store, Files: files, Declines: a.Store, Grants: a.Store,
+		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: protocols, Vectors: protocols, Ratings: protocols,
+		Runs: kept, Index: kept, Archive: a.Store.Archive, History: kept, Eraser: kept, Files: a.Store.Files, Declines: people, Grants: people,
 	}
 	if a.Index != nil {
-		s.Searcher = a.Index.Searcher(a.Store)
+		s.Searcher = a.Index.Searcher(protocols)
 	}
 	return s
 }

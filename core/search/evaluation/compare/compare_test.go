@@ -8,7 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/search/evaluation"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 )
 
 // The table is printed with -v; make bench-search shows it.
@@ -56,7 +56,7 @@ func filled(t *testing.T, set evaluation.Set, store evaluation.Library) library.
 
 func openSQLite(t *testing.T, set evaluation.Set) library.Searcher {
 	t.Helper()
-	s, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), nil)
+	s, err := sqlitetest.Open(filepath.Join(t.TempDir(), "kairos.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

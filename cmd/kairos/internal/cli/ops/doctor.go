@@ -283,9 +283,9 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 
 // redactions finishes what an interrupted redaction left in the files.
 func (r *doctorReport) redactions(ctx context.Context, a *app.App) {
-	left, err := a.Store.Unscrubbed(ctx)
+	left, err := a.Store.Runs.Unscrubbed(ctx)
 	if err == nil && len(left) > 0 {
-		err = a.Store.Scrub(ctx)
+		err = a.Store.Runs.Scrub(ctx)
 	}
 	if err != nil {
 		r.check("redactions", "", "stop the processes that read the database and run `kairos doctor` again", err)

@@ -49,7 +49,7 @@ func withIndex(cmd *cobra.Command, at *session.Session, do func(context.Context,
 		}
 		total := 0
 		for cursor := ""; ; {
-			page, next, err := a.Store.Entries(ctx, cursor, 1000)
+			page, next, err := a.Store.Protocols.Entries(ctx, cursor, 1000)
 			if err != nil {
 				return err
 			}

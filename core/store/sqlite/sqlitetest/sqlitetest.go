@@ -1,0 +1,32 @@
+// Package sqlitetest opens SQLite stores for tests, with the methods of all their parts
+// in one value.
+package sqlitetest
+
+import (
+	"log/slog"
+
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+)
+
+// Store is a store and its parts.
+type Store struct {
+	*sqlite.Protocols
+	*sqlite.Runs
+	*sqlite.Archive
+	*sqlite.People
+	*sqlite.Store
+}
+
+// Open is sqlite.Open.
+func Open(path string, log *slog.Logger) (*Store, error) {
+	s, err := sqlite.Open(path, log)
+	if err != nil {
+		return nil, err
+	}
+	return Of(s), nil
+}
+
+// Of is a store that is open.
+func Of(s *sqlite.Store) *Store {
+	return &Store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Store: s}
+}
