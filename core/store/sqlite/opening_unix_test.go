@@ -38,12 +38,16 @@ func TestTheOpeningOutlivesTheCallThatNeededItFirst(t *testing.T) {
 // Closing ends an opening that waits.
 func TestCloseEndsAnOpening(t *testing.T) {
 	s, _, _ := waiting(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := s.Count(ctx, "space"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Count while another process holds the lock = %v, want that the deadline passed", err)
+	}
 	called := make(chan error, 1)
 	go func() {
 		_, err := s.Count(t.Context(), "space")
 		called <- err
 	}()
-	time.Sleep(20 * time.Millisecond) // most likely it waits by now; the result is the same if not
 	if err := s.Close(); err != nil {
 		t.Errorf("Close = %v", err)
 	}
