@@ -57,7 +57,7 @@ func startsAnew(t *testing.T, d Reindexed, later int) {
 	defer mustClose(t, s)
 	wantTitles(t, s, "anchovy", herons.Title)
 	wantSound(t, s)
-	// What a program read of the index before is still true of it.
+	// Caches of the index before stay valid.
 	mustDelete(t, s, otters, 1)
 	walruses := written("Feeding walruses", "Catch | Take a clam.")
 	mustSave(t, before, walruses)

@@ -51,8 +51,8 @@ type Reader interface {
 type Writer interface {
 	// Version is that of core/search that made the index; 0: none has yet.
 	Version() (int, error)
-	// Clear empties the index, and makes it one of a version. What others have read of it
-	// stays valid: no number of a word, document or segment is used again.
+	// Clear empties the index, and makes it one of a version. Caches of it stay valid: no
+	// number of a word, document or segment is used again.
 	Clear(version int) error
 	// Chains returns the chains with higher keys, by their keys.
 	Chains(after int64, limit int) ([]Keyed, error)
