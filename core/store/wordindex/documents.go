@@ -44,7 +44,7 @@ func (l *lookup) documentsOf(ids []int64, each func(int64, search.Document)) err
 	if len(unread) == 0 {
 		return nil
 	}
-	return l.Documents(unread, func(id int64, raw []byte) error {
+	return l.reader.Documents(unread, func(id int64, raw []byte) error {
 		d, err := search.OpenDocument(raw)
 		if err != nil {
 			return &Damage{"search document", fmt.Sprint(id), err}
@@ -64,7 +64,7 @@ func (l *lookup) outlinesOf(ids []int64) (map[int64]protocol.Chain, error) {
 	if len(unread) == 0 {
 		return all, nil
 	}
-	read, err := l.Outlines(unread)
+	read, err := l.reader.Outlines(unread)
 	if err == nil && len(read) < len(unread) {
 		err = &Damage{"search index", "of protocols", errOrphan}
 	}

@@ -11,7 +11,7 @@ import (
 // A lookup finds candidates: the chains with the highest approximate score, by the
 // rarity of the words they have and their places.
 type lookup struct {
-	Reader
+	reader   Reader
 	index    *Index
 	query    search.Query
 	spaces   []Space
@@ -55,7 +55,7 @@ var (
 
 // lookUp does the lookups of a query.
 func (x *Index) lookUp(r Reader, query search.Query, spaces []Space) (*lookup, error) {
-	l := &lookup{Reader: r, index: x, query: query, spaces: spaces, lists: map[string][][]byte{}}
+	l := &lookup{reader: r, index: x, query: query, spaces: spaces, lists: map[string][][]byte{}}
 	for _, space := range spaces {
 		l.stats.Chains += space.Chains
 	}

@@ -97,7 +97,7 @@ func (s *searched) document(number int32) int64 {
 
 // readSegments reads the segments of the spaces.
 func (l *lookup) readSegments() error {
-	stored, err := l.Segments(l.numbers())
+	stored, err := l.reader.Segments(l.numbers())
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (l *lookup) readSegments() error {
 	if len(unread) == 0 {
 		return nil
 	}
-	return l.Directories(unread, func(id int64, raw []byte) error {
+	return l.reader.Directories(unread, func(id int64, raw []byte) error {
 		d, err := parseDirectory(raw)
 		if err != nil {
 			return err
@@ -176,7 +176,7 @@ func (l *lookup) readBlocks(ids []int64) (map[int64][]byte, error) {
 		return blocks, nil
 	}
 	read := make(map[int64][]byte, len(missing))
-	err := l.Blocks(missing, func(id int64, block []byte) error {
+	err := l.reader.Blocks(missing, func(id int64, block []byte) error {
 		read[id], blocks[id] = block, block
 		return nil
 	})

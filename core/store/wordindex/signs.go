@@ -46,7 +46,7 @@ func (l *lookup) sense(q library.Query) error {
 // takeNear takes over what an index found.
 func (l *lookup) takeNear(n library.Near) error {
 	best := map[int64]cosine{}
-	err := l.Near(n.Steps, l.numbers(), func(i int, id int64, step int) error {
+	err := l.reader.Near(n.Steps, l.numbers(), func(i int, id int64, step int) error {
 		keepBest(best, id, cosine{n.Steps[i].Cosine, step})
 		return nil
 	})
@@ -67,12 +67,12 @@ func (l *lookup) calibrate(cosines map[int64]cosine, background search.Backgroun
 // compareVectors compares the query with the stored vectors. Those of another model
 // than the query's are ignored.
 func (l *lookup) compareVectors(e *library.Embedding) error {
-	model, length, err := l.Model(e.Model)
+	model, length, err := l.reader.Model(e.Model)
 	if err != nil || length != len(e.Vector) {
 		return err
 	}
 	x := &l.index.signs
-	if err := x.refresh(l, model, length); err != nil {
+	if err := x.refresh(l.reader, model, length); err != nil {
 		return err
 	}
 	keys, background, err := l.nearestSigns(x, model, e.Vector)
@@ -94,7 +94,7 @@ func (l *lookup) nearestSigns(x *signIndex, model int64, vector []float32) ([]in
 	}
 	if few <= nearFew && x.size() > nearMost {
 		var err error
-		if only, err = l.VectorKeys(l.numbers()); err != nil {
+		if only, err = l.reader.VectorKeys(l.numbers()); err != nil {
 			return nil, search.Background{}, err
 		}
 	}
@@ -128,7 +128,7 @@ func (l *lookup) cosines(keys []int64, model int64, vector []float32) (map[int64
 	best := map[int64]cosine{}
 	seen := 0
 	for batch := range slices.Chunk(keys, nearBatch) {
-		err := l.VectorsOf(batch, model, l.numbers(), func(id int64, step int, raw []byte) error {
+		err := l.reader.VectorsOf(batch, model, l.numbers(), func(id int64, step int, raw []byte) error {
 			seen++
 			keepBest(best, id, cosine{search.Cosine(vector, ParseVector(raw)), step})
 			return nil

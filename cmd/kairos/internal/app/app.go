@@ -149,7 +149,7 @@ func (a *App) engineOptions() director.Options {
 func (a *App) changed(space string) {
 	a.changes.add(space)
 	if a.Index != nil {
-		a.Index.Wake()
+		a.Index.Feeder.Wake()
 	}
 }
 

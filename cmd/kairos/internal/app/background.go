@@ -99,7 +99,7 @@ func (o *background) beginJobs() {
 		jobs[jobVectors] = o.app.Engine.Library.FillVectors
 	}
 	if o.app.Index != nil {
-		jobs[jobIndex] = o.app.Index.Run
+		jobs[jobIndex] = o.app.Index.Feeder.Run
 	}
 	for job, do := range jobs {
 		o.start("the job "+job, func() { o.shared.lead(o.ctx, job, do) })

@@ -12,7 +12,7 @@ import (
 // Index is an index of the protocols on a Qdrant server, and what feeds it. A nil
 // Index is that of a server without one.
 type Index struct {
-	*index.Feeder
+	Feeder   *index.Feeder
 	server   *qdrant.Index
 	database index.Outbox
 }

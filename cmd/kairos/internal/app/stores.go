@@ -105,7 +105,7 @@ func (a *App) engineStore() director.Store {
 		Runs: kept, Index: kept, Archive: a.Store.Archive, History: kept, Eraser: kept, Files: a.Store.Files, Declines: people, Grants: people,
 	}
 	if a.Index != nil {
-		s.Searcher = a.Index.Searcher(protocols)
+		s.Searcher = a.Index.Feeder.Searcher(protocols)
 	}
 	return s
 }

@@ -30,7 +30,7 @@ func configCommand(at *session.Session) *cobra.Command {
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "ok\n  database %s\n", a.Config.Database)
 				if a.Index != nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "  index    %s\n", a.Index.Location())
+					fmt.Fprintf(cmd.OutOrStdout(), "  index    %s\n", a.Index.Feeder.Location())
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "  drivers  %s\n", a.Config.Drivers.Dir)
 				if e := a.Config.Embedding; e.On() {

@@ -27,7 +27,7 @@ func (r *doctorReport) index(ctx context.Context, a *app.App) {
 	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Hint != "" {
 		fix = f.Hint
 	}
-	r.check("index", a.Index.Location(), fix, err)
+	r.check("index", a.Index.Feeder.Location(), fix, err)
 }
 
 func indexCommand(at *session.Session) *cobra.Command {
@@ -72,12 +72,12 @@ something differs; kairos index rebuild corrects it.`,
 		Example: "  kairos index check",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withIndex(cmd, at, func(ctx context.Context, x *app.Index, p *output.Progress) error {
-				r, err := x.Compare(ctx, p.Add)
+				r, err := x.Feeder.Compare(ctx, p.Add)
 				p.End()
 				if err != nil {
 					return err
 				}
-				if err := out.Print(cmd.OutOrStdout(), r, func(p *output.Printer) { printDifference(p, r, x.Location()) }); err != nil {
+				if err := out.Print(cmd.OutOrStdout(), r, func(p *output.Printer) { printDifference(p, r, x.Feeder.Location()) }); err != nil {
 					return err
 				}
 				if !r.Good() {
@@ -117,11 +117,11 @@ that was restored from a backup and replaces that one.`,
 					}
 				}
 				n := 0
-				if err := x.Rebuild(ctx, func(more int) { n += more; p.Add(more) }); err != nil {
+				if err := x.Feeder.Rebuild(ctx, func(more int) { n += more; p.Add(more) }); err != nil {
 					return err
 				}
 				p.End()
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", x.Location(), output.Count(n, "protocol"))
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", x.Feeder.Location(), output.Count(n, "protocol"))
 				return err
 			})
 		},
