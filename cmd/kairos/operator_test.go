@@ -18,10 +18,7 @@ func TestCallsOfOperatorsNeedTheTokenOfTheServer(t *testing.T) {
 	b := withShippedDrivers(t, "")
 	run := b.begin(b.mint(oneCommand)[0]).run
 	at := b.path("run/admin.sock")
-	token, err := socket.Token(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := operatorToken(t, at)
 	if info, err := os.Stat(socket.TokenFile(at)); err != nil || info.Mode() != 0o600 {
 		t.Errorf("the file with the token is %v, %v, want mode 0600", info, err)
 	}
@@ -66,10 +63,7 @@ func TestCommandsReachAServerOfThisMachineThroughItsSocket(t *testing.T) {
 			t.Errorf("runs show --url %s: %v\n%s", address, err, out)
 		}
 	}
-	token, err := socket.Token(b.path("run/admin.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := operatorToken(t, b.path("run/admin.sock"))
 	for name, tc := range map[string]struct {
 		token string
 		want  string
@@ -85,4 +79,14 @@ func TestCommandsReachAServerOfThisMachineThroughItsSocket(t *testing.T) {
 			t.Errorf("with %s: %v, want %q in it\n%s", name, err, tc.want, out)
 		}
 	}
+}
+
+// operatorToken is the token of the server with the socket.
+func operatorToken(t *testing.T, at string) string {
+	t.Helper()
+	written, err := os.ReadFile(socket.TokenFile(at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(written))
 }

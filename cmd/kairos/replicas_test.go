@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/server/socket"
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
 	"github.com/kairos-mcp/kairos/e2e/replicas"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -63,10 +62,7 @@ func TestThreeReplicasAreOneServer(t *testing.T) {
 // because the proxy takes turns.
 func (r *replicated) hasOneToken(t *testing.T) {
 	for _, one := range r.Servers {
-		token, err := socket.Token(filepath.Join(one.Dir, "admin.sock"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		token := operatorToken(t, filepath.Join(one.Dir, "admin.sock"))
 		for range r.Servers {
 			if a := r.do("POST", "/api/runs_list", `{}`, map[string]string{"Authorization": "Bearer " + token}); a.status != http.StatusOK {
 				t.Errorf("runs_list with the token of %s = %d %s", one.Address, a.status, a.body)

@@ -17,15 +17,6 @@ const tokenSuffix = ".token"
 // of its user. Drivers cannot read the file where they are isolated.
 func TokenFile(socket string) string { return strings.TrimSuffix(socket, socketSuffix) + tokenSuffix }
 
-// Token returns the token of the server with the socket.
-func Token(socket string) (string, error) {
-	b, err := os.ReadFile(TokenFile(socket))
-	if err != nil {
-		return "", fmt.Errorf("read the token of the server at %s: %w", socket, err)
-	}
-	return strings.TrimSpace(string(b)), nil
-}
-
 // writeToken writes the token of a socket, mode 0600. The folder is locked.
 func writeToken(socket, token string) error {
 	path := TokenFile(socket)

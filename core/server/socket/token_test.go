@@ -28,7 +28,8 @@ func TestOnlyRequestsWithTheTokenOfTheFileAreAuthorized(t *testing.T) {
 		if err := s.Listen(); err != nil {
 			t.Fatal(err)
 		}
-		token, err := socket.Token(at)
+		written, err := os.ReadFile(socket.TokenFile(at))
+		token := strings.TrimSpace(string(written))
 		if err != nil || token == last {
 			t.Errorf("the token is %q, %v, want a new one", token, err)
 		}
