@@ -40,14 +40,14 @@ func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (plan
 	r := plan.RouteOf(t.State, q)
 	res, err := read(ctx, t, k, q, in)
 	if err == nil && res.Missing != nil && q.Link != nil && !q.Link.ReadOnly {
-		return openedPage(ctx, t, k, q)
+		return openedPage(t, k, q)
 	}
 	if in.Error != nil && outcomeOf(in) == decision.Errored && shortPossible(t, q) {
 		return askShort(t, k, q, r), nil
 	}
 	optional := input.Of(q.Input.Kind).Optional
 	if err == nil && res.Dismissed != nil && q.Human && !optional {
-		return dismissed(ctx, t, k, q, res.Dismissed.Reason)
+		return dismissed(t, k, q, res.Dismissed.Reason)
 	}
 	if optional && res.Answer == nil && in.Error == nil {
 		return plan.LeaveOffer(t.State, q, "the person did not answer with yes"), nil
@@ -101,7 +101,7 @@ func askedTask(ctx context.Context, t *turn, q run.Question) (input.Task, error)
 // dismissed records that the person closed the question without an answer. The
 // question stays open, nothing is counted, and no other route is taken: nobody
 // else may answer for them.
-func dismissed(ctx context.Context, t *turn, k input.Task, q run.Question, reason string) (plan.Action, error) {
+func dismissed(t *turn, k input.Task, q run.Question, reason string) (plan.Action, error) {
 	closed := q.Seq
 	q.Earlier = append(slices.Clone(q.Earlier), closed)
 	q.Dismissed++

@@ -173,7 +173,7 @@ func (t *turn) orDrive(ctx context.Context, round Round, err error) (Round, erro
 
 // wait says what the run waits for.
 func (t *turn) wait(ctx context.Context, w plan.Wait) (Round, error) {
-	r := api.StepReply{}
+	var r api.StepReply
 	if w.Call != nil {
 		r = plan.DriverReply(t.State, *w.Call)
 	} else {

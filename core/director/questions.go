@@ -35,7 +35,7 @@ func leaveToPage(t *turn, k input.Task, q run.Question, r decision.Route, link *
 }
 
 // openedPage: the person was sent to the page, so their answer comes from there.
-func openedPage(ctx context.Context, t *turn, k input.Task, q run.Question) (plan.Action, error) {
+func openedPage(t *turn, k input.Task, q run.Question) (plan.Action, error) {
 	asked := q.Seq
 	q.Earlier = append(slices.Clone(q.Earlier), q.Seq)
 	q.Elsewhere = "The person was sent to the approval page and has not answered there yet. If they have lost it, show them the link."
@@ -93,7 +93,7 @@ func render(ctx context.Context, t *turn, a plan.Call) (plan.Action, error) {
 	}
 	res, err := drv.Render(ctx, driver.RenderRequest{
 		Input: in, Step: k.Where, Client: t.Caller.Client, Links: driver.Links{Approval: address}, Diagnostics: diagnostics,
-		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled, Plan: plan.PlanOf(t.State, r.Via),
+		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled, Plan: plan.Stated(t.State, r.Via),
 	})
 	l := plan.Deferral{Pending: res.Pending, Unknown: res.Unknown, NotDone: res.NotDone}
 	t.tick()
@@ -185,7 +185,7 @@ func send(t *turn, k input.Task, q run.Question, r decision.Route, made renderin
 		return askShort(t, k, q, r), nil
 	}
 	if err != nil {
-		return plan.Close(t.State, q.Input.ID, r, decision.Errored, "its request is not sound JSON: "+err.Error(), 0), nil
+		return plan.Close(t.State, q.Input.ID, r, decision.Errored, "its request is not sound JSON: "+err.Error(), 0), nil //nolint:nilerr // the route is closed with the error
 	}
 	concealed, err := conceal(t, made.link, string(request.Params))
 	if err != nil {

@@ -227,4 +227,4 @@ func newTurn(change *runs.Change, e useCase, c access.Caller) *turn {
 }
 
 // tick reads the clock, for the rules that are asked next.
-func (t *turn) tick() { t.State.Now = t.e.opt.Clock.Now() }
+func (t *turn) tick() { t.Now = t.e.opt.Clock.Now() }

@@ -178,7 +178,7 @@ func remove(dir string, id run.ID) error {
 		return err
 	}
 	if p, err := Parse(content); err != nil || p.Session != id {
-		return nil
+		return nil //nolint:nilerr // the file of another program stays
 	}
 	if err := os.Remove(filepath.Join(dir, Name)); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -43,11 +43,11 @@ func answeredElsewhere(s *State, in driver.Input, r decision.Route) bool {
 	return linkHolds(s, q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && HasPage(s)
 }
 
-// MayAsk: nobody is asked when nobody waits, about a second input in one call, or
-// before the work is done, unless the step brings its own prompt for a model. What
-// drivers may do is asked right behind the run's input. A judge comes when it is done; where a driver judges without the client,
-// render finds out. Files are looked at right behind the evidence: that disturbs
-// no person.
+// MayAsk reports whether a person or a model may be asked now. Nobody is asked when
+// nobody waits, about a second input in one call, or before the work is done, unless the
+// step brings its own prompt for a model. What drivers may do is asked right behind the
+// run's input. A judge comes when the work is done; if a driver judges without the client,
+// render finds out. Files are looked at right behind the evidence: that disturbs nobody.
 func MayAsk(s *State, k input.Task, in driver.Input, desc driver.Descriptor) bool {
 	if input.Of(in.Kind).Quiet && !desc.Has(driver.FeatureHuman) {
 		return !s.Caller.Detached

@@ -16,7 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// ApprovalGiven: a person approved the open step on its page, and it still holds.
+// ApprovalGiven reports whether a person approved the open step on its page, and it still holds.
 func ApprovalGiven(s *State) bool {
 	a := s.Run.Step.Approval
 	return a != nil && (a.Basis == run.BasisLink || a.Basis == run.BasisPage) && approvalStands(s)

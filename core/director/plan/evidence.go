@@ -105,7 +105,7 @@ func notCountedBecause(s *State, k input.Task, evidence driver.Answer) string {
 
 // possible refuses a step of which no evidence counts, because the policy
 // contradicts it or itself since the protocol was minted.
-func possible(s *State, k input.Task) error {
+func possible(k input.Task) error {
 	if why := drivers.Contradiction(k.Step, k.Demand); why != "" {
 		return fault.New(fault.PolicyConflict, "Step %d cannot be solved: %s.", k.Where.Index, why)
 	}
@@ -126,18 +126,18 @@ func onlyCounts(s *State) string {
 // IsClaim reports whether the submission is evidence that cannot count. For a step
 // that a driver was allowed to do it may be a proposal.
 func IsClaim(s *State, k input.Task, in driver.Input) bool {
-	return !takesReport(s, k) && input.Of(in.Kind).Evidence && s.Solution.Supplied() && !judgeLooks(s, k) && len(GrantsHere(s)) == 0
+	return !takesReport(k) && input.Of(in.Kind).Evidence && s.Solution.Supplied() && !judgeLooks(s, k) && len(GrantsHere(s)) == 0
 }
 
 // takesReport reports whether the agent's word counts.
-func takesReport(s *State, k input.Task) bool {
+func takesReport(k input.Task) bool {
 	return k.Demand.Counts(driver.AgentReported)
 }
 
 // Decidable refuses a person's report of what a driver did, which is a report, where
 // the step takes none.
 func Decidable(s *State, k input.Task) error {
-	if takesReport(s, k) {
+	if takesReport(k) {
 		return nil
 	}
 	return fault.New(fault.InvalidArgument, "%s, so what you know of it cannot be its evidence.", onlyCounts(s)).

@@ -41,8 +41,8 @@ func GrantFor(s *State, via string, e driver.Effect) (grants.Grant, bool) {
 	return grants.Grant{}, false
 }
 
-// PlanOf is the plan that the driver is called with, or nil.
-func PlanOf(s *State, via string) json.RawMessage {
+// Stated is the plan that the driver is called with, or nil.
+func Stated(s *State, via string) json.RawMessage {
 	if p := s.Run.Step.Plan; p != nil && p.Driver == via {
 		return p.Data
 	}
@@ -71,7 +71,7 @@ func plansFirst(s *State, k input.Task, in driver.Input) bool {
 		return false
 	}
 	d := s.Tree.Decide(in.Kind, Facts(s, k, in.ID))
-	if d.Route == nil || PlanOf(s, d.Route.Via) != nil {
+	if d.Route == nil || Stated(s, d.Route.Via) != nil {
 		return false
 	}
 	desc, _, _ := s.Drivers.Describe(d.Route.Via)

@@ -18,7 +18,7 @@ import (
 
 // failedAnyway reports whether the evidence of a step passes only because the
 // challenge does not require a good result.
-func failedAnyway(s *State, k input.Task, ev run.Evidence) bool {
+func failedAnyway(k input.Task, ev run.Evidence) bool {
 	if k.Common.IsRequired() {
 		return false
 	}
@@ -63,7 +63,7 @@ func unjudged(s *State, k input.Task) Action {
 	value, _ := json.Marshal(driver.JudgeValue{Reason: runs.NotJudged + plain.Clip(why, 1000)}) // two texts
 	return Apply{
 		Note: fmt.Sprintf("The result of step %d is not judged: %s.", s.Run.Step.Index, plain.Clip(why, 300)),
-		Events: []run.Event{run.Event{Kind: run.Supplied, Input: input.JudgementKind.Name, Via: runs.CoreDriver, Answer: &driver.Answer{
+		Events: []run.Event{{Kind: run.Supplied, Input: input.JudgementKind.Name, Via: runs.CoreDriver, Answer: &driver.Answer{
 			InputID: input.JudgementKind.Name, Value: value, Via: runs.CoreDriver, // nobody vouches for what nobody said
 		}}},
 	}
@@ -141,7 +141,7 @@ func Proved(s *State, a Accept, salt, nonce string) (run.Event, error) {
 	k, evidence := a.Task, a.Evidence
 	ev := run.Evidence{Proof: a.Proof, Output: a.Output, Answers: s.Run.Step.Answers, Salt: salt}
 	ev.Approval, ev.Tries = s.Run.Step.Approval, s.Run.Step.Unsuccessful()
-	ev.Failed = failedAnyway(s, k, ev)
+	ev.Failed = failedAnyway(k, ev)
 	permission, err := permissionOf(s, evidence)
 	if err != nil {
 		return run.Event{}, err

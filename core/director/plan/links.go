@@ -9,7 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// CurrentLink: the question is about what the step needs now, and its link not too old.
+// CurrentLink reports whether the question is about what the step needs now, and its link is not too old.
 func CurrentLink(s *State, q *run.Question) bool {
 	return q != nil && q.Link != nil && Barred(s, q.Input, q.Via) == "" && q.Digest == s.Run.Step.Digest && s.Now.Before(q.Link.ExpiresAt)
 }

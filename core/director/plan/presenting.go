@@ -48,7 +48,7 @@ func withAction(s *State, r api.StepReply, how string) api.StepReply {
 	return r
 }
 
-// CompletedReply: every step is solved.
+// CompletedReply is the reply once every step is solved.
 func CompletedReply(s *State) api.StepReply {
 	last := s.Chain.Steps[len(s.Chain.Steps)-1]
 	r := View(s).Reply(last, driver.AgentChallenge{Type: typeOf(s, last), Description: "No challenge is open: every step of this run is solved."})
@@ -60,7 +60,7 @@ func CompletedReply(s *State) api.StepReply {
 	return r
 }
 
-// LeftOutReply: an input that only the agent can give was not submitted. No retry
+// LeftOutReply is the reply when an input that only the agent can give was not submitted. No retry
 // is counted.
 func LeftOutReply(s *State, k input.Task, in driver.Input, shown driver.AgentChallenge, why string) api.StepReply {
 	r := View(s).Reply(k.Step, shown)

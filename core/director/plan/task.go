@@ -71,11 +71,11 @@ func Filled(s *State) (input.Task, error) {
 func WorkOut(s *State, k input.Task) (_ input.Task, soon []string, err error) {
 	if k.Free() {
 		k.Demand = s.Tree.Demand(Facts(s, k, input.EvidenceKind.Name))
-		return k, nil, possible(s, k)
+		return k, nil, possible(k)
 	}
 	d := s.Tree.Decide(input.EvidenceKind.Name, Facts(s, k, input.EvidenceKind.Name))
 	k.Use, k.Demand = d.Use, d.Demand.Narrowed(k.Common.EvidenceFrom.Provenances())
-	if err := possible(s, k); err != nil {
+	if err := possible(k); err != nil {
 		return input.Task{}, nil, err
 	}
 	if k.Use == "" {

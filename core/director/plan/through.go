@@ -82,7 +82,7 @@ func actsUnallowed(s *State, w way) Action {
 	switch {
 	case !MayAsk(s, w.task, w.in, w.desc):
 		return nil
-	case PlanOf(s, w.route.Via) == nil:
+	case Stated(s, w.route.Via) == nil:
 		return Call{Kind: Preview, Task: w.task, Input: w.in, Route: w.route}
 	case s.Solution.Supplied():
 		return NotNeeded(s, w.task)
@@ -263,7 +263,7 @@ func Claimed(s *State, k input.Task) Action {
 
 // NotNeeded records a submission as a claim: the server does the step itself.
 func NotNeeded(s *State, k input.Task) Action {
-	if !takesReport(s, k) {
+	if !takesReport(k) {
 		return Claimed(s, k)
 	}
 	a := claimOf(s)

@@ -51,7 +51,7 @@ func (c changes) Reload(_ context.Context, again ...string) (setup.Report, error
 	return setup.Report{Warnings: []string{fmt.Sprint("again ", again)}}, nil
 }
 
-func (c changes) Rollback(context.Context) (setup.Report, error) { return c.Reload(nil, "back") }
+func (c changes) Rollback(ctx context.Context) (setup.Report, error) { return c.Reload(ctx, "back") }
 
 func serve(t *testing.T, e operations.Engine, m operations.Machine) (*client.Client, string) {
 	t.Helper()

@@ -49,10 +49,10 @@ func DefaultFolders() []string {
 	return out
 }
 
-// SocketIn returns the socket of this process for what an operator configured:
+// In returns the socket of this process for what an operator configured:
 // a path that ends in a slash or names a folder gives each server its own
 // socket in there, any other path is the socket itself.
-func SocketIn(configured string) string {
+func In(configured string) string {
 	info, err := os.Stat(configured)
 	if strings.HasSuffix(configured, "/") || (err == nil && info.IsDir()) {
 		return filepath.Join(configured, strconv.Itoa(os.Getpid())+socketSuffix)
@@ -64,7 +64,7 @@ func SocketIn(configured string) string {
 // which is otherwise only in the server's log. A folder that is not there is
 // fine: a server makes it.
 func CheckSocket(configured string) error {
-	socket := SocketIn(configured)
+	socket := In(configured)
 	if len(socket) > maxSocketPath {
 		return fmt.Errorf("the path %s is longer than the %d bytes a socket may have: set admin.socket to a shorter one", socket, maxSocketPath)
 	}

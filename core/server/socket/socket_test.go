@@ -201,8 +201,8 @@ func TestConfiguredFolderGivesEachServerItsSocket(t *testing.T) {
 		dir + "/new/":   filepath.Join(dir, "new", own),
 		dir + "/a.sock": dir + "/a.sock",
 	} {
-		if got := socket.SocketIn(in); got != want {
-			t.Errorf("SocketIn(%s) = %s, want %s", in, got, want)
+		if got := socket.In(in); got != want {
+			t.Errorf("In(%s) = %s, want %s", in, got, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package socket_test
 import (
 	"errors"
 	"io/fs"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ func TestOnlyRequestsWithTheTokenOfTheFileAreAuthorized(t *testing.T) {
 	for range 2 { // each server has a token of its own, which ends with it
 		s := newServer(at)
 		authorize := func(authorization string) error {
-			r := httptest.NewRequest("POST", "/", nil)
+			r := httptest.NewRequest(http.MethodPost, "/", nil)
 			r.Header.Set("Authorization", authorization)
 			return s.Authorize(r)
 		}

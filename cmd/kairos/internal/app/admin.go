@@ -23,7 +23,7 @@ func adminSocket(c config.Config) string {
 	case config.AdminOff:
 		return ""
 	default:
-		return files.Absolute(socket.SocketIn(s))[0]
+		return files.Absolute(socket.In(s))[0]
 	}
 }
 

@@ -63,7 +63,7 @@ func readLog(ctx context.Context, f socket.Found, follow bool, read func(ctx con
 		cancel()
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // interrupted, which is how following ends
+			return nil // interrupted, which is how following ends
 		case err != nil && after > 0 && fault.CodeOf(err) == fault.ServerUnreachable:
 			return fmt.Errorf("%s ended", Process(f))
 		case err != nil || !follow:
