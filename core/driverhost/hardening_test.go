@@ -250,6 +250,7 @@ func TestSlogLinesOfADriverReadLikeText(t *testing.T) {
 	mustObey(t, h, "alpha", "say", "text", `{"time":"2026-01-02T03:04:05Z","level":"WARN","msg":"disk is nearly full","left":"3 MiB","disk":"sda"}`+"\n")
 	eventually(t, "the line has arrived", func() bool {
 		lines, _ := h.Logs("alpha", 0)
-		return len(lines) == 1 && lines[0].Text == `disk is nearly full disk=sda left="3 MiB"` && lines[0].Level == "WARN"
+		last := len(lines) - 1 // behind that of the start
+		return last >= 0 && lines[last].Text == `disk is nearly full disk=sda left="3 MiB"` && lines[last].Level == "WARN"
 	})
 }
