@@ -2,9 +2,11 @@ package sqlite
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -35,7 +37,33 @@ func check(path string) error {
 	if n > 0 && !bytes.Equal(first, header) {
 		return errNotDatabase
 	}
+	if n == 0 && errors.Is(err, io.EOF) {
+		return nil
+	}
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	return recognize(context.Background(), path)
+}
+
+// recognize refuses the file of an earlier build or of another program, and changes
+// nothing. A connection that may write would move a log that a killed process left into
+// the database. Any other fault is found and explained when the file is opened for writing.
+func recognize(ctx context.Context, path string) error {
+	options := url.Values{"mode": {"ro"}}
+	if log, err := os.Stat(path + "-wal"); err != nil || log.Size() == 0 {
+		options.Set("immutable", "true") // then not even the index of a log is made
+	}
+	db, err := connect(path, nil, options)
+	if err != nil {
+		return err
+	}
+	conn, err := db.Conn(ctx)
+	if err == nil {
+		_, err = storedVersion(ctx, conn)
+		err = errors.Join(err, conn.Close())
+	}
+	if err = errors.Join(err, db.Close()); errors.Is(err, errEarlier) || errors.Is(err, errForeign) {
 		return err
 	}
 	return nil

@@ -148,3 +148,44 @@ func TestABackupOfAnEarlierBuildIsRefused(t *testing.T) {
 	_, err := s.Backup(t.Context(), filepath.Join(t.TempDir(), "copy.db"))
 	wantFailure(t, err, "kairos.db", "an earlier build of KAIROS made it")
 }
+
+// A killed process leaves a log, which SQLite moves into the database as soon as a
+// connection that may write is closed.
+func TestWhatAKilledProgramOfAnotherKindLeftIsUnchanged(t *testing.T) {
+	for name, tc := range map[string]struct{ made, why string }{
+		"an earlier build": {predate, "earlier build"},
+		"another program":  {`CREATE TABLE notes (id TEXT)`, "another program"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			running := filepath.Join(t.TempDir(), "running.db")
+			db := openRaw(t, running)
+			if _, err := db.ExecContext(t.Context(), `PRAGMA journal_mode = WAL; `+tc.made); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(t.TempDir(), "kairos.db")
+			left := map[string][]byte{}
+			for _, end := range []string{"", "-wal"} {
+				left[path+end] = content(t, running+end)
+				write(t, path+end, string(left[path+end]))
+			}
+			if len(left[path+"-wal"]) == 0 {
+				t.Fatal("the program left no log")
+			}
+			s := open(t, path)
+			_, err := s.Count(t.Context(), "user:test")
+			for _, err := range []error{s.Check(), err, s.Close()} {
+				if err != nil && !strings.Contains(err.Error(), tc.why) {
+					t.Errorf("error = %v, want that %s made it", err, tc.why)
+				}
+			}
+			if err == nil || s.Check() == nil {
+				t.Error("Count and Check accept the database")
+			}
+			for file, before := range left {
+				if !bytes.Equal(before, content(t, file)) {
+					t.Errorf("%s was changed", filepath.Base(file))
+				}
+			}
+		})
+	}
+}
