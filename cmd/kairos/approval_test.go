@@ -273,7 +273,7 @@ func TestThePersonAtTheTerminalApprovesOnThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, text := range map[string][]byte{
-		program: b, filepath.Join(dir, "kairos.yaml"): []byte("approval: {listen: \"127.0.0.1:0\"}\nadmin: {socket: \"off\"}\n"),
+		program: b, filepath.Join(dir, "kairos.yaml"): []byte("database: kairos.db\napproval: {listen: \"127.0.0.1:0\"}\nadmin: {socket: \"off\"}\n"),
 		filepath.Join(dir, "ship.md"): []byte(strings.Replace(approvedCommand, "ship v1", "echo ship v1", 1)),
 	} {
 		if err := os.WriteFile(path, text, 0o755); err != nil {

@@ -23,7 +23,7 @@ type sampledType struct {
 
 var sampledTypes = map[string]sampledType{
 	"shell": {`{"cmd":"make build"}`, "Run this command", `{"exit_code":0,"stdout":"built"}`},
-	"mcp":   {`{"tool_name":"find","arguments":{"q":"x"}}`, "Call the MCP tool find", `{"tool_name":"find","arguments":{"q":"x"},"result":{"found":1},"success":true}`},
+	"mcp":   {`{"tool_name":"find","arguments":{"q":"x"}}`, "The MCP tool find", `{"tool_name":"find","arguments":{"q":"x"},"result":{"found":1},"success":true}`},
 	"user_input": {`{"prompt":"Deploy?"}`, "Show the following prompt to the user. Return only JSON",
 		`{"confirmation":"approved"}`},
 	"comment": {`{"min_length":20}`, "Provide a verification comment (min 20 chars)", `{"text":"The build ran and wrote two programs into bin."}`},
