@@ -109,7 +109,7 @@ func thisProgram(at *session.Session) (command, error) {
 	if at.OnServer() {
 		return command{}, errors.New("--db is the address of a PostgreSQL database, which may have a password: write it into a configuration file and use --config")
 	}
-	c := command{program: program, env: map[string]string{}}
+	c := command{program: program}
 	for _, named := range [][2]string{{"--config", at.File}, {"--db", at.Database}} {
 		for _, path := range files.Absolute(named[1]) { // clients start servers in any folder
 			c.args = append(c.args, named[0], path)
@@ -119,6 +119,9 @@ func thisProgram(at *session.Session) (command, error) {
 	// A client passes few variables on. Secrets stay where they are.
 	for _, name := range []string{"KAIROS_DRIVERS_DIR", "KAIROS_TREE"} {
 		for _, path := range files.Absolute(os.Getenv(name)) {
+			if c.env == nil { // as it is read from a client's file that sets none
+				c.env = map[string]string{}
+			}
 			c.env[name] = path
 		}
 	}
