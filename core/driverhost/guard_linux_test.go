@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/e2e/programs"
 )
@@ -328,5 +330,17 @@ func TestCgroupsOfVersionOneAreNotUsed(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(root, "proc/self/cgroup"), []byte("4:memory:/x\n"), 0o644))
 	if _, _, _, err := driverhost.GroupPlan(root, 42); err == nil || !strings.Contains(err.Error(), "not mounted") {
 		t.Errorf("plan = %v", err)
+	}
+}
+
+// A driver in the session of the server could type into its terminal for the person
+// (TIOCSTI), also before anybody trusts it.
+func TestADriverHasASessionOfItsOwn(t *testing.T) {
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	pid := pidOf(t, h, "alpha")
+	theirs, err := unix.Getsid(pid)
+	ours, ownErr := unix.Getsid(0)
+	if err != nil || ownErr != nil || theirs == ours {
+		t.Errorf("the driver has session %d, %v, and the server %d, %v, want two", theirs, err, ours, ownErr)
 	}
 }

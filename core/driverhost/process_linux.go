@@ -19,11 +19,12 @@ func (b *binary) runBy(cmd *exec.Cmd) {
 	cmd.ExtraFiles = []*os.File{b.file}
 }
 
-// processAttributes put the child into its own process group, so that it can
-// be ended with all its children, and let the kernel end it with its parent.
+// processAttributes put the child into its own session and process group, so that it
+// can be ended with all its children and has no terminal, into which it could type for
+// the person (TIOCSTI), and let the kernel end it with its parent.
 // The signal comes when the forking thread ends: see starter.
 func processAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // waitFor reaps the process. It calls ended when the process has ended but is

@@ -14,7 +14,7 @@ func (b *binary) runBy(cmd *exec.Cmd) { cmd.Path = b.path }
 
 // processAttributes put the child into its own process group. When the host
 // dies, the closed lifeline ends the driver.
-func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // waitFor reaps the process and calls ended right after.
 func waitFor(cmd *exec.Cmd, ended func()) error {

@@ -41,7 +41,7 @@ func start(s Server, o Options) (*process, error) {
 		cmd.Env = append(cmd.Env, key+"="+value)
 	}
 	cmd.Dir = s.Dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = time.Second
 	p := &process{cmd: cmd, ended: make(chan struct{})}
 	cmd.Stderr = &p.stderr

@@ -28,7 +28,7 @@ func (s Sandbox) account() int {
 // confine sets the account, and makes the end of the program that of everything
 // that it started.
 func (s Sandbox) confine(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if uid := s.account(); uid != os.Geteuid() {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)} //nolint:gosec // ids are small
 	}

@@ -15,7 +15,7 @@ const Nobody = 65534
 func (s Sandbox) account() int { return os.Geteuid() }
 
 func (s Sandbox) confine(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 

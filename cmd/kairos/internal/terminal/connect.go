@@ -72,7 +72,7 @@ func command(ctx context.Context, name string, env, args []string) (*exec.Cmd, e
 	// The end of ctx must not kill it: closing its input lets it finish.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), name, args...)
 	cmd.Env = append(Environment(), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd, nil
 }
 

@@ -35,7 +35,7 @@ func runCommand(ctx context.Context, dir, line string, timeout time.Duration) (c
 	cmd := exec.CommandContext(limited, "sh", "-c", line)
 	cmd.Dir = dir
 	cmd.Env = Environment()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	// A process that has left the group must not hold us through an open pipe.
 	cmd.WaitDelay = time.Second
