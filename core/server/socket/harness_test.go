@@ -3,6 +3,7 @@ package socket_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -20,7 +21,17 @@ import (
 // that a driver starts would.
 const callerMode = "KAIROS_TEST_SOCKET"
 
+// serverMode makes this test binary another server, until its input ends.
+const serverMode = "KAIROS_TEST_SERVER"
+
 func TestMain(m *testing.M) {
+	if at := os.Getenv(serverMode); at != "" {
+		s := newServer(at)
+		fmt.Println(s.Listen())
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		_ = s.Close()
+		return
+	}
 	if at := os.Getenv(callerMode); at != "" {
 		c, err := socket.NewClient(at)
 		if err == nil {

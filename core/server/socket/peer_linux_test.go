@@ -1,6 +1,8 @@
 package socket_test
 
 import (
+	"bufio"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
 // The folder keeps other users out; this is what happens where somebody opened it.
@@ -49,6 +53,47 @@ func TestProcessesThatTheServerStartedAreRefused(t *testing.T) {
 		if got := strings.TrimSpace(string(said)); got == "<nil>" || !strings.Contains(got, "no KAIROS server answers") {
 			t.Errorf("a %s of the server got the answer %q, want that it is hung up on", name, got)
 		}
+	}
+}
+
+// The other servers of the user refuse a process that a server started: it may be a driver.
+// The server itself is not.
+func TestProcessesThatAnotherServerStartedAreRefused(t *testing.T) {
+	at := filepath.Join(shortDir(t), "2.sock")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := exec.Command(self)
+	other.Env = append(os.Environ(), serverMode+"="+at)
+	in, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(in.Close(), other.Wait()) })
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "<nil>\n" {
+		t.Fatalf("the other server says %q, %v", line, err)
+	}
+	c, err := socket.NewClient(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := show(t.Context(), c); err != nil {
+		t.Errorf("the operator got %v, want an answer", err)
+	}
+	caller := exec.Command(self)
+	caller.Env = append(os.Environ(), callerMode+"="+at)
+	said, err := caller.CombinedOutput()
+	if got := strings.TrimSpace(string(said)); err != nil || got == "<nil>" || !strings.Contains(got, "no KAIROS server answers") {
+		t.Errorf("a child of another server got the answer %q, %v, want that it is hung up on", got, err)
 	}
 }
 
