@@ -91,11 +91,11 @@ func storedVersion(ctx context.Context, conn *sql.Conn) (version int, err error)
 	switch {
 	case err != nil:
 		return 0, err
-	case application == applicationID:
+	case application == applicationID && version > 0:
 		return version, nil
 	case earlier:
 		return 0, errEarlier
-	case tables > 0 || application != 0:
+	case tables > 0 || application != 0 || version != 0:
 		return 0, errForeign
 	}
 	return 0, nil

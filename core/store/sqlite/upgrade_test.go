@@ -189,3 +189,25 @@ func TestWhatAKilledProgramOfAnotherKindLeftIsUnchanged(t *testing.T) {
 		})
 	}
 }
+
+// The version of a file may be anything: it is not the index of a migration before it is
+// known to be one.
+func TestAFileOfAVersionThatCannotBeIsRefused(t *testing.T) {
+	for name, made := range map[string]string{
+		"ours below one":       `PRAGMA application_id = 0x4b414952; PRAGMA user_version = -1; CREATE TABLE t (a)`,
+		"ours with none":       `PRAGMA application_id = 0x4b414952; CREATE TABLE t (a)`,
+		"another's, no tables": `PRAGMA user_version = 7`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := script(t, filepath.Join(t.TempDir(), "kairos.db"), made)
+			before := content(t, path)
+			s := open(t, path)
+			if _, err := s.Count(t.Context(), "user:test"); err == nil || !strings.Contains(err.Error(), "another program") {
+				t.Errorf("Count = %v, want that another program made it", err)
+			}
+			if !bytes.Equal(before, content(t, path)) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
