@@ -68,7 +68,7 @@ var allowed = map[string][]string{
 	"core/search/evaluation":          {"core/library", "core/protocol", "core/search"},
 	"core/store/qdrant":               {"core/api", "core/fault", "core/index", "core/library", "core/protocol", "core/search"},
 	"core/store/storetest":            {"core/api", "core/archive", "core/declines", "core/fault", "core/grants", "core/index", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver"},
-	"core/handover":                   {"core/run", "core/runs"},
+	"core/handover":                   {"core/run", "core/runs", "sdk/plain"},
 	"core/embedding":                  {"core/access", "core/library", "internal/openai"},
 	"core/embedding/static":           {"core/library"},
 	"core/driverhost":                 {"core/cache", "sdk/driver", "sdk/driverrpc", "sdk/filecheck", "sdk/pattern", "sdk/plain"},

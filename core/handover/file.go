@@ -15,6 +15,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Name of the file.
@@ -70,7 +71,8 @@ func encode(s runs.Standing) []byte {
 	return []byte(out.String())
 }
 
-// oneLine removes everything that could pass for a line of its own.
+// oneLine removes everything that could pass for a line of its own, and marks hidden
+// characters.
 func oneLine(s string) string {
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
@@ -78,7 +80,7 @@ func oneLine(s string) string {
 	if r := []rune(s); len(r) > maxText {
 		s = string(r[:maxText-1]) + "…"
 	}
-	return strings.ToValidUTF8(s, "�")
+	return plain.Line(strings.ToValidUTF8(s, "�"))
 }
 
 // Parse reads a handover file, which anybody may have written: it only names a run

@@ -45,7 +45,7 @@ func answeredElsewhere(s *State, in driver.Input, r decision.Route) bool {
 
 // MayAsk reports whether a person or a model may be asked now. Nobody is asked when
 // nobody waits, about a second input in one call, or before the work is done, unless the
-// step brings its own prompt for a model. What drivers may do is asked right behind the
+// step brings its own prompt for a model. Permission for drivers is asked for right behind the
 // run's input. A judge comes when the work is done; if a driver judges without the client,
 // render finds out. Files are looked at right behind the evidence: that disturbs nobody.
 func MayAsk(s *State, k input.Task, in driver.Input, desc driver.Descriptor) bool {
