@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"strings"
 	"time"
 
 	pb "github.com/qdrant/go-client/qdrant"
@@ -47,11 +48,13 @@ func CallWithin[T any](ctx context.Context, c *Client, limit time.Duration, requ
 
 // passing reports whether a retry may succeed. Unknown is the status of a request
 // whose handler ended without an answer, for example because the server was
-// stopped.
+// stopped. A collection that another server is making has no shards yet.
 func passing(err error) bool {
 	code := status.Code(err)
-	return code == codes.Unavailable || code == codes.Unknown
+	return code == codes.Unavailable || code == codes.Unknown || code == codes.Internal && strings.Contains(err.Error(), noShards)
 }
+
+const noShards = "0 of 0 read operations failed"
 
 // pause waits with jitter, and reports whether there is time for another attempt.
 func (c *Client) pause(ctx context.Context, wait time.Duration) bool {
