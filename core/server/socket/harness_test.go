@@ -7,7 +7,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -21,6 +24,9 @@ import (
 // that a driver starts would.
 const callerMode = "KAIROS_TEST_SOCKET"
 
+// parentMode makes this test binary start itself as a caller.
+const parentMode = "KAIROS_TEST_PARENT"
+
 // serverMode makes this test binary another server, until its input ends.
 const serverMode = "KAIROS_TEST_SERVER"
 
@@ -30,6 +36,13 @@ func TestMain(m *testing.M) {
 		fmt.Println(s.Listen())
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		_ = s.Close()
+		return
+	}
+	if at := os.Getenv(parentMode); at != "" {
+		caller := exec.Command(os.Args[0])
+		caller.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, parentMode) }), callerMode+"="+at)
+		said, err := caller.CombinedOutput()
+		fmt.Printf("%s%v\n", said, err)
 		return
 	}
 	if at := os.Getenv(callerMode); at != "" {

@@ -21,9 +21,9 @@ func checkPeer(conn *net.UnixConn) error {
 	return err
 }
 
-// checkCaller is checkPeer, and refuses descendants of this process and of other servers,
-// which run a program of the same name: they may be drivers. A driver cannot leave them,
-// because its orphans become children of its server, which is their subreaper.
+// checkCaller is checkPeer, and refuses descendants of this process and of other programs
+// named kairos: they may be drivers. A driver cannot leave them, because its orphans become
+// children of its server, which is their subreaper.
 func checkCaller(conn *net.UnixConn) error {
 	pid, err := peerOf(conn)
 	if err != nil || pid == os.Getpid() {
@@ -39,30 +39,23 @@ func checkCaller(conn *net.UnixConn) error {
 		if at == os.Getpid() {
 			return fmt.Errorf("process %d was started by a driver of this server", pid)
 		}
-		if like, err := runsOurProgram(at); err != nil {
+		if ours, err := runsKairos(at); err != nil {
 			return fmt.Errorf("find out whether process %d was started by a server: %w", pid, err)
-		} else if like {
-			return fmt.Errorf("process %d was started by the server %d, so it may be a driver", pid, at)
+		} else if ours {
+			return fmt.Errorf("process %d was started by the KAIROS process %d, so it may be a driver", pid, at)
 		}
 	}
 	return nil
 }
 
-// runsOurProgram reports whether a process runs a program that is named as this one. The
-// program of another user is not readable, and no server of this user.
-func runsOurProgram(pid int) (bool, error) {
-	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+// runsKairos reports whether a process runs a program of the name kairos. The program of
+// another user cannot be read: it is not a server of this user.
+func runsKairos(pid int) (bool, error) {
+	path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	if errors.Is(err, fs.ErrPermission) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	ours, err := os.Executable()
-	if err != nil {
-		return false, err
-	}
-	return filepath.Base(strings.TrimSuffix(theirs, deleted)) == filepath.Base(strings.TrimSuffix(ours, deleted)), nil
+	return filepath.Base(strings.TrimSuffix(path, deleted)) == "kairos", err
 }
 
 // deleted ends the path of a program whose file was replaced since it started.

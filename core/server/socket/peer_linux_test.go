@@ -89,11 +89,21 @@ func TestProcessesThatAnotherServerStartedAreRefused(t *testing.T) {
 	if _, err := show(t.Context(), c); err != nil {
 		t.Errorf("the operator got %v, want an answer", err)
 	}
-	caller := exec.Command(self)
-	caller.Env = append(os.Environ(), callerMode+"="+at)
-	said, err := caller.CombinedOutput()
-	if got := strings.TrimSpace(string(said)); err != nil || got == "<nil>" || !strings.Contains(got, "no KAIROS server answers") {
-		t.Errorf("a child of another server got the answer %q, %v, want that it is hung up on", got, err)
+	program, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, refused := range map[string]bool{"kairos": true, "shell": false} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, program, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		parent := exec.Command(path)
+		parent.Env = append(os.Environ(), parentMode+"="+at)
+		said, err := parent.CombinedOutput()
+		if got := string(said); err != nil || strings.Contains(got, "no KAIROS server answers") != refused {
+			t.Errorf("a child of a program named %s got the answer %q, %v, want refused: %v", name, got, err, refused)
+		}
 	}
 }
 
