@@ -35,13 +35,11 @@ func (h *host) during(ctx context.Context, what string) (end func()) {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
-				if h.console.erase() {
-					h.console.say("interrupted while %s: the run stays open", what)
-				}
+				h.endProgress(ctx, what)
 				<-stop
 				return
-			case <-stop:
-				h.console.erase()
+			case <-stop: // possibly because of the interrupt
+				h.endProgress(ctx, what)
 				return
 			}
 			took := time.Since(since)
@@ -56,6 +54,13 @@ func (h *host) during(ctx context.Context, what string) (end func()) {
 	return func() {
 		close(stop)
 		<-ended
+	}
+}
+
+// endProgress takes the line off the screen. An interrupt is answered in its place.
+func (h *host) endProgress(ctx context.Context, what string) {
+	if h.console.erase() && ctx.Err() != nil {
+		h.console.say("interrupted while %s: the run stays open", what)
 	}
 }
 
