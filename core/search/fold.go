@@ -212,16 +212,17 @@ func appendFolded(b []byte, r rune) []byte {
 	if 0x300 <= r && r <= 0x36f { // combining diacritics
 		return b
 	}
-	r = unicode.ToLower(r)
+	r = bare(r)
 	if s, ok := spelled[r]; ok {
 		return append(b, s...)
 	}
-	return utf8.AppendRune(b, bare(r))
+	return utf8.AppendRune(b, r)
 }
 
-// bare is the character without its diacritics. The marks of some scripts are
-// letters of their own and stay.
+// bare is the character in lower case and without its diacritics. The marks of some
+// scripts are letters of their own and stay.
 func bare(r rune) rune {
+	r = unicode.ToLower(r)
 	if !unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic) {
 		return r
 	}

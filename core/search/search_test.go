@@ -99,6 +99,7 @@ func TestWordsAreFoldedAndSplit(t *testing.T) {
 	for text, want := range map[string]string{
 		"Rotate the Keys":           "rotate keys",
 		"Größe ÄNDERN, Straße":      "grosse andern strasse",
+		"ǢGIR ǽdel Ǿrsted":          "aegir aedel orsted",
 		"Zażółć gęślą jaźń":         "zazolc gesla jazn",
 		"ﬁle ﬁnder Ⅷ":               "file finder viii",
 		"e-mail follow-on":          "email follow",
