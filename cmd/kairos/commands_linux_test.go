@@ -193,7 +193,7 @@ func TestACommandActsAtMostOnceForAnApprovalWhateverIsKilled(t *testing.T) {
 		p.approve(p.next(r, ""))
 		approved[what]++
 		p.call("kairos_next", p.next(r, ""), "")
-		time.Sleep(time.Duration(i) * 400 * time.Millisecond / time.Duration(kills)) // the step takes about 300 ms
+		<-time.After(time.Duration(i) * 400 * time.Millisecond / time.Duration(kills)) // the step takes about 300 ms
 		if i%2 == 0 {
 			if err := p.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)

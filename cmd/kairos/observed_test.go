@@ -148,7 +148,7 @@ func TestAToolIsCalledAtMostOnceWhateverIsKilled(t *testing.T) {
 		r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
 		p.approve(p.next(r, ""))
 		p.call("kairos_next", p.next(r, ""), "")
-		time.Sleep(time.Duration(i) * 60 * time.Millisecond / time.Duration(kills)) // the call takes about 40 ms with the start of the tool server
+		<-time.After(time.Duration(i) * 60 * time.Millisecond / time.Duration(kills)) // the call takes about 40 ms with the start of the tool server
 		if i%2 == 0 {
 			started := processesOf(t, p.cmd.Process.Pid, "")
 			if err := p.cmd.Process.Kill(); err != nil {

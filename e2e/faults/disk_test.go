@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/e2e/disk"
+	"github.com/kairos-mcp/kairos/e2e/play"
 )
 
 func nothing() bool { return false }
@@ -27,7 +28,7 @@ func TestALossOfPowerLosesNothing(t *testing.T) {
 	made := ""
 	for i := range rounds(3, 300) {
 		g.awaitRuns(1)
-		time.Sleep(rand.N(500 * time.Millisecond))
+		play.Pause(t, rand.N(500*time.Millisecond))
 		if made == "" {
 			made = key()
 		}
@@ -72,7 +73,7 @@ func TestADiskThatFails(t *testing.T) {
 			g.awaitRuns(4)
 			t.Log(fault.name)
 			d.Set(fault.set())
-			time.Sleep(300*time.Millisecond + rand.N(300*time.Millisecond))
+			play.Pause(t, 300*time.Millisecond+rand.N(300*time.Millisecond))
 			d.Set(disk.Faults{})
 			g.awaitRuns(4)
 			if !fault.cut {

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -159,10 +160,12 @@ func TestANetworkThatIsCut(t *testing.T) {
 	for range rounds(1, 3) {
 		g.awaitRuns(6)
 		waiting := make(chan time.Duration, 8)
+		var called sync.WaitGroup
 		for range cap(waiting) {
-			go func() { waiting <- untilRefused(s, g.uri) }()
+			called.Add(1)
+			go func() { waiting <- untilRefused(s, g.uri, sync.OnceFunc(called.Done)) }()
 		}
-		time.Sleep(200 * time.Millisecond)
+		called.Wait()
 		c.cut()
 		cut := time.Now()
 		reply := rest(t, s, "kairos_begin", map[string]any{"uri": g.uri, "input": map[string]any{"who": "nobody"}})
@@ -188,11 +191,12 @@ func TestANetworkThatIsCut(t *testing.T) {
 }
 
 // untilRefused begins runs until that fails, and returns how long the last call took. It
-// has no limit of its own.
-func untilRefused(s *play.Server, uri string) time.Duration {
+// has no limit of its own. It calls done after each call.
+func untilRefused(s *play.Server, uri string, done func()) time.Duration {
 	for {
 		began := time.Now()
 		res, err := http.Post("http://"+s.Address+"/api/kairos_begin", "application/json", strings.NewReader(`{"uri":"`+uri+`","input":{"who":"nobody"}}`))
+		done()
 		if err != nil {
 			return time.Since(began)
 		}

@@ -36,7 +36,7 @@ func pause(t *testing.T, pids ...int) {
 			}
 		}
 		if signal == syscall.SIGSTOP {
-			time.Sleep(paused())
+			play.Pause(t, paused())
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestFileDescriptorsRunOut(t *testing.T) {
 				held = append(held, c)
 			}
 		}
-		time.Sleep(paused())
+		play.Pause(t, paused())
 		if err := unix.Prlimit(s.PID(), unix.RLIMIT_NOFILE, &usual, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -246,7 +246,10 @@ func (s *session) send(evidence map[string]any) *api.StepReply {
 		s.open = reply
 	}
 	if reply.RetryAfter != nil {
-		time.Sleep(time.Duration(*reply.RetryAfter * float64(time.Second)))
+		select { // as the reply asks
+		case <-time.After(time.Duration(*reply.RetryAfter * float64(time.Second))):
+		case <-s.x.Context().Done():
+		}
 	}
 	return reply
 }

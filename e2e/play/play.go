@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/kairos-mcp/kairos/e2e/programs"
 )
@@ -33,6 +34,15 @@ func Main(m *testing.M, bin *string) int {
 	}
 	*bin = dir
 	return m.Run()
+}
+
+// Pause waits for a while that is a part of the test, such as how long a fault lasts, or
+// until the test ends.
+func Pause(t *testing.T, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
 }
 
 func fail(err error) int {

@@ -42,7 +42,7 @@ func TestNothingAcknowledgedIsLostWhenReplicasAreKilled(t *testing.T) {
 		<-tick.C
 		one := set.Servers[rand.IntN(len(set.Servers))]
 		one.Kill()
-		time.Sleep(rand.N(pause / 2))
+		play.Pause(t, rand.N(pause/2))
 		one.Start()
 		one.AwaitReady()
 		kills++

@@ -84,14 +84,14 @@ func TestNothingAcknowledgedIsLostWithPostgreSQLAndQdrant(t *testing.T) {
 	s.Configure(database.Database(t), "qdrant: {url: \"http://"+index.Address()+"\"}\n")
 	newScene(t, s).soak(x, target{"postgres", 4, func(context.Context) string {
 		database.Kill()
-		time.Sleep(rand.N(300 * time.Millisecond))
+		play.Pause(t, rand.N(300*time.Millisecond))
 		if err := database.Run(); err != nil {
 			t.Error(err)
 		}
 		return "postgres"
 	}}, target{"qdrant", 2, func(context.Context) string {
 		index.Kill(t)
-		time.Sleep(rand.N(300 * time.Millisecond))
+		play.Pause(t, rand.N(300*time.Millisecond))
 		index.Restart(t)
 		return "qdrant"
 	}})
@@ -208,7 +208,7 @@ func (s *scene) killDriver(ctx context.Context) string {
 func (s *scene) killProxy(ctx context.Context) string {
 	<-ctx.Done()
 	s.proxy.Kill()
-	time.Sleep(rand.N(200 * time.Millisecond))
+	play.Pause(s.t, rand.N(200*time.Millisecond))
 	s.proxy.Start()
 	return "proxy"
 }

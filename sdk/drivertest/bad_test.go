@@ -170,7 +170,7 @@ func (c *counter) misbehaves(ctx context.Context, req driver.AdvanceRequest) {
 	_, answered := req.Answer("number")
 	switch {
 	case c.fault == "call/cancelled" && ctx.Err() != nil:
-		time.Sleep(200 * time.Millisecond) // ignores its context
+		<-time.After(200 * time.Millisecond) // the fault: it works on although its context has ended
 	case c.fault == "call/no-growth" && answered:
 		go func() { <-c.leaked }()
 	case c.fault == "call/no-growth, files" && answered:
@@ -183,7 +183,7 @@ func (c *counter) misbehaves(ctx context.Context, req driver.AdvanceRequest) {
 		if c.calls.Add(1) > 1 {
 			c.leak.Store(1)
 		}
-		time.Sleep(2 * time.Millisecond)
+		<-time.After(2 * time.Millisecond) // the fault shows only if calls overlap
 		c.calls.Add(-1)
 	}
 }

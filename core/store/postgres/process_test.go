@@ -73,6 +73,17 @@ type counter struct {
 	acknowledged atomic.Int64
 }
 
+// await returns when the counter has counted n more.
+func (c *counter) await(t *testing.T, n int64) {
+	t.Helper()
+	want := c.acknowledged.Load() + n
+	for end := time.Now().Add(time.Minute); c.acknowledged.Load() < want && !t.Failed(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d were counted within a minute, want %d", c.acknowledged.Load(), want)
+		}
+	}
+}
+
 // count works until stop is closed. A save whose outcome is unknown, or that was not
 // stored while the server was away, is settled by reading the run.
 func (c *counter) count(t *testing.T, stop <-chan struct{}) {
@@ -140,8 +151,7 @@ func TestNothingIsLostWhenTheServerEnds(t *testing.T) {
 	}
 	rounds := max(4, storetest.Rounds()/5)
 	for round := range rounds {
-		time.Sleep(time.Duration(20+rand.IntN(300)) * time.Millisecond)
-		before := counters[0].acknowledged.Load()
+		counters[0].await(t, int64(1+rand.IntN(40)))
 		if round%2 == 0 {
 			server.Kill()
 		} else {
@@ -150,12 +160,7 @@ func TestNothingIsLostWhenTheServerEnds(t *testing.T) {
 		if err := server.Run(); err != nil {
 			t.Fatal(err)
 		}
-		// Each store finds the new server by itself.
-		for end := time.Now().Add(time.Minute); counters[0].acknowledged.Load() == before && !t.Failed(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("round %d: nothing was saved for a minute after the restart", round)
-			}
-		}
+		counters[0].await(t, 1) // each store finds the new server by itself
 	}
 	close(stop)
 	all.Wait()

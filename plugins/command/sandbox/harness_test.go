@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -33,7 +34,7 @@ type outside struct {
 
 	tcp, abstract net.Listener
 	udp           net.PacketConn
-	heard         atomic.Int64
+	heard, marks  atomic.Int64 // what was said to them by others, and by hearAll
 	victim        *exec.Cmd
 	before        map[string]string
 }
@@ -118,6 +119,17 @@ func (o *outside) write(name, content string) {
 	}
 }
 
+// mark is what hearAll says.
+const mark = "mark"
+
+func (o *outside) hear(said string) {
+	if said == mark {
+		o.marks.Add(1)
+	} else {
+		o.heard.Add(1)
+	}
+}
+
 // listen counts whoever gets through.
 func (o *outside) listen() {
 	o.t.Helper()
@@ -138,7 +150,8 @@ func (o *outside) listen() {
 				if err != nil {
 					return
 				}
-				o.heard.Add(1)
+				said, _ := io.ReadAll(c)
+				o.hear(string(said))
 				_ = c.Close()
 			}
 		}()
@@ -146,13 +159,36 @@ func (o *outside) listen() {
 	go func() {
 		b := make([]byte, 100)
 		for {
-			if _, _, err := o.udp.ReadFrom(b); err != nil {
+			n, _, err := o.udp.ReadFrom(b)
+			if err != nil {
 				return
 			}
-			o.heard.Add(1)
+			o.hear(string(b[:n]))
 		}
 	}()
 	o.t.Cleanup(func() { _ = errors.Join(o.tcp.Close(), o.abstract.Close(), o.udp.Close()) })
+}
+
+// hearAll returns when the listeners have heard what came until now: each of them hears
+// one after the other, and last what is said here, which does not count.
+func (o *outside) hearAll() {
+	o.t.Helper()
+	o.marks.Store(0)
+	for _, to := range []net.Addr{o.tcp.Addr(), o.abstract.Addr(), o.udp.LocalAddr()} {
+		conn, err := net.Dial(to.Network(), to.String())
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		if _, err := conn.Write([]byte(mark)); err != nil {
+			o.t.Fatal(err)
+		}
+		_ = conn.Close()
+	}
+	for deadline := time.Now().Add(time.Minute); o.marks.Load() < 3; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			o.t.Fatal("the listeners do not hear within a minute")
+		}
+	}
 }
 
 // state is every file with its content and mode.

@@ -253,16 +253,19 @@ func (d *director) drive(ctx context.Context, s *server.MCPServer, req mcp.CallT
 	case a.AskModel != "" && capabilities.Sampling != nil:
 		return d.askModel(ctx, s, req, a)
 	case len(a.Looks) > 0:
-		return d.look(), nil
+		return d.look(ctx), nil
 	}
 	return d.reply("MISSING_FIELD", "Solution needed"), nil
 }
 
 // look does the step, as the server itself.
-func (d *director) look() *mcp.CallToolResult {
+func (d *director) look(ctx context.Context) *mcp.CallToolResult {
 	seen := d.Steps[d.step].Looks
 	d.looked++
-	time.Sleep(time.Duration(d.Steps[d.step].Takes) * time.Millisecond)
+	select { // a server that takes long
+	case <-time.After(time.Duration(d.Steps[d.step].Takes) * time.Millisecond):
+	case <-ctx.Done():
+	}
 	return d.judge(seen[min(d.looked, len(seen))-1], "tools")
 }
 
@@ -313,7 +316,7 @@ func (d *director) askForm(ctx context.Context, s *server.MCPServer, req mcp.Cal
 		return nil, err
 	}
 	if len(a.Looks) > 0 && strings.Contains(string(raw), `"approved"`) {
-		return d.look(), nil
+		return d.look(ctx), nil
 	}
 	return d.judge(string(raw), "elicitation"), nil
 }

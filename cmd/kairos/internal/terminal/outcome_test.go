@@ -132,7 +132,7 @@ func TestAStepThatTakesLongSaysWhatItDoes(t *testing.T) {
 
 func TestAnInterruptOfALongStepIsAnsweredAtOnce(t *testing.T) {
 	s := looking(false, "found")
-	s.Steps[0].Takes = 3000
+	s.Steps[0].Takes = 60_000
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	cfg := config(t, s)
