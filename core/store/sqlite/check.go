@@ -19,7 +19,11 @@ var header = []byte("SQLite format 3\x00")
 // anything, so that a server can refuse to start instead of failing its first
 // call. Call it before any other use: it opens the file and closes it again,
 // which would drop the locks that SQLite holds on it in this process.
-func (d *database) check() error { return d.explain(check(d.path)) }
+func (d *database) check() error {
+	err := check(d.path)
+	d.recognized.Store(err == nil)
+	return d.explain(err)
+}
 
 func check(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)

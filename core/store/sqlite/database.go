@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/kairos-mcp/kairos/core/store/lazy"
 )
@@ -15,6 +16,9 @@ type database struct {
 	path string // absolute, fixed at creation
 	log  *slog.Logger
 	room room
+	// recognized is whether check found that the file is not that of another program, so
+	// that opening it need not look again.
+	recognized atomic.Bool
 
 	migrations []string // of the schema
 }

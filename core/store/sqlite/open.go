@@ -44,8 +44,10 @@ func (d *database) openFile(ctx context.Context) (_ *file, err error) {
 	if err := create(d.path); err != nil {
 		return nil, err
 	}
-	if err := recognize(ctx, d.path); err != nil {
-		return nil, err
+	if !d.recognized.Load() {
+		if err := recognize(ctx, d.path); err != nil {
+			return nil, err
+		}
 	}
 	w, err := connectWriter(ctx, d.path, lock)
 	if err != nil {

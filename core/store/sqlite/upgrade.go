@@ -83,15 +83,16 @@ func applySchema(tx *transaction, migrations []string, have int) error {
 // rejects the files of earlier builds, which had a table of the version, and of other
 // programs.
 func storedVersion(ctx context.Context, conn *sql.Conn) (version int, err error) {
-	var application, tables int
+	var application, tables, ours int
 	var earlier bool
-	err = conn.QueryRowContext(ctx, `SELECT application_id, user_version,
-		(SELECT count(*) FROM sqlite_schema), EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'schema_version')
-		FROM pragma_application_id, pragma_user_version`).Scan(&application, &version, &tables, &earlier)
+	err = conn.QueryRowContext(ctx, `SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema),
+		(SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('chains', 'steps', 'versions', 'ratings', 'pins', 'runs', 'saves', 'grants')),
+		EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'schema_version')
+		FROM pragma_application_id, pragma_user_version`).Scan(&application, &version, &tables, &ours, &earlier)
 	switch {
 	case err != nil:
 		return 0, err
-	case application == applicationID && version > 0:
+	case application == applicationID && version > 0 && ours == 8:
 		return version, nil
 	case earlier:
 		return 0, errEarlier

@@ -197,13 +197,18 @@ func TestAFileOfAVersionThatCannotBeIsRefused(t *testing.T) {
 		"ours below one":       `PRAGMA application_id = 0x4b414952; PRAGMA user_version = -1; CREATE TABLE t (a)`,
 		"ours with none":       `PRAGMA application_id = 0x4b414952; CREATE TABLE t (a)`,
 		"another's, no tables": `PRAGMA user_version = 7`,
+		"ours without ours":    `PRAGMA application_id = 0x4b414952; PRAGMA user_version = 1; CREATE TABLE t (a)`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := script(t, filepath.Join(t.TempDir(), "kairos.db"), made)
 			before := content(t, path)
 			s := open(t, path)
-			if _, err := s.Count(t.Context(), "user:test"); err == nil || !strings.Contains(err.Error(), "another program") {
-				t.Errorf("Count = %v, want that another program made it", err)
+			defer s.Close()
+			_, used := s.Count(t.Context(), "user:test")
+			for call, err := range map[string]error{"Check": s.Check(), "Count": used} {
+				if err == nil || !strings.Contains(err.Error(), "another program") {
+					t.Errorf("%s = %v, want that another program made it", call, err)
+				}
 			}
 			if !bytes.Equal(before, content(t, path)) {
 				t.Error("the file was changed")
