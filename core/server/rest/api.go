@@ -24,7 +24,6 @@ type API struct {
 	admission *admission
 	tools     *tools
 	page      *page
-	snapshots snapshots
 	status    *status
 
 	ending context.Context // of streams: ends with Drain
@@ -45,7 +44,6 @@ func New(cfg Config, log *slog.Logger) (*API, error) {
 	a.admission = newAdmission(cfg, a.network)
 	a.tools = &tools{engine: cfg.Engine, operations: cfg.Operations, check: cfg.Check, log: log}
 	a.page = &page{approvals: cfg.Approvals, network: a.network, identified: cfg.Identify != nil, log: log}
-	a.snapshots = snapshots{take: cfg.Snapshot, log: log}
 	a.status = &status{cfg: cfg, network: a.network, began: time.Now(), ending: a.ending, log: log}
 	a.routes = a.table()
 	a.handle = a.guarded(func(c *call) { c.route.handle(c) })

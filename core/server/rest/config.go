@@ -37,14 +37,6 @@ type Health struct {
 	Provider, Preferred string
 }
 
-// Snapshot is what POST /api/snapshot tells of a snapshot that was made.
-type Snapshot struct {
-	Name string
-	// Path is where the server of the store keeps it; may be empty.
-	Path  string
-	Bytes int64
-}
-
 // Observer hears of every request. Called concurrently; returns at once.
 type Observer interface {
 	Served(Exchange)
@@ -99,10 +91,8 @@ type Config struct {
 	// They are called at most once a second each.
 	Health func(context.Context) Health
 	Ready  func(context.Context) error
-	// Snapshot makes a snapshot of the store of protocols. It is nil for stores without one.
-	Snapshot func(context.Context) (Snapshot, error)
-	Access   Access
-	Limits   Limits
+	Access Access
+	Limits Limits
 	// Observer is notified of finished calls; may be nil.
 	Observer Observer
 }

@@ -177,6 +177,14 @@ func (s *status) protectedResource(c *call) {
 	})
 }
 
+// snapshot answers clients of the earlier server, which copied its store when asked to.
+func snapshot(c *call) {
+	c.json(http.StatusAccepted, map[string]any{
+		"status": "skipped", "target": "qdrant", "durationMs": c.ms(),
+		"message": "This server makes no snapshots: back up the database. An index in Qdrant is made from it at any time.",
+	})
+}
+
 // authCallback is where a login would end.
 func (s *status) authCallback(c *call) {
 	c.refuse(fault.LoginNotConfigured, "This server has no login.")

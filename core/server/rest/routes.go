@@ -72,7 +72,7 @@ func (a *API) engineRoutes(get, post []string) []*route {
 		{pattern: resourcePath, methods: get, handle: a.status.protectedResource, by: anybody},
 		{pattern: resourcePath + mcpPath, methods: get, handle: a.status.protectedResource, by: anybody},
 		{pattern: "/auth/callback", methods: get, handle: a.status.authCallback, by: anybody},
-		{pattern: "/api/snapshot", methods: post, handle: a.snapshots.serve, by: clients},
+		{pattern: "/api/snapshot", methods: post, handle: snapshot, by: clients},
 	}
 	for _, t := range toolset.Table {
 		list = append(list, &route{pattern: t.Path(), methods: post, handle: a.tools.tool(t), json: t.Route.Document == nil, by: clients})
