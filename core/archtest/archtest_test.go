@@ -148,6 +148,7 @@ var owners = map[string][]string{
 	"github.com/gowebpki/jcs":                {"core/run"},
 	"github.com/secure-systems-lab":          {"core/statement"},
 	"github.com/google/uuid":                 {"core/clock", "core/protocol", "core/run", "core/director", "core/library", "core/server/mcp", "core/store/storetest", "core/store/qdrant"},
+	"golang.org/x/net/netutil":               {"core/server/rest"},
 	"golang.org/x/time":                      {"core/server/rest"},
 	"golang.org/x/sync":                      {"core/archive", "core/library", "core/driverhost", "core/store/qdrant"},
 	"github.com/google/go-cmp":               {"core/store/storetest", "sdk/drivertest"},

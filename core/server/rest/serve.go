@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // Listen says where and how to listen. Address is required.
@@ -118,10 +120,7 @@ func patient(w http.ResponseWriter, r *http.Request) {
 
 // stop ends the server, gently at first.
 func (l Listen) stop(ctx context.Context, srv *http.Server, log *slog.Logger) error {
-	patience := l.Shutdown
-	if patience == 0 {
-		patience = 10 * time.Second
-	}
+	patience := cmp.Or(l.Shutdown, 10*time.Second)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if l.Draining != nil {
@@ -140,11 +139,7 @@ func (l Listen) open(ctx context.Context, log *slog.Logger) (net.Listener, error
 	if err != nil {
 		return nil, l.explain(err)
 	}
-	most := l.Connections
-	if most == 0 {
-		most = 16384
-	}
-	listener := net.Listener(&bounded{Listener: inner, places: make(chan struct{}, most), closed: make(chan struct{})})
+	listener := netutil.LimitListener(inner, cmp.Or(l.Connections, 16384))
 	if l.CertFile == "" && l.KeyFile == "" {
 		return listener, nil
 	}
@@ -193,44 +188,6 @@ func (l Listen) explain(err error) error {
 		return fmt.Errorf("port %s may not be listened on by this user: choose one above 1023: %w", port, err)
 	}
 	return fmt.Errorf("listen at %s: %w", l.Address, err)
-}
-
-// bounded is a listener that has only so many connections open at a time.
-type bounded struct {
-	net.Listener
-	places chan struct{}
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (b *bounded) Accept() (net.Conn, error) {
-	select {
-	case b.places <- struct{}{}:
-	case <-b.closed:
-		return nil, net.ErrClosed
-	}
-	conn, err := b.Listener.Accept()
-	if err != nil {
-		<-b.places
-		return nil, err
-	}
-	return &placed{Conn: conn, leave: sync.OnceFunc(func() { <-b.places })}, nil
-}
-
-func (b *bounded) Close() error {
-	b.once.Do(func() { close(b.closed) })
-	return b.Listener.Close()
-}
-
-// placed is a connection that gives its place back when it is closed.
-type placed struct {
-	net.Conn
-	leave func()
-}
-
-func (p *placed) Close() error {
-	defer p.leave()
-	return p.Conn.Close()
 }
 
 // lookEvery is how often the files of a certificate are looked at.
