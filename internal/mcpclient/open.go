@@ -71,12 +71,28 @@ func Open(ctx context.Context, name string, s Server, o Options) (*Connection, e
 	if err := c.client.Start(context.WithoutCancel(ctx)); err != nil {
 		return nil, errors.Join(c.unopened(ctx, err), c.end(0))
 	}
-	var init mcp.InitializeRequest
-	init.Params.ClientInfo = mcp.Implementation{Name: "kairos", Version: "0.1.0"}
-	if _, err := c.client.Initialize(ctx, init); err != nil {
+	if err := c.shakeHands(ctx); err != nil {
 		return nil, errors.Join(c.unopened(ctx, err), c.end(0))
 	}
 	return c, nil
+}
+
+// shakeHands agrees on a version of MCP. A program is asked to initialize first: one that
+// is older than 2026-07-28 may never answer server/discover, with which the client begins
+// elsewhere, and 5 seconds would pass. A program that refuses to initialize is newer.
+func (c *Connection) shakeHands(ctx context.Context) error {
+	var init mcp.InitializeRequest
+	init.Params.ClientInfo = mcp.Implementation{Name: "kairos", Version: "0.1.0"}
+	if c.Local() {
+		init.Params.ProtocolVersion = mcp.LATEST_LEGACY_PROTOCOL_VERSION
+		_, err := c.client.Initialize(ctx, init)
+		if broken := (*transport.Error)(nil); err == nil || errors.As(err, &broken) {
+			return err
+		}
+		init.Params.ProtocolVersion = ""
+	}
+	_, err := c.client.Initialize(ctx, init)
+	return err
 }
 
 // Over calls the tools of a server on a connection that somebody else opened and closes.

@@ -1,0 +1,96 @@
+package mcpclient_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
+)
+
+// behaviourEnv makes this test's own program a server with that behaviour.
+const behaviourEnv = "MCP_SERVER_BEHAVIOUR"
+
+func TestMain(m *testing.M) {
+	if behaviour := os.Getenv(behaviourEnv); behaviour != "" {
+		serve(behaviour)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const (
+	old    = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`
+	recent = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
+)
+
+// serve is a server with a tool that returns a variable of its environment. It answers
+// no request that it does not know.
+func serve(behaviour string) {
+	out := bufio.NewWriter(os.Stdout)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); _ = out.Flush() {
+		var asked struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		_ = json.Unmarshal(lines.Bytes(), &asked)
+		say := func(member, value string) {
+			fmt.Fprintf(out, "{\"jsonrpc\":\"2.0\",\"id\":%s,%q:%s}\n", asked.ID, member, value)
+		}
+		switch {
+		case asked.Method == "initialize" && behaviour == "recent":
+			say("error", `{"code":-32601,"message":"method not found"}`)
+		case asked.Method == "server/discover" && behaviour == "recent":
+			say("result", recent)
+		case asked.Method == "initialize":
+			say("result", old)
+		case asked.Method == "tools/list":
+			say("result", `{"resultType":"complete","tools":[{"name":"look","inputSchema":{"type":"object"}}]}`)
+		case asked.Method == "tools/call":
+			say("result", fmt.Sprintf(`{"resultType":"complete","content":[{"type":"text","text":%q}]}`, os.Getenv("SECRET")))
+		}
+	}
+}
+
+// program is this test as a server.
+func program(t *testing.T, behaviour string) mcpclient.Server {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mcpclient.Server{Command: self, Env: map[string]string{behaviourEnv: behaviour}}
+}
+
+func open(t *testing.T, s mcpclient.Server) (*mcpclient.Connection, error) {
+	t.Helper()
+	c, err := mcpclient.Open(t.Context(), "server", s, mcpclient.Options{})
+	if err == nil {
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	return c, err
+}
+
+// A program of before 2026-07-28 may never answer the question for its version, and a
+// later one does not initialize.
+func TestAProgramOfEitherEraIsOpenedWithoutWaiting(t *testing.T) {
+	for _, era := range []string{"old", "recent"} {
+		began := time.Now()
+		c, err := open(t, program(t, era))
+		if err != nil {
+			t.Fatalf("%s: Open = %v", era, err)
+		}
+		tools, err := c.Tools(t.Context())
+		if err != nil || len(tools) != 1 || tools[0].Name != "look" {
+			t.Errorf("%s: Tools = %+v, %v", era, tools, err)
+		}
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("%s: it took %s", era, took)
+		}
+	}
+}
