@@ -2,9 +2,14 @@ package mcpclient_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +32,7 @@ func TestMain(m *testing.M) {
 const (
 	old    = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`
 	recent = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
+	pings  = 200_000
 )
 
 // serve is a server with a tool that returns a variable of its environment. It answers
@@ -48,6 +54,11 @@ func serve(behaviour string) {
 		case asked.Method == "server/discover" && behaviour == "recent":
 			say("result", recent)
 		case asked.Method == "initialize":
+			for i := range pings {
+				if behaviour == "floods" {
+					fmt.Fprintf(out, "{\"jsonrpc\":\"2.0\",\"id\":\"p%d\",\"method\":\"ping\"}\n", i)
+				}
+			}
 			say("result", old)
 		case asked.Method == "tools/list":
 			say("result", `{"resultType":"complete","tools":[{"name":"look","inputSchema":{"type":"object"}}]}`)
@@ -92,5 +103,32 @@ func TestAProgramOfEitherEraIsOpenedWithoutWaiting(t *testing.T) {
 		if took := time.Since(began); took > 4*time.Second {
 			t.Errorf("%s: it took %s", era, took)
 		}
+	}
+}
+
+func TestAServerThatFloodsRequestsIsLeft(t *testing.T) {
+	const want = "more than 100 requests"
+	if _, err := open(t, program(t, "floods")); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a program: Open = %v, want %q", err, want)
+	}
+	var asked http.HandlerFunc = func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || !strings.Contains(string(body), `"method"`) {
+			<-r.Context().Done() // an answer to a ping, which nobody waits for
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range pings {
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":\"p%d\",\"method\":\"ping\"}\n\n", i)
+		}
+	}
+	remote := httptest.NewServer(asked)
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	defer remote.Close()
+	defer remote.CloseClientConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := mcpclient.Open(ctx, "server", mcpclient.Server{URL: remote.URL}, mcpclient.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("an address: Open = %v, want %q", err, want)
 	}
 }

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
@@ -28,10 +30,15 @@ const MaxMessage = 8 << 20
 // sent: a login is missing or has expired.
 var ErrLogin = errors.New("it demands a login")
 
-// errTooLarge and errNotJSON end a connection.
+// maxAsked is how many requests of a server may be without an answer at a time. No
+// capability of a client is declared, so there is little that a server can ask for.
+const maxAsked = 100
+
+// These errors end a connection.
 var (
 	errTooLarge = fmt.Errorf("a message is larger than %d bytes", MaxMessage)
 	errNotJSON  = errors.New("a message is not JSON")
+	errFloods   = fmt.Errorf("it sent more than %d requests without waiting for the answers", maxAsked)
 )
 
 // Connection is an open connection to a server. Safe for concurrent use.
@@ -108,7 +115,10 @@ func (c *Connection) carrier(s Server, o Options) (transport.Interface, error) {
 		if c.process, err = start(s, o); err != nil {
 			return nil, err
 		}
-		return answering{transport.NewIO(&bounded{from: c.process.out, limit: c.limit}, c.process.in, io.NopCloser(strings.NewReader("")))}, nil
+		from, to := &bounded{from: c.process.out, limit: c.limit}, answers{c.process.in, c.limit}
+		pipes := transport.NewIO(from, to, io.NopCloser(strings.NewReader("")))
+		transport.WithCommandLogger(slog.New(slog.DiscardHandler))(pipes) // calls return what it would log
+		return answering{pipes}, nil
 	}
 	headers := map[string]string{}
 	maps.Copy(headers, o.Headers)
@@ -240,10 +250,21 @@ func (c *Connection) end(grace time.Duration) error {
 	return err
 }
 
-// limit remembers why a connection was ended here.
+// limit counts the requests of a server that are being answered, and remembers why a
+// connection was ended here.
 type limit struct {
+	asked atomic.Int64
+
 	mu  sync.Mutex
 	why error
+}
+
+// ask counts a request; it returns errFloods for one too many.
+func (l *limit) ask() error {
+	if l.asked.Add(1) > maxAsked {
+		return l.end(errFloods)
+	}
+	return nil
 }
 
 func (l *limit) end(why error) error {
@@ -260,8 +281,31 @@ func (l *limit) hit() error {
 	return l.why
 }
 
-// bounded reads until a line is too long, or begins as a message does and is not JSON.
-// A line of another kind, such as of a log, is passed over by the client.
+// message is what tells requests, notifications and answers apart.
+type message struct {
+	Method json.RawMessage `json:"method"`
+	ID     json.RawMessage `json:"id"`
+}
+
+// answers writes to a program, one message at a time, and counts the answers.
+type answers struct {
+	io.WriteCloser
+	limit *limit
+}
+
+// Write implements io.Writer.
+func (a answers) Write(p []byte) (int, error) {
+	n, err := a.WriteCloser.Write(p)
+	var m message
+	if json.Unmarshal(p, &m) == nil && m.Method == nil {
+		a.limit.asked.Add(-1)
+	}
+	return n, err
+}
+
+// bounded reads until a line is too long, or begins as a message does and is not JSON,
+// or until too many requests are without an answer. A line of another kind, such as of
+// a log, is passed over by the client.
 type bounded struct {
 	from  io.Reader
 	limit *limit
@@ -277,22 +321,43 @@ func (b *bounded) Read(p []byte) (int, error) {
 		switch {
 		case len(b.line) > MaxMessage:
 			return 0, b.limit.end(errTooLarge)
-		case !ended:
-		case bytes.HasPrefix(bytes.TrimSpace(b.line), []byte{'{'}) && !json.Valid(b.line):
-			return 0, b.limit.end(errNotJSON)
-		default:
-			b.line = b.line[:0]
+		case ended:
+			if err := b.take(); err != nil {
+				return 0, err
+			}
 		}
 	}
 	return n, err
+}
+
+// take looks at a line that has ended.
+func (b *bounded) take() error {
+	line := b.line
+	b.line = b.line[:0]
+	if !bytes.HasPrefix(bytes.TrimSpace(line), []byte{'{'}) {
+		return nil
+	}
+	var m message
+	if json.Unmarshal(line, &m) != nil {
+		return b.limit.end(errNotJSON)
+	}
+	if m.Method != nil && m.ID != nil && string(m.ID) != "null" {
+		return b.limit.ask()
+	}
+	return nil
 }
 
 // remote sends requests to a server's address and nowhere else, and bounds what
 // comes back.
 type remote struct{ limit *limit }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It counts what is under way, because an answer to
+// a request of the server is a request of its own here.
 func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
+	defer r.limit.asked.Add(-1)
+	if err := r.limit.ask(); err != nil {
+		return nil, err
+	}
 	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -321,6 +386,9 @@ type total struct {
 
 // Read implements io.Reader.
 func (t *total) Read(p []byte) (int, error) {
+	if why := t.limit.hit(); why != nil {
+		return 0, why
+	}
 	n, err := t.from.Read(p)
 	if t.read += n; t.read > MaxMessage {
 		return 0, t.limit.end(errTooLarge)
