@@ -132,3 +132,65 @@ func TestAServerThatFloodsRequestsIsLeft(t *testing.T) {
 		t.Errorf("an address: Open = %v, want %q", err, want)
 	}
 }
+
+func TestAServerGetsNoMoreOfTheEnvironmentThanIsNamed(t *testing.T) {
+	t.Setenv("SECRET", "of this program")
+	t.Setenv("OTHER", "handed over")
+	for from, want := range map[string]string{"": `""`, "OTHER": `"handed over"`} {
+		s := program(t, "old")
+		if from != "" {
+			s.EnvFrom = map[string]string{"SECRET": from}
+		}
+		c, err := open(t, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res, err := c.Call(t.Context(), mcpclient.Call{Tool: "look"}); err != nil || string(res.Value) != want {
+			t.Errorf("env_from %q: Call = %s, %v, want %s", from, res.Value, err, want)
+		}
+	}
+	s := program(t, "old")
+	s.EnvFrom = map[string]string{"SECRET": "NOT_THERE"}
+	if _, err := open(t, s); err == nil || !strings.Contains(err.Error(), "NOT_THERE is not set") {
+		t.Errorf("Open = %v, want that the variable is not set", err)
+	}
+}
+
+func TestAServerIsMeantByItsWholeName(t *testing.T) {
+	tool := map[string]mcpclient.Pin{"book": {Class: mcpclient.Changes}}
+	f := mcpclient.File{Servers: map[string]mcpclient.Server{
+		"calendar": {Tools: tool}, "my-calendar": {Tools: tool}, "my__calendar": {Tools: tool},
+		"evil": {Tools: map[string]mcpclient.Pin{"calendar/book": {Class: mcpclient.Reads}}},
+	}}
+	for name, want := range map[string]string{
+		"calendar/book": "calendar", "my-calendar/book": "my-calendar", "my__calendar__book": "my__calendar",
+		"mcp__my-calendar__book": "my-calendar", "mcp__calendar__book": "calendar", "evil/calendar/book": "evil",
+		"book": "calendar my-calendar my__calendar", "notcalendar/book": "", "/book": "",
+	} {
+		var got []string
+		for _, found := range f.Find(name) {
+			got = append(got, found.Server)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("Find(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func FuzzParsingAFileOfServers(f *testing.F) {
+	f.Add([]byte(`{"mcpServers":{"a":{"command":"x","env_from":{"A":"B"}}}}`))
+	f.Add([]byte(`{"mcpServers":{"a":{"url":"http://x","header_files":{"A":"/b"}}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := mcpclient.Parse(data)
+		if err != nil {
+			return
+		}
+		text, err := file.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := mcpclient.Parse(text); err != nil || len(again.Servers) != len(file.Servers) {
+			t.Fatalf("what was written is not read: %v\n%s", err, text)
+		}
+	})
+}

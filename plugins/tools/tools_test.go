@@ -70,25 +70,6 @@ func TestWhatIsPlannedIsCalledOnceWithItsKey(t *testing.T) {
 	}
 }
 
-func TestAServerGetsNoMoreOfTheEnvironmentThanIsNamed(t *testing.T) {
-	t.Setenv("SECRET", "of the driver")
-	t.Setenv("OTHER", "handed over")
-	c := newCounter(t, mcpclient.Reads)
-	if res := c.render(t.Context(), c.plan(countByTwo)); res.Answer == nil || strings.Contains(string(res.Answer.Value), "of the driver") {
-		t.Errorf("Render = %+v, want no secret", res)
-	}
-	c.s.EnvFrom = map[string]string{"SECRET": "OTHER"}
-	c.accept()
-	if res := c.render(t.Context(), c.plan(countByTwo)); res.Answer == nil || !strings.Contains(string(res.Answer.Value), "handed over") {
-		t.Errorf("Render = %+v, want what env_from names", res)
-	}
-	c.s.EnvFrom = map[string]string{"SECRET": "NOT_THERE"}
-	c.accept()
-	if res := c.render(t.Context(), c.plan(countByTwo)); res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "NOT_THERE is not set") {
-		t.Errorf("Render = %+v", res)
-	}
-}
-
 func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 	for behaviour, want := range map[string]struct {
 		said    string
@@ -349,45 +330,6 @@ func TestAServerAtAnAddressIsCalledUntilItsLoginExpires(t *testing.T) {
 	if res := c.render(t.Context(), p); res.Unknown == nil {
 		t.Errorf("%d: Render = %+v, want that nobody knows what came of it", refuse, res)
 	}
-}
-
-func TestAServerIsMeantByItsWholeName(t *testing.T) {
-	tool := map[string]mcpclient.Pin{"book": {Class: mcpclient.Changes}}
-	f := mcpclient.File{Servers: map[string]mcpclient.Server{
-		"calendar": {Tools: tool}, "my-calendar": {Tools: tool}, "my__calendar": {Tools: tool},
-		"evil": {Tools: map[string]mcpclient.Pin{"calendar/book": {Class: mcpclient.Reads}}},
-	}}
-	for name, want := range map[string]string{
-		"calendar/book": "calendar", "my-calendar/book": "my-calendar", "my__calendar__book": "my__calendar",
-		"mcp__my-calendar__book": "my-calendar", "mcp__calendar__book": "calendar", "evil/calendar/book": "evil",
-		"book": "calendar my-calendar my__calendar", "notcalendar/book": "", "/book": "",
-	} {
-		var got []string
-		for _, found := range f.Find(name) {
-			got = append(got, found.Server)
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("Find(%q) = %q, want %q", name, got, want)
-		}
-	}
-}
-
-func FuzzParsingAFileOfServers(f *testing.F) {
-	f.Add([]byte(`{"mcpServers":{"a":{"command":"x","env_from":{"A":"B"}}}}`))
-	f.Add([]byte(`{"mcpServers":{"a":{"url":"http://x","header_files":{"A":"/b"}}}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		file, err := mcpclient.Parse(data)
-		if err != nil {
-			return
-		}
-		text, err := file.Bytes()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again, err := mcpclient.Parse(text); err != nil || len(again.Servers) != len(file.Servers) {
-			t.Fatalf("what was written is not read: %v\n%s", err, text)
-		}
-	})
 }
 
 // A template may stand in for a value before the run; in the run the value has to fit.
