@@ -140,7 +140,7 @@ var owners = map[string][]string{
 	"github.com/goccy/go-yaml":               {"core/protocol", "core/decision", "e2e/forgery", "cmd/kairos/internal/terminal", "cmd/kairos/internal/config", "cmd/kairos/internal/cli/connect", "cmd/kairos/internal/cli/output"},
 	"github.com/fsnotify/fsnotify":           {"core/setup"},
 	"github.com/aymanbagabas/go-udiff":       {"core/protocol"},
-	"github.com/hashicorp/golang-lru":        {"core/cache", "core/embedding", "core/runs"},
+	"github.com/hashicorp/golang-lru":        {"core/cache", "core/embedding", "core/runs", "core/server/rest"},
 	"github.com/prometheus":                  {"core/metrics"},
 	"github.com/spf13/cobra":                 {"cmd/kairos/internal/cli"},
 	"github.com/google/jsonschema-go":        {"core/api/infer"},
