@@ -10,6 +10,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/api/infer"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
@@ -39,13 +41,13 @@ type Operation struct {
 // Table lists the operations.
 var Table = []Operation{
 	ofRuns(ListRuns, listRuns),
-	ofRuns(ShowRun, showRun),
-	ofRuns(ShowRunPage, showRunPage),
-	ofRuns(ResumeRun, resumeRun),
-	ofRuns(AbandonRun, abandonRun),
-	ofRuns(DecideRun, decideRun),
-	ofRuns(CancelRun, cancelRun),
-	ofRuns(ExportRun, exportRun),
+	ofRun(ShowRun, showRun),
+	ofRun(ShowRunPage, showRunPage),
+	ofRun(ResumeRun, resumeRun),
+	ofRun(AbandonRun, abandonRun),
+	ofRun(DecideRun, decideRun),
+	ofRun(CancelRun, cancelRun),
+	ofRun(ExportRun, exportRun),
 	row(SigningKey, signingKey),
 	row(ProtocolHistory, protocolHistory),
 	row(ProtocolVersion, protocolVersion),
@@ -82,4 +84,14 @@ func ofRuns[Request, Reply any](t api.Tool[Request, Reply], use useCase[Request,
 	o := row(t, use)
 	o.OfRuns = true
 	return o
+}
+
+// ofRun is a row about the run that the request names.
+func ofRun[Request interface{ id() run.ID }, Reply any](t api.Tool[Request, Reply], use useCase[Request, Reply]) Operation {
+	return ofRuns(t, func(ctx context.Context, e Engine, c access.Caller, in Request) (reply Reply, err error) {
+		if in.id() == "" {
+			return reply, fault.New(fault.InvalidArgument, "run_id is missing")
+		}
+		return use(ctx, e, c, in)
+	})
 }

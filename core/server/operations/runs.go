@@ -67,13 +67,7 @@ type RunRequest struct {
 	RunID run.ID `json:"run_id" doc:"Id of the run" min:"1"`
 }
 
-// requireRunID refuses a request that names no run.
-func (r RunRequest) requireRunID() error {
-	if r.RunID == "" {
-		return fault.New(fault.InvalidArgument, "run_id is missing")
-	}
-	return nil
-}
+func (r RunRequest) id() run.ID { return r.RunID }
 
 // ShowRun declares runs_show.
 var ShowRun = api.Tool[RunRequest, archive.Timeline]{Declaration: api.Declaration{
@@ -82,9 +76,6 @@ var ShowRun = api.Tool[RunRequest, archive.Timeline]{Declaration: api.Declaratio
 }}
 
 func showRun(ctx context.Context, e Engine, c access.Caller, in RunRequest) (archive.Timeline, error) {
-	if err := in.requireRunID(); err != nil {
-		return archive.Timeline{}, err
-	}
 	return e.Timeline(ctx, c, in.RunID)
 }
 
@@ -100,9 +91,6 @@ type RunPageReply struct {
 }
 
 func showRunPage(ctx context.Context, e Engine, c access.Caller, in RunRequest) (RunPageReply, error) {
-	if err := in.requireRunID(); err != nil {
-		return RunPageReply{}, err
-	}
 	page, err := e.Page(ctx, c, in.RunID)
 	return RunPageReply{string(page)}, err
 }
@@ -114,9 +102,6 @@ var ResumeRun = api.Tool[RunRequest, api.StepReply]{Declaration: api.Declaration
 }}
 
 func resumeRun(ctx context.Context, e Engine, c access.Caller, in RunRequest) (api.StepReply, error) {
-	if err := in.requireRunID(); err != nil {
-		return api.StepReply{}, err
-	}
 	account, err := e.Account(ctx, c, in.RunID)
 	if err != nil {
 		return api.StepReply{}, err
@@ -143,9 +128,6 @@ type AbandonRunRequest struct {
 }
 
 func abandonRun(ctx context.Context, e Engine, c access.Caller, in AbandonRunRequest) (run.Summary, error) {
-	if err := in.requireRunID(); err != nil {
-		return run.Summary{}, err
-	}
 	return e.Abandon(ctx, c, in.RunID, in.Reason)
 }
 
@@ -166,9 +148,6 @@ type DecideRunRequest struct {
 }
 
 func decideRun(ctx context.Context, e Engine, c access.Caller, in DecideRunRequest) (director.DecideReply, error) {
-	if err := in.requireRunID(); err != nil {
-		return director.DecideReply{}, err
-	}
 	return e.Decide(ctx, c, director.DecideInput{Run: in.RunID, Happened: in.Happened, Result: in.Result, By: decidedBy(c, in.By), Reason: in.Reason})
 }
 
@@ -186,9 +165,6 @@ type CancelRunRequest struct {
 }
 
 func cancelRun(ctx context.Context, e Engine, c access.Caller, in CancelRunRequest) (director.CancelReply, error) {
-	if err := in.requireRunID(); err != nil {
-		return director.CancelReply{}, err
-	}
 	// The drivers of a command are not those of the server that waits.
 	c.Detached = c.Client.Transport != "rest"
 	return e.Cancel(ctx, c, director.CancelInput{Run: in.RunID, By: decidedBy(c, in.By)})

@@ -36,9 +36,6 @@ type ExportRunReply struct {
 }
 
 func exportRun(ctx context.Context, e Engine, c access.Caller, in ExportRunRequest) (ExportRunReply, error) {
-	if err := in.requireRunID(); err != nil {
-		return ExportRunReply{}, err
-	}
 	data, err := e.Statement(ctx, c, in.RunID, in.WithoutEvidence)
 	return ExportRunReply{string(data)}, err
 }
