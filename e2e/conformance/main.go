@@ -41,7 +41,7 @@ func serve(ctx context.Context, log *slog.Logger) error {
 	}
 	api, err := rest.New(rest.Config{
 		Version: "v0.0.0", Engine: unused{}, MCP: s.HTTP(), Principal: principal, Space: space,
-		Tools: func() []rest.Tool { return nil }, Check: s.Check, Access: rest.Access{Local: true},
+		Check: s.Check, Access: rest.Access{Local: true},
 	}, log)
 	if err != nil {
 		return err

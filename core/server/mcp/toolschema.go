@@ -9,28 +9,17 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// ToolSchema describes a tool for faces other than MCP.
-type ToolSchema struct {
-	Name        string
-	Title       string
-	Description string
-	// Input and Output are JSON Schemas of objects. Output describes error
-	// replies too.
-	Input  json.RawMessage
-	Output json.RawMessage
-}
-
 // Tools lists the tools with their present schemas: that of kairos_next names the
 // configured challenge types. It may be called concurrently.
-func (s *Server) Tools() []ToolSchema {
+func (s *Server) Tools() []toolset.Served {
 	if err := s.tools.refresh(); err != nil {
 		s.log.Error("tool list is not up to date", "error", err)
 	}
 	served := s.mcp.ListTools() // New has added all of them
-	out := make([]ToolSchema, len(toolset.Table))
+	out := make([]toolset.Served, len(toolset.Table))
 	for i, name := range toolset.Names() {
 		t := served[name].Tool
-		out[i] = ToolSchema{
+		out[i] = toolset.Served{
 			Name: name, Title: t.Title, Description: t.Description, Input: t.RawInputSchema, Output: t.RawOutputSchema,
 		}
 	}

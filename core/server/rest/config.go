@@ -17,12 +17,6 @@ import (
 // Continue is told.
 type Engine = toolset.Engine
 
-// Tool is one of the nine tools as agents see it.
-type Tool struct {
-	Name, Title, Description string
-	Input, Output            json.RawMessage // JSON Schemas
-}
-
 // Health is what /health tells of the parts that a server depends on.
 type Health struct {
 	// Store says why the protocols or runs cannot be used, or is nil.
@@ -76,7 +70,7 @@ type Config struct {
 	// behind a trusted proxy, as the RemoteAddr of the request.
 	MCP http.Handler
 	// Tools describes the tools for openapi.json, which is not served without it.
-	Tools func() []Tool
+	Tools func() []toolset.Served
 	// Check judges a body by the input schema of a tool; its error is a
 	// *fault.Error. Without it only bodies that cannot be decoded are refused here.
 	Check func(tool string, arguments json.RawMessage) error

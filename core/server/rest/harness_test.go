@@ -263,7 +263,7 @@ func newWorld(t testing.TB, change func(*rest.Config)) *world {
 	})
 	cfg := rest.Config{
 		Version: "v1", Engine: toolset.UseCases{Runs: w.engine, Library: w.engine.Library}, Operations: operatorOf(w.engine), Operator: func(*http.Request) error { return nil }, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
-		Tools: func() []rest.Tool { return toolsOf(mcp) }, Access: rest.Access{Local: true},
+		Tools: mcp.Tools, Access: rest.Access{Local: true},
 	}
 	if change != nil {
 		change(&cfg)
@@ -276,14 +276,6 @@ func newWorld(t testing.TB, change func(*rest.Config)) *world {
 	t.Cleanup(w.api.Drain)
 	w.url, w.client = srv.URL, srv.Client()
 	return w
-}
-
-func toolsOf(s *mcpserver.Server) []rest.Tool {
-	var out []rest.Tool
-	for _, t := range s.Tools() {
-		out = append(out, rest.Tool(t))
-	}
-	return out
 }
 
 func (w *world) openEngine(log *slog.Logger) {

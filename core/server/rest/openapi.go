@@ -23,7 +23,7 @@ const operatorScheme = "operator"
 
 // openAPI describes what REST serves as it is now: the types of challenges that
 // a solution may have are those of the present drivers.
-func (t *tools) openAPI(described func() []Tool) handler {
+func (t *tools) openAPI(described func() []toolset.Served) handler {
 	return func(c *call) {
 		b, err := t.describe(described())
 		if err != nil {
@@ -36,8 +36,8 @@ func (t *tools) openAPI(described func() []Tool) handler {
 }
 
 // describe is the OpenAPI 3.1 document of what is served.
-func (t *tools) describe(all []Tool) ([]byte, error) {
-	byName := make(map[string]Tool, len(all))
+func (t *tools) describe(all []toolset.Served) ([]byte, error) {
+	byName := make(map[string]toolset.Served, len(all))
 	for _, t := range all {
 		byName[t.Name] = t
 	}
@@ -91,7 +91,7 @@ func (t *tools) describe(all []Tool) ([]byte, error) {
 // addOperations adds the calls of operators.
 func addOperations(paths, schemas object) error {
 	for _, row := range operations.Table {
-		t := Tool{Name: row.Name, Title: row.Title, Description: row.Description}
+		t := toolset.Served{Name: row.Name, Title: row.Title, Description: row.Description}
 		for to, schemaOf := range map[*json.RawMessage]func() (infer.Schema, error){&t.Input: row.Input, &t.Output: row.Output} {
 			schema, err := schemaOf()
 			if err != nil {
@@ -118,7 +118,7 @@ func addOperations(paths, schemas object) error {
 	return nil
 }
 
-func addSchemas(schemas object, t Tool) error {
+func addSchemas(schemas object, t toolset.Served) error {
 	for name, raw := range map[string]json.RawMessage{t.Name + "_input": t.Input, t.Name + "_output": t.Output} {
 		var schema any
 		if err := json.Unmarshal(raw, &schema); err != nil {
@@ -134,7 +134,7 @@ func ref(name string) object { return object{"$ref": "#/components/schemas/" + n
 func jsonContent(schema object) object { return object{"application/json": object{"schema": schema}} }
 
 // requestBody describes the body, which may be left out if no argument is required.
-func requestBody(row api.Declaration, t Tool) (object, error) {
+func requestBody(row api.Declaration, t toolset.Served) (object, error) {
 	if d := row.Route.Document; d != nil {
 		text := object{"schema": object{"type": "string", "minLength": 1}}
 		return object{"required": true, "content": object{d.Media: text, "application/json": text}}, nil

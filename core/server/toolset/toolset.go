@@ -71,6 +71,13 @@ var Table = []Tool{
 	Replies(api.Spaces, Engine.Spaces),
 }
 
+// Served is a tool as agents see it now.
+type Served struct {
+	Name, Title, Description string
+	// Input and Output are JSON Schemas of objects. Output describes error replies too.
+	Input, Output json.RawMessage
+}
+
 // Named is the row of a tool.
 func Named(tool string) (Tool, error) {
 	i := slices.IndexFunc(Table, func(t Tool) bool { return t.Name == tool })

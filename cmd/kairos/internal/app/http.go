@@ -48,7 +48,7 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 	health := a.health()
 	served := rest.Config{
 		Version: name, Engine: toolset.UseCases{Runs: a.Engine, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
-		Tools: func() []rest.Tool { return restTools(s.Tools()) }, Check: s.Check,
+		Tools: s.Tools, Check: s.Check,
 		Health: health, Ready: a.ready,
 		Access: access, Limits: c.HTTP.Limits(), Observer: a.httpObserver(),
 	}
@@ -64,14 +64,6 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 		h.metrics = a.measures.Handler(a.host)
 	}
 	return h, nil
-}
-
-func restTools(tools []mcpserver.ToolSchema) []rest.Tool {
-	out := make([]rest.Tool, len(tools))
-	for i, t := range tools {
-		out[i] = rest.Tool{Name: t.Name, Title: t.Title, Description: t.Description, Input: t.Input, Output: t.Output}
-	}
-	return out
 }
 
 // mainPort knows where the main port is listened on. Its zero value is a server without

@@ -60,12 +60,7 @@ func served(t *testing.T) string {
 	}
 	a, err := rest.New(rest.Config{
 		Version: "v1", Principal: "local", Space: "space:personal", Engine: noEngine{}, MCP: m.HTTP(), Check: m.Check,
-		Tools: func() (out []rest.Tool) {
-			for _, s := range m.Tools() {
-				out = append(out, rest.Tool(s))
-			}
-			return out
-		},
+		Tools: m.Tools,
 	}, log)
 	if err != nil {
 		t.Fatal(err)
