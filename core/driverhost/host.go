@@ -48,11 +48,11 @@ func New(log *slog.Logger, opt Options) *Host {
 
 // Load returns a set whose drivers start at their first call.
 func (h *Host) Load(cfg Config) (*Set, error) {
-	specs, lock, err := cfg.specs(h.ctx, h.confinement)
+	p, err := cfg.plan(h.ctx, h.confinement)
 	if err != nil {
 		return nil, err
 	}
-	return h.assemble(cfg.plan(lock, specs), nil, nil, nil)
+	return h.assemble(p, nil, nil, nil)
 }
 
 // Prepare creates the set that will replace old. Drivers with the same binary,
@@ -60,27 +60,23 @@ func (h *Host) Load(cfg Config) (*Set, error) {
 // again, are started, described, configured and probed. After an error nothing is
 // left behind and old continues. The caller must not drain old meanwhile.
 func (h *Host) Prepare(ctx context.Context, old *Set, cfg Config, again ...string) (*Set, error) {
-	specs, lock, err := cfg.specs(ctx, h.confinement)
+	p, err := cfg.plan(ctx, h.confinement)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range again {
-		if _, ok := specs[name]; !ok {
+		if _, ok := p.specs[name]; !ok {
 			return nil, unknown(name)
 		}
 	}
-	return h.follow(ctx, old, cfg.plan(lock, specs), nil, again)
+	return h.follow(ctx, old, p, nil, again)
 }
 
 // Restore is Prepare for a set that was in use before. It runs the binaries of that set
 // from their open files, even if the names have other files now. The earlier set may be
 // drained, but not forgotten.
 func (h *Host) Restore(ctx context.Context, old, earlier *Set) (*Set, error) {
-	specs := make(map[string]spec, len(earlier.slots))
-	for name, s := range earlier.slots {
-		specs[name] = s.spec
-	}
-	return h.follow(ctx, old, plan{earlier.lock, specs, earlier.times, earlier.limits, earlier.drainTimeout}, earlier, nil)
+	return h.follow(ctx, old, earlier.plan, earlier, nil)
 }
 
 // present returns the set in use.

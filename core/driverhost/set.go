@@ -15,12 +15,9 @@ import (
 // Set is the drivers of one configuration. A caller of its drivers holds the set, so that
 // it is not drained meanwhile. Its methods are safe for concurrent use.
 type Set struct {
-	host         *Host
-	lock         Lock
-	times        map[string]times  // by driver
-	limits       map[string]Limits // by driver
-	drainTimeout time.Duration
-	slots        map[string]*slot // fixed at creation
+	host *Host
+	plan
+	slots map[string]*slot // fixed at creation
 
 	mu       sync.Mutex // guards the fields below
 	holders  int

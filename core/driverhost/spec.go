@@ -118,41 +118,43 @@ func (s spec) memoKey(in invocation) (memoryKey, bool) {
 	return keyOf(in.method, in.memo)
 }
 
-// specs returns the drivers to run.
-func (c Config) specs(ctx context.Context, hide *confinement) (map[string]spec, Lock, error) {
-	lock := c.Lock
-	if len(lock.Drivers) > 0 {
-		if err := lock.Validate(); err != nil {
-			return nil, Lock{}, fmt.Errorf("driver lock: %w", err)
+// plan describes the set of the drivers to run.
+func (c Config) plan(ctx context.Context, hide *confinement) (plan, error) {
+	p := plan{
+		lock: c.Lock, specs: map[string]spec{}, times: map[string]times{}, limits: map[string]Limits{}, drainTimeout: orDefault(c.Drain, DefaultDrain),
+	}
+	if len(c.Lock.Drivers) > 0 {
+		if err := c.Lock.Validate(); err != nil {
+			return plan{}, fmt.Errorf("driver lock: %w", err)
+		}
+		if !c.Dev {
+			if err := CheckPermissions(c.Dir); err != nil {
+				return plan{}, err
+			}
 		}
 	}
-	if len(lock.Drivers) > 0 && !c.Dev {
-		if err := CheckPermissions(c.Dir); err != nil {
-			return nil, Lock{}, err
-		}
+	for _, e := range c.Lock.Drivers {
+		p.specs[e.Name] = c.spec(e)
 	}
-	out := make(map[string]spec, len(lock.Drivers))
-	for _, e := range lock.Drivers {
-		out[e.Name] = c.spec(e)
+	if err := c.attach(ctx, &p); err != nil {
+		return plan{}, err
 	}
-	if err := c.attach(ctx, &lock, out); err != nil {
-		return nil, Lock{}, err
-	}
-	for _, sp := range out {
+	for name, sp := range p.specs {
 		if err := hide.check(sp); err != nil {
-			return nil, Lock{}, fmt.Errorf("driver %q: %w", sp.entry.Name, err)
+			return plan{}, fmt.Errorf("driver %q: %w", name, err)
 		}
+		p.times[name], p.limits[name] = c.timesOf(name), sp.config.Limits
 	}
 	for name, own := range c.Drivers {
 		if own.Network != "" && own.Network != NetworkAllow && own.Network != NetworkDeny {
-			return nil, Lock{}, fmt.Errorf("driver %q: network is %q, it can be allow or deny", name, own.Network)
+			return plan{}, fmt.Errorf("driver %q: network is %q, it can be allow or deny", name, own.Network)
 		}
-		if _, ok := out[name]; !ok {
-			return nil, Lock{}, fmt.Errorf("driver %q is configured but not in the lock: "+
+		if _, ok := p.specs[name]; !ok {
+			return plan{}, fmt.Errorf("driver %q is configured but not in the lock: "+
 				"put its binary into %s and run `kairos driver lock`", name, c.Dir)
 		}
 	}
-	return out, lock, nil
+	return p, nil
 }
 
 func (c Config) spec(e LockedEntry) spec {
@@ -161,7 +163,7 @@ func (c Config) spec(e LockedEntry) spec {
 }
 
 // attach replaces locked drivers by those that run already.
-func (c Config) attach(ctx context.Context, lock *Lock, out map[string]spec) error {
+func (c Config) attach(ctx context.Context, p *plan) error {
 	if len(c.Attach) > 0 && !c.Dev {
 		return errors.New("attaching to a running driver needs dev mode")
 	}
@@ -173,20 +175,10 @@ func (c Config) attach(ctx context.Context, lock *Lock, out map[string]spec) err
 		e := LockedEntry{Name: d.Name, Version: d.Version, File: BinaryPrefix + d.Name, SHA256: map[string]string{}, Descriptor: d}
 		sp := c.spec(e)
 		sp.attach = &to
-		out[d.Name] = sp
-		lock.Drivers = withEntry(lock.Drivers, e)
+		p.specs[d.Name] = sp
+		p.lock.Drivers = append(slices.DeleteFunc(slices.Clone(p.lock.Drivers), func(o LockedEntry) bool { return o.Name == e.Name }), e)
 	}
 	return nil
-}
-
-func withEntry(entries []LockedEntry, e LockedEntry) []LockedEntry {
-	out := make([]LockedEntry, 0, len(entries)+1)
-	for _, o := range entries {
-		if o.Name != e.Name {
-			out = append(out, o)
-		}
-	}
-	return append(out, e)
 }
 
 func describeAttached(ctx context.Context, to driverrpc.Attachment, within time.Duration) (d driver.Descriptor, err error) {

@@ -18,17 +18,6 @@ type plan struct {
 	drainTimeout time.Duration
 }
 
-func (c Config) plan(lock Lock, specs map[string]spec) plan {
-	p := plan{
-		lock: lock, specs: specs, times: make(map[string]times, len(specs)), limits: make(map[string]Limits, len(specs)),
-		drainTimeout: orDefault(c.Drain, DefaultDrain),
-	}
-	for name := range specs {
-		p.times[name], p.limits[name] = c.timesOf(name), c.Drivers[name].Limits
-	}
-	return p
-}
-
 // follow assembles the set after old and starts its new drivers.
 func (h *Host) follow(ctx context.Context, old *Set, p plan, files *Set, again []string) (*Set, error) {
 	s, err := h.assemble(p, old, files, again)
@@ -54,10 +43,7 @@ func (h *Host) assemble(p plan, old, files *Set, again []string) (*Set, error) {
 	if h.closing {
 		return nil, errors.New("the driver host is closed")
 	}
-	set := &Set{
-		host: h, lock: p.lock, times: p.times, limits: p.limits, drainTimeout: p.drainTimeout,
-		slots: make(map[string]*slot, len(p.specs)), released: make(chan struct{}),
-	}
+	set := &Set{host: h, plan: p, slots: make(map[string]*slot, len(p.specs)), released: make(chan struct{})}
 	for name, sp := range p.specs {
 		s := reusable(old, name, sp, again)
 		if s == nil {

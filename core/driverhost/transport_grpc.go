@@ -25,14 +25,7 @@ type grpcTransport struct {
 	client   *plugin.Client
 	rpc      *driverrpc.Client // nil: not connected
 	within   time.Duration     // what a start may take
-	hashed   chan verification // closed once the one value is taken
 	stopOnce sync.Once
-}
-
-// verification is a verified binary, or the error.
-type verification struct {
-	binary *binary
-	err    error
 }
 
 func newGRPCTransport(
@@ -42,7 +35,7 @@ func newGRPCTransport(
 	if err != nil {
 		return nil, err
 	}
-	l := &grpcTransport{log: log, pinned: pinned, within: start, hashed: make(chan verification, 1)}
+	l := &grpcTransport{log: log, pinned: pinned, within: start}
 	l.process = newProcess(log, g.name, g, says)
 	l.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  driverrpc.Handshake(),
@@ -54,7 +47,7 @@ func newGRPCTransport(
 			return l.process, nil
 		},
 		StartTimeout:     start,
-		Logger:           newPluginLog(log),
+		Logger:           hclog.NewNullLogger(), // the host itself logs starts, stops and failures
 		SyncStdout:       says.writer("stdout"),
 		SyncStderr:       says.writer("stderr"),
 		AutoMTLS:         true,
@@ -67,16 +60,15 @@ func newGRPCTransport(
 
 // connect implements transport.
 func (l *grpcTransport) connect(ctx context.Context, verified func() error) (driverrpc.Calls, error) {
-	go func() { // the binary is hashed while go-plugin makes its certificate
-		b, err := l.pinned.verified()
-		l.hashed <- verification{b, err}
-	}()
 	l.process.verify = func() (*binary, error) {
-		v := <-l.hashed
-		if v.err == nil {
-			v.err = verified()
+		b, err := l.pinned.verified()
+		if err != nil {
+			return nil, err
 		}
-		return v.binary, v.err
+		if err := verified(); err != nil {
+			return nil, errors.Join(err, b.close())
+		}
+		return b, nil
 	}
 	abort := context.AfterFunc(ctx, l.process.kill)
 	err := l.dial()
