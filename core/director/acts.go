@@ -100,7 +100,7 @@ func actsOf(ctx context.Context, u useCase, chain protocol.Chain, r run.Run, cli
 		if err != nil {
 			known = step.Challenge // the step will say what is wrong with the value
 		}
-		k := input.Task{Step: step, Challenge: known, Common: common, Where: driver.Step{
+		k := &input.Task{Step: step, Challenge: known, Common: common, Where: driver.Step{
 			Protocol: chain.Title, Label: step.Label, Index: i + 1, Count: len(chain.Steps),
 		}}
 		if a, ok := actOn(previews, u, k, client); ok {
@@ -117,7 +117,7 @@ func actsOf(ctx context.Context, u useCase, chain protocol.Chain, r run.Run, cli
 
 // actOn is what the first driver that could do the step would do, or else the first
 // that could not; false: the tree leads to none.
-func actOn(ctx context.Context, u useCase, k input.Task, client driver.Client) (first ActStep, found bool) {
+func actOn(ctx context.Context, u useCase, k *input.Task, client driver.Client) (first ActStep, found bool) {
 	var in *driver.Input
 	for _, name := range actors(u, k) {
 		if in == nil {
@@ -137,7 +137,7 @@ func actOn(ctx context.Context, u useCase, k input.Task, client driver.Client) (
 }
 
 // actors names the drivers that the tree may have act for the step.
-func actors(u useCase, k input.Task) (names []string) {
+func actors(u useCase, k *input.Task) (names []string) {
 	for _, via := range u.Tree.EvidenceVia(drivers.ChallengeFacts(k.Step.Name, k.Common, k.Challenge)) {
 		if desc, _, _ := u.Drivers.Describe(via); desc.Has(driver.FeatureGrant) {
 			names = append(names, via)
@@ -148,7 +148,7 @@ func actors(u useCase, k input.Task) (names []string) {
 
 // askedFor is the evidence that the step's challenge asks for, with the templates
 // whose values are not known before the step is open.
-func askedFor(ctx context.Context, u useCase, k input.Task, client driver.Client) driver.Input {
+func askedFor(ctx context.Context, u useCase, k *input.Task, client driver.Client) driver.Input {
 	var written map[string]json.RawMessage
 	_ = json.Unmarshal(k.Challenge, &written) // was an object when the protocol was stored
 	asked := driver.Input{ID: input.EvidenceKind.Name, Kind: input.EvidenceKind.Name, Type: k.Common.Type, Display: written[k.Common.Type]}

@@ -15,7 +15,7 @@ import (
 
 // read lets the capability driver that asked, or what has its name now, read
 // the client's reply.
-func read(ctx context.Context, t *turn, k input.Task, q run.Question, in Continuation) (driver.InterpretResult, error) {
+func read(ctx context.Context, t *turn, k *input.Task, q run.Question, in Continuation) (driver.InterpretResult, error) {
 	drv, ok := t.e.Drivers.Capability(q.Via, plan.RouteOf(t.State, q).CallTimeout)
 	if !ok {
 		return driver.CannotInterpret("the driver is not configured any more"), nil
@@ -87,7 +87,7 @@ func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (plan
 // askedTask is the task the question is about. When nobody can judge the step
 // any more, because its driver was removed meanwhile, it is only where the step
 // stands: that is enough to read an answer, which must not be lost.
-func askedTask(ctx context.Context, t *turn, q run.Question) (input.Task, error) {
+func askedTask(ctx context.Context, t *turn, q run.Question) (*input.Task, error) {
 	if input.Of(q.Input.Kind).OfRun {
 		return input.RunTask(t.Chain), nil
 	}
@@ -101,7 +101,7 @@ func askedTask(ctx context.Context, t *turn, q run.Question) (input.Task, error)
 // dismissed records that the person closed the question without an answer. The
 // question stays open, nothing is counted, and no other route is taken: nobody
 // else may answer for them.
-func dismissed(t *turn, k input.Task, q run.Question, reason string) (plan.Action, error) {
+func dismissed(t *turn, k *input.Task, q run.Question, reason string) (plan.Action, error) {
 	closed := q.Seq
 	q.Earlier = append(slices.Clone(q.Earlier), closed)
 	q.Dismissed++

@@ -56,7 +56,7 @@ func approved(t *turn) (plan.Action, error) {
 
 // noteReport finds out whether the submission reports a person's decision: whether the
 // tree has a route on which an agent is asked for one in a solution of this type.
-func noteReport(ctx context.Context, t *turn, k input.Task, in driver.Input) error {
+func noteReport(ctx context.Context, t *turn, k *input.Task, in driver.Input) error {
 	t.Reported = false
 	s := t.Solution
 	if !s.Supplied() || s.Type == "" || !input.Of(in.Kind).Approves || plan.TakesNoReport(t.State, k, in) {

@@ -173,7 +173,7 @@ func follow(ctx context.Context, t *turn) (plan.Action, error) {
 	q := run.Question{Via: c.Driver, Route: c.Route, Path: c.Path, Asked: 1}
 	desc, _, _ := t.e.Drivers.Describe(c.Driver)
 	q.Human = desc.Has(driver.FeatureHuman)
-	var k input.Task
+	var k *input.Task
 	var err error
 	if k, q.Input, err = obtained(ctx, t, c.Input); err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func follow(ctx context.Context, t *turn) (plan.Action, error) {
 }
 
 // obtained is the input that the open call obtains, as it was asked for.
-func obtained(ctx context.Context, t *turn, id string) (input.Task, driver.Input, error) {
+func obtained(ctx context.Context, t *turn, id string) (*input.Task, driver.Input, error) {
 	switch kind := input.ByID(id); {
 	case kind.Optional:
 		in, _, err := offerQuestion(ctx, t)

@@ -15,7 +15,7 @@ import (
 
 // loadGrants looks up what is allowed, where a route of the step leads to a driver that
 // needs a grant.
-func loadGrants(ctx context.Context, t *turn, k input.Task) error {
+func loadGrants(ctx context.Context, t *turn, k *input.Task) error {
 	concerns := t.e.store.Grants != nil && plan.NeedsGrants(t.State, k)
 	if t.Digest == "" && (concerns || t.e.Tree.ReadsDigest()) {
 		if err := identify(t); err != nil {
@@ -50,7 +50,7 @@ func identify(t *turn) (err error) {
 
 // previewPlan asks the driver what it would do, before it does it. What is due is looked
 // at anew then: an approval of the plan, most likely.
-func previewPlan(ctx context.Context, t *turn, k input.Task, in driver.Input, r decision.Route) (plan.Action, error) {
+func previewPlan(ctx context.Context, t *turn, k *input.Task, in driver.Input, r decision.Route) (plan.Action, error) {
 	drv, _ := t.e.Drivers.Capability(r.Via, r.CallTimeout)
 	previewer, ok := drv.(driver.Previewer)
 	if !ok {
@@ -83,7 +83,7 @@ func previewPlan(ctx context.Context, t *turn, k input.Task, in driver.Input, r 
 }
 
 // propose asks the agent for what the step leaves open. Nothing is counted.
-func propose(t *turn, k input.Task, in driver.Input, p driver.Propose) api.StepReply {
+func propose(t *turn, k *input.Task, in driver.Input, p driver.Propose) api.StepReply {
 	asked := in
 	asked.Schema = p.Schema
 	shown := driver.AgentChallenge{
@@ -97,7 +97,7 @@ func propose(t *turn, k input.Task, in driver.Input, p driver.Propose) api.StepR
 }
 
 // recordPlan records what the driver would do.
-func recordPlan(t *turn, k input.Task, in driver.Input, r decision.Route, p driver.Plan, proposed json.RawMessage) (plan.Action, error) {
+func recordPlan(t *turn, k *input.Task, in driver.Input, r decision.Route, p driver.Plan, proposed json.RawMessage) (plan.Action, error) {
 	grant, ok := plan.GrantFor(t.State, r.Via, p.Effect)
 	if !ok {
 		return plan.PassOver(t.State, in.ID, r, "it would change something, and it is only allowed to look"), nil

@@ -65,7 +65,7 @@ func obtain(ctx context.Context, t *turn, a plan.Obtain) (plan.Action, error) {
 	return plan.Through(t.State, k, in, *d.Route), nil
 }
 
-func decideRoute(t *turn, k input.Task, in driver.Input) decision.Decision {
+func decideRoute(t *turn, k *input.Task, in driver.Input) decision.Decision {
 	facts := plan.Facts(t.State, k, in.ID)
 	d := t.e.Tree.Decide(in.Kind, facts)
 	t.decided = &decided{Decision: d, kind: in.Kind, facts: facts}

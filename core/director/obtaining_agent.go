@@ -15,7 +15,7 @@ import (
 )
 
 // viaAgent takes the input from the submitted solution, or shows it to the agent.
-func viaAgent(ctx context.Context, t *turn, k input.Task, in driver.Input, r decision.Route) (plan.Action, error) {
+func viaAgent(ctx context.Context, t *turn, k *input.Task, in driver.Input, r decision.Route) (plan.Action, error) {
 	drv, ok := t.e.Drivers.Capability(r.Via, r.CallTimeout)
 	if !ok {
 		return nil, plan.Unavailable("driver %s is not configured", r.Via)
@@ -67,7 +67,7 @@ func viaAgent(ctx context.Context, t *turn, k input.Task, in driver.Input, r dec
 
 // notFilledIn: the agent sent back placeholders of next_call. An omission
 // is missing, not wrong.
-func notFilledIn(ctx context.Context, t *turn, drv driver.Capability, via string, k input.Task, in driver.Input, left []string) (plan.Action, error) {
+func notFilledIn(ctx context.Context, t *turn, drv driver.Capability, via string, k *input.Task, in driver.Input, left []string) (plan.Action, error) {
 	shown, err := shownToAgent(ctx, t, drv, via, k, in)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func notFilledIn(ctx context.Context, t *turn, drv driver.Capability, via string
 
 // shownToAgent is the challenge as the agent sees it. For evidence that is the
 // step's own; anything else only the driver can word.
-func shownToAgent(ctx context.Context, t *turn, drv driver.Capability, via string, k input.Task, in driver.Input) (driver.AgentChallenge, error) {
+func shownToAgent(ctx context.Context, t *turn, drv driver.Capability, via string, k *input.Task, in driver.Input) (driver.AgentChallenge, error) {
 	if input.Of(in.Kind).Evidence && t.Solution.Supplied() {
 		return driver.AgentChallenge{Type: k.Common.Type, Description: in.Description, Display: in.Display}, nil
 	}

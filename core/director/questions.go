@@ -18,7 +18,7 @@ import (
 )
 
 // leaveToPage records that a person answers at the link, and gives the link to the agent.
-func leaveToPage(t *turn, k input.Task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (plan.Action, error) {
+func leaveToPage(t *turn, k *input.Task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (plan.Action, error) {
 	desc, _, _ := t.e.Drivers.Describe(r.Via)
 	if !desc.Has(driver.FeatureHuman) || link == nil || !plan.Answerable(t.State, k) {
 		return plan.Close(t.State, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0), nil
@@ -35,7 +35,7 @@ func leaveToPage(t *turn, k input.Task, q run.Question, r decision.Route, link *
 }
 
 // openedPage: the person was sent to the page, so their answer comes from there.
-func openedPage(t *turn, k input.Task, q run.Question) (plan.Action, error) {
+func openedPage(t *turn, k *input.Task, q run.Question) (plan.Action, error) {
 	asked := q.Seq
 	q.Earlier = append(slices.Clone(q.Earlier), q.Seq)
 	q.Elsewhere = "The person was sent to the approval page and has not answered there yet. If they have lost it, show them the link."
@@ -118,7 +118,7 @@ type rendering struct {
 }
 
 // rendered sends the question that a driver made, or takes what it answered without one.
-func rendered(t *turn, k input.Task, q run.Question, r decision.Route, made rendering) (plan.Action, error) {
+func rendered(t *turn, k *input.Task, q run.Question, r decision.Route, made rendering) (plan.Action, error) {
 	if (made.err != nil || made.res.Unavailable != nil) && shortPossible(t, q) {
 		return askShort(t, k, q, r), nil
 	}
@@ -164,7 +164,7 @@ func failedRender(t *turn, q run.Question, r decision.Route, made rendering) (pl
 
 // send puts the driver's request to the client, if this client takes it and this
 // call may ask.
-func send(t *turn, k input.Task, q run.Question, r decision.Route, made rendering) (plan.Action, error) {
+func send(t *turn, k *input.Task, q run.Question, r decision.Route, made rendering) (plan.Action, error) {
 	desc, _, _ := t.e.Drivers.Describe(r.Via)
 	needs, unsendable := demands(desc, t.Caller.Client, *made.res.ClientRequest)
 	if unsendable != nil {

@@ -15,7 +15,7 @@ func shortPossible(t *turn, q run.Question) bool {
 
 // askShort asks for an approval once more with a short form, after a client failed at the whole:
 // what is to be approved must not lead away from the person by its length.
-func askShort(t *turn, k input.Task, q run.Question, r decision.Route) plan.Action {
+func askShort(t *turn, k *input.Task, q run.Question, r decision.Route) plan.Action {
 	q.Short = true
 	q.Input = plan.ShortQuestion(t.State, k, plan.GatedInput(t.State))
 	return plan.Call{Kind: plan.Render, Task: k, Question: &q, Route: r}

@@ -190,26 +190,26 @@ func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
 }
 
 // open works out what the open step demands, once a call.
-func (t *turn) open(ctx context.Context) (input.Task, error) {
+func (t *turn) open(ctx context.Context) (*input.Task, error) {
 	if t.Opened == t.Run.Step.Index {
-		return t.Task, nil
+		return &t.Task, nil
 	}
 	k, err := plan.Filled(t.State)
 	if err != nil {
-		return input.Task{}, err
+		return nil, err
 	}
 	if err := loadGrants(ctx, t, k); err != nil {
-		return input.Task{}, err
+		return nil, err
 	}
-	k, soon, err := plan.WorkOut(t.State, k)
+	soon, err := plan.WorkOut(t.State, k)
 	if err != nil {
-		return input.Task{}, err
+		return nil, err
 	}
 	if len(soon) > 0 {
 		t.e.Drivers.Warm(ctx, soon...)
 	}
-	t.Task, t.Opened = k, t.Run.Step.Index
-	return k, nil
+	t.Task, t.Opened = *k, t.Run.Step.Index
+	return &t.Task, nil
 }
 
 // newTurn makes the turn of a call on a run.

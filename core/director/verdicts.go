@@ -14,7 +14,7 @@ import (
 )
 
 // advance lets the challenge driver judge the answers so far.
-func advance(ctx context.Context, t *turn, k input.Task) (plan.Action, error) {
+func advance(ctx context.Context, t *turn, k *input.Task) (plan.Action, error) {
 	if k.Free() {
 		return plan.JudgeFree(t.State, k), nil
 	}
@@ -69,7 +69,7 @@ func keepEarlier(t *turn) {
 }
 
 // need looks up which of the inputs that the driver asks for a person declined before.
-func need(ctx context.Context, t *turn, k input.Task, res driver.AdvanceResult) (plan.Action, error) {
+func need(ctx context.Context, t *turn, k *input.Task, res driver.AdvanceResult) (plan.Action, error) {
 	remembered := map[string]bool{}
 	for _, in := range res.NeedInput {
 		if gated, err := plan.Gated(t.State, k, in); err != nil || gated || input.Of(in.Kind).Internal {

@@ -76,7 +76,7 @@ func approvalSchemaWith(phrase string) json.RawMessage {
 // Approval asks for a decision on exactly the evidence input that follows. Its
 // words come from the protocol and the challenge, never from a model alone:
 // values of earlier steps stand in it as quoted data.
-func Approval(k Task, q ApprovalQuestion) driver.Input {
+func Approval(k *Task, q ApprovalQuestion) driver.Input {
 	if q.Own {
 		return answerInput(k, q)
 	}
@@ -112,7 +112,7 @@ func Approval(k Task, q ApprovalQuestion) driver.Input {
 
 // answerInput is approvalInput where the approval is a person's own answer: the
 // question is the step's, and nothing is done with it.
-func answerInput(k Task, q ApprovalQuestion) driver.Input {
+func answerInput(k *Task, q ApprovalQuestion) driver.Input {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Step %d of %d, %q, of the protocol %q asks you:\n%s\n", k.Where.Index, k.Where.Count, k.Where.Label, k.Where.Protocol, Quote(q.Evidence.Description))
 	if q.Phrase != "" {
@@ -141,7 +141,7 @@ const ReadMark = "<where to read the whole>"
 
 // shortened is the question with the beginning and the end of what is approved, its length and
 // whole digest, and where to read the rest. A person is asked in the same way, however long it is.
-func shortened(k Task, q ApprovalQuestion, system string) string {
+func shortened(k *Task, q ApprovalQuestion, system string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Approve step %d of %d, %q, of the protocol %q?\n", k.Where.Index, k.Where.Count, plain.Clip(k.Where.Label, 200), plain.Clip(k.Where.Protocol, 200))
 	fmt.Fprintf(&b, "This form does not show all that you approve. Read the whole before you answer: %s\n", ReadMark)
@@ -259,7 +259,7 @@ func Approves(value json.RawMessage) bool {
 }
 
 // settleApproval: only the one word approves, and only with the phrase.
-func settleApproval(_ Task, c Setting, a driver.Answer) (Settlement, error) {
+func settleApproval(_ *Task, c Setting, a driver.Answer) (Settlement, error) {
 	if !Approves(a.Value) {
 		return Settlement{Declined: true}, nil
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Prompted applies the challenge's `sampling` block and approval mode.
-func Prompted(in driver.Input, k Task) driver.Input {
+func Prompted(in driver.Input, k *Task) driver.Input {
 	if in.Type == "" {
 		in.Type = k.Common.Type
 	}

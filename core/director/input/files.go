@@ -26,7 +26,7 @@ type filesDisplay struct {
 }
 
 // Files asks for the files that the step demands, once its evidence is there.
-func Files(k Task, r run.Run) (driver.Input, error) {
+func Files(k *Task, r run.Run) (driver.Input, error) {
 	checks, err := FileChecks(k)
 	if err != nil {
 		return driver.Input{}, err
@@ -62,7 +62,7 @@ func demanded(checks []filecheck.Check) string {
 // spoils the list is an error. A list that was stored before anybody judged
 // lists may be unsound by itself: there are no checks then, and a report of it
 // is compared with nothing, as ever.
-func FileChecks(k Task) ([]filecheck.Check, error) {
+func FileChecks(k *Task) ([]filecheck.Check, error) {
 	checks, found := filecheck.Parse(k.Common.Files)
 	if len(found) == 0 {
 		return checks, nil
@@ -75,7 +75,7 @@ func FileChecks(k Task) ([]filecheck.Check, error) {
 }
 
 // FilesMismatch says in what the files are not as demanded, or nothing.
-func FilesMismatch(k Task, a driver.Answer) (string, error) {
+func FilesMismatch(k *Task, a driver.Answer) (string, error) {
 	if a.Provenance != driver.AgentReported {
 		result, _ := filecheck.ReadResult(a.Value)
 		if result.Passed {
@@ -95,7 +95,7 @@ func FilesMismatch(k Task, a driver.Answer) (string, error) {
 	return plain.Clip("The report says itself that the files are not as this step demands: "+strings.Join(found, "; "), 2000), nil
 }
 
-func takesFileReport(k Task) bool { return !k.Common.FilesRequired }
+func takesFileReport(k *Task) bool { return !k.Common.FilesRequired }
 
 func noFiles(step int, troubles string) *fault.Error {
 	return fault.New(fault.FilesUnverified, "Step %d demands files that the server has to look at itself, and it cannot%s", step, troubles)
@@ -103,7 +103,7 @@ func noFiles(step int, troubles string) *fault.Error {
 
 // settleFiles checks that an answer says something about the files. Its content
 // is checked once it is recorded.
-func settleFiles(k Task, _ Setting, a driver.Answer) (Settlement, error) {
+func settleFiles(k *Task, _ Setting, a driver.Answer) (Settlement, error) {
 	if a.Provenance != driver.AgentReported {
 		if _, ok := filecheck.ReadResult(a.Value); !ok {
 			return Settlement{Unusable: "it does not say whether the files passed"}, nil

@@ -33,7 +33,7 @@ const judgeSystem = "You are the judge of one step of a KAIROS protocol. Somebod
 	`Return one JSON object: {"satisfied": true or false, "reason": "<why>"}.`
 
 // Judgement asks whether the result satisfies the challenge.
-func Judgement(k Task, output json.RawMessage, sensitive bool) driver.Input {
+func Judgement(k *Task, output json.RawMessage, sensitive bool) driver.Input {
 	question := cmp.Or(strings.TrimSpace(k.Common.Judge.Question), defaultQuestion)
 	var challenge map[string]json.RawMessage
 	_ = json.Unmarshal(k.Challenge, &challenge) // was decoded before

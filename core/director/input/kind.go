@@ -46,14 +46,14 @@ type Kind struct {
 	NoRoute func(step int, troubles string) *fault.Error
 	// TakesReport reports whether the agent's report is taken whatever was tried
 	// before; nil: it is not.
-	TakesReport func(Task) bool
+	TakesReport func(*Task) bool
 	// Doubt says what is wrong with the value of an answer; nil: nothing can be.
 	Doubt func(value json.RawMessage) string
 	// Settle says what an answer comes to before it is recorded; nil: it is taken.
-	Settle func(Task, Setting, driver.Answer) (Settlement, error)
+	Settle func(*Task, Setting, driver.Answer) (Settlement, error)
 	// Check says in what something is not as the step demands, once the answer is
 	// recorded; nil: nothing is checked. Mismatch is the code of the rejection.
-	Check    func(Task, driver.Answer) (string, error)
+	Check    func(*Task, driver.Answer) (string, error)
 	Mismatch fault.Code
 }
 

@@ -61,7 +61,7 @@ func InputsFault(chain protocol.Chain) error {
 }
 
 // OutputSchemaFault is InputsFault for the output_schema of the open step.
-func OutputSchemaFault(k Task) error {
+func OutputSchemaFault(k *Task) error {
 	if len(k.Common.OutputSchema) == 0 {
 		return nil
 	}
@@ -151,8 +151,8 @@ func OfRun(r run.Run, chain protocol.Chain) (driver.Input, []string) {
 }
 
 // RunTask is the task of the run's input.
-func RunTask(chain protocol.Chain) Task {
-	return Task{Step: chain.Steps[0], Where: driver.Step{Protocol: chain.Title, Label: "Input", Index: 1, Count: len(chain.Steps)}}
+func RunTask(chain protocol.Chain) *Task {
+	return &Task{Step: chain.Steps[0], Where: driver.Step{Protocol: chain.Title, Label: "Input", Index: 1, Count: len(chain.Steps)}}
 }
 
 // MissingOfRun refuses to begin without the keys.
@@ -182,7 +182,7 @@ func MergeOfRun(r run.Run, chain protocol.Chain, value json.RawMessage) (json.Ra
 }
 
 // settleRun adds what a person filled in to the run's input.
-func settleRun(_ Task, c Setting, a driver.Answer) (Settlement, error) {
+func settleRun(_ *Task, c Setting, a driver.Answer) (Settlement, error) {
 	if !c.Asked {
 		return Settlement{}, nil
 	}

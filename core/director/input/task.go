@@ -31,7 +31,7 @@ type Task struct {
 
 // OutputProblems checks an output: one that the server obtained against the strict
 // form of the schema, one that an agent reports against the schema as written.
-func OutputProblems(k Task, reported bool, output json.RawMessage) []driver.Diagnostic {
+func OutputProblems(k *Task, reported bool, output json.RawMessage) []driver.Diagnostic {
 	if len(k.Common.OutputSchema) == 0 {
 		return nil
 	}
@@ -50,11 +50,11 @@ func OutputProblems(k Task, reported bool, output json.RawMessage) []driver.Diag
 func Describe(ds []driver.Diagnostic) string { return plain.Clip(fields.Text(ds), 2000) }
 
 // Free reports whether the step has no challenge, so that any solution passes it.
-func (k Task) Free() bool { return k.Step.Challenge == nil }
+func (k *Task) Free() bool { return k.Step.Challenge == nil }
 
 // PhraseFault refuses a phrase that nobody can type, which a protocol may have
 // that was stored before phrases with templates were refused.
-func PhraseFault(k Task) error {
+func PhraseFault(k *Task) error {
 	written, err := protocol.CommonOf(k.Step.Challenge)
 	if err != nil || written.ApprovalPhrase == "" {
 		return nil //nolint:nilerr // what is written was read before; there is no phrase

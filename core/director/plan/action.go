@@ -52,7 +52,7 @@ type (
 	// Wait ends the call with a reply that says what is waited for: a person's answer to
 	// the question, or a driver's to the call. Meanwhile says that the call may wait itself.
 	Wait struct {
-		Task      input.Task
+		Task      *input.Task
 		Question  *run.Question
 		Call      *run.Call
 		Meanwhile bool
@@ -71,13 +71,13 @@ type (
 	Need struct{ Lookup Lookup }
 	// Obtain obtains an input of the step by its next route.
 	Obtain struct {
-		Task  input.Task
+		Task  *input.Task
 		Input driver.Input
 	}
 	// Call calls a driver.
 	Call struct {
 		Kind CallKind
-		Task input.Task
+		Task *input.Task
 		// Input and Route are of a capability driver.
 		Input driver.Input
 		Route decision.Route
@@ -87,7 +87,7 @@ type (
 	}
 	// Accept proves the step.
 	Accept struct {
-		Task          input.Task
+		Task          *input.Task
 		Judge         run.DriverRef
 		Proof, Output json.RawMessage
 		Evidence      driver.Answer

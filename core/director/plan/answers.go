@@ -9,7 +9,7 @@ import (
 )
 
 // Supplied takes an answer that needed no question.
-func Supplied(s *State, k input.Task, in driver.Input, r decision.Route, a driver.Answer) Action {
+func Supplied(s *State, k *input.Task, in driver.Input, r decision.Route, a driver.Answer) Action {
 	a.InputID, a.Via = in.ID, r.Via
 	if problem := doubtOf(s, in, a, r.Via); problem != "" {
 		return Close(s, in.ID, r, decision.Errored, problem, 0)
@@ -38,7 +38,7 @@ func Supplied(s *State, k input.Task, in driver.Input, r decision.Route, a drive
 }
 
 // settlement is what the answer comes to by the kind of its input.
-func settlement(s *State, k input.Task, in driver.Input, phrase string, asked bool, a driver.Answer) (input.Settlement, error) {
+func settlement(s *State, k *input.Task, in driver.Input, phrase string, asked bool, a driver.Answer) (input.Settlement, error) {
 	kind := input.Of(in.Kind)
 	if kind.Settle == nil {
 		return input.Settlement{}, nil
@@ -47,7 +47,7 @@ func settlement(s *State, k input.Task, in driver.Input, phrase string, asked bo
 }
 
 // Answered takes the answer to a question.
-func Answered(s *State, k input.Task, q run.Question, r decision.Route, a driver.Answer) Action {
+func Answered(s *State, k *input.Task, q run.Question, r decision.Route, a driver.Answer) Action {
 	a.InputID, a.Via = q.Input.ID, q.Via
 	if problem := doubtOf(s, q.Input, a, q.Via); problem != "" {
 		return Close(s, q.Input.ID, r, decision.Errored, problem, q.Seq)
@@ -85,7 +85,7 @@ func Answered(s *State, k input.Task, q run.Question, r decision.Route, a driver
 
 // AskAgainBetter asks again with the diagnostics, as often as the route allows, and
 // then takes the next route.
-func AskAgainBetter(s *State, k input.Task, q run.Question, r decision.Route, ds []driver.Diagnostic) Action {
+func AskAgainBetter(s *State, k *input.Task, q run.Question, r decision.Route, ds []driver.Diagnostic) Action {
 	if s.Caller.Detached || q.Repairs >= r.Retries {
 		return Close(s, q.Input.ID, r, decision.Invalid, input.Describe(ds), q.Seq)
 	}

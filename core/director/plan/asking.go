@@ -48,7 +48,7 @@ func answeredElsewhere(s *State, in driver.Input, r decision.Route) bool {
 // step brings its own prompt for a model. Permission for drivers is asked for right behind the
 // run's input. A judge comes when the work is done; if a driver judges without the client,
 // render finds out. Files are looked at right behind the evidence: that disturbs nobody.
-func MayAsk(s *State, k input.Task, in driver.Input, desc driver.Descriptor) bool {
+func MayAsk(s *State, k *input.Task, in driver.Input, desc driver.Descriptor) bool {
 	if input.Of(in.Kind).Quiet && !desc.Has(driver.FeatureHuman) {
 		return !s.Caller.Detached
 	}

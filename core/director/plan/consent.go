@@ -23,7 +23,7 @@ func ApprovalGiven(s *State) bool {
 }
 
 // PhraseIn is what has to be typed to answer the input; empty for what is not an approval.
-func PhraseIn(s *State, k input.Task, in driver.Input) string {
+func PhraseIn(s *State, k *input.Task, in driver.Input) string {
 	if !input.Of(in.Kind).Approves {
 		return ""
 	}
@@ -31,7 +31,7 @@ func PhraseIn(s *State, k input.Task, in driver.Input) string {
 }
 
 // PhraseOf is what has to be typed to approve the step; empty: nothing.
-func PhraseOf(s *State, k input.Task) string {
+func PhraseOf(s *State, k *input.Task) string {
 	switch {
 	case k.Common.ApprovalPhrase != "":
 		return k.Common.ApprovalPhrase
@@ -48,7 +48,7 @@ func approvalStands(s *State) bool {
 }
 
 // evidenceComesThrough looks ahead: a review can only approve what it will see.
-func evidenceComesThrough(s *State, k input.Task, via string) bool {
+func evidenceComesThrough(s *State, k *input.Task, via string) bool {
 	d := s.Tree.Decide(input.EvidenceKind.Name, Facts(s, k, input.EvidenceKind.Name))
 	return d.Route != nil && d.Route.Via == via
 }
@@ -81,19 +81,19 @@ func earlyTimes(s *State) int {
 }
 
 // ApprovalQuestion is the approval of an input as it is asked for now.
-func ApprovalQuestion(s *State, k input.Task, evidence driver.Input) driver.Input {
+func ApprovalQuestion(s *State, k *input.Task, evidence driver.Input) driver.Input {
 	return input.Approval(k, askedFor(s, k, evidence))
 }
 
 // ShortQuestion is ApprovalQuestion for a client that fails at the whole.
-func ShortQuestion(s *State, k input.Task, evidence driver.Input) driver.Input {
+func ShortQuestion(s *State, k *input.Task, evidence driver.Input) driver.Input {
 	q := askedFor(s, k, evidence)
 	q.Short = true
 	return input.Approval(k, q)
 }
 
 // askedFor is what an approval of the input is about.
-func askedFor(s *State, k input.Task, evidence driver.Input) input.ApprovalQuestion {
+func askedFor(s *State, k *input.Task, evidence driver.Input) input.ApprovalQuestion {
 	return input.ApprovalQuestion{
 		Evidence: evidence, Digest: s.Run.Step.Digest, Phrase: PhraseOf(s, k), Early: s.Run.Step.Early, Done: s.Run.Step.Done, Plan: s.Run.Step.Plan, Own: ownAnswer(s, k, evidence),
 		Declined: DeclineInWords(s),
@@ -102,7 +102,7 @@ func askedFor(s *State, k input.Task, evidence driver.Input) input.ApprovalQuest
 
 // TakesNoReport reports whether nobody may report a person's answer to the input: to the
 // step's evidence, or to the approval in front of it, which then is the answer.
-func TakesNoReport(s *State, k input.Task, in driver.Input) bool {
+func TakesNoReport(s *State, k *input.Task, in driver.Input) bool {
 	switch kind := input.Of(in.Kind); {
 	case kind.Evidence:
 		return ownAnswer(s, k, in)
@@ -118,7 +118,7 @@ func TakesNoReport(s *State, k input.Task, in driver.Input) bool {
 
 // Gated reports whether an approval stands in front of the input. One in front of
 // a person's own answer would be noise, unless it can be that answer itself.
-func Gated(s *State, k input.Task, in driver.Input) (bool, error) {
+func Gated(s *State, k *input.Task, in driver.Input) (bool, error) {
 	switch {
 	case k.Approval != driver.ApprovalUser:
 		return false, nil
@@ -133,7 +133,7 @@ func Gated(s *State, k input.Task, in driver.Input) (bool, error) {
 
 // approvedAnswer is what a person has answered to the input by approving, or nil if they
 // have not, or if it asks for more.
-func approvedAnswer(s *State, k input.Task, in driver.Input) *driver.Answer {
+func approvedAnswer(s *State, k *input.Task, in driver.Input) *driver.Answer {
 	if !s.Run.Step.Gated || !approvalStands(s) || !ownAnswer(s, k, in) || !input.YesOrNo(in) {
 		return nil
 	}

@@ -31,20 +31,20 @@ func observes(s *State) bool {
 
 // judgeLooks reports whether the challenge driver may look at the world itself: then
 // its verdict may be an observation, whoever supplied what it looks at.
-func judgeLooks(s *State, k input.Task) bool {
+func judgeLooks(s *State, k *input.Task) bool {
 	desc, _, _ := s.Drivers.Describe(k.Use)
 	return drivers.MayClaim(desc, driver.ServerObserved) && couldCount(s, k, k.Use, driver.ServerObserved)
 }
 
 // couldCount reports whether an answer of the driver with the provenance would count,
 // with the limits that the operator set.
-func couldCount(s *State, k input.Task, via string, p driver.Provenance) bool {
+func couldCount(s *State, k *input.Task, via string, p driver.Provenance) bool {
 	return limitedTo(s, via, p) == p && k.Demand.Counts(p)
 }
 
 // uncountable says why evidence that comes through a driver does not count; empty: it
 // may count.
-func uncountable(s *State, k input.Task, in driver.Input, via string) string {
+func uncountable(s *State, k *input.Task, in driver.Input, via string) string {
 	if !input.Of(in.Kind).Evidence || judgeLooks(s, k) {
 		return ""
 	}
@@ -62,13 +62,13 @@ func uncountable(s *State, k input.Task, in driver.Input, via string) string {
 
 // countsAsAnswer reports whether a decision with the provenance would count where the approval of the
 // input is the answer to it; true where it is not.
-func countsAsAnswer(s *State, k input.Task, in driver.Input, p driver.Provenance) bool {
+func countsAsAnswer(s *State, k *input.Task, in driver.Input, p driver.Provenance) bool {
 	return !ownAnswer(s, k, in) || !input.YesOrNo(in) || k.Demand.Counts(p)
 }
 
 // noLink says why no link to answer with is given out, and what would be accepted instead;
 // empty if a link may be given out, or if the server has no approval page.
-func noLink(s *State, k input.Task) string {
+func noLink(s *State, k *input.Task) string {
 	if !HasPage(s) || Answerable(s, k) {
 		return ""
 	}
@@ -77,7 +77,7 @@ func noLink(s *State, k input.Task) string {
 
 // cannotDecide says why a person's decision that comes through a driver does not count
 // as their answer; empty: it may count.
-func cannotDecide(s *State, k input.Task, in driver.Input, via string) string {
+func cannotDecide(s *State, k *input.Task, in driver.Input, via string) string {
 	desc, _, known := s.Drivers.Describe(via)
 	if !known || !input.Of(in.Kind).Approves || !desc.Has(driver.FeatureHuman) {
 		return ""
@@ -96,7 +96,7 @@ func cannotDecide(s *State, k input.Task, in driver.Input, via string) string {
 
 // notCountedBecause checks the provenance of evidence that a driver accepted: whatever the
 // way it came, the step takes no weaker one.
-func notCountedBecause(s *State, k input.Task, evidence driver.Answer) string {
+func notCountedBecause(s *State, k *input.Task, evidence driver.Answer) string {
 	if k.Demand.Counts(evidence.Provenance) {
 		return ""
 	}
@@ -105,7 +105,7 @@ func notCountedBecause(s *State, k input.Task, evidence driver.Answer) string {
 
 // possible refuses a step of which no evidence counts, because the policy
 // contradicts it or itself since the protocol was minted.
-func possible(k input.Task) error {
+func possible(k *input.Task) error {
 	if why := drivers.Contradiction(k.Step, k.Demand); why != "" {
 		return fault.New(fault.PolicyConflict, "Step %d cannot be solved: %s.", k.Where.Index, why)
 	}
@@ -125,18 +125,18 @@ func onlyCounts(s *State) string {
 
 // IsClaim reports whether the submission is evidence that cannot count. For a step
 // that a driver was allowed to do it may be a proposal.
-func IsClaim(s *State, k input.Task, in driver.Input) bool {
+func IsClaim(s *State, k *input.Task, in driver.Input) bool {
 	return !takesReport(k) && input.Of(in.Kind).Evidence && s.Solution.Supplied() && !judgeLooks(s, k) && len(GrantsHere(s)) == 0
 }
 
 // takesReport reports whether the agent's word counts.
-func takesReport(k input.Task) bool {
+func takesReport(k *input.Task) bool {
 	return k.Demand.Counts(driver.AgentReported)
 }
 
 // Decidable refuses a person's report of what a driver did, which is a report, where
 // the step takes none.
-func Decidable(s *State, k input.Task) error {
+func Decidable(s *State, k *input.Task) error {
 	if takesReport(k) {
 		return nil
 	}
@@ -216,7 +216,7 @@ func ReadsState(s *State, name string) bool {
 }
 
 // Keeps refuses state of a version that the driver does not list.
-func Keeps(s *State, k input.Task, kept driver.State) error {
+func Keeps(s *State, k *input.Task, kept driver.State) error {
 	desc, _, _ := s.Drivers.Describe(k.Use)
 	if kept.Version != 0 && !slices.Contains(desc.StateVersions, kept.Version) {
 		return Unavailable("driver %s keeps state of version %d, which its descriptor does not list", k.Use, kept.Version)
@@ -249,14 +249,14 @@ func doubtOf(s *State, in driver.Input, a driver.Answer, via string) string {
 
 // personal reports whether the input asks for a person's own answer. Only the
 // driver of a type that is about a person may say so.
-func personal(s *State, k input.Task, in driver.Input) bool {
+func personal(s *State, k *input.Task, in driver.Input) bool {
 	desc, _, _ := s.Drivers.Describe(k.Use)
 	return in.Person && desc.Approval == driver.ApprovalUser
 }
 
 // ownAnswer reports whether nobody but a person may answer the input: it asks for
 // their own answer, and the step or the tree states approval mode user.
-func ownAnswer(s *State, k input.Task, in driver.Input) bool {
+func ownAnswer(s *State, k *input.Task, in driver.Input) bool {
 	return k.Stated && k.Approval == driver.ApprovalUser && personal(s, k, in)
 }
 

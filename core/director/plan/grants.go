@@ -12,7 +12,7 @@ import (
 )
 
 // NeedsGrants reports whether a route of the step leads to a driver that needs a grant.
-func NeedsGrants(s *State, k input.Task) bool {
+func NeedsGrants(s *State, k *input.Task) bool {
 	for _, via := range s.Tree.EvidenceVia(decision.ChallengeFacts{Type: k.Common.Type, Name: k.Step.Name}) {
 		if desc, _, _ := s.Drivers.Describe(via); desc.Has(driver.FeatureGrant) {
 			return true
@@ -66,7 +66,7 @@ func MayAct(s *State, c run.Call, desc driver.Descriptor) bool {
 // plansFirst reports whether the input comes from a driver that has still to say
 // what it would do, or is passed over without a grant: what it plans is what a
 // person approves, so they are asked once that is known.
-func plansFirst(s *State, k input.Task, in driver.Input) bool {
+func plansFirst(s *State, k *input.Task, in driver.Input) bool {
 	if !input.Of(in.Kind).Evidence {
 		return false
 	}

@@ -18,7 +18,7 @@ import (
 
 // failedAnyway reports whether the evidence of a step passes only because the
 // challenge does not require a good result.
-func failedAnyway(k input.Task, ev run.Evidence) bool {
+func failedAnyway(k *input.Task, ev run.Evidence) bool {
 	if k.Common.IsRequired() {
 		return false
 	}
@@ -46,7 +46,7 @@ func EvidenceOf(s run.Step) (driver.Answer, bool) {
 }
 
 // unjudged is what happens where nobody can judge.
-func unjudged(s *State, k input.Task) Action {
+func unjudged(s *State, k *input.Task) Action {
 	why := "nobody can judge the result" + troubles(s, input.JudgementKind.Name)
 	if k.Common.Judge.Required {
 		code, again := fault.JudgeUnavailable, "from a client that offers sampling, or once the operator has a model that judges"
@@ -71,7 +71,7 @@ func unjudged(s *State, k input.Task) Action {
 
 // accepted checks what the driver accepted against what the step says of its
 // output, and writes the proof.
-func accepted(s *State, k input.Task, a driver.Accepted) Action {
+func accepted(s *State, k *input.Task, a driver.Accepted) Action {
 	if len(a.Output) == 0 {
 		a.Output = a.Proof
 	}
@@ -110,7 +110,7 @@ func accepted(s *State, k input.Task, a driver.Accepted) Action {
 
 // tooLarge refuses an output. The evidence has to be shorter, unless the driver
 // made a large output of small evidence.
-func tooLarge(s *State, k input.Task, evidence driver.Answer, output int) Action {
+func tooLarge(s *State, k *input.Task, evidence driver.Answer, output int) Action {
 	why := fmt.Sprintf("the output of step %d has %d bytes, and at most %d are kept for later steps", s.Run.Step.Index, output, maxOutput)
 	submitted := 0
 	for _, a := range s.Run.Step.Answers {
@@ -170,7 +170,7 @@ func Proved(s *State, a Accept, salt, nonce string) (run.Event, error) {
 }
 
 // JudgeFree passes a step without a challenge on any well-formed solution.
-func JudgeFree(s *State, k input.Task) Action {
+func JudgeFree(s *State, k *input.Task) Action {
 	if len(s.Run.Step.Answers) > 0 {
 		a := s.Run.Step.Answers[0]
 		if len(a.Value) > maxOutput {
@@ -217,7 +217,7 @@ func orNull(raw json.RawMessage) json.RawMessage {
 // own prompt, the approval in front and the files behind. No driver can forget
 // them: an approval stands in front of whatever comes from outside. In front of the inputs that
 // are remembered one stands because a person declined the same.
-func Needed(s *State, k input.Task, res driver.AdvanceResult, remembered map[string]bool) (Apply, error) {
+func Needed(s *State, k *input.Task, res driver.AdvanceResult, remembered map[string]bool) (Apply, error) {
 	if err := Keeps(s, k, res.State); err != nil {
 		return Apply{}, err
 	}
@@ -266,7 +266,7 @@ func Needed(s *State, k input.Task, res driver.AdvanceResult, remembered map[str
 }
 
 // Verdict is what follows from what the challenge driver said of the open step.
-func Verdict(s *State, k input.Task, res driver.AdvanceResult) Action {
+func Verdict(s *State, k *input.Task, res driver.AdvanceResult) Action {
 	switch {
 	case res.Accepted != nil:
 		return accepted(s, k, *res.Accepted)

@@ -23,7 +23,7 @@ func HasPage(s *State) bool { return MarkedURL(s, &run.ApprovalLink{Mark: "mark"
 // Answerable reports whether a link may be given to somebody who answers with it. Where the answer is the
 // step's evidence and the step does not count what a link's holder says, or where a person declined
 // the same, none is.
-func Answerable(s *State, k input.Task) bool {
+func Answerable(s *State, k *input.Task) bool {
 	return HasPage(s) && LinkMayApprove(s) && countsAsAnswer(s, k, GatedInput(s), driver.LinkHolder)
 }
 

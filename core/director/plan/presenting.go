@@ -17,7 +17,7 @@ import (
 )
 
 // StepReply shows the open step to the agent, whose turn it is.
-func StepReply(s *State, k input.Task, in driver.Input, shown driver.AgentChallenge) api.StepReply {
+func StepReply(s *State, k *input.Task, in driver.Input, shown driver.AgentChallenge) api.StepReply {
 	r := View(s).Reply(k.Step, shown)
 	r.NextCall = callFilled(s, k, in, shown)
 	if !input.Of(in.Kind).Approves { // for which routes are left that were never tried
@@ -29,7 +29,7 @@ func StepReply(s *State, k input.Task, in driver.Input, shown driver.AgentChalle
 
 // DrivenReply shows the open step, whose input the server will obtain itself
 // when it is called for it.
-func DrivenReply(s *State, k input.Task, in driver.Input) api.StepReply {
+func DrivenReply(s *State, k *input.Task, in driver.Input) api.StepReply {
 	r := View(s).Reply(k.Step, shownAsIs(s, k, in))
 	r.NextCall = View(s).LeaveToServer(k.Common.Type)
 	then := "the server obtains the proof itself"
@@ -62,7 +62,7 @@ func CompletedReply(s *State) api.StepReply {
 
 // LeftOutReply is the reply when an input that only the agent can give was not submitted. No retry
 // is counted.
-func LeftOutReply(s *State, k input.Task, in driver.Input, shown driver.AgentChallenge, why string) api.StepReply {
+func LeftOutReply(s *State, k *input.Task, in driver.Input, shown driver.AgentChallenge, why string) api.StepReply {
 	r := View(s).Reply(k.Step, shown)
 	r.ErrorCode = string(fault.MissingField)
 	if failed := failedRoute(s, in.ID); failed != "" {
@@ -101,7 +101,7 @@ func HaltReply(s *State, f *fault.Error) api.StepReply {
 }
 
 // WaitingReply says that a person, or the client, was asked and has not answered.
-func WaitingReply(s *State, k input.Task, q run.Question) api.StepReply {
+func WaitingReply(s *State, k *input.Task, q run.Question) api.StepReply {
 	r := View(s).Reply(OpenStep(s), shownAsIs(s, k, q.Input))
 	r.ErrorCode = string(fault.WaitingForUser)
 	r.RetryCount = &s.Run.Step.Failures

@@ -21,7 +21,7 @@ func View(s *State) present.View {
 
 // shownAsIs is the challenge as the step states it, for inputs that the server
 // obtains without the agent.
-func shownAsIs(s *State, k input.Task, in driver.Input) driver.AgentChallenge {
+func shownAsIs(s *State, k *input.Task, in driver.Input) driver.AgentChallenge {
 	shown := driver.AgentChallenge{Type: cmp.Or(k.Common.Type, typeOf(s, OpenStep(s))), Display: in.Display}
 	switch {
 	case TakesNoReport(s, k, in):
@@ -70,13 +70,13 @@ func declinedByAgent(s *State) bool {
 }
 
 // askAgain is the call that lets the server ask the person once more.
-func askAgain(s *State, k input.Task) string {
+func askAgain(s *State, k *input.Task) string {
 	return fmt.Sprintf(`call kairos_next with %s and solution {"type":%q,"nonce":%q} from a client that can ask the person, or call kairos_attest with outcome failure`,
 		protocol.URI(k.Step.UUID), k.Common.Type, s.Run.Step.Nonce)
 }
 
 // callFilled is the call with a solution that the agent has to fill in.
-func callFilled(s *State, k input.Task, in driver.Input, shown driver.AgentChallenge) *api.NextCall {
+func callFilled(s *State, k *input.Task, in driver.Input, shown driver.AgentChallenge) *api.NextCall {
 	solution := map[string]any{"type": shown.Type, "nonce": s.Run.Step.Nonce, "proof_hash": s.Run.ProofHash()}
 	if !k.Free() {
 		solution[placeOf(s, k, in, shown)] = input.Form(in.Schema)
@@ -87,7 +87,7 @@ func callFilled(s *State, k input.Task, in driver.Input, shown driver.AgentChall
 // placeOf is the field of a solution that the input's value goes into: the one
 // named like the type, where clients know of one, but for what has a shape of
 // its own.
-func placeOf(s *State, k input.Task, in driver.Input, shown driver.AgentChallenge) string {
+func placeOf(s *State, k *input.Task, in driver.Input, shown driver.AgentChallenge) string {
 	personsForm := input.Of(in.Kind).Evidence && in.Person && len(k.Common.OutputSchema) > 0
 	if input.Of(in.Kind).OwnShape || personsForm || !slices.Contains(s.Options.SolutionFields, shown.Type) {
 		return "evidence"

@@ -16,7 +16,7 @@ import (
 
 // DueInput is the one input that is open: what the core answers itself, then
 // approval, evidence, files.
-func DueInput(s *State, k input.Task) driver.Input {
+func DueInput(s *State, k *input.Task) driver.Input {
 	step := s.Run.Step
 	for _, in := range step.Inputs {
 		if input.Of(in.Kind).Internal {
@@ -167,7 +167,7 @@ func reportedInstead(s *State, a run.Attempt) bool {
 		desc, _, _ := s.Drivers.Describe(a.Via)
 		return s.Reported && !a.Untried && !desc.Has(driver.FeatureAgent)
 	}
-	return kind.TakesReport != nil && kind.TakesReport(s.Task) && s.Solution != nil && says(s.Solution.Evidence)
+	return kind.TakesReport != nil && kind.TakesReport(&s.Task) && s.Solution != nil && says(s.Solution.Evidence)
 }
 
 // passes reports whether an attempt closes its route in its own call alone.

@@ -26,16 +26,16 @@ func OpenStep(s *State) protocol.Step { return s.Chain.Steps[s.Run.Step.Index-1]
 func Complete(s *State) bool { return s.Run.Step.Index > len(s.Chain.Steps) }
 
 // Place is where the open step stands, without what it demands.
-func Place(s *State) input.Task {
+func Place(s *State) *input.Task {
 	step := OpenStep(s)
-	return input.Task{Step: step, Where: driver.Step{
+	return &input.Task{Step: step, Where: driver.Step{
 		Protocol: s.Chain.Title, Label: step.Label, Text: View(s).Text(s.Run.Step.Index),
 		Index: s.Run.Step.Index, Count: len(s.Chain.Steps),
 	}}
 }
 
 // Filled is the open step with its challenge, into which the values are put that it refers to.
-func Filled(s *State) (input.Task, error) {
+func Filled(s *State) (*input.Task, error) {
 	k := Place(s)
 	step := k.Step
 	if k.Free() {
@@ -44,23 +44,23 @@ func Filled(s *State) (input.Task, error) {
 	}
 	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, runs.Scope(*s.Run, s.Chain))
 	if errors.Is(err, protocol.ErrTooLarge) {
-		return input.Task{}, fault.Wrap(err, fault.InvalidArgument, "The challenge of step %d cannot be filled: %v.", k.Where.Index, err).
+		return nil, fault.Wrap(err, fault.InvalidArgument, "The challenge of step %d cannot be filled: %v.", k.Where.Index, err).
 			WithNext("this run cannot reach the step: begin the protocol again with kairos_begin and submit shorter values, or change the step to refer to less of them")
 	}
 	if err != nil {
-		return input.Task{}, fault.Wrap(err, fault.InvalidArgument, "A value cannot be put into the challenge of step %d: %v.", k.Where.Index, err)
+		return nil, fault.Wrap(err, fault.InvalidArgument, "A value cannot be put into the challenge of step %d: %v.", k.Where.Index, err)
 	}
 	if len(missing) > 0 {
-		return input.Task{}, missingValues(*s.Run, s.Chain, missing)
+		return nil, missingValues(*s.Run, s.Chain, missing)
 	}
 	if k.Common, err = protocol.CommonOf(filled); err != nil {
-		return input.Task{}, fmt.Errorf("challenge of step %d: %w", k.Where.Index, err)
+		return nil, fmt.Errorf("challenge of step %d: %w", k.Where.Index, err)
 	}
 	if k.Common.Type == "" {
 		k.Common.Type = s.Tree.MissingType()
 	}
 	if err := cmp.Or(input.PhraseFault(k), input.OutputSchemaFault(k)); err != nil {
-		return input.Task{}, err
+		return nil, err
 	}
 	k.Challenge = filled
 	return k, nil
@@ -68,28 +68,28 @@ func Filled(s *State) (input.Task, error) {
 
 // WorkOut adds to a step what it and the tree demand, and names the drivers that it will
 // call soon. What is allowed for the step is known by then.
-func WorkOut(s *State, k input.Task) (_ input.Task, soon []string, err error) {
+func WorkOut(s *State, k *input.Task) (soon []string, err error) {
 	if k.Free() {
 		k.Demand = s.Tree.Demand(Facts(s, k, input.EvidenceKind.Name))
-		return k, nil, possible(k)
+		return nil, possible(k)
 	}
 	d := s.Tree.Decide(input.EvidenceKind.Name, Facts(s, k, input.EvidenceKind.Name))
 	k.Use, k.Demand = d.Use, d.Demand.Narrowed(k.Common.EvidenceFrom.Provenances())
 	if err := possible(k); err != nil {
-		return input.Task{}, nil, err
+		return nil, err
 	}
 	if k.Use == "" {
-		return input.Task{}, nil, Unavailable("no configured driver handles challenges of type %q", k.Common.Type)
+		return nil, Unavailable("no configured driver handles challenges of type %q", k.Common.Type)
 	}
 	k.Approval = approvalMode(s, k, d)
 	k.Stated = k.Common.ApprovalMode != "" || d.Approval != ""
 	if d.Route != nil {
 		soon = []string{k.Use, d.Route.Via}
 	}
-	return k, soon, nil
+	return soon, nil
 }
 
-func approvalMode(s *State, k input.Task, d decision.Decision) driver.ApprovalMode {
+func approvalMode(s *State, k *input.Task, d decision.Decision) driver.ApprovalMode {
 	if k.Common.ApprovalMode != "" {
 		return k.Common.ApprovalMode
 	}
@@ -101,7 +101,7 @@ func approvalMode(s *State, k input.Task, d decision.Decision) driver.ApprovalMo
 }
 
 // Facts are what conditions may look at for one input of the open step.
-func Facts(s *State, k input.Task, inputID string) decision.Facts {
+func Facts(s *State, k *input.Task, inputID string) decision.Facts {
 	c := s.Caller.Client
 	f := decision.Facts{
 		Challenge: drivers.ChallengeFacts(k.Step.Name, k.Common, k.Challenge),

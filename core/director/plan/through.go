@@ -17,7 +17,7 @@ import (
 
 // way is a route that the tree chose for an input, and the driver at its end.
 type way struct {
-	task  input.Task
+	task  *input.Task
 	in    driver.Input
 	kind  input.Kind
 	route decision.Route
@@ -44,7 +44,7 @@ var against = []struct {
 
 // Through obtains the input through the route that the tree chose, unless something
 // speaks against it.
-func Through(s *State, k input.Task, in driver.Input, r decision.Route) Action {
+func Through(s *State, k *input.Task, in driver.Input, r decision.Route) Action {
 	w := way{task: k, in: in, kind: input.Of(in.Kind), route: r, byReport: !TakesNoReport(s, k, in)}
 	w.desc, _, w.known = s.Drivers.Describe(r.Via)
 	for _, rule := range against {
@@ -200,7 +200,7 @@ func ForRun(s *State, in driver.Input, route *decision.Route) Action {
 const maxDeclines = 3
 
 // throughClient asks the client, if this call may, or takes what the driver knows itself.
-func throughClient(s *State, k input.Task, in driver.Input, r decision.Route) Action {
+func throughClient(s *State, k *input.Task, in driver.Input, r decision.Route) Action {
 	desc, _, _ := s.Drivers.Describe(r.Via)
 	kind, open := input.Of(in.Kind), s.Run.Step.Question
 	if answeredElsewhere(s, in, r) {
@@ -231,7 +231,7 @@ func throughClient(s *State, k input.Task, in driver.Input, r decision.Route) Ac
 }
 
 // askedBefore is what becomes of a question that is out already; nil if it is asked anew.
-func askedBefore(s *State, k input.Task, in driver.Input, r decision.Route) Action {
+func askedBefore(s *State, k *input.Task, in driver.Input, r decision.Route) Action {
 	q := s.Run.Step.Question
 	// A question that does not say that work was submitted meanwhile is asked anew.
 	sameWords := !input.Of(in.Kind).Approves || q.Input.Description == in.Description
@@ -253,7 +253,7 @@ func Abandon(s *State, q run.Question, r decision.Route) Apply {
 
 // Claimed is what becomes of a submission that is evidence which cannot count; nil if it
 // is not. It is recorded as a claim, which nobody judges and which is not counted.
-func Claimed(s *State, k input.Task) Action {
+func Claimed(s *State, k *input.Task) Action {
 	if a := claimOf(s); len(a.Events) > 0 {
 		return a
 	}
@@ -262,7 +262,7 @@ func Claimed(s *State, k input.Task) Action {
 }
 
 // NotNeeded records a submission as a claim: the server does the step itself.
-func NotNeeded(s *State, k input.Task) Action {
+func NotNeeded(s *State, k *input.Task) Action {
 	if !takesReport(k) {
 		return Claimed(s, k)
 	}
@@ -272,7 +272,7 @@ func NotNeeded(s *State, k input.Task) Action {
 }
 
 // NoRoute is what follows where the tree has nothing left for the input.
-func NoRoute(s *State, k input.Task, in driver.Input) Action {
+func NoRoute(s *State, k *input.Task, in driver.Input) Action {
 	kind := input.Of(in.Kind)
 	if kind.Judges {
 		return unjudged(s, k)
