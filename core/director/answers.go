@@ -89,7 +89,7 @@ func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (plan
 // stands: that is enough to read an answer, which must not be lost.
 func askedTask(ctx context.Context, t *turn, q run.Question) (*input.Task, error) {
 	if input.Of(q.Input.Kind).OfRun {
-		return input.RunTask(t.Chain), nil
+		return input.RunTask(*t.Chain), nil
 	}
 	k, err := t.open(ctx)
 	if fault.CodeOf(err) == fault.DriverUnavailable {

@@ -66,7 +66,7 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	}
 	t.change.Verdict(&reply)
 	t.worth(&reply)
-	if reply.Protocol, err = library.RevisionOf(ctx, e.store.Protocols, t.Chain); err != nil {
+	if reply.Protocol, err = library.RevisionOf(ctx, e.store.Protocols, *t.Chain); err != nil {
 		return api.AttestReply{}, err
 	}
 	if !reply.Protocol.Current {
@@ -94,7 +94,7 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	if err := t.save(ctx); err != nil {
 		return reply, err
 	}
-	rateAttested(e, t.Chain, in, reply.Verified)
+	rateAttested(e, *t.Chain, in, reply.Verified)
 	e.opt.Observer.Attested(Attested{Space: t.Run.Space, Outcome: in.Outcome, Verified: reply.Verified})
 	return reply, nil
 }
@@ -128,7 +128,7 @@ func (t *turn) attestedBefore(ctx context.Context, reply api.AttestReply) (api.A
 func (t *turn) worth(reply *api.AttestReply) {
 	var all []driver.Provenance
 	for i, p := range t.Run.Proofs {
-		ev, solved := t.Run.Evidence[i], present.Solved(*t.Run, t.Chain, i)
+		ev, solved := t.Run.Evidence[i], present.Solved(*t.Run, *t.Chain, i)
 		reply.Steps = append(reply.Steps, api.AttestedStep{
 			StepIndex: p.Step, URI: solved.URI, Label: solved.Label, Provenance: p.Provenance,
 			Driver: solved.Driver, Via: solved.Via, Verdict: ev.Verdict(), Files: solved.Files,

@@ -188,10 +188,10 @@ func obtained(ctx context.Context, t *turn, id string) (*input.Task, driver.Inpu
 	switch kind := input.ByID(id); {
 	case kind.Optional:
 		in, _, err := offerQuestion(ctx, t)
-		return input.RunTask(t.Chain), in, err
+		return input.RunTask(*t.Chain), in, err
 	case kind.OfRun:
-		in, _ := input.OfRun(*t.Run, t.Chain)
-		return input.RunTask(t.Chain), in, nil
+		in, _ := input.OfRun(*t.Run, *t.Chain)
+		return input.RunTask(*t.Chain), in, nil
 	}
 	k, err := t.open(ctx)
 	if err != nil {

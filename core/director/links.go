@@ -28,7 +28,7 @@ func valuesIn(t *turn, step protocol.Step) []ApprovalValue {
 	var values []ApprovalValue
 	seen := map[string]bool{}
 	refs := protocol.References(step.Challenge)
-	for i, v := range runs.Scope(*t.Run, t.Chain).Values(refs) {
+	for i, v := range runs.Scope(*t.Run, *t.Chain).Values(refs) {
 		text := refs[i].Text
 		if v == nil || seen[text] {
 			continue

@@ -1,8 +1,8 @@
 package director
 
 import (
-	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -71,12 +71,25 @@ func (silence) Routed(Route)      {}
 func (silence) Begun(string)      {}
 func (silence) Attested(Attested) {}
 
+// begun is when a route to an input was begun.
+type begun struct {
+	input string
+	at    time.Time
+}
+
 // beginRoute notes when a route to an input was begun.
 func beginRoute(t *turn, inputID string, at time.Time) {
-	if t.began == nil {
-		t.began = make(map[string]time.Time)
+	t.began = append(t.began, begun{inputID, at})
+}
+
+// beganAt is when the route to an input was begun.
+func beganAt(t *turn, inputID string) time.Time {
+	for _, b := range slices.Backward(t.began) {
+		if b.input == inputID {
+			return b.at
+		}
 	}
-	t.began[inputID] = at
+	return t.Started
 }
 
 // routed keeps what an event says of a route until the event is stored, and
@@ -87,10 +100,10 @@ func routed(t *turn, step run.Step, ev *run.Event) {
 	if !ends {
 		return
 	}
-	r.Took = max(0, ev.At.Sub(cmp.Or(t.began[to], t.Started)))
+	r.Took = max(0, ev.At.Sub(beganAt(t, to)))
 	ev.Took = r.Took
 	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
-		clear(t.began) // the inputs of another step, or of another attempt, have the same ids
+		t.began = nil // the inputs of another step, or of another attempt, have the same ids
 	}
 	silent := r.Outcome == RouteAnswered && (input.Of(r.Input).Evidence || input.Of(r.Input).Internal)
 	if silent || ev.Kind == run.Refused && ev.Code == string(fault.UserDeclined) {

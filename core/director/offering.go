@@ -17,7 +17,7 @@ import (
 
 // offerQuestion is what the person is asked now; false: there is nothing to allow.
 func offerQuestion(ctx context.Context, t *turn) (in driver.Input, some bool, err error) {
-	acts, err := actsOf(ctx, t.e, t.Chain, *t.Run, t.Caller.Client)
+	acts, err := actsOf(ctx, t.e, *t.Chain, *t.Run, t.Caller.Client)
 	if err != nil {
 		return in, false, err
 	}

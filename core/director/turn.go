@@ -39,9 +39,9 @@ type turn struct {
 	// notDone counts the driver's calls of this call that came to nothing.
 	notDone int
 	// routes are what the observer hears once their events are stored. began says when the
-	// route to an input was begun, by the input's id; what is not in it began with the call.
+	// route to an input was begun; what is not in it began with the call.
 	routes []Route
-	began  map[string]time.Time
+	began  []begun
 }
 
 // decided is a walk through the tree and the facts it was made on.
@@ -165,23 +165,19 @@ func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
 	if r.ErrorCode != "" {
 		r.Tried = t.Tried
 	}
-	recorded := len(t.pending) > 0
-	if recorded {
+	round := Round{Reply: &r}
+	if len(t.pending) > 0 {
 		stored, err := api.Encode(r, "")
 		if err != nil {
 			return Round{}, fmt.Errorf("encode reply: %w", err)
 		}
 		t.record(stored)
+		if t.Run.Step.Question == nil { // else its link may be revealed
+			round.Encoded = stored
+		}
 	}
 	if err := revealReply(t, &r); err != nil {
 		return Round{}, err
-	}
-	round := Round{Reply: &r}
-	if recorded {
-		var err error
-		if round.Encoded, err = api.Encode(r, ""); err != nil {
-			return Round{}, fmt.Errorf("encode reply: %w", err)
-		}
 	}
 	if err := t.save(ctx); err != nil {
 		return Round{}, err
@@ -192,7 +188,7 @@ func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
 // open works out what the open step demands, once a call.
 func (t *turn) open(ctx context.Context) (*input.Task, error) {
 	if t.Opened == t.Run.Step.Index {
-		return &t.Task, nil
+		return t.Task, nil
 	}
 	k, err := plan.Filled(t.State)
 	if err != nil {
@@ -208,15 +204,15 @@ func (t *turn) open(ctx context.Context) (*input.Task, error) {
 	if len(soon) > 0 {
 		t.e.Drivers.Warm(ctx, soon...)
 	}
-	t.Task, t.Opened = *k, t.Run.Step.Index
-	return &t.Task, nil
+	t.Task, t.Opened = k, t.Run.Step.Index
+	return k, nil
 }
 
 // newTurn makes the turn of a call on a run.
 func newTurn(change *runs.Change, e useCase, c access.Caller) *turn {
 	t := &turn{
 		State: &plan.State{
-			Run: &change.Run, Chain: change.Chain, Drivers: e.Drivers, Tree: e.Tree, Settings: e.Settings, Caller: c, CanAllow: e.store.Grants != nil,
+			Run: &change.Run, Chain: &change.Chain, Drivers: e.Drivers, Tree: e.Tree, Settings: e.Settings, Caller: c, CanAllow: e.store.Grants != nil,
 			Options: plan.Options{ApprovalTTL: e.opt.ApprovalTTL, SolutionFields: e.opt.SolutionFields, ApprovalURL: e.opt.ApprovalURL},
 		},
 		change: change, e: e,

@@ -96,6 +96,6 @@ func prove(t *turn, a plan.Accept) error {
 	// What is left of the submission was for the step that is solved now.
 	t.Solution = nil
 	t.taken()
-	t.Solved = append(t.Solved, present.Solved(*t.Run, t.Chain, len(t.Run.Proofs)-1))
+	t.Solved = append(t.Solved, present.Solved(*t.Run, *t.Chain, len(t.Run.Proofs)-1))
 	return nil
 }

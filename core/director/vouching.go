@@ -15,7 +15,7 @@ func allowable(ctx context.Context, t *turn) string {
 	if len(plan.GrantsHere(t.State)) > 0 {
 		return ""
 	}
-	a, found := actOn(ctx, t.e, &t.Task, t.Caller.Client)
+	a, found := actOn(ctx, t.e, t.Task, t.Caller.Client)
 	switch {
 	case !found:
 		return ""

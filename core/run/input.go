@@ -178,6 +178,9 @@ func declined(r *Run, e Event) error {
 	}
 	r.Step.tried("")
 	r.release()
+	if r.Step.Declines == nil {
+		r.Step.Declines = map[string]string{}
+	}
 	r.Step.Declines[e.Input] = e.Via
 	r.Step.DeclineCount++
 	r.Step.LastDecline = &Decline{At: e.At, Via: e.Via, Reason: e.Reason}

@@ -80,11 +80,7 @@ func (r Run) clone() Run {
 	r.Step.Inputs = slices.Clone(r.Step.Inputs)
 	r.Step.Answers = slices.Clone(r.Step.Answers)
 	r.Step.Tried = slices.Clone(r.Step.Tried)
-	declines := make(map[string]string, len(r.Step.Declines))
-	for k, v := range r.Step.Declines {
-		declines[k] = v
-	}
-	r.Step.Declines = declines
+	r.Step.Declines = maps.Clone(r.Step.Declines)
 	r.Step.Attempts = maps.Clone(r.Step.Attempts)
 	r.Step.Refused = maps.Clone(r.Step.Refused)
 	return r

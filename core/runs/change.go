@@ -95,9 +95,16 @@ func (c *Change) Apply(ev run.Event) error {
 	}
 	ev.Unrecorded = !run.Records(c.Run, next)
 	c.Run = next
+	if c.Events == nil {
+		c.Events = make([]run.Event, 0, usualEvents)
+	}
 	c.Events = append(c.Events, ev)
 	return nil
 }
+
+// usualEvents is how many events most changes have: each is large, and is copied where
+// their list grows.
+const usualEvents = 4
 
 // Append stamps an event and applies it.
 func (c *Change) Append(ev run.Event) error {
@@ -113,9 +120,11 @@ func (c *Change) Record(r Recorded) { c.records = append(c.records, r) }
 // caller repeats afterwards is counted in the run, and neither stored nor kept as a
 // reply to repeat.
 func (c *Change) Save(ctx context.Context) ([]run.Event, error) {
-	change := Save{Run: c.Run, Events: slices.DeleteFunc(slices.Clone(c.Events), func(e run.Event) bool { return e.Unrecorded }), Recorded: c.records}
-	if len(c.Events) > 0 && len(change.Events) == 0 {
-		change.Recorded = nil
+	change := Save{Run: c.Run, Events: c.Events, Recorded: c.records}
+	if unrecorded := func(e run.Event) bool { return e.Unrecorded }; slices.ContainsFunc(c.Events, unrecorded) {
+		if change.Events = slices.DeleteFunc(slices.Clone(c.Events), unrecorded); len(change.Events) == 0 {
+			change.Recorded = nil
+		}
 	}
 	switch {
 	case c.created:

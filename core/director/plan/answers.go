@@ -43,7 +43,7 @@ func settlement(s *State, k *input.Task, in driver.Input, phrase string, asked b
 	if kind.Settle == nil {
 		return input.Settlement{}, nil
 	}
-	return kind.Settle(k, input.Setting{Run: *s.Run, Chain: s.Chain, Phrase: phrase, Asked: asked}, a)
+	return kind.Settle(k, input.Setting{Run: *s.Run, Chain: *s.Chain, Phrase: phrase, Asked: asked}, a)
 }
 
 // Answered takes the answer to a question.

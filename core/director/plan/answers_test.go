@@ -41,7 +41,7 @@ func TestWhatFollowsFromAVerdict(t *testing.T) {
 		"nothing":                        {driver.AdvanceResult{}, edits{byAgent}, "halt DRIVER_UNAVAILABLE"},
 	} {
 		s := state(t, tc.state...)
-		if got := kind(plan.Verdict(s, &s.Task, tc.res)); got != tc.want {
+		if got := kind(plan.Verdict(s, s.Task, tc.res)); got != tc.want {
 			t.Errorf("%s: Verdict = %s, want %s", name, got, tc.want)
 		}
 	}
@@ -64,7 +64,7 @@ func TestAnApprovalStandsInFrontOfWhatComesFromOutside(t *testing.T) {
 		"a person's own answer":          {wants(ownAnswer(`{"type":"object","properties":{"text":{"type":"string"}}}`)), edits{needsEvidence, person}, nil, false},
 	} {
 		s := state(t, tc.state...)
-		a, err := plan.Needed(s, &s.Task, tc.res, tc.remembered)
+		a, err := plan.Needed(s, s.Task, tc.res, tc.remembered)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -74,10 +74,10 @@ func TestAnApprovalStandsInFrontOfWhatComesFromOutside(t *testing.T) {
 		}
 	}
 	s := state(t)
-	if _, err := plan.Needed(s, &s.Task, wants(evidence, evidence), nil); err == nil {
+	if _, err := plan.Needed(s, s.Task, wants(evidence, evidence), nil); err == nil {
 		t.Error("a driver may ask twice for the same input")
 	}
-	if _, err := plan.Needed(s, &s.Task, wants(driver.Input{ID: "approval", Kind: driver.KindApproval}), nil); err == nil {
+	if _, err := plan.Needed(s, s.Task, wants(driver.Input{ID: "approval", Kind: driver.KindApproval}), nil); err == nil {
 		t.Error("a driver may ask for an approval itself")
 	}
 }
@@ -97,7 +97,7 @@ func TestAnswersThatAreNotTaken(t *testing.T) {
 		"for a person, against a limit": {"form", ok, edits{needsEvidence, person, func(s *plan.State) { s.Drivers = noPersons() }}, "apply route_closed form"},
 	} {
 		s := state(t, append(edits{needsEvidence}, tc.state...)...)
-		if got := kind(plan.Supplied(s, &s.Task, s.Run.Step.Inputs[0], decision.Route{Via: tc.via}, tc.answer)); got != tc.want {
+		if got := kind(plan.Supplied(s, s.Task, s.Run.Step.Inputs[0], decision.Route{Via: tc.via}, tc.answer)); got != tc.want {
 			t.Errorf("%s: Supplied = %s, want %s", name, got, tc.want)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // View is what this call may show of the run.
 func View(s *State) present.View {
-	return present.View{Run: *s.Run, Chain: s.Chain, Note: s.Note, Solved: s.Solved}
+	return present.View{Run: *s.Run, Chain: *s.Chain, Note: s.Note, Solved: s.Solved}
 }
 
 // shownAsIs is the challenge as the step states it, for inputs that the server
@@ -99,7 +99,7 @@ func placeOf(s *State, k *input.Task, in driver.Input, shown driver.AgentChallen
 func LastSolved(s *State, n int) []api.Solved {
 	var solved []api.Solved
 	for i := max(len(s.Run.Proofs)-n, 0); i < len(s.Run.Proofs); i++ {
-		solved = append(solved, present.Solved(*s.Run, s.Chain, i))
+		solved = append(solved, present.Solved(*s.Run, *s.Chain, i))
 	}
 	return solved
 }

@@ -41,7 +41,7 @@ func Next(s *State) Action {
 			return a
 		}
 	}
-	return Call{Kind: Judge, Task: &s.Task}
+	return Call{Kind: Judge, Task: s.Task}
 }
 
 func completed(s *State) Action {
@@ -67,11 +67,11 @@ func Follow(s *State) Action {
 }
 
 func runInput(s *State) Action {
-	in, missing := input.OfRun(*s.Run, s.Chain)
+	in, missing := input.OfRun(*s.Run, *s.Chain)
 	if missing == nil {
 		return nil
 	}
-	return Obtain{input.RunTask(s.Chain), in}
+	return Obtain{input.RunTask(*s.Chain), in}
 }
 
 // offer asks the person once, when a run begins and its input is known, whether
@@ -82,14 +82,14 @@ func offer(s *State) Action {
 	case q != nil && input.Of(q.Input.Kind).Optional && s.Solution.Supplied():
 		return LeaveOffer(s, *q, "the agent submitted its own work first")
 	case q != nil && input.Of(q.Input.Kind).Optional:
-		return Obtain{input.RunTask(s.Chain), q.Input}
+		return Obtain{input.RunTask(*s.Chain), q.Input}
 	case q != nil || s.OfferOver || !s.OfferReady && s.Run.Revision > 0 || s.Caller.Detached:
 		return nil
 	case !s.CanAllow || !slices.Contains(s.Caller.Writable(), s.Chain.Space):
 		return nil
 	case s.Offer != nil:
-		return Obtain{input.RunTask(s.Chain), *s.Offer}
-	case s.Tree.Decide(input.GrantKind.Name, Facts(s, input.RunTask(s.Chain), input.GrantKind.Name)).Route == nil:
+		return Obtain{input.RunTask(*s.Chain), *s.Offer}
+	case s.Tree.Decide(input.GrantKind.Name, Facts(s, input.RunTask(*s.Chain), input.GrantKind.Name)).Route == nil:
 		return nil
 	}
 	return Need{TheOffer}
@@ -116,7 +116,7 @@ func task(s *State) Action {
 // StartOver begins the challenge again where its driver does not read what another
 // version of it kept.
 func StartOver(s *State) Action {
-	k, v := &s.Task, s.Run.Step.State.Version
+	k, v := s.Task, s.Run.Step.State.Version
 	if v == 0 || k.Free() || s.Run.Step.Withheld != nil {
 		return nil
 	}
@@ -133,8 +133,8 @@ func answeredByApproval(s *State) Action {
 	if len(s.Run.Step.Inputs) == 0 || !s.Run.Step.Gated {
 		return nil
 	}
-	in := DueInput(s, &s.Task)
-	a := approvedAnswer(s, &s.Task, in)
+	in := DueInput(s, s.Task)
+	a := approvedAnswer(s, s.Task, in)
 	if a == nil {
 		return nil
 	}
@@ -145,14 +145,14 @@ func openInput(s *State) Action {
 	if len(s.Run.Step.Inputs) == 0 {
 		return nil
 	}
-	return Obtain{&s.Task, DueInput(s, &s.Task)}
+	return Obtain{s.Task, DueInput(s, s.Task)}
 }
 
 // lapsed says so, in the reply and in the record, where the approval of the open step has
 // become too old to be used.
 func lapsed(s *State) Action {
 	a := s.Run.Step.Approval
-	if a == nil || !a.Expired(s.Now) || len(s.Run.Step.Inputs) == 0 || !input.Of(DueInput(s, &s.Task).Kind).Approves {
+	if a == nil || !a.Expired(s.Now) || len(s.Run.Step.Inputs) == 0 || !input.Of(DueInput(s, s.Task).Kind).Approves {
 		return nil
 	}
 	why := fmt.Sprintf("The approval of %s lapsed after %s, and a person is asked again.",
@@ -179,7 +179,7 @@ func conclude(s *State) Action {
 			input.QuoteLine(verdict.Reason))
 	}
 	return Accept{
-		Task: &s.Task, Judge: withheld.Driver, Proof: withheld.Proof, Output: withheld.Output,
+		Task: s.Task, Judge: withheld.Driver, Proof: withheld.Proof, Output: withheld.Output,
 		Evidence: driver.Answer{Via: withheld.Via, Provenance: withheld.Provenance},
 	}
 }

@@ -51,7 +51,7 @@ type Failure struct {
 // outlives the call.
 type State struct {
 	Run   *run.Run
-	Chain protocol.Chain // that the run is pinned to
+	Chain *protocol.Chain // that the run is pinned to
 
 	Drivers  Catalog
 	Tree     *decision.Tree
@@ -73,7 +73,7 @@ type State struct {
 	Asked Subject
 
 	// Task is what the step it was worked out for demands. Opened is the index of that step.
-	Task   input.Task
+	Task   *input.Task
 	Opened int
 	// Digest and Grants are of the run's protocol, once a step or the policy needed them.
 	Digest string

@@ -98,11 +98,11 @@ func state(t *testing.T, edit ...func(*plan.State)) *plan.State {
 			ID: "run-1", Revision: 1, State: run.Open, StepCount: 2, UpdatedAt: now.Add(-time.Minute), Clock: time.Time{},
 			Step: run.Step{Index: 1, Nonce: "nonce"},
 		},
-		Chain: chain, Drivers: c, Tree: tree, Now: now, Started: now, Target: 1, Opened: 1,
+		Chain: &chain, Drivers: c, Tree: tree, Now: now, Started: now, Target: 1, Opened: 1,
 		Options: plan.Options{ApprovalTTL: time.Hour},
 		Caller:  access.Caller{Client: driver.Client{ElicitationForm: true}},
 	}
-	s.Task = input.Task{
+	s.Task = &input.Task{
 		Step: chain.Steps[0], Challenge: chain.Steps[0].Challenge, Common: protocol.Common{Type: "shell"}, Use: "shell",
 		Where: driver.Step{Index: 1, Count: 2, Label: "Build"},
 	}

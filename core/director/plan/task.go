@@ -42,7 +42,7 @@ func Filled(s *State) (*input.Task, error) {
 		k.Common = protocol.Common{Type: s.Tree.NoChallengeType()}
 		return k, nil
 	}
-	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, runs.Scope(*s.Run, s.Chain))
+	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, runs.Scope(*s.Run, *s.Chain))
 	if errors.Is(err, protocol.ErrTooLarge) {
 		return nil, fault.Wrap(err, fault.InvalidArgument, "The challenge of step %d cannot be filled: %v.", k.Where.Index, err).
 			WithNext("this run cannot reach the step: begin the protocol again with kairos_begin and submit shorter values, or change the step to refer to less of them")
@@ -51,7 +51,7 @@ func Filled(s *State) (*input.Task, error) {
 		return nil, fault.Wrap(err, fault.InvalidArgument, "A value cannot be put into the challenge of step %d: %v.", k.Where.Index, err)
 	}
 	if len(missing) > 0 {
-		return nil, missingValues(*s.Run, s.Chain, missing)
+		return nil, missingValues(*s.Run, *s.Chain, missing)
 	}
 	if k.Common, err = protocol.CommonOf(filled); err != nil {
 		return nil, fmt.Errorf("challenge of step %d: %w", k.Where.Index, err)

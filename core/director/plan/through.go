@@ -177,15 +177,15 @@ func noSubstitute(s *State, w way) Action {
 
 // ForRun asks the person for what the run needs, where the tree and the client allow it.
 func ForRun(s *State, in driver.Input, route *decision.Route) Action {
-	kind, k := input.Of(in.Kind), input.RunTask(s.Chain)
+	kind, k := input.Of(in.Kind), input.RunTask(*s.Chain)
 	switch q := s.Run.Step.Question; {
 	case kind.Optional && route == nil && q != nil:
 		return LeaveOffer(s, *q, "nobody can be asked any more")
 	case kind.Optional && route == nil:
 		return Apply{OfferOver: true}
 	case route == nil, !kind.Optional && s.Caller.Detached:
-		_, missing := input.OfRun(*s.Run, s.Chain)
-		return Halt{Fault: input.MissingOfRun(*s.Run, s.Chain, missing)}
+		_, missing := input.OfRun(*s.Run, *s.Chain)
+		return Halt{Fault: input.MissingOfRun(*s.Run, *s.Chain, missing)}
 	}
 	if why := Barred(s, in, route.Via); why != "" {
 		return PassOver(s, in.ID, *route, why)

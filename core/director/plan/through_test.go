@@ -71,7 +71,7 @@ func TestWhatSpeaksAgainstARoute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := state(t, append(edits{needsEvidence}, tc.state...)...)
-			a := plan.Through(s, &s.Task, s.Run.Step.Inputs[0], decision.Route{Via: tc.via})
+			a := plan.Through(s, s.Task, s.Run.Step.Inputs[0], decision.Route{Via: tc.via})
 			if got := kind(a); got != tc.want {
 				t.Errorf("Through = %s, want %s", got, tc.want)
 			}
@@ -103,7 +103,7 @@ func TestWhatSpeaksAgainstARouteToAnApproval(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := state(t, append(edits{needsEvidence, gated}, tc.state...)...)
-			a := plan.Through(s, &s.Task, plan.DueInput(s, &s.Task), decision.Route{Via: tc.via})
+			a := plan.Through(s, s.Task, plan.DueInput(s, s.Task), decision.Route{Via: tc.via})
 			if got := kind(a); got != tc.want {
 				t.Errorf("Through = %s, want %s", got, tc.want)
 			}
@@ -131,7 +131,7 @@ func TestWhereNoRouteIsLeft(t *testing.T) {
 		"declined, and submitted": {edits{declined("evidence", "form"), report}, "apply refused"},
 	} {
 		s := state(t, append(edits{needsEvidence}, tc.state...)...)
-		if got := kind(plan.NoRoute(s, &s.Task, s.Run.Step.Inputs[0])); got != tc.want {
+		if got := kind(plan.NoRoute(s, s.Task, s.Run.Step.Inputs[0])); got != tc.want {
 			t.Errorf("%s: NoRoute = %s, want %s", name, got, tc.want)
 		}
 	}
