@@ -3,11 +3,13 @@
 // has no rules, and it knows no face, no store and no engine.
 //
 // The json tag names a field, the doc tag describes it to agents, and others bound it;
-// see package infer.
+// see shape.SchemaOf.
 package api
 
 import (
 	"encoding/json"
+
+	"github.com/kairos-mcp/kairos/sdk/shape"
 )
 
 // Declaration is what clients are told of a tool.
@@ -26,9 +28,26 @@ type Declaration struct {
 // Tool declares a tool with its request and its reply.
 type Tool[Request, Reply any] struct{ Declaration }
 
-// Shaped is a request with fields that the engine reads itself: Shapes gives
-// each, by its name in JSON, a struct that describes it.
-type Shaped interface{ Shapes() map[string]any }
+// Input returns the schema of the request.
+func (Tool[Request, Reply]) Input() *shape.Schema { return shape.SchemaOf(*new(Request)) }
+
+// Output returns the schema of the reply: of a success or of a failure.
+func (Tool[Request, Reply]) Output() *shape.Schema {
+	var reply Reply
+	failure := any(Failure{})
+	if f, ok := any(reply).(Failing); ok {
+		failure = f.Failure()
+	}
+	s, failed := shape.SchemaOf(reply), shape.SchemaOf(failure)
+	for _, p := range failed.Properties {
+		if s.Properties.Named(p.Name) == nil {
+			s.Properties = append(s.Properties, p)
+		}
+	}
+	s.AnyOf = []*shape.Schema{{Required: s.Required}, {Required: failed.Required}}
+	s.Required = nil
+	return s
+}
 
 // Failing is a reply whose failures have other fields than Failure.
 type Failing interface{ Failure() any }

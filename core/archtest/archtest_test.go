@@ -35,8 +35,7 @@ var allowed = map[string][]string{
 	"cmd/kairos/internal/cli/servers": {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/config", "cmd/kairos/internal/files", "core/driverhost", "core/server/socket", "core/fault", "core/server/operations"},
 	"cmd/kairos/internal/cli/drivers": {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/cli/servers", "cmd/kairos/internal/config", "cmd/kairos/internal/files", "core/archive", "core/decision", "core/driverhost", "core/drivers", "core/run", "core/server/socket", "core/setup", "sdk/driver", "sdk/driverrpc", "sdk/drivertest", "core/api", "core/fault", "core/server/operations"},
 	"cmd/kairos/internal/cli/ops":     {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/cli/drivers", "cmd/kairos/internal/cli/servers", "cmd/kairos/internal/config", "core/api", "core/archive", "core/decision", "core/driverhost", "core/embedding/static", "core/fault", "core/handover", "core/library", "core/replicas", "core/search", "core/server/mcp", "core/server/operations", "core/server/socket", "sdk/driver", "core/index"},
-	"core/api":                        {"core/fault", "sdk/driver", "sdk/plain"},
-	"core/api/infer":                  {"core/api"},
+	"core/api":                        {"core/fault", "sdk/driver", "sdk/plain", "sdk/shape"},
 	"core/protocol":                   {"sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/pattern", "sdk/plain", "sdk/prompt/untrusted", "sdk/schema"},
 	"core/search":                     {"core/protocol", "sdk/plain"},
 	"core/run":                        {"sdk/driver"},
@@ -77,11 +76,11 @@ var allowed = map[string][]string{
 	"core/server/web/webtest":         {},
 	"core/server/web/runpage":         {"core/api", "core/archive", "core/decision", "core/run", "core/server/web", "sdk/driver", "sdk/plain"},
 	"core/server/jsonlimit":           {},
-	"core/server/toolset":             {"core/access", "core/api", "core/api/infer", "core/director", "core/fault"},
-	"core/server/operations":          {"core/access", "core/api", "core/api/infer", "core/archive", "core/director", "core/fault", "core/library", "core/protocol", "core/run", "core/server/toolset", "core/statement", "core/driverhost", "core/setup"},
-	"core/server/mcp":                 {"core/access", "core/api", "core/api/infer", "core/cache", "core/clock", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/toolset", "sdk/driver", "sdk/fields"},
+	"core/server/toolset":             {"core/access", "core/api", "core/director", "core/fault", "sdk/shape"},
+	"core/server/operations":          {"core/access", "core/api", "core/archive", "core/director", "core/fault", "core/library", "core/protocol", "core/run", "core/server/toolset", "core/statement", "core/driverhost", "core/setup", "sdk/shape"},
+	"core/server/mcp":                 {"core/access", "core/api", "core/cache", "core/clock", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/toolset", "sdk/driver", "sdk/fields"},
 	"core/server/relay":               {},
-	"core/server/rest":                {"core/access", "core/api", "core/api/infer", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/operations", "core/server/toolset", "core/server/web", "sdk/driver", "sdk/fields", "sdk/plain"},
+	"core/server/rest":                {"core/access", "core/api", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/operations", "core/server/toolset", "core/server/web", "sdk/driver", "sdk/fields", "sdk/plain"},
 	"core/metrics":                    {"core/access", "core/api", "core/decision", "core/director", "core/driverhost", "core/embedding", "core/fault", "core/library", "core/protocol", "core/server/mcp", "core/server/rest", "core/server/toolset", "sdk/driver"},
 	"core/server/socket":              {"core/api/client", "core/server/operations"},
 	"core/api/client":                 {"core/api", "core/fault"},
@@ -96,9 +95,9 @@ var allowed = map[string][]string{
 	"sdk/prompt/untrusted":            {},
 	"sdk/fields":                      {"sdk/driver"},
 	"sdk/filecheck":                   {"sdk/driver", "sdk/fields", "sdk/pattern", "sdk/schema"},
-	"sdk/internal/shape":              {"sdk/driver", "sdk/fields"},
-	"sdk/settings":                    {"sdk/driver", "sdk/fields", "sdk/internal/shape"},
-	"sdk/challenge":                   {"sdk/driver", "sdk/fields", "sdk/internal/shape"},
+	"sdk/shape":                       {"sdk/driver", "sdk/fields"},
+	"sdk/settings":                    {"sdk/driver", "sdk/fields", "sdk/shape"},
+	"sdk/challenge":                   {"sdk/driver", "sdk/fields", "sdk/shape"},
 	"sdk/driverrpc":                   {"sdk/driver", "sdk/driverpb"},
 	"sdk/drivertest":                  {"sdk/driver", "sdk/driverrpc", "sdk/plain"},
 	"internal/mcpclient":              {"sdk"},
@@ -143,7 +142,6 @@ var owners = map[string][]string{
 	"github.com/hashicorp/golang-lru":        {"core/cache", "core/embedding", "core/runs", "core/server/rest"},
 	"github.com/prometheus":                  {"core/metrics"},
 	"github.com/spf13/cobra":                 {"cmd/kairos/internal/cli"},
-	"github.com/google/jsonschema-go":        {"core/api/infer"},
 	"github.com/santhosh-tekuri/jsonschema":  {"sdk/schema", "core/server/mcp"},
 	"github.com/gowebpki/jcs":                {"core/run"},
 	"github.com/secure-systems-lab":          {"core/statement"},
@@ -359,6 +357,24 @@ func TestOnlyDriversThatValidateLinkTheValidator(t *testing.T) {
 		}
 		if way := path(dir, map[string]bool{}); way != nil {
 			t.Errorf("the driver links the validator: %s", strings.Join(way, " imports "))
+		}
+	}
+}
+
+// One package makes JSON Schemas of structs: the tags of a struct mean the same in the
+// configuration of a driver, in a challenge and in a tool.
+func TestOnePackageReadsTheTagsOfSchemas(t *testing.T) {
+	reads := regexp.MustCompile(`\bTag\.(Get|Lookup)\("(doc|min|max|enum)"`)
+	for _, f := range files(t) {
+		if f.test || f.dir == "sdk/shape" || !slices.Contains(f.imports, "reflect") {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(f.path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := reads.Find(b); found != nil {
+			t.Errorf("%s reads the tag %s, which sdk/shape alone does", f.path, found)
 		}
 	}
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/api/infer"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -165,15 +164,7 @@ func newModel(t *testing.T) *model {
 		t.Fatal(err)
 	}
 	m.setups = newSetups(t, drivers.Setup{Drivers: all, Tree: tree})
-	shape, err := infer.Reply[api.StepReply]()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(shape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m.reply, err = schema.Compile(text); err != nil {
+	if m.reply, err = schema.Compile(api.Next.Output().JSON()); err != nil {
 		t.Fatal(err)
 	}
 	m.open()

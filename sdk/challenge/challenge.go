@@ -16,7 +16,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
-	"github.com/kairos-mcp/kairos/sdk/internal/shape"
+	"github.com/kairos-mcp/kairos/sdk/shape"
 )
 
 // InputID is the id of the one input that a driver of this package asks for.

@@ -31,7 +31,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
-	"github.com/kairos-mcp/kairos/sdk/internal/shape"
+	"github.com/kairos-mcp/kairos/sdk/shape"
 )
 
 // Of holds the settings of a driver, which are a struct S. It implements

@@ -21,15 +21,7 @@ type inputCheck struct{ schema *jsonschema.Schema }
 
 // enforced returns the check of a tool's arguments.
 func enforced(t toolset.Tool) (inputCheck, error) {
-	input, err := t.Input()
-	if err != nil {
-		return inputCheck{}, err
-	}
-	schema, err := json.Marshal(input)
-	if err != nil {
-		return inputCheck{}, err
-	}
-	return newInputCheck(t.Name, schema)
+	return newInputCheck(t.Name, t.Input().JSON())
 }
 
 // newInputCheck compiles the enforced schema. It is the schema that agents see, except

@@ -235,9 +235,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 			engine: e, callers: callers, seal: newSealer(cfg.StateKeys, cfg.StateTTL, cfg.Clock), progressEvery: cfg.ProgressEvery, askAgain: cfg.AskAgain, log: log,
 		},
 	}
-	if err := s.tools.addAll(); err != nil {
-		return nil, fmt.Errorf("mcp server: %w", err)
-	}
+	s.tools.addAll()
 	if err := addResources(s.mcp, found); err != nil {
 		return nil, fmt.Errorf("mcp server: %w", err)
 	}
@@ -249,11 +247,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 // JSON-RPC code of a handler's error.
 func (s *Server) hooks(callers callers) *server.Hooks {
 	h := &server.Hooks{}
-	h.AddBeforeListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest) {
-		if err := s.tools.refresh(); err != nil {
-			s.log.ErrorContext(ctx, "tool list is not up to date", "error", err)
-		}
-	})
+	h.AddBeforeListTools(func(context.Context, any, *mcp.ListToolsRequest) { s.tools.refresh() })
 	h.AddAfterInitialize(func(ctx context.Context, _ any, req *mcp.InitializeRequest, res *mcp.InitializeResult) {
 		if from := originOf(ctx); from.conn != nil {
 			client := describe(&req.Params.ClientInfo, &req.Params.Capabilities, res.ProtocolVersion, from.transport)

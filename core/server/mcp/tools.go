@@ -8,7 +8,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/api/infer"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -36,7 +35,7 @@ type tools struct {
 	announced []string   // types that clients know, or were notified of
 }
 
-func (ts *tools) addAll() error {
+func (ts *tools) addAll() {
 	ts.checks = make(map[string]func() (inputCheck, error), len(toolset.Table))
 	for _, t := range toolset.Table {
 		// Compiled at the first call: a start must be quick, hosts make many of them.
@@ -44,13 +43,9 @@ func (ts *tools) addAll() error {
 		if t.Name == api.Next.Name {
 			continue // refresh declares it, with the types of challenges
 		}
-		tool, err := declared(t, nil)
-		if err != nil {
-			return err
-		}
-		ts.add(tool, ts.handler(t))
+		ts.add(declared(t, nil), ts.handler(t))
 	}
-	return ts.refresh()
+	ts.refresh()
 }
 
 // add serves a tool, or replaces it.
@@ -96,24 +91,19 @@ func (ts *tools) handler(t toolset.Tool) handler {
 
 // refresh declares kairos_next again if the types of challenges have changed. It
 // ignores an empty list: no schema allows an empty enum.
-func (ts *tools) refresh() error {
+func (ts *tools) refresh() {
 	types := ts.types()
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if len(types) == 0 || slices.Equal(types, ts.listed) {
-		return nil
+		return
 	}
 	i := slices.IndexFunc(toolset.Table, func(t toolset.Tool) bool { return t.Name == api.Next.Name })
-	tool, err := declared(toolset.Table[i], types)
-	if err != nil {
-		return err
-	}
 	if ts.announced == nil {
 		ts.announced = types
 	}
 	ts.listed = types
-	ts.add(tool, ts.handler(toolset.Table[i]))
-	return nil
+	ts.add(declared(toolset.Table[i], types), ts.handler(toolset.Table[i]))
 }
 
 // announce reports whether clients have to be notified of the present types.
@@ -129,46 +119,17 @@ func (ts *tools) announce() bool {
 
 // declared returns a tool as agents see it. types are the challenge types of the
 // configured drivers. If it is nil the schema does not list them.
-func declared(t toolset.Tool, types []string) (mcp.Tool, error) {
-	input, err := t.Input()
-	if err == nil && types != nil {
-		err = listTypes(input, types)
-	}
-	if err != nil {
-		return mcp.Tool{}, fmt.Errorf("tool %s: input schema: %w", t.Name, err)
-	}
-	output, err := t.Output()
-	if err != nil {
-		return mcp.Tool{}, fmt.Errorf("tool %s: output schema: %w", t.Name, err)
-	}
-	in, err := api.Encode(input, "")
-	if err != nil {
-		return mcp.Tool{}, fmt.Errorf("tool %s: input schema: %w", t.Name, err)
-	}
-	out, err := api.Encode(output, "")
-	if err != nil {
-		return mcp.Tool{}, fmt.Errorf("tool %s: output schema: %w", t.Name, err)
+func declared(t toolset.Tool, types []string) mcp.Tool {
+	input := t.Input()
+	if types != nil {
+		input.Properties.Named("solution").Properties.Named("type").Enum = types
 	}
 	return mcp.Tool{
 		Name: t.Name, Title: t.Title, Description: t.Description,
-		RawInputSchema: in, RawOutputSchema: out, Icons: []mcp.Icon{icon(t.Icon)},
+		RawInputSchema: input.JSON(), RawOutputSchema: t.Output().JSON(), Icons: []mcp.Icon{icon(t.Icon)},
 		Annotations: mcp.ToolAnnotation{
 			Title: t.Title, ReadOnlyHint: &t.ReadOnly, DestructiveHint: &t.Destructive,
 			IdempotentHint: &t.Idempotent, OpenWorldHint: &t.OpenWorld,
 		},
-	}, nil
-}
-
-// listTypes sets the enum of solution.type.
-func listTypes(input infer.Schema, types []string) error {
-	solution, err := input.At("solution")
-	if err != nil {
-		return err
 	}
-	at, err := solution.At("type")
-	if err != nil {
-		return err
-	}
-	at.SetEnum(types)
-	return nil
 }

@@ -12,9 +12,7 @@ import (
 // Tools lists the tools with their present schemas: that of kairos_next names the
 // configured challenge types. It may be called concurrently.
 func (s *Server) Tools() []toolset.Served {
-	if err := s.tools.refresh(); err != nil {
-		s.log.Error("tool list is not up to date", "error", err)
-	}
+	s.tools.refresh()
 	served := s.mcp.ListTools() // New has added all of them
 	out := make([]toolset.Served, len(toolset.Table))
 	for i, name := range toolset.Names() {
@@ -46,11 +44,11 @@ func (s *Server) Check(tool string, arguments json.RawMessage) error {
 // Refresh notifies clients if their list of tools is out of date. Call it after the
 // types of challenges may have changed. Clients of the modern era ask again by
 // themselves, after the time to live of their list.
-func (s *Server) Refresh() error {
-	if err := s.tools.refresh(); err != nil || !s.tools.announce() {
-		return err
+func (s *Server) Refresh() {
+	s.tools.refresh()
+	if !s.tools.announce() {
+		return
 	}
 	s.stdio.notify(string(mcp.MethodNotificationToolsListChanged), func(*connection) bool { return true })
 	s.http.sessions.broadcast(notice(string(mcp.MethodNotificationToolsListChanged), map[string]any{}))
-	return nil
 }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/api/infer"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
+	"github.com/kairos-mcp/kairos/sdk/shape"
 )
 
 // Engine is the use cases behind the operations. Methods are called concurrently.
@@ -31,8 +31,8 @@ type Operation struct {
 	// OfRuns: the call is about runs, which may be of protocols in spaces that the
 	// caller's tools leave alone.
 	OfRuns bool
-	// Input and Output infer the schemas of the request and of the reply.
-	Input, Output func() (infer.Schema, error)
+	// Input and Output make the schemas of the request and of the reply.
+	Input, Output func() *shape.Schema
 	// Reply makes the call. Arguments that do not decode are a
 	// *toolset.ArgumentsError.
 	Reply func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (any, error)
@@ -69,7 +69,7 @@ type useCase[Request, Reply any] = func(ctx context.Context, e Engine, c access.
 
 func row[Request, Reply any](t api.Tool[Request, Reply], use useCase[Request, Reply]) Operation {
 	return Operation{
-		Declaration: t.Declaration, Input: infer.Request[Request], Output: infer.Reply[Reply],
+		Declaration: t.Declaration, Input: t.Input, Output: t.Output,
 		Reply: func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (any, error) {
 			in, err := toolset.Decode[Request](arguments)
 			if err != nil {

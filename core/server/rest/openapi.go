@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/api/infer"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
@@ -91,16 +90,7 @@ func (t *tools) describe(all []toolset.Served) ([]byte, error) {
 // addOperations adds the calls of operators.
 func addOperations(paths, schemas object) error {
 	for _, row := range operations.Table {
-		t := toolset.Served{Name: row.Name, Title: row.Title, Description: row.Description}
-		for to, schemaOf := range map[*json.RawMessage]func() (infer.Schema, error){&t.Input: row.Input, &t.Output: row.Output} {
-			schema, err := schemaOf()
-			if err != nil {
-				return fmt.Errorf("openapi: schema of %s: %w", row.Name, err)
-			}
-			if *to, err = json.Marshal(schema); err != nil {
-				return fmt.Errorf("openapi: schema of %s: %w", row.Name, err)
-			}
-		}
+		t := toolset.Served{Name: row.Name, Title: row.Title, Description: row.Description, Input: row.Input().JSON(), Output: row.Output().JSON()}
 		if err := addSchemas(schemas, t); err != nil {
 			return err
 		}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/api/infer"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/shape"
 )
 
 // Engine is the use cases behind the tools. Methods are called concurrently.
@@ -50,8 +50,8 @@ type UseCases struct {
 // arguments; ones that do not decode are an *ArgumentsError.
 type Tool struct {
 	api.Declaration
-	// Input and Output infer the schemas of the request and of the reply.
-	Input, Output func() (infer.Schema, error)
+	// Input and Output make the schemas of the request and of the reply.
+	Input, Output func() *shape.Schema
 	// Reply makes a call that is answered at once.
 	Reply func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (any, error)
 	// Open makes a call that may ask the client something before it replies.
@@ -99,7 +99,7 @@ func (t Tool) Unasked(ctx context.Context, e Engine, c access.Caller, arguments 
 type UseCase[Request, Result any] = func(Engine, context.Context, access.Caller, Request) (Result, error)
 
 func row[Request, Reply any](t api.Tool[Request, Reply]) Tool {
-	return Tool{Declaration: t.Declaration, Input: infer.Request[Request], Output: infer.Reply[Reply]}
+	return Tool{Declaration: t.Declaration, Input: t.Input, Output: t.Output}
 }
 
 // Replies is the row of a tool that replies at once.
@@ -169,12 +169,13 @@ var commonFields = []string{"type", "nonce", "proof_hash", "evidence"}
 
 // SolutionFields are the challenge types that have a field of their own in the
 // solutions of kairos_next, in alphabetical order.
-func SolutionFields() ([]string, error) {
-	s, err := infer.Request[api.Solution]()
-	if err != nil {
-		return nil, err
+func SolutionFields() []string {
+	var fields []string
+	for _, p := range shape.SchemaOf(api.Solution{}).Properties {
+		if !slices.Contains(commonFields, p.Name) {
+			fields = append(fields, p.Name)
+		}
 	}
-	fields := slices.DeleteFunc(s.Properties(), func(name string) bool { return slices.Contains(commonFields, name) })
 	slices.Sort(fields)
-	return fields, nil
+	return fields
 }

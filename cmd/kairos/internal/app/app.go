@@ -116,9 +116,7 @@ func (s Options) open() (*App, error) {
 	if options.Embedder, err = Embedder(c.Embedding, a.embeddingObserver(), log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
-	if options.SolutionFields, err = toolset.SolutionFields(); err != nil {
-		return nil, errors.Join(err, a.host.Close())
-	}
+	options.SolutionFields = toolset.SolutionFields()
 	if a.setup, err = setup.Open(a.host, s.desired, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}

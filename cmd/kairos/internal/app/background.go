@@ -152,16 +152,14 @@ func (o *background) tellChanges(do func(spaces []string)) {
 }
 
 // onSwitch calls do after the setup was replaced.
-func (o *background) onSwitch(do func() error) {
+func (o *background) onSwitch(do func()) {
 	o.start("news for clients", func() {
 		for {
 			select {
 			case <-o.ctx.Done():
 				return
 			case <-o.app.setup.Switched():
-				if err := do(); err != nil {
-					o.app.log.Error("clients were not told of the change", "error", err)
-				}
+				do()
 			}
 		}
 	})

@@ -1,6 +1,6 @@
-// Package shape reads a Go struct as a JSON Schema and JSON into the struct, so
-// that the two cannot part: what the schema allows is what is read. It stands
-// behind settings and challenge, which document the tags.
+// Package shape makes JSON Schemas of Go structs, and reads JSON into a struct as
+// its schema says. Settings, challenges and the tools of the server have their
+// schemas from it. Package settings documents the tags.
 package shape
 
 import (
@@ -29,6 +29,7 @@ const (
 	list
 	dictionary
 	object
+	anything // only in schemas: JSON that has no struct
 )
 
 // node is one type of value with its bounds. A node is never changed once built.
@@ -41,6 +42,10 @@ type node struct {
 
 	elem    *node   // of a list or dictionary
 	members []field // of an object, in the order of the struct
+
+	pattern string
+	types   []string // the types in JSON where null is one of them
+	open    bool     // an object may have other members
 }
 
 // bound is a limit of a number, a length or a duration.
@@ -75,15 +80,11 @@ func Of[T any]() *Shape[T] {
 	if typ.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("%s is not a struct", typ))
 	}
-	root, err := build(typ, "", nil)
+	root, err := builder{}.build(typ, "")
 	if err != nil {
 		panic(fmt.Sprintf("%s cannot be read from JSON: %v", typ, err))
 	}
-	s := &Shape[T]{root: root}
-	s.schema, err = json.Marshal(root.schema())
-	if err != nil {
-		panic(fmt.Sprintf("the schema of %s: %v", typ, err))
-	}
+	s := &Shape[T]{root: root, schema: root.schema().JSON()}
 	if found := root.fillDefaults(reflect.ValueOf(&s.defaults).Elem(), ""); len(found) > 0 {
 		panic(fmt.Sprintf("the defaults of %s are not valid: %s", typ, fields.Text(found)))
 	}
@@ -134,14 +135,25 @@ func (s *Shape[T]) read(raw json.RawMessage, pointer string, r reader) (T, []dri
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// build makes the node of a type. Within lists the types around it, as one that
-// holds itself has no end.
-func build(typ reflect.Type, tag reflect.StructTag, within []reflect.Type) (*node, error) {
+// builder makes nodes of types.
+type builder struct {
+	wire   bool           // for SchemaOf
+	within []reflect.Type // the structs around the type, as one that holds itself has no end
+}
+
+func (b builder) build(typ reflect.Type, tag reflect.StructTag) (*node, error) {
+	if b.wire && typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
 	n := &node{typ: typ}
 	var err error
 	switch kind := typ.Kind(); {
-	case typ == durationType:
+	case b.wire && (typ == rawType || kind == reflect.Interface):
+		n.form = anything
+	case typ == durationType && !b.wire:
 		n.form = duration
+	case typ == timeType && b.wire:
+		n.form = text
 	case kind == reflect.String:
 		n.form = text
 	case kind == reflect.Bool:
@@ -153,13 +165,13 @@ func build(typ reflect.Type, tag reflect.StructTag, within []reflect.Type) (*nod
 		n.form = number
 	case kind == reflect.Slice:
 		n.form = list
-		n.elem, err = build(typ.Elem(), "", within)
+		n.elem, err = b.build(typ.Elem(), "")
 	case kind == reflect.Map && typ.Key().Kind() == reflect.String:
 		n.form = dictionary
-		n.elem, err = build(typ.Elem(), "", within)
+		n.elem, err = b.build(typ.Elem(), "")
 	case kind == reflect.Struct:
-		n.form = object
-		n.members, err = buildMembers(typ, within)
+		n.form, n.open = object, b.wire
+		n.members, err = b.members(typ)
 	default:
 		return nil, fmt.Errorf("a %s has no form in JSON here; use a string, bool, number, time.Duration, slice, "+
 			"map with string keys or struct", typ)
@@ -170,17 +182,24 @@ func build(typ reflect.Type, tag reflect.StructTag, within []reflect.Type) (*nod
 	return n, n.bounds(tag)
 }
 
-func buildMembers(typ reflect.Type, within []reflect.Type) ([]field, error) {
-	if slices.Contains(within, typ) {
+func (b builder) members(typ reflect.Type) ([]field, error) {
+	if slices.Contains(b.within, typ) {
 		return nil, fmt.Errorf("%s holds itself", typ)
 	}
-	within = append(slices.Clone(within), typ)
+	b.within = append(slices.Clone(b.within), typ)
 	var members []field
 	for i := range typ.NumField() {
 		f := typ.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "-", !f.IsExported() && !f.Anonymous:
+			continue
+		case f.Anonymous && b.wire:
+			embedded, err := b.members(f.Type)
+			if err != nil {
+				return nil, err
+			}
+			members = append(members, embedded...)
 			continue
 		case f.Anonymous:
 			return nil, fmt.Errorf("field %s is embedded; give it a name", f.Name)
@@ -189,41 +208,43 @@ func buildMembers(typ reflect.Type, within []reflect.Type) ([]field, error) {
 		case slices.ContainsFunc(members, func(m field) bool { return m.name == name }):
 			return nil, fmt.Errorf("two fields are named %q", name)
 		}
-		m, err := buildField(f, name, within)
-		if err != nil {
+		m := field{name: name, index: i, doc: f.Tag.Get("doc")}
+		if err := b.tags(&m, f, typ); err != nil {
 			return nil, fmt.Errorf("field %s: %w", f.Name, err)
 		}
-		m.index = i
 		members = append(members, m)
 	}
 	return members, nil
 }
 
-func buildField(f reflect.StructField, name string, within []reflect.Type) (field, error) {
-	m := field{name: name, doc: f.Tag.Get("doc")}
+// tags reads the tags of a field of a struct.
+func (b builder) tags(m *field, f reflect.StructField, in reflect.Type) error {
+	if b.wire {
+		return b.written(m, f, in)
+	}
 	typ := f.Type
 	if typ.Kind() == reflect.Pointer {
 		m.optional, typ = true, typ.Elem()
 	}
 	var err error
-	if m.node, err = build(typ, f.Tag, within); err != nil {
-		return m, err
+	if m.node, err = b.build(typ, f.Tag); err != nil {
+		return err
 	}
 	if m.required, err = flag(f.Tag, "required"); err != nil {
-		return m, err
+		return err
 	}
 	if m.secret, err = flag(f.Tag, "secret"); err != nil {
-		return m, err
+		return err
 	}
 	fallback, found := f.Tag.Lookup("default")
 	if !found {
-		return m, nil
+		return nil
 	}
 	if m.required {
-		return m, fmt.Errorf("is required and has a default")
+		return fmt.Errorf("is required and has a default")
 	}
 	m.fallback, err = m.node.literal(fallback)
-	return m, err
+	return err
 }
 
 func flag(tag reflect.StructTag, key string) (bool, error) {
