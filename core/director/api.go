@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -40,6 +41,12 @@ type Ask struct {
 	Human bool
 	// Linked: the question can be answered on its page as well, see Settled.
 	Linked bool
+}
+
+// Elicitation is the id of a request that has a person open an address, else empty.
+func (a *Ask) Elicitation() string {
+	id, _ := plan.ByURL(a.Method, a.Params)
+	return id
 }
 
 // Continuation is the client's reply to an Ask.

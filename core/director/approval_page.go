@@ -4,17 +4,14 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -189,7 +186,7 @@ func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 	case input.SaidApproved:
 		err = l.approve(ctx, in.By)
 	case input.SaidRejected:
-		err = l.reject(ctx)
+		err = l.decide(ctx, plan.RejectedByLink(l.turn.State, l.question))
 	default:
 		return v, fault.New(fault.InvalidArgument, "The decision must be %s or %s.", input.SaidApproved, input.SaidRejected)
 	}
@@ -274,32 +271,16 @@ func (l *linked) approve(ctx context.Context, by string) error {
 	if by == "" && !plan.LinkMayApprove(t.State) {
 		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(plan.DeclineInWords(t.State), "The holder of this link is not identified, so the link cannot take a decline back", plan.HowToTakeBack(t.State)))
 	}
-	a := plan.NewApproval(t.State, decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
-	a.Visits = append(slices.Clone(q.Link.Opened), visit(t))
-	a.Digest, a.Typed, a.Questions = q.Digest, q.Phrase != "", append(slices.Clone(q.Earlier), q.Seq)
-	if by != "" {
-		a.Basis, a.By, a.Provenance = run.BasisPage, by, driver.ClientAttested
-	}
-	if err := t.apply(run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Approval: a}); err != nil {
-		return err
-	}
-	if err := noteApproved(t, a); err != nil {
-		return err
-	}
-	l.decided = &t.change.Events[len(t.change.Events)-1]
-	// A caller that waits with the old nonce is shown the step again, now approved.
-	return t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(t.Run.ID)})
+	return l.decide(ctx, plan.ApprovedByLink(t.State, q, by, visit(t)))
 }
 
-func (l *linked) reject(ctx context.Context) error {
-	t, q := l.turn, l.question
-	if err := remember(ctx, t, q.Input, q.Via); err != nil {
-		return err
+// decide acts on the person's answer.
+func (l *linked) decide(ctx context.Context, a plan.Action) error {
+	_, err := l.turn.act(ctx, a)
+	for i, ev := range l.turn.change.Events {
+		if ev.Kind == run.Answered || ev.Kind == run.Declined {
+			l.decided = &l.turn.change.Events[i]
+		}
 	}
-	no := run.Event{Kind: run.Declined, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Reason: "rejected on the approval page", Apart: true}
-	if err := t.apply(no); err != nil {
-		return err
-	}
-	l.decided = &t.change.Events[len(t.change.Events)-1]
-	return t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: no.Reason})
+	return err
 }

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
@@ -20,7 +19,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // keyLabel separates this use of the server's key from any other.
@@ -100,75 +98,21 @@ func ready(ctx context.Context, t *turn, c run.Call) (_ run.Call, recovering boo
 	return c, false, nil
 }
 
-// maxNotDone is how often one use case makes another attempt after a driver said
-// that the one before did nothing.
-const maxNotDone = 1
-
-// lost deals with a call that may have acted and came to no outcome, and reports
-// whether it was one. The driver is asked next, once.
-func lost(t *turn, c run.Call, recovering bool, l plan.Deferral, failure error) (bool, error) {
-	switch {
-	case l.NotDone != nil && c.Cancelled:
-		return true, cancelled(t, l.NotDone.Reason)
-	case !c.Acts:
-		return false, nil
-	case failure != nil && !recovering && notCalled(failure):
-		return false, settleCall(t, "it was not called: "+failure.Error())
-	case failure != nil && recovering:
-		return true, unsettle(t, "it was asked what came of the call: "+failure.Error(), recovering)
-	case failure != nil:
-		return true, unsettle(t, failure.Error(), recovering)
-	case l.Unknown != nil:
-		return true, unsettle(t, l.Unknown.Reason, recovering)
-	case l.NotDone != nil:
-		if t.notDone++; t.notDone > maxNotDone {
-			return true, errors.Join(settleCall(t, "not done: "+l.NotDone.Reason), plan.Unavailable("driver %s was called for step %d and did nothing: %s. Nothing is lost",
-				c.Driver, t.Run.Step.Index, plain.Clip(l.NotDone.Reason, 500)))
-		}
-		return true, settleCall(t, "not done: "+l.NotDone.Reason)
-	}
-	return false, nil
-}
-
-// notCalled reports whether an error says that the driver was never reached.
-func notCalled(err error) bool {
-	var e interface{ NotCalled() bool }
-	return errors.As(err, &e) && e.NotCalled()
-}
-
-// unsettle records why the outcome of the open call is not known. The error is
-// nil if its driver can be asked and was not yet.
-func unsettle(t *turn, why string, asked bool) error {
-	c := t.Run.Step.Call
-	why = plain.Clip(why, 600)
-	if c.Unknown != why {
-		if err := t.apply(run.Event{Kind: run.Unsettled, Input: c.Input, Via: c.Driver, Reason: why}); err != nil {
-			return err
-		}
-	}
-	desc, _, _ := t.e.Drivers.Describe(c.Driver)
-	if !asked && desc.Has(driver.FeatureRecover) {
-		return nil
-	}
-	return plan.OutcomeUnknown(t.State)
-}
-
-// follow asks the driver of the open call again.
-func follow(ctx context.Context, t *turn) (plan.Action, error) {
+// recall asks the driver of the open call again.
+func recall(ctx context.Context, t *turn) (plan.Action, error) {
 	c := *t.Run.Step.Call
 	t.Trying = c.Driver
 	if c.Input == "" {
-		k, err := t.open(ctx)
-		if err != nil {
+		if _, err := t.open(ctx); err != nil {
 			return nil, err
 		}
 		if c.Acts && !plan.ReadsState(t.State, c.Driver) {
-			return nil, unsettle(t, "another version of the driver kept a state that this one does not read", true)
+			return plan.Unsettle(t.State, "another version of the driver kept a state that this one does not read", true), nil
 		}
 		if over := plan.StartOver(t.State); over != nil {
 			return over, nil
 		}
-		return advance(ctx, t, k)
+		return advance(ctx, t)
 	}
 	q := run.Question{Via: c.Driver, Route: c.Route, Path: c.Path, Asked: 1}
 	desc, _, _ := t.e.Drivers.Describe(c.Driver)
@@ -180,7 +124,7 @@ func follow(ctx context.Context, t *turn) (plan.Action, error) {
 	}
 	q.Phrase = plan.PhraseIn(t.State, k, q.Input)
 	beginRoute(t, c.Input, c.At)
-	return plan.Call{Kind: plan.Render, Task: k, Question: &q, Route: plan.RouteOf(t.State, q)}, nil
+	return plan.Render{Task: k, Question: &q, Route: plan.RouteOf(t.State, q)}, nil
 }
 
 // obtained is the input that the open call obtains, as it was asked for.
@@ -206,38 +150,6 @@ func obtained(ctx context.Context, t *turn, id string) (*input.Task, driver.Inpu
 		}
 	}
 	return k, driver.Input{}, plan.Unavailable("step %d waits for an input %q that nobody needs", t.Run.Step.Index, id)
-}
-
-// settleCall ends the open call, if there is one, with an outcome that is not recorded
-// in another way.
-func settleCall(t *turn, outcome string) error {
-	c := t.Run.Step.Call
-	if c == nil {
-		return nil
-	}
-	return t.apply(run.Event{Kind: run.Settled, Input: c.Input, Via: c.Driver, Reason: outcome})
-}
-
-// deferCall records that the outcome of a call is pending, and replies so. What
-// the driver repeats is not recorded again.
-func deferCall(t *turn, c run.Call, p driver.Pending, state driver.State) (plan.Action, error) {
-	p.Reason, p.Message = plain.Clip(p.Reason, 500), plain.Clip(p.Message, 1000)
-	if p.Progress != nil {
-		p.Progress = new(float64(int(*p.Progress*100)) / 100)
-	}
-	now := t.e.opt.Clock.Now()
-	before := t.Run.Step.Call
-	said := p
-	said.RetryAfter = 0
-	news := before == nil || before.Pending == nil || !reflect.DeepEqual(*before.Pending, said) || !reflect.DeepEqual(state, t.Run.Step.State)
-	c.At = cmp.Or(c.At, now)
-	c.Pending, c.RetryAt, c.Unknown = &said, now.Add(plan.RetryAfter(p)), ""
-	if news {
-		if err := t.apply(run.Event{Kind: run.Deferred, Input: c.Input, Via: c.Driver, Call: &c, State: state, Reason: p.Reason}); err != nil {
-			return nil, err
-		}
-	}
-	return plan.Wait{Call: &c}, nil
 }
 
 // Later is a call of a driver whose outcome is pending. The caller may wait for

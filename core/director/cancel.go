@@ -89,16 +89,6 @@ func endCancelled(ctx context.Context, t *turn) error {
 	return errors.Join(t.save(ctx), ctx.Err())
 }
 
-// cancelled is the outcome of a call that ended because somebody cancelled it.
-func cancelled(t *turn, why string) error {
-	c := *t.Run.Step.Call
-	if err := settleCall(t, "cancelled: "+plain.Clip(why, 500)); err != nil {
-		return err
-	}
-	return fault.New(fault.Cancelled, "What driver %s did for step %d was cancelled: %s.", c.Driver, t.Run.Step.Index, plain.Clip(why, 500)).
-		WithNext("ask the user whether to start it again, with kairos_next and %s, or to end the run with kairos_attest and outcome failure", protocol.URI(plan.OpenStep(t.State).UUID))
-}
-
 // cancelNow is kairos_next with cancel: it ends what runs, and starts nothing.
 func cancelNow(ctx context.Context, t *turn) (Round, error) {
 	t.Run.MovedAt = t.Started

@@ -88,44 +88,6 @@ func payloadOf(in Continuation) (string, error) {
 	return plan.Sum(b), nil
 }
 
-// ByURL reports whether a request asks the client to have a person open an
-// address, and the id of that elicitation.
-func ByURL(method string, params json.RawMessage) (id string, byURL bool) {
-	var p struct {
-		Mode string `json:"mode"`
-		ID   string `json:"elicitationId"`
-	}
-	if method != methodElicitation || json.Unmarshal(params, &p) != nil || p.Mode != "url" {
-		return "", false
-	}
-	return p.ID, true
-}
-
-func sentToAddress(a driver.ClientRequest) bool {
-	_, byURL := ByURL(a.Method, a.Params)
-	return byURL
-}
-
-// outcomeOf tells a client that failed from one that never could.
-func outcomeOf(in Continuation) decision.Outcome {
-	const methodNotFound = -32601
-	if in.Error != nil && in.Error.Code != methodNotFound {
-		return decision.Errored
-	}
-	return decision.Unavailable
-}
-
-// routeOf is the question's route in the tree of today; the tree may have
-// changed since, then the question's own words count.
-func (e useCase) routeOf(q run.Question) decision.Route {
-	if r, ok := e.Tree.RouteAt(q.Path, q.Via); ok {
-		return r
-	}
-	r := decision.Route{Index: q.Route, Path: q.Path, Via: q.Via, Human: q.Human}
-	r.Retries = e.Tree.On(r, decision.Invalid).Retries
-	return r
-}
-
 // Waiting is the reply when the time a call may wait has passed. A person's
 // question stays open; any other is given up and the next route is shown.
 func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq int64) (api.StepReply, error) {
@@ -143,7 +105,7 @@ func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq in
 			return t.show(ctx)
 		}
 		t.rejoin(*q)
-		if h.Tree.On(h.routeOf(*q), decision.TimedOut).Kind == decision.Again {
+		if h.Tree.On(plan.RouteOf(t.State, *q), decision.TimedOut).Kind == decision.Again {
 			k, err := askedTask(ctx, t, *q)
 			if err != nil {
 				return Round{}, err

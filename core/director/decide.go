@@ -139,7 +139,7 @@ func acceptDecided(ctx context.Context, t *turn, call run.Call, in DecideInput) 
 	}
 	proved := plan.Accept{Task: k, Judge: plan.Ref(t.State, call.Driver), Proof: a.Proof, Output: a.Output, Evidence: evidence}
 	if k.Common.Judge != nil {
-		_, err := t.applyAll(ctx, plan.Withhold(t.State, proved))
+		_, err := t.act(ctx, plan.Withhold(t.State, proved))
 		return err
 	}
 	return prove(t, proved)

@@ -3,18 +3,17 @@ package director
 import (
 	"path"
 
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-const methodElicitation = "elicitation/create"
-
 // readable is the request with the texts that a person reads of it fit to be
 // shown, whichever driver wrote them. Values stay as they are: the answer is
 // compared with them, and schema.Flat refuses those with hidden characters.
 func readable(req driver.ClientRequest) (driver.ClientRequest, error) {
-	if req.Method != methodElicitation {
+	if req.Method != plan.MethodElicitation {
 		return req, nil
 	}
 	var err error

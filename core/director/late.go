@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -72,7 +71,7 @@ func lateDecline(ctx context.Context, t *turn, q run.Question, in Continuation) 
 	if err != nil || res.Declined == nil {
 		return Round{}, false, nil //nolint:nilerr // an answer that cannot be read is not a decline, and is too late
 	}
-	round, err := t.act(ctx, plan.Decline(q.Input, q.Via, res.Declined.Reason, q.Seq))
+	round, err := t.act(ctx, plan.Decline(t.State, q.Input, q.Via, res.Declined.Reason, q.Seq))
 	return round, true, err
 }
 
@@ -90,7 +89,7 @@ func repeat(ctx context.Context, t *turn, rec runs.Recorded) (Round, error) {
 		return replay(t, rec)
 	}
 	if q := t.Run.Step.Question; q != nil && q.Seq == next.Asks {
-		return ask(ctx, t, *q, decision.Route{})
+		return ask(ctx, t, plan.Ask{Question: *q})
 	}
 	return t.show(ctx)
 }

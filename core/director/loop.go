@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -29,6 +28,7 @@ func (t *turn) drive(ctx context.Context, action plan.Action) (Round, error) {
 			return Round{}, err
 		}
 		t.tick()
+		t.decided = nil
 		action = plan.Next(t.State)
 	}
 	return t.halt(ctx, plan.Unavailable("step %d went round %d times without a verdict", t.Run.Step.Index, maxHops))
@@ -39,43 +39,49 @@ func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err er
 	for action != nil && err == nil && round.Reply == nil && round.Ask == nil {
 		switch a := action.(type) {
 		case plan.Apply:
-			action, err = t.applyAll(ctx, a)
+			action, err = a.Then, t.applyAll(ctx, a)
+		case plan.Look:
+			action = a(t.State)
+		case plan.Remember:
+			action, err = a.Then, remember(ctx, t, a.Decline)
+		case plan.Allow:
+			action, err = a.Then, acceptOffer(ctx, t, a.Question)
+		case plan.Renew:
+			action, err = a.Then, renew(t)
 		case plan.Accept:
 			action, err = nil, prove(t, a)
+		case plan.Omit:
+			action, t.Solution, t.Omission = nil, nil, a.Why
 		case plan.Show:
-			action, t.Caller.Detached = nil, true
+			action = nil
+			t.showOnly(a.Failure)
 		case plan.Need:
 			action, err = nil, lookUp(ctx, t, a.Lookup)
 		case plan.Obtain:
-			action, err = obtain(ctx, t, a)
-		case plan.Call:
-			action, err = call(ctx, t, a)
-		case plan.Reply:
-			round, err = t.reply(ctx, a.StepReply)
+			action, err = obtain(ctx, t, a.Input)
+		case plan.Render:
+			action, err = render(ctx, t, a)
+		case plan.Read:
+			action, err = viaAgent(ctx, t, a)
+		case plan.Preview:
+			action, err = previewPlan(ctx, t, a)
+		case plan.Judge:
+			action, err = advance(ctx, t)
+		case plan.Gate:
+			action, err = need(ctx, t, a.Result)
+		case plan.Recall:
+			action, err = recall(ctx, t)
+		case plan.Ask:
+			round, err = ask(ctx, t, a)
 		case plan.Wait:
 			round, err = t.wait(ctx, a)
-		case plan.Ask:
-			round, err = ask(ctx, t, a.Question, a.Route)
+		case plan.Reply:
+			round, err = t.reply(ctx, a.StepReply)
 		case plan.Halt:
 			err = halted(ctx, t, a)
 		}
 	}
 	return round, err
-}
-
-// call calls a driver.
-func call(ctx context.Context, t *turn, a plan.Call) (plan.Action, error) {
-	switch a.Kind {
-	case plan.Again:
-		return follow(ctx, t)
-	case plan.Render:
-		return render(ctx, t, a)
-	case plan.Read:
-		return viaAgent(ctx, t, a.Task, a.Input, a.Route)
-	case plan.Preview:
-		return previewPlan(ctx, t, a.Task, a.Input, a.Route)
-	}
-	return advance(ctx, t, a.Task)
 }
 
 // lookUp finds out what the rules cannot know by themselves.
@@ -91,57 +97,33 @@ func lookUp(ctx context.Context, t *turn, what plan.Lookup) error {
 	return err
 }
 
-// applyAll records what follows from what is known. A decline is
-// remembered beyond the run before the run is saved.
-func (t *turn) applyAll(ctx context.Context, a plan.Apply) (plan.Action, error) {
-	if a.Remember != nil {
-		if err := remember(ctx, t, *a.Remember, a.Via); err != nil {
-			return nil, err
-		}
-	}
-	if t.OfferOver = t.OfferOver || a.OfferOver; a.KeepWalk || len(a.Events) == 0 {
-		t.decided = nil
-	}
-	if a.Ends != "" {
-		if err := settleCall(t, a.Ends); err != nil {
-			return nil, err
-		}
-	}
+// applyAll records what follows from what is known.
+func (t *turn) applyAll(ctx context.Context, a plan.Apply) error {
 	for _, ev := range a.Events {
 		if at := ev.Attempt; at != nil {
 			t.e.log.DebugContext(ctx, "route closed", "run", t.Run.ID, "step", t.Run.Step.Index, "input", at.Input, "via", at.Via, "outcome", at.Outcome, "reason", at.Reason)
 		}
 		if err := t.apply(ev); err != nil {
-			return nil, err
+			return err
 		}
-	}
-	if a.Settles != nil {
-		return settled(ctx, t, *a.Settles, a.Answer, a.Allows)
 	}
 	t.Note = plain.Sentences(t.Note, a.Note)
 	if a.Used {
 		t.Solution = nil
 	}
-	if a.Fail != nil {
-		t.Solution, t.Target, t.Due = nil, 0, ""
-		t.Failure, t.Caller.Detached = a.Fail, true
+	return nil
+}
+
+// showOnly makes the call show the open step and ask nobody. A failure uses up the submission.
+func (t *turn) showOnly(f *plan.Failure) {
+	t.Caller.Detached = true
+	if f != nil {
+		t.Solution, t.Target, t.Due, t.Failure = nil, 0, "", f
 	}
-	if a.Reissue || a.MoreDue && plan.MoreDue(t.State) {
-		return nil, setAside(t)
-	}
-	if a.Closes != nil && plan.Reaction(t.State, *a.Closes) == decision.Stop {
-		return nil, plan.Stopped(t.State, *a.Closes)
-	}
-	return nil, nil
 }
 
 // halted is the error of a halt.
 func halted(ctx context.Context, t *turn, h plan.Halt) error {
-	if h.Settles != "" {
-		if err := settleCall(t, h.Settles); err != nil {
-			return err
-		}
-	}
 	if !h.Allowable {
 		return h.Fault
 	}

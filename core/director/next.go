@@ -45,7 +45,7 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 		return cancelNow(ctx, t)
 	}
 	if f := *e.refused; f.Code != "" && t.Run.State.Live() {
-		return t.drive(ctx, plan.Apply{Fail: &f})
+		return t.drive(ctx, plan.Show{Failure: &f})
 	}
 	if round, done, err := repeated(ctx, t, s); done || err != nil {
 		return t.orDrive(ctx, round, err)

@@ -31,13 +31,13 @@ func answerSimilarity(ctx context.Context, t *turn, in driver.Input) error {
 }
 
 // obtain takes the next route to an input. It looks up what the rules need to know of it.
-func obtain(ctx context.Context, t *turn, a plan.Obtain) (plan.Action, error) {
-	k, in, kind := a.Task, a.Input, input.Of(a.Input.Kind)
+func obtain(ctx context.Context, t *turn, in driver.Input) (plan.Action, error) {
+	k, kind := t.Task, input.Of(in.Kind)
 	switch {
 	case kind.Internal:
 		return nil, answerSimilarity(ctx, t, in)
 	case kind.OfRun:
-		return plan.ForRun(t.State, in, decideRoute(t, k, in).Route), nil
+		return plan.ForRun(t.State, in, decideRoute(t, input.RunTask(*t.Chain), in).Route), nil
 	}
 	beginRoute(t, in.ID, t.change.Now())
 	t.Due = in.Kind
@@ -72,50 +72,9 @@ func decideRoute(t *turn, k *input.Task, in driver.Input) decision.Decision {
 	return d
 }
 
-// settled continues with an answer that is recorded now. What is not as the step
-// demands makes the whole step wrong, unless it passes anyway.
-func settled(ctx context.Context, t *turn, in driver.Input, a driver.Answer, allows *run.Question) (plan.Action, error) {
-	kind := input.Of(in.Kind)
-	if allows != nil {
-		if err := acceptOffer(ctx, t, *allows); err != nil {
-			return nil, err
-		}
-	}
-	if kind.OfRun && !kind.Optional {
-		t.OfferReady = true // the steps can be shown with what is known now
-	}
-	if kind.Approves {
-		return approved(t)
-	}
-	if kind.Check == nil {
-		return nil, moreDue(t)
-	}
-	k, err := t.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	why, err := kind.Check(k, a)
-	if err != nil {
-		return nil, err
-	}
-	if why != "" && k.Common.IsRequired() {
-		return plan.Reject("", kind.Mismatch, why), nil
-	}
-	return nil, moreDue(t)
-}
-
-// moreDue gives the step a new nonce when it needs another input besides the
-// one that was answered just now, which is then shown, not missed.
-func moreDue(t *turn) error {
-	if !plan.MoreDue(t.State) {
-		return nil
-	}
-	return setAside(t)
-}
-
-// setAside is done with the submission, whose nonce can then not be used for
-// what the step needs next.
-func setAside(t *turn) error {
+// renew is done with the submission, whose nonce can then not be used for what the step
+// needs next.
+func renew(t *turn) error {
 	t.taken()
 	t.Solution, t.Target = nil, 0
 	return t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(t.Run.ID)})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -15,30 +14,25 @@ import (
 )
 
 // viaAgent takes the input from the submitted solution, or shows it to the agent.
-func viaAgent(ctx context.Context, t *turn, k *input.Task, in driver.Input, r decision.Route) (plan.Action, error) {
-	drv, ok := t.e.Drivers.Capability(r.Via, r.CallTimeout)
+func viaAgent(ctx context.Context, t *turn, a plan.Read) (plan.Action, error) {
+	k, in, via := a.Task, a.Input, a.Route.Via
+	drv, ok := t.e.Drivers.Capability(via, a.Route.CallTimeout)
 	if !ok {
-		return nil, plan.Unavailable("driver %s is not configured", r.Via)
+		return nil, plan.Unavailable("driver %s is not configured", via)
 	}
-	shown, err := shownToAgent(ctx, t, drv, r.Via, k, in)
+	shown, err := shownToAgent(ctx, t, drv, via, k, in)
 	if err != nil {
 		return nil, err
 	}
+	if action := plan.Unsubmitted(t.State, a, shown); action != nil {
+		return action, nil
+	}
 	s := t.Solution
-	if s == nil || !s.Supplied() {
-		if t.Run.Step.Index == t.Target {
-			return plan.Reply{StepReply: plan.LeftOutReply(t.State, k, in, shown, plan.NothingGiven)}, nil
-		}
-		return plan.Reply{StepReply: plan.StepReply(t.State, k, in, shown)}, nil
-	}
-	if s.Type != shown.Type {
-		return plan.Refuse(fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", shown.Type, s.Type)), nil
-	}
 	t.Solution = nil
 	if left := s.Unfilled(in); len(left) > 0 {
-		return notFilledIn(ctx, t, drv, r.Via, k, in, left)
+		return notFilledIn(ctx, t, drv, via, k, in, left)
 	}
-	c, err := keyed(t, run.Call{Input: in.ID, Driver: r.Via})
+	c, err := keyed(t, run.Call{Input: in.ID, Driver: via})
 	if err != nil {
 		return nil, err
 	}
@@ -46,23 +40,7 @@ func viaAgent(ctx context.Context, t *turn, k *input.Task, in driver.Input, r de
 		Input: in, Step: k.Where, Client: t.Caller.Client, Raw: s.Raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
 	})
 	t.tick()
-	switch {
-	case err != nil:
-		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution, the step stays open: %s", r.Via, plain.Clip(err.Error(), 600))
-	case res.Answer != nil:
-		// This came from the agent, even if the driver claims more.
-		res.Answer.Provenance = driver.AgentReported
-		return plan.Supplied(t.State, k, in, r, *res.Answer), nil
-	case res.Declined != nil:
-		return plan.Decline(in, r.Via, res.Declined.Reason, 0), nil
-	case res.Missing != nil:
-		return plan.Reply{StepReply: plan.LeftOutReply(t.State, k, in, shown, plan.NothingGiven)}, nil
-	case res.Invalid != nil:
-		return plan.Refuse(fault.MissingField, "the solution is not an answer: "+input.Describe(res.Invalid.Diagnostics)), nil
-	case res.Unavailable != nil:
-		return nil, plan.Unavailable("driver %s cannot read the solution: %s", r.Via, res.Unavailable.Reason)
-	}
-	return nil, plan.Unavailable("driver %s gave no outcome", r.Via)
+	return plan.Submitted(t.State, a, shown, plan.Reading{Result: res, Err: err}), nil
 }
 
 // notFilledIn: the agent sent back placeholders of next_call. An omission

@@ -6,7 +6,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
-	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -46,40 +45,19 @@ func gates(ctx context.Context, t *turn, in driver.Input) (bool, error) {
 }
 
 // remember keeps that a person declined what was to be approved.
-func remember(ctx context.Context, t *turn, in driver.Input, via string) error {
-	desc, _, _ := t.e.Drivers.Describe(via)
-	if !input.Of(in.Kind).Approves || !desc.Has(driver.FeatureHuman) {
-		return nil
-	}
-	action, err := plan.ActionToApprove(t.State)
-	if err != nil {
-		return err
-	}
-	s := t.Run.Step
+func remember(ctx context.Context, t *turn, d declines.Decline) error {
 	defer t.change.Stored()
-	return t.e.declines.Remember(ctx, declines.Decline{
-		Principal: t.Run.Principal, Space: t.Run.Space, Action: action, Run: t.Run.ID, Step: s.Index, Label: t.Chain.Steps[s.Index-1].Label, Title: t.Chain.Title, Via: via,
-	})
-}
-
-// noteApproved notes that a person has approved the action. The holder of a link is not
-// known to be one.
-func noteApproved(t *turn, a *run.Approval) (err error) {
-	if a == nil || a.Provenance != driver.ClientAttested {
-		return nil
-	}
-	t.approvedAction, err = plan.ActionToApprove(t.State)
-	return err
+	return t.e.declines.Remember(ctx, d)
 }
 
 // forget removes the declines of what a person has approved, now that this is stored:
 // another server may have taken a decline before.
 func forget(ctx context.Context, t *turn) {
-	if t.approvedAction == nil {
+	if t.Approved == nil {
 		return
 	}
-	if err := t.e.declines.Forget(ctx, t.Run.Principal, t.Run.Space, t.approvedAction); err != nil {
+	if err := t.e.declines.Forget(ctx, t.Run.Principal, t.Run.Space, t.Approved); err != nil {
 		t.e.log.WarnContext(ctx, "a decline is still remembered, so that a person will be asked again", "run", t.Run.ID, "error", err)
 	}
-	t.approvedAction = nil
+	t.Approved = nil
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -34,10 +33,6 @@ type turn struct {
 
 	// grantsLoaded: what is allowed for the run's protocol was looked up.
 	grantsLoaded bool
-	// approvedAction is the action that a person has approved, until that is stored.
-	approvedAction declines.Action
-	// notDone counts the driver's calls of this call that came to nothing.
-	notDone int
 	// routes are what the observer hears once their events are stored. began says when the
 	// route to an input was begun; what is not in it began with the call.
 	routes []Route
@@ -49,6 +44,15 @@ type decided struct {
 	decision.Decision
 	kind  string
 	facts decision.Facts
+}
+
+// ledTo reports whether an event is about the input that the walk was for.
+func (d *decided) ledTo(step run.Step, ev run.Event) bool {
+	about := ev.Input
+	if ev.Attempt != nil {
+		about = ev.Attempt.Input
+	}
+	return about == "" || kindOf(step, about) == d.kind
 }
 
 // resume makes a turn on a stored run, for the one use case that may drive it now.
@@ -77,7 +81,7 @@ func (t *turn) apply(ev run.Event) error {
 	}
 	t.tick()
 	routed(t, before, &t.change.Events[len(t.change.Events)-1])
-	return nil
+	return plan.Learn(t.State, ev)
 }
 
 // noteObtained notes in an answer of a person or a model when the server got it, which is a
@@ -96,7 +100,7 @@ func noteObtained(ev *run.Event) {
 // explain puts into the event why the tree led to it.
 func (t *turn) explain(ev *run.Event) (err error) {
 	d := t.decided
-	if d == nil {
+	if d == nil || !d.ledTo(t.Run.Step, *ev) {
 		return nil
 	}
 	t.decided = nil
@@ -220,6 +224,14 @@ func newTurn(change *runs.Change, e useCase, c access.Caller) *turn {
 	t.tick()
 	t.Started = plan.At(t.State)
 	return t
+}
+
+// heard is called after a driver has answered.
+func (t *turn) heard(undone *driver.NotDone) {
+	t.tick()
+	if undone != nil {
+		t.NotDone++
+	}
 }
 
 // tick reads the clock, for the rules that are asked next.

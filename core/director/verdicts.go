@@ -7,14 +7,14 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/director/present"
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // advance lets the challenge driver judge the answers so far.
-func advance(ctx context.Context, t *turn, k *input.Task) (plan.Action, error) {
+func advance(ctx context.Context, t *turn) (plan.Action, error) {
+	k := t.Task
 	if k.Free() {
 		return plan.JudgeFree(t.State, k), nil
 	}
@@ -34,26 +34,8 @@ func advance(ctx context.Context, t *turn, k *input.Task) (plan.Action, error) {
 		Challenge: k.Challenge, Step: k.Where, Client: t.Caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
 		Approved: s.Approval != nil, IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled,
 	})
-	l := plan.Deferral{Pending: res.Pending, Unknown: res.Unknown, NotDone: res.NotDone}
-	t.tick()
-	if err == nil {
-		err = plan.Breach(t.State, c, recovering, l)
-	}
-	if lost, err := lost(t, c, recovering, l, err); lost || err != nil {
-		return nil, err
-	}
-	switch {
-	case err == nil && res.Pending != nil:
-		if err := plan.Keeps(t.State, k, res.State); err != nil {
-			return nil, err
-		}
-		return deferCall(t, c, *res.Pending, res.State)
-	case err != nil:
-		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s failed to judge step %d, nothing is lost: %s", k.Use, s.Index, plain.Clip(err.Error(), 600))
-	case len(res.NeedInput) > 0:
-		return need(ctx, t, k, res)
-	}
-	return plan.Verdict(t.State, k, res), nil
+	t.heard(res.NotDone)
+	return plan.Judged(t.State, k, plan.Judging{Call: c, Recovering: recovering, Result: res, Err: err}), nil
 }
 
 // keepEarlier: evidence of the agent that no driver has judged yet, because it did not
@@ -69,7 +51,8 @@ func keepEarlier(t *turn) {
 }
 
 // need looks up which of the inputs that the driver asks for a person declined before.
-func need(ctx context.Context, t *turn, k *input.Task, res driver.AdvanceResult) (plan.Action, error) {
+func need(ctx context.Context, t *turn, res driver.AdvanceResult) (plan.Action, error) {
+	k := t.Task
 	remembered := map[string]bool{}
 	for _, in := range res.NeedInput {
 		if gated, err := plan.Gated(t.State, k, in); err != nil || gated || input.Of(in.Kind).Internal {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -18,35 +19,35 @@ import (
 type Action interface{ isAction() }
 
 type (
-	// Apply records events and what they mean for the call.
+	// Apply records events. Then is what follows; nil has the rules look again.
 	Apply struct {
 		Events []run.Event
-		// Fail is reported beside the open step: the submission is used up, and nobody is
-		// asked in this call any more.
-		Fail *Failure
-		// Closes is the attempt that the event is about; the tree may want the call to end.
-		Closes *run.Attempt
-		// Remember is an input that a person declined, beyond this run, through Via.
-		Remember *driver.Input
-		Via      string
 		// Note is what the reply says besides.
 		Note string
-		// Used: the submission is dealt with. Reissue: its nonce, too.
-		Used, Reissue bool
-		// MoreDue: the nonce is dealt with if the step needs another input now.
-		MoreDue bool
-		// Settles is the input that Answer answers; what follows depends on what is recorded.
-		// Allows is the question whose answer allows drivers to act.
-		Settles *driver.Input
-		Answer  driver.Answer
-		Allows  *run.Question
-		// Ends is the outcome of the call that is open; empty leaves it open.
-		Ends string
-		// OfferOver: this call has nothing to offer any more.
-		OfferOver bool
-		// KeepWalk: the walk through the tree belongs to what happens next.
-		KeepWalk bool
+		// Used: the submission is dealt with.
+		Used bool
+		Then Action
 	}
+	// Look has a rule look at what was recorded just now.
+	Look func(*State) Action
+	// Remember keeps a person's decline beyond the run, before the run is saved.
+	Remember struct {
+		Decline declines.Decline
+		Then    Action
+	}
+	// Allow keeps what a person allowed by the answer to the question.
+	Allow struct {
+		Question run.Question
+		Then     Action
+	}
+	// Renew gives the step a new nonce. The submission is dealt with, and its nonce cannot
+	// be used for what the step needs next.
+	Renew struct{ Then Action }
+	// Omit says that the submission lacks something: nothing of it is used or counted.
+	Omit struct{ Why string }
+	// Show shows the open step, whatever is due at it, and asks nobody. A failure is
+	// reported beside it, and uses up the submission.
+	Show struct{ Failure *Failure }
 	// Reply ends the call.
 	Reply struct{ api.StepReply }
 	// Wait ends the call with a reply that says what is waited for: a person's answer to
@@ -62,29 +63,38 @@ type (
 	Halt struct {
 		Fault     *fault.Error
 		Allowable bool
-		// Settles is the outcome of the call that is open; empty leaves it open.
-		Settles string
 	}
-	// Show shows the open step, whatever is due at it, and asks nobody.
-	Show struct{}
 	// Need looks up what the rules want to know.
 	Need struct{ Lookup Lookup }
-	// Obtain obtains an input of the step by its next route.
-	Obtain struct {
-		Task  *input.Task
-		Input driver.Input
-	}
-	// Call calls a driver.
-	Call struct {
-		Kind CallKind
-		Task *input.Task
-		// Input and Route are of a capability driver.
-		Input driver.Input
-		Route decision.Route
-		// Question is what is asked with it, and Diagnostics why its last answer was refused.
+	// Obtain obtains an input of the run or of the open step by its next route.
+	Obtain struct{ Input driver.Input }
+	// Render has a capability driver put a question, or answer it. Diagnostics say why the
+	// last answer was refused.
+	Render struct {
+		Task        *input.Task
 		Question    *run.Question
+		Route       decision.Route
 		Diagnostics []driver.Diagnostic
 	}
+	// Read has a capability driver read what the agent submitted, or show it the input.
+	Read struct {
+		Task  *input.Task
+		Input driver.Input
+		Route decision.Route
+	}
+	// Preview has a driver say what it would do.
+	Preview struct {
+		Task  *input.Task
+		Input driver.Input
+		Route decision.Route
+	}
+	// Judge has the challenge driver judge what was obtained.
+	Judge struct{}
+	// Gate looks up which of the inputs that the challenge driver asks for a person declined
+	// before: an approval is asked for in front of them.
+	Gate struct{ Result driver.AdvanceResult }
+	// Recall asks the driver whose call is open what came of it.
+	Recall struct{}
 	// Accept proves the step.
 	Accept struct {
 		Task          *input.Task
@@ -108,34 +118,32 @@ const (
 	TheOffer               // what drivers could do in the run
 )
 
-// CallKind is what a driver is called for.
-type CallKind int
-
-// The calls.
-const (
-	Again   CallKind = iota // of the driver whose call is open
-	Render                  // to put a question, or answer it
-	Read                    // to read what the agent submitted, or to show it the input
-	Preview                 // to say what it would do
-	Judge                   // to judge what was obtained
-)
-
-func (Apply) isAction()  {}
-func (Reply) isAction()  {}
-func (Wait) isAction()   {}
-func (Halt) isAction()   {}
-func (Show) isAction()   {}
-func (Need) isAction()   {}
-func (Obtain) isAction() {}
-func (Call) isAction()   {}
-func (Accept) isAction() {}
-func (Ask) isAction()    {}
+func (Apply) isAction()    {}
+func (Look) isAction()     {}
+func (Remember) isAction() {}
+func (Allow) isAction()    {}
+func (Renew) isAction()    {}
+func (Omit) isAction()     {}
+func (Show) isAction()     {}
+func (Reply) isAction()    {}
+func (Wait) isAction()     {}
+func (Halt) isAction()     {}
+func (Need) isAction()     {}
+func (Obtain) isAction()   {}
+func (Render) isAction()   {}
+func (Read) isAction()     {}
+func (Preview) isAction()  {}
+func (Judge) isAction()    {}
+func (Gate) isAction()     {}
+func (Recall) isAction()   {}
+func (Accept) isAction()   {}
+func (Ask) isAction()      {}
 
 // Refuse counts a submission that nobody judged: wrong hash, type or form.
 func Refuse(code fault.Code, why string) Apply {
 	return Apply{
 		Events: []run.Event{{Kind: run.Refused, Code: string(code), Reason: plain.Clip(why, 2000)}},
-		Fail:   &Failure{Code: code, Why: why},
+		Then:   Show{&Failure{Code: code, Why: why}},
 	}
 }
 
@@ -146,20 +154,36 @@ func Reject(via string, code fault.Code, why string) Apply {
 	refused := []driver.Diagnostic{driver.Problem("", fmt.Sprintf("%s: %s", code, why))}
 	return Apply{
 		Events: []run.Event{{Kind: run.Rejected, Via: via, Code: string(code), Reason: why, Diagnostics: refused}},
-		Fail:   &Failure{Code: code, Why: why},
+		Then:   Show{&Failure{Code: code, Why: why}},
 	}
 }
 
 // Decline records a person's decline. It proves nothing and advances nothing.
-func Decline(in driver.Input, via, reason string, seq int64) Apply {
+func Decline(s *State, in driver.Input, via, reason string, seq int64) Action {
 	reason = plain.Clip(reason, 500)
-	return Apply{
+	return remembered(s, in, via, Apply{
 		Events: []run.Event{
 			{Kind: run.Declined, Input: in.ID, Via: via, Reason: reason, Seq: seq},
 			{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: reason},
 		},
-		Fail: &Failure{Code: fault.UserDeclined, Why: declinedText(reason)}, Remember: &in, Via: via,
+		Then: Show{&Failure{Code: fault.UserDeclined, Why: declinedText(reason)}},
+	})
+}
+
+// remembered keeps first, beyond this run, that a person declined what was to be approved.
+func remembered(s *State, in driver.Input, via string, then Action) Action {
+	desc, _, _ := s.Drivers.Describe(via)
+	if !input.Of(in.Kind).Approves || !desc.Has(driver.FeatureHuman) {
+		return then
 	}
+	action, err := ActionToApprove(s)
+	if err != nil {
+		return Halt{Fault: Unavailable("what was declined at step %d cannot be remembered: %v", s.Run.Step.Index, err)}
+	}
+	return Remember{declines.Decline{
+		Principal: s.Run.Principal, Space: s.Run.Space, Action: action, Run: s.Run.ID, Step: s.Run.Step.Index,
+		Label: OpenStep(s).Label, Title: s.Chain.Title, Via: via,
+	}, then}
 }
 
 // declinedText says that a person declined.
@@ -172,18 +196,23 @@ func declinedText(why string) string {
 func PassOver(s *State, inputID string, r decision.Route, why string) Apply {
 	a := attemptAt(s, inputID, r, decision.Unavailable, why)
 	a.Untried = true
-	return leave(a, why, 0)
+	return left(a, why, 0)
 }
 
 // Close is done with a route that gave no answer; the tree may want the call to end.
 func Close(s *State, inputID string, r decision.Route, o decision.Outcome, why string, seq int64) Apply {
 	a := attemptAt(s, inputID, r, o, why)
-	closed := leave(a, why, seq)
-	closed.Closes = &a
+	closed := left(a, why, seq)
+	closed.Then = Look(func(s *State) Action {
+		if Reaction(s, a) == decision.Stop {
+			return Halt{Fault: Stopped(s, a)}
+		}
+		return nil
+	})
 	return closed
 }
 
-func leave(a run.Attempt, why string, seq int64) Apply {
+func left(a run.Attempt, why string, seq int64) Apply {
 	ev := run.Event{Kind: run.RouteClosed, Seq: seq, Reason: why, Attempt: &a}
 	if a.Outcome == string(decision.Invalid) {
 		ev.Diagnostics = []driver.Diagnostic{driver.Problem("", a.Reason)}
@@ -194,9 +223,17 @@ func leave(a run.Attempt, why string, seq int64) Apply {
 // LeaveOffer closes the question what drivers may do without a grant. It is not asked
 // again in this run.
 func LeaveOffer(s *State, q run.Question, why string) Apply {
-	left := leave(attemptAt(s, q.Input.ID, RouteOf(s, q), decision.Declined, why), why, q.Seq)
-	left.OfferOver = true
-	return left
+	return left(attemptAt(s, q.Input.ID, RouteOf(s, q), decision.Declined, why), why, q.Seq)
+}
+
+// settle ends the open call, if there is one, with an outcome that is not recorded in
+// another way.
+func settle(s *State, outcome string) []run.Event {
+	c := s.Run.Step.Call
+	if c == nil {
+		return nil
+	}
+	return []run.Event{{Kind: run.Settled, Input: c.Input, Via: c.Driver, Reason: outcome}}
 }
 
 // claimOf records the submission as a claim: nobody judges it, and it is not counted. The

@@ -1,11 +1,15 @@
 package plan
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Supplied takes an answer that needed no question.
@@ -20,12 +24,12 @@ func Supplied(s *State, k *input.Task, in driver.Input, r decision.Route, a driv
 	case err != nil:
 		return Halt{Fault: Unavailable("the answer to %q cannot be taken: %v", in.ID, err)}
 	case to.Declined:
-		return Decline(in, r.Via, "not approved", 0)
+		return Decline(s, in, r.Via, "not approved", 0)
 	case to.Unusable != "":
 		return Close(s, in.ID, r, decision.Errored, to.Unusable, 0)
 	case to.Refused != "":
 		refused := Refuse(fault.MissingField, to.Refused)
-		refused.Ends = to.Refused
+		refused.Events = append(settle(s, to.Refused), refused.Events...)
 		return refused
 	}
 	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a}
@@ -34,7 +38,48 @@ func Supplied(s *State, k *input.Task, in driver.Input, r decision.Route, a driv
 		ev.Approval.Typed = phrase != ""
 		ev.Reason = in.Description
 	}
-	return Apply{Events: []run.Event{ev}, Settles: &in, Answer: a}
+	return Apply{Events: []run.Event{ev}, Then: settled(in, a)}
+}
+
+// settled is what follows from an answer that is recorded. What is not as the step demands
+// makes the whole step wrong, unless it passes anyway.
+func settled(in driver.Input, a driver.Answer) Look {
+	return func(s *State) Action {
+		kind := input.Of(in.Kind)
+		switch {
+		case kind.Approves:
+			return approved(s)
+		case kind.Check == nil:
+			return renewIfDue(s)
+		}
+		why, err := kind.Check(s.Task, a)
+		switch {
+		case err != nil:
+			return Halt{Fault: Unavailable("the answer to %q cannot be checked: %v", in.ID, err)}
+		case why != "" && s.Task.Common.IsRequired():
+			return Reject("", kind.Mismatch, why)
+		}
+		return renewIfDue(s)
+	}
+}
+
+// approved shows the step again, with a new nonce, now that it may be worked on. What was
+// submitted before is not the work that was approved just now.
+func approved(s *State) Action {
+	note := fmt.Sprintf("Step %d is approved.", s.Run.Step.Index)
+	if s.Run.Step.Early != nil {
+		note = plain.Sentences(note, Uncounted)
+	}
+	return Apply{Note: note, Then: Renew{Show{}}}
+}
+
+// renewIfDue gives the step a new nonce when it needs another input besides the one that
+// was answered just now, which is then shown, not missed.
+func renewIfDue(s *State) Action {
+	if !slices.ContainsFunc(s.Run.Step.Inputs, func(in driver.Input) bool { return !input.Of(in.Kind).Internal }) {
+		return nil
+	}
+	return Renew{}
 }
 
 // settlement is what the answer comes to by the kind of its input.
@@ -60,7 +105,7 @@ func Answered(s *State, k *input.Task, q run.Question, r decision.Route, a drive
 	case optional && !offerAllowed(s, q, a):
 		return LeaveOffer(s, q, "no person allowed it")
 	case to.Declined:
-		return Decline(q.Input, q.Via, "not approved", q.Seq)
+		return Decline(s, q.Input, q.Via, "not approved", q.Seq)
 	case len(to.Again) > 0:
 		return AskAgainBetter(s, k, q, r, to.Again)
 	case to.Unusable != "":
@@ -76,9 +121,9 @@ func Answered(s *State, k *input.Task, q run.Question, r decision.Route, a drive
 		ev.Approval = NewApproval(s, r, a.Provenance, run.BasisForm)
 		ev.Approval.Digest, ev.Approval.Typed = q.Digest, q.Phrase != ""
 	}
-	answered := Apply{Events: []run.Event{ev}, Settles: &q.Input, Answer: a}
+	answered := Apply{Events: []run.Event{ev}, Then: settled(q.Input, a)}
 	if optional {
-		answered.Allows = &q
+		answered.Then = Allow{q, answered.Then}
 	}
 	return answered
 }
@@ -91,5 +136,5 @@ func AskAgainBetter(s *State, k *input.Task, q run.Question, r decision.Route, d
 	}
 	repair := q
 	repair.Repairs++
-	return Call{Kind: Render, Task: k, Question: &repair, Route: r, Diagnostics: ds}
+	return Render{Task: k, Question: &repair, Route: r, Diagnostics: ds}
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -69,8 +68,3 @@ const (
 
 // MaxUnanswered is how often a question goes out that gets no answer.
 const MaxUnanswered = 2
-
-// MoreDue reports whether the step needs another input besides what was answered.
-func MoreDue(s *State) bool {
-	return slices.ContainsFunc(s.Run.Step.Inputs, func(in driver.Input) bool { return !input.Of(in.Kind).Internal })
-}

@@ -1,7 +1,10 @@
 package plan
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/clock"
@@ -9,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // OutcomeUnknown is the error of a call that waits until somebody knows what
@@ -81,4 +85,86 @@ type Deferral struct {
 	Pending *driver.Pending
 	Unknown *driver.Unknown
 	NotDone *driver.NotDone
+}
+
+// maxNotDone is how often one call makes another attempt after a driver said that the one
+// before did nothing.
+const maxNotDone = 1
+
+// lost is what follows where a call may have acted and came to no outcome; nil: it came to
+// one, or cannot have acted. The driver is asked next, once.
+func lost(s *State, c run.Call, recovering bool, l Deferral, failure error) Action {
+	switch {
+	case l.NotDone != nil && c.Cancelled:
+		return cancelled(s, l.NotDone.Reason)
+	case !c.Acts:
+		return nil
+	case failure != nil && recovering:
+		return Unsettle(s, "it was asked what came of the call: "+failure.Error(), true)
+	case failure != nil:
+		return Unsettle(s, failure.Error(), recovering)
+	case l.Unknown != nil:
+		return Unsettle(s, l.Unknown.Reason, recovering)
+	case l.NotDone == nil:
+		return nil
+	}
+	undone := Apply{Events: settle(s, "not done: "+l.NotDone.Reason)}
+	if s.NotDone > maxNotDone {
+		undone.Then = Halt{Fault: Unavailable("driver %s was called for step %d and did nothing: %s. Nothing is lost",
+			c.Driver, s.Run.Step.Index, plain.Clip(l.NotDone.Reason, 500))}
+	}
+	return undone
+}
+
+// notCalled reports whether an error says that the driver was never reached.
+func notCalled(err error) bool {
+	var e interface{ NotCalled() bool }
+	return errors.As(err, &e) && e.NotCalled()
+}
+
+func neverCalled(err error) string { return "it was not called: " + err.Error() }
+
+// cancelled is the outcome of a call that ended because somebody cancelled it.
+func cancelled(s *State, why string) Action {
+	c := *s.Run.Step.Call
+	why = plain.Clip(why, 500)
+	return Apply{
+		Events: settle(s, "cancelled: "+why),
+		Then: Halt{Fault: fault.New(fault.Cancelled, "What driver %s did for step %d was cancelled: %s.", c.Driver, s.Run.Step.Index, why).
+			WithNext("ask the user whether to start it again, with kairos_next and %s, or to end the run with kairos_attest and outcome failure", protocol.URI(OpenStep(s).UUID))},
+	}
+}
+
+// Unsettle records why the outcome of the open call is not known. The call ends with it,
+// unless its driver can be asked and was not yet.
+func Unsettle(s *State, why string, asked bool) Action {
+	c, unsettled := s.Run.Step.Call, Apply{}
+	if why = plain.Clip(why, 600); c.Unknown != why {
+		unsettled.Events = []run.Event{{Kind: run.Unsettled, Input: c.Input, Via: c.Driver, Reason: why}}
+	}
+	if desc, _, _ := s.Drivers.Describe(c.Driver); asked || !desc.Has(driver.FeatureRecover) {
+		unsettled.Then = Look(func(s *State) Action { return Halt{Fault: OutcomeUnknown(s)} })
+	}
+	return unsettled
+}
+
+// deferred records that the outcome of a call is pending, and waits for it. What the driver
+// repeats is not recorded again.
+func deferred(s *State, c run.Call, p driver.Pending, state driver.State) Action {
+	p.Reason, p.Message = plain.Clip(p.Reason, 500), plain.Clip(p.Message, 1000)
+	if p.Progress != nil {
+		p.Progress = new(float64(int(*p.Progress*100)) / 100)
+	}
+	before := s.Run.Step.Call
+	said := p
+	said.RetryAfter = 0
+	c.At = cmp.Or(c.At, s.Now)
+	c.Pending, c.RetryAt, c.Unknown = &said, s.Now.Add(RetryAfter(p)), ""
+	if before != nil && before.Pending != nil && reflect.DeepEqual(*before.Pending, said) && reflect.DeepEqual(state, s.Run.Step.State) {
+		return Wait{Call: &c}
+	}
+	return Apply{
+		Events: []run.Event{{Kind: run.Deferred, Input: c.Input, Via: c.Driver, Call: &c, State: state, Reason: p.Reason}},
+		Then:   Wait{Call: &c},
+	}
 }

@@ -85,13 +85,6 @@ func ApprovalQuestion(s *State, k *input.Task, evidence driver.Input) driver.Inp
 	return input.Approval(k, askedFor(s, k, evidence))
 }
 
-// ShortQuestion is ApprovalQuestion for a client that fails at the whole.
-func ShortQuestion(s *State, k *input.Task, evidence driver.Input) driver.Input {
-	q := askedFor(s, k, evidence)
-	q.Short = true
-	return input.Approval(k, q)
-}
-
 // askedFor is what an approval of the input is about.
 func askedFor(s *State, k *input.Task, evidence driver.Input) input.ApprovalQuestion {
 	return input.ApprovalQuestion{

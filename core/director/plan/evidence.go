@@ -215,8 +215,8 @@ func ReadsState(s *State, name string) bool {
 	return v == 0 || slices.Contains(desc.StateVersions, v)
 }
 
-// Keeps refuses state of a version that the driver does not list.
-func Keeps(s *State, k *input.Task, kept driver.State) error {
+// keeps refuses state of a version that the driver does not list.
+func keeps(s *State, k *input.Task, kept driver.State) *fault.Error {
 	desc, _, _ := s.Drivers.Describe(k.Use)
 	if kept.Version != 0 && !slices.Contains(desc.StateVersions, kept.Version) {
 		return Unavailable("driver %s keeps state of version %d, which its descriptor does not list", k.Use, kept.Version)

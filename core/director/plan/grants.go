@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // NeedsGrants reports whether a route of the step leads to a driver that needs a grant.
@@ -91,4 +93,54 @@ func permissionOf(s *State, evidence driver.Answer) (permission *run.Permission,
 		return &granted, err
 	}
 	return permission, nil
+}
+
+// Previewed is what follows from what a driver says that it would do. What is due is looked
+// at anew: an approval of the plan, most likely.
+func Previewed(s *State, a Preview, proposal json.RawMessage, res driver.PreviewResult, err error) Action {
+	k, in, r := a.Task, a.Input, a.Route
+	switch {
+	case err != nil:
+		return Close(s, in.ID, r, decision.Errored, err.Error(), 0)
+	case res.Plan != nil && proposal == nil && s.Solution.Supplied():
+		return NotNeeded(s, k)
+	case res.Plan != nil:
+		return planned(s, a, *res.Plan, proposal)
+	case res.Propose != nil:
+		return Reply{propose(s, k, in, *res.Propose)}
+	case res.Invalid != nil:
+		return Omit{"the proposal does not fit, and nothing was done or counted: " + input.Describe(res.Invalid.Diagnostics)}
+	case res.Unavailable != nil:
+		return Close(s, in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
+	}
+	return Close(s, in.ID, r, decision.Errored, "Preview gave no outcome", 0)
+}
+
+// propose asks the agent for what the step leaves open. Nothing is counted.
+func propose(s *State, k *input.Task, in driver.Input, p driver.Propose) api.StepReply {
+	asked := in
+	asked.Schema = p.Schema
+	shown := driver.AgentChallenge{
+		Type: k.Common.Type, Display: in.Display,
+		Description: plain.Sentences(p.Description, "Propose only: KAIROS does it itself, once what you propose is approved. Do not do it."),
+	}
+	if s.Run.Step.Index == s.Target {
+		return LeftOutReply(s, k, asked, shown, "A proposal is missing.")
+	}
+	return StepReply(s, k, asked, shown)
+}
+
+// planned records what the driver would do.
+func planned(s *State, a Preview, p driver.Plan, proposed json.RawMessage) Action {
+	via := a.Route.Via
+	grant, ok := GrantFor(s, via, p.Effect)
+	if !ok {
+		return PassOver(s, a.Input.ID, a.Route, "it would change something, and it is only allowed to look")
+	}
+	plan := run.Plan{Driver: via, Grant: grant.ID, By: grant.By, Text: p.Text, Data: p.Data, Effect: p.Effect, Proposed: proposed, Action: p.Action}
+	digest, err := input.PlannedDigest(s.Run.Step.Inputs, PhraseOf(s, a.Task), plan)
+	if err != nil {
+		return Halt{Fault: Unavailable("the plan of driver %s cannot be digested: %v", via, err)}
+	}
+	return Apply{Events: []run.Event{{Kind: run.Planned, Input: a.Input.ID, Via: via, Plan: &plan, Digest: digest}}, Used: true}
 }

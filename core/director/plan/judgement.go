@@ -131,8 +131,8 @@ func tooLarge(s *State, k *input.Task, evidence driver.Answer, output int) Actio
 func Withhold(s *State, a Accept) Apply {
 	verdict := run.WithheldVerdict{Proof: a.Proof, Output: a.Output, Provenance: a.Evidence.Provenance, Via: a.Evidence.Via, Driver: Ref(s, a.Task.Use)}
 	return Apply{
-		Events:  []run.Event{{Kind: run.Withheld, Withheld: &verdict, Inputs: []driver.Input{input.Judgement(a.Task, a.Output, s.Run.Step.Sensitive)}}},
-		Reissue: true,
+		Events: []run.Event{{Kind: run.Withheld, Withheld: &verdict, Inputs: []driver.Input{input.Judgement(a.Task, a.Output, s.Run.Step.Sensitive)}}},
+		Then:   Renew{},
 	}
 }
 
@@ -195,7 +195,7 @@ func JudgeFree(s *State, k *input.Task) Action {
 		return Halt{Fault: Unavailable("the input of step %d cannot be digested: %v", s.Run.Step.Index, err)}
 	}
 	said := driver.Answer{InputID: in.ID, Value: given.Raw, Provenance: driver.AgentReported, Via: runs.CoreDriver}
-	return Apply{Used: true, Events: []run.Event{
+	return Apply{Events: []run.Event{
 		{Kind: run.Needed, Inputs: []driver.Input{in}, Digest: digest}, {Kind: run.Supplied, Input: in.ID, Via: runs.CoreDriver, Answer: &said},
 	}}
 }
@@ -218,8 +218,8 @@ func orNull(raw json.RawMessage) json.RawMessage {
 // them: an approval stands in front of whatever comes from outside. In front of the inputs that
 // are remembered one stands because a person declined the same.
 func Needed(s *State, k *input.Task, res driver.AdvanceResult, remembered map[string]bool) (Apply, error) {
-	if err := Keeps(s, k, res.State); err != nil {
-		return Apply{}, err
+	if f := keeps(s, k, res.State); f != nil {
+		return Apply{}, f
 	}
 	ev := run.Event{Kind: run.Needed, State: res.State}
 	var outside []driver.Input
@@ -261,8 +261,11 @@ func Needed(s *State, k *input.Task, res driver.AdvanceResult, remembered map[st
 		}
 		ev.Inputs = append(ev.Inputs, files)
 	}
-	_, told := EvidenceOf(s.Run.Step)
-	return Apply{Events: []run.Event{ev}, MoreDue: told}, nil
+	needed := Apply{Events: []run.Event{ev}}
+	if _, told := EvidenceOf(s.Run.Step); told {
+		needed.Then = Look(renewIfDue)
+	}
+	return needed, nil
 }
 
 // Verdict is what follows from what the challenge driver said of the open step.
@@ -281,12 +284,49 @@ func Verdict(s *State, k *input.Task, res driver.AdvanceResult) Action {
 		if !ok {
 			return Halt{Fault: Unavailable("driver %s reports a decline that nobody gave", k.Use)}
 		}
-		return Decline(driver.Input{ID: said.InputID}, said.Via, res.Declined.Reason, 0)
+		return Decline(s, driver.Input{ID: said.InputID}, said.Via, res.Declined.Reason, 0)
 	case res.Unavailable != nil:
-		return Halt{
-			Fault:   Unavailable("driver %s cannot judge step %d: %s", k.Use, s.Run.Step.Index, res.Unavailable.Reason),
-			Settles: "unavailable: " + plain.Clip(res.Unavailable.Reason, 500),
+		return Apply{
+			Events: settle(s, "unavailable: "+plain.Clip(res.Unavailable.Reason, 500)),
+			Then:   Halt{Fault: Unavailable("driver %s cannot judge step %d: %s", k.Use, s.Run.Step.Index, res.Unavailable.Reason)},
 		}
 	}
 	return Halt{Fault: Unavailable("driver %s gave no outcome for step %d", k.Use, s.Run.Step.Index)}
+}
+
+// Judging is what a challenge driver made of the answers so far.
+type Judging struct {
+	Call       run.Call
+	Recovering bool
+	Result     driver.AdvanceResult
+	Err        error
+}
+
+// Judged is what follows from a call of the challenge driver.
+func Judged(s *State, k *input.Task, made Judging) Action {
+	res := made.Result
+	l := Deferral{Pending: res.Pending, Unknown: res.Unknown, NotDone: res.NotDone}
+	if made.Err == nil {
+		made.Err = Breach(s, made.Call, made.Recovering, l)
+	}
+	if made.Call.Acts && notCalled(made.Err) && !made.Recovering {
+		made.Call.Acts = false
+		return Apply{Events: settle(s, neverCalled(made.Err)), Then: Look(func(s *State) Action { return Judged(s, k, made) })}
+	}
+	if a := lost(s, made.Call, made.Recovering, l, made.Err); a != nil {
+		return a
+	}
+	switch {
+	case made.Err != nil:
+		return Halt{Fault: fault.Wrap(made.Err, fault.DriverUnavailable, "driver %s failed to judge step %d, nothing is lost: %s",
+			k.Use, s.Run.Step.Index, plain.Clip(made.Err.Error(), 600))}
+	case res.Pending != nil:
+		if f := keeps(s, k, res.State); f != nil {
+			return Halt{Fault: f}
+		}
+		return deferred(s, made.Call, *res.Pending, res.State)
+	case len(res.NeedInput) > 0:
+		return Gate{res}
+	}
+	return Verdict(s, k, res)
 }

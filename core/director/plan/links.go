@@ -2,9 +2,12 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -43,9 +46,9 @@ func WhereToRead(s *State, l *run.ApprovalLink) string {
 	return s.Options.ApprovalURL(s.Run.ID, ReadMark(l)) + " (that page takes no answer)"
 }
 
-// KeptLink is the link that the question keeps. A link that was not given out is dropped: its
+// keptLink is the link that the question keeps. A link that was not given out is dropped: its
 // mark is not in the request.
-func KeptLink(s *State, l *run.ApprovalLink, concealed string) *run.ApprovalLink {
+func keptLink(s *State, l *run.ApprovalLink, concealed string) *run.ApprovalLink {
 	old := s.Run.Step.Question
 	switch {
 	case l == nil:
@@ -62,3 +65,25 @@ func KeptLink(s *State, l *run.ApprovalLink, concealed string) *run.ApprovalLink
 
 // ReadMark is the mark of the link that takes no answer.
 func ReadMark(l *run.ApprovalLink) string { return l.Mark + "-read" }
+
+// ApprovedByLink approves what the question asks for, from its page. By names whoever is
+// identified there; empty: nobody is. A caller that waits with the old nonce is shown the
+// step again, now approved.
+func ApprovedByLink(s *State, q run.Question, by string, v run.Visit) Apply {
+	a := NewApproval(s, decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
+	a.Visits = append(slices.Clone(q.Link.Opened), v)
+	a.Digest, a.Typed, a.Questions = q.Digest, q.Phrase != "", append(slices.Clone(q.Earlier), q.Seq)
+	if by != "" {
+		a.Basis, a.By, a.Provenance = run.BasisPage, by, driver.ClientAttested
+	}
+	return Apply{Events: []run.Event{{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Approval: a}}, Then: Renew{}}
+}
+
+// RejectedByLink declines what the question asks for, from its page.
+func RejectedByLink(s *State, q run.Question) Action {
+	const why = "rejected on the approval page"
+	return remembered(s, q.Input, q.Via, Apply{Events: []run.Event{
+		{Kind: run.Declined, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Reason: why, Apart: true},
+		{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: why},
+	}})
+}

@@ -41,7 +41,7 @@ func Next(s *State) Action {
 			return a
 		}
 	}
-	return Call{Kind: Judge, Task: s.Task}
+	return Judge{}
 }
 
 func completed(s *State) Action {
@@ -63,7 +63,7 @@ func Follow(s *State) Action {
 	case !due:
 		return Halt{Fault: OutcomeUnknown(s)}
 	}
-	return Call{Kind: Again}
+	return Recall{}
 }
 
 func runInput(s *State) Action {
@@ -71,7 +71,7 @@ func runInput(s *State) Action {
 	if missing == nil {
 		return nil
 	}
-	return Obtain{input.RunTask(*s.Chain), in}
+	return Obtain{in}
 }
 
 // offer asks the person once, when a run begins and its input is known, whether
@@ -82,15 +82,15 @@ func offer(s *State) Action {
 	case q != nil && input.Of(q.Input.Kind).Optional && s.Solution.Supplied():
 		return LeaveOffer(s, *q, "the agent submitted its own work first")
 	case q != nil && input.Of(q.Input.Kind).Optional:
-		return Obtain{input.RunTask(*s.Chain), q.Input}
+		return Obtain{q.Input}
 	case q != nil || s.OfferOver || !s.OfferReady && s.Run.Revision > 0 || s.Caller.Detached:
 		return nil
 	case !s.CanAllow || !slices.Contains(s.Caller.Writable(), s.Chain.Space):
 		return nil
-	case s.Offer != nil:
-		return Obtain{input.RunTask(*s.Chain), *s.Offer}
 	case s.Tree.Decide(input.GrantKind.Name, Facts(s, input.RunTask(*s.Chain), input.GrantKind.Name)).Route == nil:
 		return nil
+	case s.Offer != nil:
+		return Obtain{*s.Offer}
 	}
 	return Need{TheOffer}
 }
@@ -102,7 +102,7 @@ func declineOfPage(s *State) Action {
 	}
 	return Apply{
 		Events: []run.Event{{Kind: run.Told}},
-		Fail:   &Failure{Code: fault.UserDeclined, Why: "The person declined (" + why + "). Nothing is recorded as proof"},
+		Then:   Show{&Failure{Code: fault.UserDeclined, Why: "The person declined (" + why + "). Nothing is recorded as proof"}},
 	}
 }
 
@@ -126,7 +126,11 @@ func StartOver(s *State) Action {
 	}
 	why := fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what another version of it kept.", s.Run.Step.Index, k.Use, desc.Version)
 	// What was submitted answers what the other version asked for.
-	return Apply{Events: []run.Event{{Kind: run.Restarted, Reason: why}}, Note: why, Reissue: s.Solution.Supplied()}
+	restarted := Apply{Events: []run.Event{{Kind: run.Restarted, Reason: why}}, Note: why}
+	if s.Solution.Supplied() {
+		restarted.Then = Renew{}
+	}
+	return restarted
 }
 
 func answeredByApproval(s *State) Action {
@@ -145,7 +149,7 @@ func openInput(s *State) Action {
 	if len(s.Run.Step.Inputs) == 0 {
 		return nil
 	}
-	return Obtain{s.Task, DueInput(s, s.Task)}
+	return Obtain{DueInput(s, s.Task)}
 }
 
 // lapsed says so, in the reply and in the record, where the approval of the open step has

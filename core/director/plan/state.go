@@ -82,12 +82,17 @@ type State struct {
 	// says that it is of a part of what was looked up, which permits more.
 	Decline     *declines.Decline
 	DeclinePart bool
+	// Approved is the action that a person approved in this call.
+	Approved declines.Action
 
 	// CanAllow: a grant can be stored. OfferReady: the run's input came during this call.
 	// OfferOver: this call has nothing to offer any more. Offer is the question what drivers
 	// may do, once it was looked up.
 	CanAllow, OfferReady, OfferOver bool
 	Offer                           *driver.Input
+
+	// NotDone counts the driver's calls of this call that did nothing.
+	NotDone int
 
 	// Trying is the driver of the route that was decided on last, and Due the kind of the
 	// input that it was decided on for.
@@ -101,6 +106,27 @@ type State struct {
 	// Tried is what the call tried, for replies that it did not work. Note is what the
 	// reply should say besides.
 	Tried, Note string
+}
+
+// Learn keeps what an event that is recorded means for the rest of the call.
+func Learn(s *State, ev run.Event) (err error) {
+	kind, answered := input.ByID(ev.Input), ev.Kind == run.Supplied || ev.Kind == run.Answered
+	switch {
+	case ev.Question != nil:
+		s.Asked = Subject{ev.Step, ev.Input}
+	case !answered:
+	case kind.OfRun && !kind.Optional:
+		s.OfferReady = true // the steps can be shown with what is known now
+	case ev.Approval == nil:
+	case ev.Approval.Basis == run.BasisReview:
+		// The review and the request that is reviewed are one question. If it waited for the next call, that
+		// would ask all over again what failed in this one, and no later route would be reached.
+		s.Asked = Subject{}
+	case ev.Approval.Provenance == driver.ClientAttested:
+		// The holder of a link is not known to be a person.
+		s.Approved, err = ActionToApprove(s)
+	}
+	return err
 }
 
 // setBack reports whether the clock shows an earlier time than it showed before.

@@ -149,6 +149,9 @@ func kind(a plan.Action) string {
 	case nil:
 		return "nothing"
 	case plan.Apply:
+		if len(a.Events) == 0 && a.Then != nil {
+			return kind(a.Then)
+		}
 		said := "apply"
 		for _, ev := range a.Events {
 			said += " " + string(ev.Kind)
@@ -169,8 +172,18 @@ func kind(a plan.Action) string {
 		return []string{"need the task", "need the offer"}[a.Lookup]
 	case plan.Obtain:
 		return "obtain " + a.Input.Kind
-	case plan.Call:
-		return []string{"ask again", "render " + a.Route.Via, "read " + a.Route.Via, "preview " + a.Route.Via, "judge"}[a.Kind]
+	case plan.Recall:
+		return "ask again"
+	case plan.Render:
+		return "render " + a.Route.Via
+	case plan.Read:
+		return "read " + a.Route.Via
+	case plan.Preview:
+		return "preview " + a.Route.Via
+	case plan.Judge:
+		return "judge"
+	case plan.Remember:
+		return kind(a.Then)
 	case plan.Accept:
 		return "accept"
 	case plan.Ask:

@@ -53,7 +53,7 @@ func Through(s *State, k *input.Task, in driver.Input, r decision.Route) Action 
 		}
 	}
 	if w.desc.Has(driver.FeatureAgent) {
-		return Call{Kind: Read, Task: k, Input: in, Route: r}
+		return Read{k, in, r}
 	}
 	if w.kind.Approves && w.byReport {
 		in = ApprovalQuestion(s, k, GatedInput(s))
@@ -83,7 +83,7 @@ func actsUnallowed(s *State, w way) Action {
 	case !MayAsk(s, w.task, w.in, w.desc):
 		return nil
 	case Stated(s, w.route.Via) == nil:
-		return Call{Kind: Preview, Task: w.task, Input: w.in, Route: w.route}
+		return Preview{w.task, w.in, w.route}
 	case s.Solution.Supplied():
 		return NotNeeded(s, w.task)
 	}
@@ -113,7 +113,7 @@ func tooEarly(s *State, w way) Action {
 	if work := OrRaw(s.Solution.Params, s.Solution.Evidence); len(work) <= maxEarly {
 		ev.Answer = &driver.Answer{InputID: input.EvidenceKind.Name, Value: work, Provenance: driver.AgentReported}
 	}
-	return Apply{Events: []run.Event{ev}, KeepWalk: true}
+	return Apply{Events: []run.Event{ev}}
 }
 
 // declinedInput keeps the route from getting around a person who declined the input.
@@ -155,9 +155,7 @@ func notReviewed(s *State, w way) Action {
 	if a == nil || !a.ClientReview || !w.kind.Evidence || a.Via == w.route.Via {
 		return nil
 	}
-	over := PassOver(s, input.ApprovalKind.Name, decision.Route{Index: a.Route, Via: a.Via}, "the evidence comes through "+w.route.Via)
-	over.KeepWalk = true
-	return over
+	return PassOver(s, input.ApprovalKind.Name, decision.Route{Index: a.Route, Via: a.Via}, "the evidence comes through "+w.route.Via)
 }
 
 func noSubstitute(s *State, w way) Action {
@@ -179,10 +177,8 @@ func noSubstitute(s *State, w way) Action {
 func ForRun(s *State, in driver.Input, route *decision.Route) Action {
 	kind, k := input.Of(in.Kind), input.RunTask(*s.Chain)
 	switch q := s.Run.Step.Question; {
-	case kind.Optional && route == nil && q != nil:
-		return LeaveOffer(s, *q, "nobody can be asked any more")
 	case kind.Optional && route == nil:
-		return Apply{OfferOver: true}
+		return LeaveOffer(s, *q, "nobody can be asked any more")
 	case route == nil, !kind.Optional && s.Caller.Detached:
 		_, missing := input.OfRun(*s.Run, *s.Chain)
 		return Halt{Fault: input.MissingOfRun(*s.Run, *s.Chain, missing)}
@@ -227,7 +223,7 @@ func throughClient(s *State, k *input.Task, in driver.Input, r decision.Route) A
 	if given := s.Solution; given != nil && given.Type != "" && given.Type != k.Common.Type && !kind.OfRun && !reported {
 		return Refuse(fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.Common.Type, given.Type))
 	}
-	return Call{Kind: Render, Task: k, Question: &q, Route: r}
+	return Render{Task: k, Question: &q, Route: r}
 }
 
 // askedBefore is what becomes of a question that is out already; nil if it is asked anew.

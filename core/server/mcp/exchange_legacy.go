@@ -24,7 +24,7 @@ func (x *exchange) legacy(ctx context.Context, req mcp.CallToolRequest, open ope
 		if round.Reply != nil {
 			return x.reply(ctx, c, round, opened)
 		}
-		opened, _ = director.ByURL(round.Ask.Method, round.Ask.Params)
+		opened = round.Ask.Elicitation()
 		round, err = x.ask(ctx, c, round.Ask)
 	}
 	return failed(ctx, x.log, req, fmt.Errorf("more than %d rounds in one call", director.MaxCallRounds))
@@ -72,8 +72,7 @@ func (x *exchange) ask(ctx context.Context, c *call, a *director.Ask) (director.
 	reply, err := x.engine.Waiting(ctx, c.caller(), a.Run, a.Seq)
 	onPage := err == nil && a.Linked && reply.ErrorCode != string(fault.WaitingForUser)
 	if onPage {
-		opened, _ := director.ByURL(a.Method, a.Params)
-		x.complete(ctx, c, opened)
+		x.complete(ctx, c, a.Elicitation())
 	}
 	if (!a.Human || onPage) && c.conn.questions.giveUp(q) { // as the director does
 		<-q.resolved // the cancellation is sent before the reply
