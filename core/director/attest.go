@@ -195,7 +195,7 @@ func attestedRun(ctx context.Context, e useCase, c access.Caller, in api.AttestR
 	if err != nil {
 		return "", api.AttestReply{}, err
 	}
-	id, err := choice{e.services, c, chain}.toAttest(ctx)
+	id, err := e.runs.ToAttest(ctx, c, chain)
 	switch code := fault.CodeOf(err); code {
 	case "":
 		return id, api.AttestReply{}, nil
@@ -214,7 +214,7 @@ func attestedRun(ctx context.Context, e useCase, c access.Caller, in api.AttestR
 			Tried:      fmt.Sprintf("%s with %s", api.ToolAttest, in.URI),
 			NextAction: fmt.Sprintf("call kairos_attest with %s and the run_id of the run that you mean, one of candidates", in.URI),
 			NextCall: api.NewCall(api.ToolAttest, map[string]any{
-				"uri": in.URI, "run_id": present.RunForm, "outcome": in.Outcome, "message": in.Message,
+				"uri": in.URI, "run_id": runs.OneOfCandidates, "outcome": in.Outcome, "message": in.Message,
 			}),
 		}, nil
 	}

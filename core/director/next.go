@@ -122,7 +122,7 @@ func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest
 	if err != nil {
 		return nil, err
 	}
-	id, err := choice{e.services, c, chain}.toContinue(ctx)
+	id, err := e.runs.ToContinue(ctx, c, chain)
 	if fault.CodeOf(err) == fault.NoOpenRun && absent != nil {
 		return nil, absent
 	}

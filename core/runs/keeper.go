@@ -142,9 +142,9 @@ func noRun(id run.ID) *fault.Error {
 		WithNext("call kairos_search to find the protocol, then kairos_begin to open a run of it")
 }
 
-// SetBack reports whether the clock shows an earlier time than it showed before:
+// setBack reports whether the clock shows an earlier time than it showed before:
 // it was set back while no server ran, or another server's clock is ahead.
-func (k *Keeper) SetBack(before time.Time) bool {
+func (k *Keeper) setBack(before time.Time) bool {
 	return k.opt.Clock.Now().Add(clock.Tolerance).Before(before)
 }
 
@@ -200,37 +200,37 @@ func (k *Keeper) Expire(ctx context.Context, r run.Run, chain protocol.Chain) (r
 // reach is how many open runs of a protocol a call looks at that names none.
 const reach = 16
 
-// Open are runs of a protocol that can continue.
-type Open struct {
+// listed are runs of a protocol that can continue.
+type listed struct {
 	Runs []run.Summary
 	More bool // there may be others, which come later in the order
 }
 
-// OpenRuns are the caller's open runs of a protocol, last changed first.
-func (k *Keeper) OpenRuns(ctx context.Context, c access.Caller, chain string) (Open, error) {
+// openRuns are the caller's open runs of a protocol, last changed first.
+func (k *Keeper) openRuns(ctx context.Context, c access.Caller, chain string) (listed, error) {
 	found, err := k.store.Index.OpenRuns(ctx, openQuery(c, chain))
 	if err != nil {
-		return Open{}, fmt.Errorf("list open runs: %w", err)
+		return listed{}, fmt.Errorf("list open runs: %w", err)
 	}
 	return stillOpen(found, k.Expired), nil
 }
 
-// OpenOnConnection are those of them that were begun or resumed last on the caller's
+// openOnConnection are those of them that were begun or resumed last on the caller's
 // connection, last begun first.
-func (k *Keeper) OpenOnConnection(ctx context.Context, c access.Caller, chain string) (Open, error) {
+func (k *Keeper) openOnConnection(ctx context.Context, c access.Caller, chain string) (listed, error) {
 	if c.Connection == "" {
-		return Open{}, nil
+		return listed{}, nil
 	}
 	found, err := k.store.Index.OpenOnConnection(ctx, openQuery(c, chain), c.Connection)
 	if err != nil {
-		return Open{}, fmt.Errorf("list the open runs of a connection: %w", err)
+		return listed{}, fmt.Errorf("list the open runs of a connection: %w", err)
 	}
 	return stillOpen(found, k.Expired), nil
 }
 
-func stillOpen(found []run.Summary, expired func(run.Summary) bool) Open {
+func stillOpen(found []run.Summary, expired func(run.Summary) bool) listed {
 	more := len(found) == reach
-	return Open{slices.DeleteFunc(found, expired), more}
+	return listed{slices.DeleteFunc(found, expired), more}
 }
 
 func openQuery(c access.Caller, chain string) OpenQuery {

@@ -33,9 +33,6 @@ const (
 	MessageForm = "<string: what was achieved, or why it failed>"
 )
 
-// RunForm is the placeholder of the run that is meant, where several could be.
-const RunForm = "<one of candidates>"
-
 // Where names the step and the run in the words of a call: without the run, a call means
 // one of several that are open. The URI is followed by a blank, as clients expect.
 func Where(uri string, id run.ID) string { return fmt.Sprintf("%s and run_id %s", uri, id) }
