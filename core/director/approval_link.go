@@ -8,6 +8,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/plan"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/director/secrets"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -27,7 +28,7 @@ type linked struct {
 // linkedBy finds the question by the secret of its link. Without the secret a caller learns
 // nothing of the run, not even whether it exists.
 func linkedBy(ctx context.Context, e useCase, c access.Caller, id run.ID, secret string) (*linked, error) {
-	number, u, known, err := e.links.linkOf(id, secret)
+	number, use, known, err := e.secrets.Link(id, secret)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func linkedBy(ctx context.Context, e useCase, c access.Caller, id run.ID, secret
 	if err != nil {
 		return nil, err
 	}
-	l := &linked{readOnly: u == toRead}
+	l := &linked{readOnly: use == secrets.ToRead}
 	if q := r.Step.Question; opens(q, number) {
 		l.question, l.step, l.open = *q, r.Step.Index, r.State.Live()
 	} else if err := lookBack(ctx, e, l, id, number); err != nil {

@@ -3,14 +3,6 @@ package director
 import (
 	"cmp"
 	"context"
-	"crypto/hkdf"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
@@ -21,52 +13,20 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// keyLabel separates this use of the server's key from any other.
-const keyLabel = "kairos idempotency key 1"
-
-// callKey returns the key that idempotency keys are made with.
-func callKey(secrets func() ([][32]byte, error)) func() ([]byte, error) {
-	return func() ([]byte, error) {
-		var key [32]byte
-		_, _ = rand.Read(key[:]) // never fails
-		if secrets != nil {
-			all, err := secrets()
-			if err == nil && len(all) == 0 {
-				err = errors.New("there is no state key")
-			}
-			if err != nil {
-				return nil, err
-			}
-			key = all[0]
-		}
-		return hkdf.Key(sha256.New, key[:], nil, keyLabel, 32)
-	}
-}
-
-// keyed is the call with its attempt and its idempotency key. The key is a keyed
-// hash, so that it reveals no id. A pure driver gets none.
+// keyed is the call with its attempt and its idempotency key. A pure driver gets none.
 func keyed(t *turn, c run.Call) (run.Call, error) {
 	c.Attempt = t.Run.Step.Attempt(c.Input)
 	desc, _, _ := t.e.Drivers.Describe(c.Driver)
 	if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectEffects {
 		return c, nil
 	}
-	key, err := t.e.callKey()
-	if err != nil {
-		return c, fmt.Errorf("make an idempotency key: %w", err)
-	}
 	round := 0
 	if c.Input == "" {
 		round = t.Run.Step.Round
 	}
-	b, err := json.Marshal([]any{t.Run.ID, t.Run.Step.Index, c.Driver, c.Input, round, c.Attempt})
-	if err != nil {
-		return c, err
-	}
-	mac := hmac.New(sha256.New, key)
-	mac.Write(b)
-	c.Key = base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-	return c, nil
+	var err error
+	c.Key, err = t.e.secrets.CallKey(t.Run.ID, t.Run.Step.Index, c.Driver, c.Input, round, c.Attempt)
+	return c, err
 }
 
 // ready makes a call ready to be made, or returns the open call if it is the same

@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/declines"
+	"github.com/kairos-mcp/kairos/core/director/secrets"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
@@ -79,7 +80,7 @@ type Options struct {
 	ApprovalURL func(id run.ID, secret string) string
 	// Keys returns the server's keys: the first one makes idempotency keys of drivers' calls
 	// and secrets of approval links, and links of the others still work; nil: a
-	// random one. Called concurrently, at most twice.
+	// random one. Called once, unless it fails.
 	Keys func() ([][32]byte, error)
 	// Approvers may answer approvals of runs that are not theirs, by principal.
 	Approvers []string
@@ -109,8 +110,7 @@ type services struct {
 	opt      Options
 	log      *slog.Logger
 
-	callKey  func() ([]byte, error) // makes idempotency keys
-	links    linkSecrets
+	secrets  secrets.Secrets
 	hourly   hourly
 	answers  answers
 	contents *cache.Cache[string, string] // content digests of protocols by their pins
@@ -152,7 +152,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 	g := grants.New(store.Grants, opt.Clock)
 	return &Engine{Library: l, Archive: a, Grants: g, setups: setups, services: &services{
 		library: l, grants: g, runs: k, declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL), store: store, opt: opt, log: log,
-		callKey: cache.Once(callKey(opt.Keys)), links: linkSecrets{cache.Once(linkKeys(opt.Keys))}, contents: cache.New[string, string](maxContents),
+		secrets: secrets.New(opt.Keys), contents: cache.New[string, string](maxContents),
 	}}
 }
 

@@ -3,8 +3,6 @@ package director
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"slices"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director/input"
@@ -53,41 +51,6 @@ func linkFor(t *turn, in driver.Input) *run.ApprovalLink {
 	return &run.ApprovalLink{Number: t.Run.Seq + 1, Mark: hex.EncodeToString(mark), ExpiresAt: t.e.opt.Clock.Now().Add(t.e.opt.ApprovalTTL)}
 }
 
-// linkTo is the address of a link, or empty.
-func linkTo(t *turn, l *run.ApprovalLink) (string, error) {
-	return reveal(t, l, plan.MarkedURL(t.State, l))
-}
-
-// secrets are the marks of a link, each followed by its secret; the mark that begins with
-// another comes first.
-func secrets(t *turn, l *run.ApprovalLink) (marksAndSecrets []string, err error) {
-	read, err := t.e.links.secretOf(t.Run.ID, l.Number, toRead)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := t.e.links.secretOf(t.Run.ID, l.Number, toAnswer)
-	return []string{plan.ReadMark(l), read, l.Mark, answer}, err
-}
-
-// reveal puts the secrets of the link where its marks stand.
-func reveal(t *turn, l *run.ApprovalLink, text string) (string, error) {
-	if l == nil || !strings.Contains(text, l.Mark) {
-		return text, nil
-	}
-	pairs, err := secrets(t, l)
-	return strings.NewReplacer(pairs...).Replace(text), err
-}
-
-// conceal puts the marks of the link where its secrets stand.
-func conceal(t *turn, l *run.ApprovalLink, text string) (string, error) {
-	if l == nil {
-		return text, nil
-	}
-	pairs, err := secrets(t, l)
-	slices.Reverse(pairs)
-	return strings.NewReplacer(pairs...).Replace(text), err
-}
-
 // revealReply puts the secret of the open question's link into a reply.
 func revealReply(t *turn, r *api.StepReply) (err error) {
 	q := t.Run.Step.Question
@@ -95,7 +58,7 @@ func revealReply(t *turn, r *api.StepReply) (err error) {
 		return nil
 	}
 	for _, text := range []*string{&r.ApprovalURL, &r.Message, &r.NextAction} {
-		if *text, err = reveal(t, q.Link, *text); err != nil {
+		if *text, err = t.e.secrets.Reveal(t.Run.ID, q.Link, *text); err != nil {
 			return err
 		}
 	}

@@ -72,11 +72,11 @@ func render(ctx context.Context, t *turn, a plan.Render) (plan.Action, error) {
 // read the whole of what is asked.
 func addresses(t *turn, k *input.Task, link *run.ApprovalLink) (answer, read string, err error) {
 	if plan.Answerable(t.State, k) {
-		if answer, err = reveal(t, link, plan.MarkedURL(t.State, link)); err != nil {
+		if answer, err = t.e.secrets.Reveal(t.Run.ID, link, plan.MarkedURL(t.State, link)); err != nil {
 			return "", "", err
 		}
 	}
-	read, err = reveal(t, link, plan.WhereToRead(t.State, link))
+	read, err = t.e.secrets.Reveal(t.Run.ID, link, plan.WhereToRead(t.State, link))
 	return answer, read, err
 }
 
@@ -85,14 +85,14 @@ func concealed(t *turn, link *run.ApprovalLink, res *driver.RenderResult) (failu
 	if e := res.Elsewhere; e != nil {
 		said := *e
 		res.Elsewhere = &said
-		said.Message, err = conceal(t, link, e.Message)
+		said.Message, err = t.e.secrets.Conceal(t.Run.ID, link, e.Message)
 	}
 	if req := res.ClientRequest; req != nil && err == nil {
 		shown, failure := readable(*req)
 		if failure != nil {
 			return fmt.Errorf("its request is not sound JSON: %w", failure), nil
 		}
-		params, err := conceal(t, link, string(shown.Params))
+		params, err := t.e.secrets.Conceal(t.Run.ID, link, string(shown.Params))
 		shown.Params = json.RawMessage(params)
 		res.ClientRequest = &shown
 		return nil, err
@@ -120,7 +120,7 @@ func ask(ctx context.Context, t *turn, a plan.Ask) (Round, error) {
 	if limit := a.Route.Timeout; limit > 0 {
 		wait = min(wait, limit)
 	}
-	params, err := reveal(t, q.Link, string(q.Ask.Params))
+	params, err := t.e.secrets.Reveal(t.Run.ID, q.Link, string(q.Ask.Params))
 	if err != nil {
 		return Round{}, err
 	}

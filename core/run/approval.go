@@ -73,6 +73,9 @@ type ApprovalLink struct {
 	Opened []Visit `json:"opened,omitempty"`
 }
 
+// ReadMark is the mark of the link to the same page that takes no answer.
+func (l ApprovalLink) ReadMark() string { return l.Mark + "-read" }
+
 // MaxVisits is how many openings of an approval page are kept.
 const MaxVisits = 16
 

@@ -43,7 +43,7 @@ func WhereToRead(s *State, l *run.ApprovalLink) string {
 	if l == nil {
 		return fmt.Sprintf("`kairos runs show %s --json`, on the server's machine", s.Run.ID)
 	}
-	return s.Options.ApprovalURL(s.Run.ID, ReadMark(l)) + " (that page takes no answer)"
+	return s.Options.ApprovalURL(s.Run.ID, l.ReadMark()) + " (that page takes no answer)"
 }
 
 // keptLink is the link that the question keeps. A link that was not given out is dropped: its
@@ -59,12 +59,9 @@ func keptLink(s *State, l *run.ApprovalLink, concealed string) *run.ApprovalLink
 		return nil
 	}
 	given := *l
-	given.ReadOnly = !strings.Contains(strings.ReplaceAll(concealed, ReadMark(l), ""), l.Mark)
+	given.ReadOnly = !strings.Contains(strings.ReplaceAll(concealed, l.ReadMark(), ""), l.Mark)
 	return &given
 }
-
-// ReadMark is the mark of the link that takes no answer.
-func ReadMark(l *run.ApprovalLink) string { return l.Mark + "-read" }
 
 // ApprovedByLink approves what the question asks for, from its page. By names whoever is
 // identified there; empty: nobody is. A caller that waits with the old nonce is shown the
