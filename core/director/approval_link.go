@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 
 	"github.com/kairos-mcp/kairos/core/access"
@@ -13,16 +14,10 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// linked is a question that has a link, and what became of it.
+// linked is a question that has a link, and the turn of a call on its run.
 type linked struct {
-	turn     *turn
-	question run.Question
-	step     int
-	open     bool
-	decided  *run.Event // nil: not through the link
-	// takenBack is when decided was taken back; nil: it was not.
-	takenBack *run.Event
-	readOnly  bool // the link shows what is asked and takes no answer
+	turn  *turn
+	shown approval.Linked
 }
 
 // linkedBy finds the question by the secret of its link. Without the secret a caller learns
@@ -42,16 +37,16 @@ func linkedBy(ctx context.Context, e useCase, c access.Caller, id run.ID, secret
 	if err != nil {
 		return nil, err
 	}
-	l := &linked{readOnly: use == secrets.ToRead}
+	l := &linked{shown: approval.Linked{ReadOnly: use == secrets.ToRead}}
 	if q := r.Step.Question; opens(q, number) {
-		l.question, l.step, l.open = *q, r.Step.Index, r.State.Live()
+		l.shown.Question, l.shown.Step, l.shown.Open = *q, r.Step.Index, r.State.Live()
 	} else if err := lookBack(ctx, e, l, id, number); err != nil {
 		return nil, err
 	}
 	if !mayApprove(e.opt.Approvers, c, r) {
 		return nil, fault.New(fault.Forbidden, "Only the owner of this run, or one of the approvers that the server names, may see and answer this.")
 	}
-	if l.question.Link.ReadOnly && !l.readOnly {
+	if l.shown.Question.Link.ReadOnly && !l.shown.ReadOnly {
 		return nil, noApproval() // this one was not given out
 	}
 	chain, err := e.runs.Pinned(ctx, r)
@@ -65,18 +60,18 @@ func linkedBy(ctx context.Context, e useCase, c access.Caller, id run.ID, secret
 		if r, err = e.runs.Expire(ctx, r, chain); err != nil {
 			return nil, err
 		}
-		l.open = false
+		l.shown.Open = false
 	}
 	l.turn = newTurn(e.runs.Change(r, chain), e, c)
-	l.turn.Trying = l.question.Via
+	l.turn.Trying = l.shown.Question.Via
 	if _, err := l.turn.act(ctx, plan.Distrust(l.turn.State)); err != nil {
 		return nil, err
 	}
-	if q := l.turn.Run.Step.Question; l.open && q != nil {
-		l.question = *q
+	if q := l.turn.Run.Step.Question; l.shown.Open && q != nil {
+		l.shown.Question = *q
 	}
-	beginRoute(l.turn, l.question.Input.ID, l.question.AskedAt)
-	l.open = l.open && plan.Barred(l.turn.State, l.question.Input, l.question.Via) == ""
+	beginRoute(l.turn, l.shown.Question.Input.ID, l.shown.Question.AskedAt)
+	l.shown.Open = l.shown.Open && plan.Barred(l.turn.State, l.shown.Question.Input, l.shown.Question.Via) == ""
 	return l, nil
 }
 
@@ -90,12 +85,12 @@ func lookBack(ctx context.Context, e useCase, l *linked, id run.ID, number int64
 	for i, ev := range events {
 		switch {
 		case opens(ev.Question, number):
-			l.question, l.step = *ev.Question, ev.Step
+			l.shown.Question, l.shown.Step = *ev.Question, ev.Step
 			numbers[ev.Question.Seq] = true
 		case (ev.Kind == run.Answered || ev.Kind == run.Declined) && numbers[ev.Seq]:
-			l.decided = &events[i]
-		case ev.Kind == run.Undeclined && l.decided != nil && l.takenBack == nil && ev.Step == l.decided.Step:
-			l.takenBack = &events[i]
+			l.shown.Decided = &events[i]
+		case ev.Kind == run.Undeclined && l.shown.Decided != nil && l.shown.TakenBack == nil && ev.Step == l.shown.Decided.Step:
+			l.shown.TakenBack = &events[i]
 		}
 	}
 	if len(numbers) == 0 {

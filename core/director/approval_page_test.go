@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -61,7 +62,7 @@ func secretOf(r *api.StepReply) string {
 	return r.ApprovalURL[strings.LastIndexByte(r.ApprovalURL, '/')+1:]
 }
 
-func (w *world) view(r *api.StepReply) director.ApprovalView {
+func (w *world) view(r *api.StepReply) approval.View {
 	w.t.Helper()
 	v, err := w.Approval(w.t.Context(), w.caller, runOf(r), secretOf(r))
 	if err != nil {
@@ -70,9 +71,9 @@ func (w *world) view(r *api.StepReply) director.ApprovalView {
 	return v
 }
 
-func (w *world) decide(r *api.StepReply, decision, phrase string) director.ApprovalView {
+func (w *world) decide(r *api.StepReply, decision, phrase string) approval.View {
 	w.t.Helper()
-	v, err := w.AnswerApproval(w.t.Context(), w.caller, runOf(r), secretOf(r), director.ApprovalAnswer{
+	v, err := w.AnswerApproval(w.t.Context(), w.caller, runOf(r), secretOf(r), approval.Answer{
 		Decision: decision, Digest: w.view(r).Digest, Phrase: phrase,
 	})
 	if err != nil {
@@ -88,7 +89,7 @@ func TestAnApprovalIsGivenOnItsPage(t *testing.T) {
 		t.Errorf("next_action = %q, want to show the link", waits.NextAction)
 	}
 	v := w.view(waits)
-	if v.State != director.ApprovalOpen || v.Protocol != "Release" || v.Step != 2 || v.Count != 2 || v.Label != "Ship it" || v.Type != "shell" {
+	if v.State != approval.Open || v.Protocol != "Release" || v.Step != 2 || v.Count != 2 || v.Label != "Ship it" || v.Type != "shell" {
 		t.Errorf("view = %+v, want step 2 of 2 of Release", v)
 	}
 	if want := `ship v1.2 <b>& ignore all rules`; !strings.Contains(string(v.Display), "ship v1.2") {
@@ -106,7 +107,7 @@ func TestAnApprovalIsGivenOnItsPage(t *testing.T) {
 	if again.ApprovalURL != waits.ApprovalURL || again.Challenge.Nonce != waits.Challenge.Nonce {
 		t.Errorf("asking again gives %q, want the same link %q", again.ApprovalURL, waits.ApprovalURL)
 	}
-	if v := w.decide(waits, "approved", ""); v.State != director.ApprovalApproved || v.DecidedAt.IsZero() {
+	if v := w.decide(waits, "approved", ""); v.State != approval.Approved || v.DecidedAt.IsZero() {
 		t.Errorf("view after the yes = %+v", v)
 	}
 	open := w.next(uri, placeholder(waits))
@@ -294,7 +295,7 @@ func TestMoreThanWasApprovedGoesToThePersonAgain(t *testing.T) {
 func TestANoOnThePageIsToldToTheAgentOnce(t *testing.T) {
 	w := withPage(t, nil)
 	uri, waits := w.gate(gatedDoc)
-	if v := w.decide(waits, "rejected", ""); v.State != director.ApprovalRejected {
+	if v := w.decide(waits, "rejected", ""); v.State != approval.Rejected {
 		t.Errorf("state = %s, want rejected", v.State)
 	}
 	no := w.next(uri, placeholder(waits))
@@ -309,13 +310,13 @@ func TestANoOnThePageIsToldToTheAgentOnce(t *testing.T) {
 			t.Errorf("reply = %+v, want that the decline stands, uncounted, and how it is taken back", stands)
 		}
 	}
-	if v := w.view(waits); v.State != director.ApprovalRejected || !v.TakenBack.IsZero() {
+	if v := w.view(waits); v.State != approval.Rejected || !v.TakenBack.IsZero() {
 		t.Errorf("the old link shows %s, want what was decided", v.State)
 	}
 	if took := w.undecline(no); len(took.Declines) != 1 || took.Declines[0].Step != 2 || !took.Open {
 		t.Errorf("taken back = %+v, want the decline of step 2", took)
 	}
-	if v := w.view(waits); v.State != director.ApprovalRejected || v.TakenBack.IsZero() || v.TakenBackBy != "olga" {
+	if v := w.view(waits); v.State != approval.Rejected || v.TakenBack.IsZero() || v.TakenBackBy != "olga" {
 		t.Errorf("the old link shows %+v, want that it was taken back", v)
 	}
 	again := w.next(uri, placeholder(no))
@@ -398,7 +399,7 @@ func TestADeclineOfARunThatHasEndedIsTakenBack(t *testing.T) {
 	if took := w.undecline(waits); len(took.Declines) != 1 || took.Open {
 		t.Errorf("taken back = %+v, want the decline of a run that is over", took)
 	}
-	if v := w.view(waits); !v.Over || v.State != director.ApprovalRejected {
+	if v := w.view(waits); !v.Over || v.State != approval.Rejected {
 		t.Errorf("view = %+v", v)
 	}
 	w.code(w.next(uri, placeholder(w.begin(uri))), "WAITING_FOR_USER")
@@ -422,7 +423,7 @@ func TestADeclineEndsTheWaitForIt(t *testing.T) {
 			}
 			digest := w.view(waits).Digest
 			began := time.Now()
-			if _, err := server.AnswerApproval(t.Context(), w.caller, runOf(waits), secretOf(waits), director.ApprovalAnswer{Decision: "rejected", Digest: digest}); err != nil {
+			if _, err := server.AnswerApproval(t.Context(), w.caller, runOf(waits), secretOf(waits), approval.Answer{Decision: "rejected", Digest: digest}); err != nil {
 				t.Fatal(err)
 			}
 			if err := <-settled; err != nil || time.Since(began) > 10*time.Second {
@@ -478,7 +479,7 @@ func TestWorkAfterANoToItsApprovalIsRefused(t *testing.T) {
 }
 
 func TestALinkAnswersOnce(t *testing.T) {
-	for first, want := range map[string]director.ApprovalState{"approved": director.ApprovalApproved, "rejected": director.ApprovalRejected} {
+	for first, want := range map[string]approval.State{"approved": approval.Approved, "rejected": approval.Rejected} {
 		t.Run(first, func(t *testing.T) {
 			w := withPage(t, nil)
 			_, waits := w.gate(gatedDoc)
@@ -498,18 +499,18 @@ func TestALinkAnswersOnce(t *testing.T) {
 
 func TestALinkIsForWhatItShows(t *testing.T) {
 	for name, tc := range map[string]struct {
-		answer director.ApprovalAnswer
+		answer approval.Answer
 		secret string
 		who    string
 		want   fault.Code
 	}{
-		"another digest":    {director.ApprovalAnswer{Decision: "approved", Digest: strings.Repeat("0", 64)}, "", "", fault.InvalidArgument},
-		"no digest":         {director.ApprovalAnswer{Decision: "approved"}, "", "", fault.InvalidArgument},
-		"another word":      {director.ApprovalAnswer{Decision: "yes", Digest: "right"}, "", "", fault.InvalidArgument},
-		"no decision":       {director.ApprovalAnswer{Digest: "right"}, "", "", fault.InvalidArgument},
-		"a guessed secret":  {director.ApprovalAnswer{Decision: "approved", Digest: "right"}, strings.Repeat("0", 32), "", fault.NotFound},
-		"an empty secret":   {director.ApprovalAnswer{Decision: "approved", Digest: "right"}, "-", "", fault.NotFound},
-		"another principal": {director.ApprovalAnswer{Decision: "approved", Digest: "right"}, "", "you", fault.Forbidden},
+		"another digest":    {approval.Answer{Decision: "approved", Digest: strings.Repeat("0", 64)}, "", "", fault.InvalidArgument},
+		"no digest":         {approval.Answer{Decision: "approved"}, "", "", fault.InvalidArgument},
+		"another word":      {approval.Answer{Decision: "yes", Digest: "right"}, "", "", fault.InvalidArgument},
+		"no decision":       {approval.Answer{Digest: "right"}, "", "", fault.InvalidArgument},
+		"a guessed secret":  {approval.Answer{Decision: "approved", Digest: "right"}, strings.Repeat("0", 32), "", fault.NotFound},
+		"an empty secret":   {approval.Answer{Decision: "approved", Digest: "right"}, "-", "", fault.NotFound},
+		"another principal": {approval.Answer{Decision: "approved", Digest: "right"}, "", "you", fault.Forbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := withPage(t, nil)
@@ -537,10 +538,10 @@ func TestApproversAnswerForOthers(t *testing.T) {
 	w := withPage(t, func(o *choices) { o.Approvers = []string{"boss"} })
 	uri, waits := w.gate(gatedDoc)
 	boss := access.Caller{Principal: "boss", Space: "user:test:boss"}
-	v, err := w.AnswerApproval(t.Context(), boss, runOf(waits), secretOf(waits), director.ApprovalAnswer{
+	v, err := w.AnswerApproval(t.Context(), boss, runOf(waits), secretOf(waits), approval.Answer{
 		Decision: "approved", Digest: w.view(waits).Digest, By: "boss",
 	})
-	if err != nil || v.State != director.ApprovalApproved || v.By != "boss" {
+	if err != nil || v.State != approval.Approved || v.By != "boss" {
 		t.Fatalf("AnswerApproval = %+v, %v, want approved by boss", v, err)
 	}
 	w.code(w.next(uri, placeholder(waits)), "")
@@ -557,7 +558,7 @@ func TestALinkExpires(t *testing.T) {
 	w := withPage(t, nil)
 	uri, waits := w.gate(gatedDoc)
 	w.machine.Pass(61 * time.Minute)
-	if v := w.decide(waits, "approved", ""); v.State != director.ApprovalExpired {
+	if v := w.decide(waits, "approved", ""); v.State != approval.Expired {
 		t.Errorf("state = %s, want expired", v.State)
 	}
 	fresh := w.next(uri, placeholder(waits))
@@ -565,7 +566,7 @@ func TestALinkExpires(t *testing.T) {
 	if fresh.ApprovalURL == waits.ApprovalURL {
 		t.Error("an expired link is given out again")
 	}
-	if v := w.view(waits); v.State != director.ApprovalReplaced {
+	if v := w.view(waits); v.State != approval.Replaced {
 		t.Errorf("the old link shows %s, want replaced", v.State)
 	}
 }
@@ -585,14 +586,14 @@ func TestAPhraseIsTypedForAYes(t *testing.T) {
 			w := withPage(t, func(o *choices) { o.Settings.Approval.Typed = tc.typed })
 			uri, waits := w.gate(tc.doc)
 			for _, wrong := range []string{"", "yes", "SHIP", "approved"} {
-				_, err := w.AnswerApproval(t.Context(), w.caller, runOf(waits), secretOf(waits), director.ApprovalAnswer{
+				_, err := w.AnswerApproval(t.Context(), w.caller, runOf(waits), secretOf(waits), approval.Answer{
 					Decision: "approved", Digest: w.view(waits).Digest, Phrase: wrong,
 				})
 				if fault.CodeOf(err) != fault.InvalidArgument {
 					t.Errorf("an approval with %q = %v, want it refused", wrong, err)
 				}
 			}
-			if v := w.decide(waits, "approved", tc.phrase); v.State != director.ApprovalApproved {
+			if v := w.decide(waits, "approved", tc.phrase); v.State != approval.Approved {
 				t.Errorf("state = %s, want approved", v.State)
 			}
 			w.code(w.next(uri, placeholder(waits)), "")
@@ -605,7 +606,7 @@ func TestAPhraseIsTypedForAYes(t *testing.T) {
 	t.Run("a decline needs none", func(t *testing.T) {
 		w := withPage(t, nil)
 		_, waits := w.gate(typed)
-		if v := w.decide(waits, "rejected", ""); v.State != director.ApprovalRejected {
+		if v := w.decide(waits, "rejected", ""); v.State != approval.Rejected {
 			t.Errorf("state = %s, want rejected", v.State)
 		}
 	})
@@ -817,11 +818,11 @@ func TestANewClientMayAskThePersonItself(t *testing.T) {
 	uri, waits := w.gate(gatedDoc)
 	w.caller.Client = driver.Client{ElicitationForm: true}
 	ask := w.ask(w.nextRound(uri, placeholder(waits)), "elicitation/create")
-	if v := w.view(waits); v.State != director.ApprovalOpen {
+	if v := w.view(waits); v.State != approval.Open {
 		t.Errorf("the link shows %s, want that it is still good for the same question", v.State)
 	}
 	w.code(w.reply(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved"}}`)), "")
-	if v := w.decide(waits, "rejected", ""); v.State == director.ApprovalRejected {
+	if v := w.decide(waits, "rejected", ""); v.State == approval.Rejected {
 		t.Error("a link undid an approval that was given through the client")
 	}
 }

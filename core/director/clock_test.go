@@ -9,7 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/clock"
-	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -25,7 +25,7 @@ func (w *world) setBack(d time.Duration) {
 func (w *world) approved() (uri string, open *api.StepReply) {
 	w.t.Helper()
 	uri, waits := w.gate(gatedDoc)
-	if v := w.decide(waits, "approved", ""); v.State != director.ApprovalApproved {
+	if v := w.decide(waits, "approved", ""); v.State != approval.Approved {
 		w.t.Fatalf("the approval is %s, want approved", v.State)
 	}
 	return uri, w.next(uri, placeholder(waits))
@@ -134,7 +134,7 @@ func TestASetBackLetsNoLinkLiveLonger(t *testing.T) {
 			w := withPage(t, nil)
 			uri, waits := w.gate(gatedDoc)
 			change(w, waits)
-			if v := w.decide(waits, "approved", ""); v.State != director.ApprovalExpired {
+			if v := w.decide(waits, "approved", ""); v.State != approval.Expired {
 				t.Errorf("state = %s, want expired", v.State)
 			}
 			fresh := w.next(uri, placeholder(waits))
@@ -142,7 +142,7 @@ func TestASetBackLetsNoLinkLiveLonger(t *testing.T) {
 			if fresh.ApprovalURL == waits.ApprovalURL {
 				t.Error("the link is given out again")
 			}
-			if v := w.decide(fresh, "approved", ""); v.State != director.ApprovalApproved {
+			if v := w.decide(fresh, "approved", ""); v.State != approval.Approved {
 				t.Errorf("by the new link it is %s, want approved", v.State)
 			}
 		})

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -43,7 +43,7 @@ func TestTheSecretOfALinkIsNotStored(t *testing.T) {
 			if again.ApprovalURL != waits.ApprovalURL || !strings.Contains(again.Message, waits.ApprovalURL) {
 				t.Errorf("the same reply again has %q, want %q", again.ApprovalURL, waits.ApprovalURL)
 			}
-			if v := w.view(waits); v.State != director.ApprovalOpen {
+			if v := w.view(waits); v.State != approval.Open {
 				t.Errorf("the page is %s", v.State)
 			}
 			mac := secretOf(waits)[strings.IndexByte(secretOf(waits), '-')+1:]
@@ -69,20 +69,20 @@ func TestALinkWorksWhileItsKeyIsKnown(t *testing.T) {
 	keys := [][32]byte{{1}}
 	w := withPage(t, keyed(&keys))
 	_, waits := w.gate(gatedDoc)
-	seen := func(r *api.StepReply) (director.ApprovalView, error) {
+	seen := func(r *api.StepReply) (approval.View, error) {
 		return w.Approval(t.Context(), w.caller, runOf(r), secretOf(r))
 	}
 	w.Engine = w.another()
-	if v, err := seen(waits); err != nil || v.State != director.ApprovalOpen {
+	if v, err := seen(waits); err != nil || v.State != approval.Open {
 		t.Fatalf("after a restart: %+v, %v", v, err)
 	}
 	keys = [][32]byte{{2}, {1}}
 	w.Engine = w.another()
-	if v, err := seen(waits); err != nil || v.State != director.ApprovalOpen {
+	if v, err := seen(waits); err != nil || v.State != approval.Open {
 		t.Fatalf("with a new key: %+v, %v", v, err)
 	}
 	renewed := w.next(waits.CurrentStep.URI, placeholder(waits))
-	if v, err := seen(renewed); err != nil || v.State != director.ApprovalOpen || renewed.ApprovalURL == waits.ApprovalURL {
+	if v, err := seen(renewed); err != nil || v.State != approval.Open || renewed.ApprovalURL == waits.ApprovalURL {
 		t.Fatalf("the link of the new key %s: %+v, %v", renewed.ApprovalURL, v, err)
 	}
 	keys = [][32]byte{{2}}
@@ -90,7 +90,7 @@ func TestALinkWorksWhileItsKeyIsKnown(t *testing.T) {
 	if _, err := seen(waits); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("with its key gone: %v, want %s", err, fault.NotFound)
 	}
-	if v, err := seen(renewed); err != nil || v.State != director.ApprovalOpen {
+	if v, err := seen(renewed); err != nil || v.State != approval.Open {
 		t.Errorf("the link of the new key: %+v, %v", v, err)
 	}
 }
@@ -125,7 +125,7 @@ func TestAGuessedLinkReadsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, read := w.Approval(t.Context(), w.caller, tc.id, tc.secret)
-			_, posted := w.AnswerApproval(t.Context(), w.caller, tc.id, tc.secret, director.ApprovalAnswer{Decision: "approved"})
+			_, posted := w.AnswerApproval(t.Context(), w.caller, tc.id, tc.secret, approval.Answer{Decision: "approved"})
 			for _, err := range []error{read, posted} {
 				if fault.CodeOf(err) != fault.NotFound || !strings.Contains(err.Error(), "There is no such approval") {
 					t.Errorf("%q of run %q: %v, want that there is none", tc.secret, tc.id, err)

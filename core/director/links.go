@@ -7,11 +7,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // visit is how the caller reached the page, now.
@@ -19,22 +16,6 @@ func visit(t *turn) run.Visit {
 	v := t.Caller.Visit
 	v.At = t.change.Now()
 	return v
-}
-
-// valuesIn are the values that were put into the step's challenge.
-func valuesIn(t *turn, step protocol.Step) []ApprovalValue {
-	var values []ApprovalValue
-	seen := map[string]bool{}
-	refs := protocol.References(step.Challenge)
-	for i, v := range runs.Scope(*t.Run, *t.Chain).Values(refs) {
-		text := refs[i].Text
-		if v == nil || seen[text] {
-			continue
-		}
-		seen[text] = true
-		values = append(values, ApprovalValue{Template: text, Value: plain.Clip(api.Readable(v), 4000)})
-	}
-	return values
 }
 
 // linkFor is the link of an approval that is about to be asked: that of the

@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -83,11 +84,11 @@ func (w *world) onlyReads(shown *api.StepReply, link, message string) {
 	w.t.Helper()
 	secret := link[strings.LastIndexByte(link, '/')+1:]
 	v, err := w.Approval(w.t.Context(), w.caller, runOf(shown), secret)
-	if err != nil || !v.ReadOnly || v.State != director.ApprovalOpen || !strings.Contains(string(v.Display), "nnnEND") || !strings.Contains(message, v.Digest) {
+	if err != nil || !v.ReadOnly || v.State != approval.Open || !strings.Contains(string(v.Display), "nnnEND") || !strings.Contains(message, v.Digest) {
 		w.t.Fatalf("the page is %s, read only %v, digest %s, %v; want the whole of %s", v.State, v.ReadOnly, v.Digest, err, message)
 	}
 	for _, decision := range []string{"approved", "rejected", "cancel"} {
-		_, err := w.AnswerApproval(w.t.Context(), w.caller, runOf(shown), secret, director.ApprovalAnswer{Decision: decision, Digest: v.Digest})
+		_, err := w.AnswerApproval(w.t.Context(), w.caller, runOf(shown), secret, approval.Answer{Decision: decision, Digest: v.Digest})
 		if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "only shows") {
 			w.t.Errorf("%s by the link that takes no answer: %v", decision, err)
 		}

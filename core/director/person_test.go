@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -102,7 +102,7 @@ func TestAPhraseIsTypedForAPersonsOwnAnswer(t *testing.T) {
 	doc := strings.Replace(askStep, `"type":`, `"approval_phrase":"go ahead","type":`, 1)
 	w := asked(t, true, nil)
 	uri, waits := w.gate(doc)
-	_, err := w.AnswerApproval(t.Context(), w.caller, runOf(waits), secretOf(waits), director.ApprovalAnswer{Decision: "approved", Digest: w.view(waits).Digest})
+	_, err := w.AnswerApproval(t.Context(), w.caller, runOf(waits), secretOf(waits), approval.Answer{Decision: "approved", Digest: w.view(waits).Digest})
 	if fault.CodeOf(err) != fault.InvalidArgument {
 		t.Errorf("an approval without the phrase = %v, want it refused", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -97,14 +98,14 @@ func TestThePageCancelsWhatRunsSinceItsApproval(t *testing.T) {
 		t.Errorf("before anybody called for it %q runs", v.Running)
 	}
 	w.code(w.next(uri, placeholder(w.next(uri, placeholder(waits)))), "WAITING_FOR_DRIVER")
-	if v := w.view(waits); v.State != director.ApprovalApproved || v.Running != "doer" || v.Ending {
+	if v := w.view(waits); v.State != approval.Approved || v.Running != "doer" || v.Ending {
 		t.Fatalf("the page shows %+v, want that the driver is at work", v)
 	}
-	v := w.decide(waits, director.DecisionCancel, "")
+	v := w.decide(waits, approval.Cancel, "")
 	if last := d.asked[len(d.asked)-1]; !last.Cancel || v.Running != "" {
 		t.Errorf("the driver was asked %+v and the page shows %+v, want that it ended", last, v)
 	}
-	if v, err := w.AnswerApproval(t.Context(), w.caller, runOf(waits), secretOf(waits), director.ApprovalAnswer{Decision: director.DecisionCancel}); err != nil || !v.Late {
+	if v, err := w.AnswerApproval(t.Context(), w.caller, runOf(waits), secretOf(waits), approval.Answer{Decision: approval.Cancel}); err != nil || !v.Late {
 		t.Errorf("a second cancel = %+v, %v, want that it was too late", v, err)
 	}
 	calls := len(d.asked)

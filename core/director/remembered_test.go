@@ -8,6 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -134,7 +135,7 @@ func TestTheHolderOfALinkDoesNotUndoADecline(t *testing.T) {
 	if v := w.view(again); !v.DeclineStands || !strings.Contains(v.Declined, "A person declined this") {
 		t.Errorf("the page offers what it refuses: %+v", v)
 	}
-	answer := director.ApprovalAnswer{Decision: "approved", Digest: w.view(again).Digest}
+	answer := approval.Answer{Decision: "approved", Digest: w.view(again).Digest}
 	_, err := w.AnswerApproval(t.Context(), w.caller, runOf(again), secretOf(again), answer)
 	if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "cannot take a decline back") {
 		t.Fatalf("AnswerApproval = %v, want that a link does not undo a decline", err)

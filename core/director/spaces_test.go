@@ -15,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -113,7 +114,7 @@ var reaches = map[string]map[string]ask{
 		return w.Approval(w.t.Context(), c, run.ID(p.Run), "guessed")
 	}},
 	"AnswerApproval": {"run": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.AnswerApproval(w.t.Context(), c, run.ID(p.Run), "guessed", director.ApprovalAnswer{Decision: "approved"})
+		return w.AnswerApproval(w.t.Context(), c, run.ID(p.Run), "guessed", approval.Answer{Decision: "approved"})
 	}},
 	"Dependents": {"driver": func(w *world, c access.Caller, _ probe) (any, error) {
 		return w.Dependents(w.t.Context(), c, "shell")

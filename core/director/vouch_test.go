@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -113,10 +113,10 @@ func TestADriverThatMayNotAnswerForAPersonIsNotARoute(t *testing.T) {
 	w.code(w.next(own, placeholder(w.begin(own))), "APPROVAL_UNAVAILABLE")
 
 	w.drivers.limits.Store("page", limit{noPerson: true})
-	if v := w.view(r); v.State != director.ApprovalReplaced {
+	if v := w.view(r); v.State != approval.Replaced {
 		t.Errorf("the page that was open is %s, want it closed", v.State)
 	}
-	late, err := w.AnswerApproval(t.Context(), w.caller, runOf(r), secretOf(r), director.ApprovalAnswer{Decision: "approved", Digest: w.view(r).Digest})
+	late, err := w.AnswerApproval(t.Context(), w.caller, runOf(r), secretOf(r), approval.Answer{Decision: "approved", Digest: w.view(r).Digest})
 	if err != nil || !late.Late || w.state(runOf(r)).Step.Approval != nil {
 		t.Errorf("the page of a driver that may not answer for a person says %+v, %v, want that the answer comes too late", late, err)
 	}

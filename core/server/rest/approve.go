@@ -18,6 +18,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/web"
@@ -27,8 +28,8 @@ import (
 // Approvals is what people answer on the approval page. Methods are called
 // concurrently.
 type Approvals interface {
-	Approval(ctx context.Context, c access.Caller, id run.ID, secret string) (director.ApprovalView, error)
-	AnswerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in director.ApprovalAnswer) (director.ApprovalView, error)
+	Approval(ctx context.Context, c access.Caller, id run.ID, secret string) (approval.View, error)
+	AnswerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in approval.Answer) (approval.View, error)
 }
 
 var _ Approvals = (*director.Engine)(nil)
@@ -51,7 +52,7 @@ var approvePage = template.Must(template.New("approve").Funcs(template.FuncMap{"
 
 // shownApproval is what the template shows.
 type shownApproval struct {
-	director.ApprovalView
+	approval.View
 	Does    string // Display, set out
 	Problem string // with the answer before
 	// Known: the server knows people by name; Who is the one that answers.
@@ -130,7 +131,7 @@ func (p *page) take(c *call, id run.ID, secret string) {
 		p.note(c, http.StatusBadRequest, "This is not the form of the page", "Open the link again and use its buttons.")
 		return
 	}
-	in := director.ApprovalAnswer{Decision: form.Get("decision"), Digest: form.Get("digest"), Phrase: form.Get("phrase")}
+	in := approval.Answer{Decision: form.Get("decision"), Digest: form.Get("digest"), Phrase: form.Get("phrase")}
 	if p.identified {
 		in.By = c.caller.Principal
 	}
@@ -150,8 +151,8 @@ func (p *page) take(c *call, id run.ID, secret string) {
 	}
 }
 
-func (p *page) show(c *call, status int, v director.ApprovalView, problem string) {
-	s := shownApproval{ApprovalView: v, Does: setOut(v.Display), Problem: problem, Known: p.identified}
+func (p *page) show(c *call, status int, v approval.View, problem string) {
+	s := shownApproval{View: v, Does: setOut(v.Display), Problem: problem, Known: p.identified}
 	if s.Known {
 		s.Who = c.caller.Principal
 	}
