@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -78,40 +79,18 @@ func answer(
 	case method == MethodCheckHealth:
 		return health(ctx, conf), nil
 	case method == MethodValidate && d.Challenge != nil:
-		return answerRole(ctx, request, d.Challenge.Validate, jsonValidateRequest, jsonValidateResult)
+		return validate.answer(ctx, request, d.Challenge.Validate)
 	case method == MethodAdvance && d.Challenge != nil:
-		return answerRole(ctx, request, d.Challenge.Advance, jsonAdvanceRequest, jsonAdvanceResult)
+		return advance.answer(ctx, request, d.Challenge.Advance)
 	case method == MethodRender && d.Capability != nil:
-		return answerRole(ctx, request, d.Capability.Render, jsonRenderRequest, jsonRenderResult)
+		return render.answer(ctx, request, d.Capability.Render)
 	case method == MethodInterpret && d.Capability != nil:
-		return answerRole(ctx, request, d.Capability.Interpret,
-			jsonInterpretRequest, jsonInterpretResult)
+		return interpret.answer(ctx, request, d.Capability.Interpret)
 	case method == MethodPreview && d.Capability != nil:
-		return answerRole(ctx, request, previewer(d.Capability), jsonPreviewRequest, jsonPreviewResult)
+		return preview.answer(ctx, request, previewer(d.Capability))
 	}
 	return nil, fmt.Errorf("driver %s has the role %s, its methods are %s",
 		d.Descriptor.Name, d.Descriptor.Role, strings.Join(methodsOf(d.Descriptor.Role), ", "))
-}
-
-func answerRole[Req, Res any](
-	ctx context.Context, raw []byte, call func(context.Context, Req) (Res, error),
-	checkRequest func(*conversion, Req) Req, checkResult func(*conversion, Res) Res,
-) (any, error) {
-	req, err := readRequest[Req](raw)
-	if err != nil {
-		return nil, err
-	}
-	if req, err = request(req, checkRequest); err != nil {
-		return nil, err
-	}
-	res, err := call(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	if err := soundCode(res); err != nil {
-		return nil, err
-	}
-	return decoded(res, checkResult)
 }
 
 var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
@@ -141,7 +120,7 @@ func answerConfigure(ctx context.Context, conf driver.Configurer, raw []byte) (a
 	if err != nil {
 		return nil, err
 	}
-	found, err = decoded(ConfigureResult{Diagnostics: found}, jsonConfigureResult)
+	found, err = converted(codes.Internal, ConfigureResult{Diagnostics: found}, jsonConfigureResult)
 	return ConfigureResult{Diagnostics: found}, err
 }
 

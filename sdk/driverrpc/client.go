@@ -67,93 +67,42 @@ func (c *Client) CheckHealth(ctx context.Context) error {
 }
 
 // Challenge is the driver's challenge role.
-func (c *Client) Challenge() driver.Challenge { return challengeClient{c.cc} }
+func (c *Client) Challenge() driver.Challenge {
+	return challengeClient{driverpb.NewChallengeServiceClient(c.cc)}
+}
 
 // Capability is the driver's capability role.
-func (c *Client) Capability() driver.Capability { return capabilityClient{c.cc} }
+func (c *Client) Capability() driver.Capability {
+	return capabilityClient{driverpb.NewCapabilityServiceClient(c.cc)}
+}
 
-type challengeClient struct{ cc grpc.ClientConnInterface }
+type challengeClient struct {
+	rpc driverpb.ChallengeServiceClient
+}
 
 func (c challengeClient) Validate(ctx context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
-	resp, err := driverpb.NewChallengeServiceClient(c.cc).Validate(ctx,
-		&driverpb.ValidateRequest{ChallengeJson: req.Challenge})
-	if err != nil {
-		return driver.ValidateResult{}, err
-	}
-	return decoded(resp, fromValidateResult)
+	return validate.overGRPC(ctx, req, c.rpc.Validate)
 }
 
 func (c challengeClient) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
-	in, err := encoded(req, toAdvanceRequest)
-	if err != nil {
-		return driver.AdvanceResult{}, err
-	}
-	resp, err := driverpb.NewChallengeServiceClient(c.cc).Advance(ctx, in)
-	if err != nil {
-		return driver.AdvanceResult{}, err
-	}
-	return decoded(resp, fromAdvanceResult)
+	return advance.overGRPC(ctx, req, c.rpc.Advance)
 }
 
-type capabilityClient struct{ cc grpc.ClientConnInterface }
+type capabilityClient struct {
+	rpc driverpb.CapabilityServiceClient
+}
 
 func (c capabilityClient) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	in, err := encoded(req, toRenderRequest)
-	if err != nil {
-		return driver.RenderResult{}, err
-	}
-	resp, err := driverpb.NewCapabilityServiceClient(c.cc).Render(ctx, in)
-	if err != nil {
-		return driver.RenderResult{}, err
-	}
-	return decoded(resp, fromRenderResult)
+	return render.overGRPC(ctx, req, c.rpc.Render)
 }
 
 func (c capabilityClient) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
-	in, err := encoded(req, toInterpretRequest)
-	if err != nil {
-		return driver.InterpretResult{}, err
-	}
-	resp, err := driverpb.NewCapabilityServiceClient(c.cc).Interpret(ctx, in)
-	if err != nil {
-		return driver.InterpretResult{}, err
-	}
-	return decoded(resp, fromInterpretResult)
+	return interpret.overGRPC(ctx, req, c.rpc.Interpret)
 }
 
 // Preview makes capabilityClient a driver.Previewer.
 func (c capabilityClient) Preview(ctx context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {
-	in, err := encoded(req, toPreviewRequest)
-	if err != nil {
-		return driver.PreviewResult{}, err
-	}
-	resp, err := driverpb.NewCapabilityServiceClient(c.cc).Preview(ctx, in)
-	if err != nil {
-		return driver.PreviewResult{}, err
-	}
-	return decoded(resp, fromPreviewResult)
-}
-
-// encoded converts a request for the wire. A request that cannot be encoded is
-// the caller's mistake.
-func encoded[G, W any](g G, convert func(*conversion, G) W) (W, error) {
-	var conv conversion
-	w := convert(&conv, g)
-	if conv.err != nil {
-		return w, status.Error(codes.InvalidArgument, conv.err.Error())
-	}
-	return w, nil
-}
-
-// decoded converts a reply of the wire. A reply that cannot be decoded is the
-// driver's mistake.
-func decoded[W, G any](w W, convert func(*conversion, W) G) (G, error) {
-	var conv conversion
-	g := convert(&conv, w)
-	if conv.err != nil {
-		return g, status.Error(codes.Internal, conv.err.Error())
-	}
-	return g, nil
+	return preview.overGRPC(ctx, req, c.rpc.Preview)
 }
 
 // IsDriverBug reports whether a call failed by a mistake of the driver: it

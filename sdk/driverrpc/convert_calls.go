@@ -5,6 +5,14 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverpb"
 )
 
+func toValidateRequest(_ *conversion, r driver.ValidateRequest) *driverpb.ValidateRequest {
+	return &driverpb.ValidateRequest{ChallengeJson: r.Challenge}
+}
+
+func fromValidateRequest(_ *conversion, r *driverpb.ValidateRequest) driver.ValidateRequest {
+	return driver.ValidateRequest{Challenge: fromBytes(r.GetChallengeJson())}
+}
+
 func toValidateResult(c *conversion, r driver.ValidateResult) *driverpb.ValidateResponse {
 	return &driverpb.ValidateResponse{
 		Diagnostics:   toDiagnostics(c, r.Diagnostics),

@@ -58,18 +58,3 @@ func fromPreviewResult(c *conversion, r *driverpb.PreviewResponse) driver.Previe
 	oneOutcome(c, MethodPreview, outcomes)
 	return out
 }
-
-func jsonPreviewRequest(c *conversion, r driver.PreviewRequest) driver.PreviewRequest {
-	absent(&r.Input.Schema, &r.Input.Display, &r.Input.Action, &r.Client.Capabilities, &r.Proposal)
-	return fromPreviewRequest(c, toPreviewRequest(c, r))
-}
-
-func jsonPreviewResult(c *conversion, r driver.PreviewResult) driver.PreviewResult {
-	if r.Plan != nil {
-		absent(&r.Plan.Data, &r.Plan.Action)
-	}
-	if r.Propose != nil {
-		absent(&r.Propose.Schema)
-	}
-	return fromPreviewResult(c, toPreviewResult(c, r))
-}

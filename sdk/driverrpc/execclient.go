@@ -70,38 +70,26 @@ func (c *ExecClient) Capability() driver.Capability { return execCapability{c.ru
 type execChallenge struct{ run runFunc }
 
 func (c execChallenge) Validate(ctx context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
-	return execCall(ctx, c.run, MethodValidate, req, jsonValidateResult)
+	return validate.overExec(ctx, req, c.run)
 }
 
 func (c execChallenge) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
-	if _, err := encoded(req, toAdvanceRequest); err != nil {
-		return driver.AdvanceResult{}, err
-	}
-	return execCall(ctx, c.run, MethodAdvance, req, jsonAdvanceResult)
+	return advance.overExec(ctx, req, c.run)
 }
 
 type execCapability struct{ run runFunc }
 
 func (c execCapability) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	if _, err := encoded(req, toRenderRequest); err != nil {
-		return driver.RenderResult{}, err
-	}
-	return execCall(ctx, c.run, MethodRender, req, jsonRenderResult)
+	return render.overExec(ctx, req, c.run)
 }
 
 func (c execCapability) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
-	if _, err := encoded(req, toInterpretRequest); err != nil {
-		return driver.InterpretResult{}, err
-	}
-	return execCall(ctx, c.run, MethodInterpret, req, jsonInterpretResult)
+	return interpret.overExec(ctx, req, c.run)
 }
 
 // Preview makes execCapability a driver.Previewer.
 func (c execCapability) Preview(ctx context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {
-	if _, err := encoded(req, toPreviewRequest); err != nil {
-		return driver.PreviewResult{}, err
-	}
-	return execCall(ctx, c.run, MethodPreview, req, jsonPreviewResult)
+	return preview.overExec(ctx, req, c.run)
 }
 
 // execCall makes one call. check holds the reply to the rules of the wire.
@@ -121,7 +109,7 @@ func execCall[W, G any](
 	if err := unmarshalJSON(raw, &w); err != nil {
 		return zero, status.Errorf(codes.Internal, "the reply to %s: %s", method, jsonProblem(err))
 	}
-	return decoded(w, check)
+	return converted(codes.Internal, w, check)
 }
 
 // jsonProblem says what is wrong with JSON in the words of its author.

@@ -27,7 +27,7 @@ func protoOf(c *conversion, v any) proto.Message {
 	case Health:
 		return &driverpb.CheckHealthResponse{Healthy: v.Healthy, Reason: v.Reason}
 	case driver.ValidateRequest:
-		return &driverpb.ValidateRequest{ChallengeJson: v.Challenge}
+		return toValidateRequest(c, v)
 	case driver.ValidateResult:
 		return toValidateResult(c, v)
 	case driver.AdvanceRequest:

@@ -79,9 +79,6 @@ func absent(documents ...*json.RawMessage) {
 	}
 }
 
-// The JSON forms are held to the wire's rules by taking them through the
-// wire's own converters, so that both transports take and refuse the same.
-
 func jsonDescriptor(c *conversion, d driver.Descriptor) driver.Descriptor {
 	absent(&d.ConfigSchema)
 	return fromDescriptor(c, toDescriptor(c, d))
@@ -89,53 +86,4 @@ func jsonDescriptor(c *conversion, d driver.Descriptor) driver.Descriptor {
 
 func jsonConfigureResult(c *conversion, r ConfigureResult) []driver.Diagnostic {
 	return fromDiagnostics(c, toDiagnostics(c, r.Diagnostics))
-}
-
-func jsonValidateResult(c *conversion, r driver.ValidateResult) driver.ValidateResult {
-	absent(&r.Challenge)
-	return fromValidateResult(c, toValidateResult(c, r))
-}
-
-func jsonAdvanceResult(c *conversion, r driver.AdvanceResult) driver.AdvanceResult {
-	absent(&r.State.Data)
-	if r.Accepted != nil {
-		absent(&r.Accepted.Proof, &r.Accepted.Output)
-	}
-	for i := range r.NeedInput {
-		absent(&r.NeedInput[i].Schema, &r.NeedInput[i].Display, &r.NeedInput[i].Action)
-	}
-	return fromAdvanceResult(c, toAdvanceResult(c, r))
-}
-
-func jsonRenderResult(c *conversion, r driver.RenderResult) driver.RenderResult {
-	if r.ClientRequest != nil {
-		absent(&r.ClientRequest.Params)
-	}
-	if r.AgentChallenge != nil {
-		absent(&r.AgentChallenge.Display)
-	}
-	return fromRenderResult(c, toRenderResult(c, r))
-}
-
-func jsonInterpretResult(c *conversion, r driver.InterpretResult) driver.InterpretResult {
-	return fromInterpretResult(c, toInterpretResult(c, r))
-}
-
-func jsonValidateRequest(c *conversion, r driver.ValidateRequest) driver.ValidateRequest {
-	return r // one document, and the wire does not look inside
-}
-
-func jsonAdvanceRequest(c *conversion, r driver.AdvanceRequest) driver.AdvanceRequest {
-	absent(&r.State.Data, &r.Client.Capabilities)
-	return fromAdvanceRequest(c, toAdvanceRequest(c, r))
-}
-
-func jsonRenderRequest(c *conversion, r driver.RenderRequest) driver.RenderRequest {
-	absent(&r.Input.Schema, &r.Input.Display, &r.Input.Action, &r.Client.Capabilities, &r.Plan)
-	return fromRenderRequest(c, toRenderRequest(c, r))
-}
-
-func jsonInterpretRequest(c *conversion, r driver.InterpretRequest) driver.InterpretRequest {
-	absent(&r.Input.Schema, &r.Input.Display, &r.Input.Action, &r.Client.Capabilities)
-	return fromInterpretRequest(c, toInterpretRequest(c, r))
 }

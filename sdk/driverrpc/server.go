@@ -84,7 +84,7 @@ type driverServer struct {
 }
 
 func (s *driverServer) Describe(context.Context, *driverpb.DescribeRequest) (*driverpb.DescribeResponse, error) {
-	return reply(s.descriptor, toDescriptor)
+	return converted(codes.Internal, s.descriptor, toDescriptor)
 }
 
 func (s *driverServer) Configure(
@@ -96,7 +96,7 @@ func (s *driverServer) Configure(
 	if err != nil {
 		return nil, callError(ctx, err)
 	}
-	return reply(found, func(c *conversion, all []driver.Diagnostic) *driverpb.ConfigureResponse {
+	return converted(codes.Internal, found, func(c *conversion, all []driver.Diagnostic) *driverpb.ConfigureResponse {
 		return &driverpb.ConfigureResponse{Diagnostics: toDiagnostics(c, all)}
 	})
 }
@@ -137,26 +137,12 @@ type challengeServer struct {
 	impl driver.Challenge
 }
 
-func (s challengeServer) Validate(
-	ctx context.Context, req *driverpb.ValidateRequest,
-) (*driverpb.ValidateResponse, error) {
-	out, err := s.impl.Validate(ctx, driver.ValidateRequest{Challenge: fromBytes(req.GetChallengeJson())})
-	if err != nil {
-		return nil, callError(ctx, err)
-	}
-	return reply(out, toValidateResult)
+func (s challengeServer) Validate(ctx context.Context, req *driverpb.ValidateRequest) (*driverpb.ValidateResponse, error) {
+	return validate.serve(ctx, req, s.impl.Validate)
 }
 
 func (s challengeServer) Advance(ctx context.Context, req *driverpb.AdvanceRequest) (*driverpb.AdvanceResponse, error) {
-	in, err := request(req, fromAdvanceRequest)
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.impl.Advance(ctx, in)
-	if err != nil {
-		return nil, callError(ctx, err)
-	}
-	return reply(out, toAdvanceResult)
+	return advance.serve(ctx, req, s.impl.Advance)
 }
 
 type capabilityServer struct {
@@ -165,41 +151,15 @@ type capabilityServer struct {
 }
 
 func (s capabilityServer) Render(ctx context.Context, req *driverpb.RenderRequest) (*driverpb.RenderResponse, error) {
-	in, err := request(req, fromRenderRequest)
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.impl.Render(ctx, in)
-	if err != nil {
-		return nil, callError(ctx, err)
-	}
-	return reply(out, toRenderResult)
+	return render.serve(ctx, req, s.impl.Render)
 }
 
-func (s capabilityServer) Interpret(
-	ctx context.Context, req *driverpb.InterpretRequest,
-) (*driverpb.InterpretResponse, error) {
-	in, err := request(req, fromInterpretRequest)
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.impl.Interpret(ctx, in)
-	if err != nil {
-		return nil, callError(ctx, err)
-	}
-	return reply(out, toInterpretResult)
+func (s capabilityServer) Interpret(ctx context.Context, req *driverpb.InterpretRequest) (*driverpb.InterpretResponse, error) {
+	return interpret.serve(ctx, req, s.impl.Interpret)
 }
 
 func (s capabilityServer) Preview(ctx context.Context, req *driverpb.PreviewRequest) (*driverpb.PreviewResponse, error) {
-	in, err := request(req, fromPreviewRequest)
-	if err != nil {
-		return nil, err
-	}
-	out, err := previewer(s.impl)(ctx, in)
-	if err != nil {
-		return nil, callError(ctx, err)
-	}
-	return reply(out, toPreviewResult)
+	return preview.serve(ctx, req, previewer(s.impl))
 }
 
 // previewer is the driver's Preview. A driver without one does nothing that it
@@ -211,26 +171,6 @@ func previewer(impl driver.Capability) func(context.Context, driver.PreviewReque
 	return func(context.Context, driver.PreviewRequest) (driver.PreviewResult, error) {
 		return driver.CannotPreview("this driver has no plans to show"), nil
 	}
-}
-
-// request decodes what the host sent.
-func request[W, G any](w W, convert func(*conversion, W) G) (G, error) {
-	var conv conversion
-	g := convert(&conv, w)
-	if conv.err != nil {
-		return g, status.Error(codes.InvalidArgument, conv.err.Error())
-	}
-	return g, nil
-}
-
-// reply encodes what the driver returned.
-func reply[G any, W any](g G, convert func(*conversion, G) *W) (*W, error) {
-	var conv conversion
-	w := convert(&conv, g)
-	if conv.err != nil {
-		return nil, status.Error(codes.Internal, conv.err.Error())
-	}
-	return w, nil
 }
 
 // callError gives an error of the driver a status. Never Unavailable, whatever
