@@ -125,11 +125,7 @@ func measure(t *testing.T, set evaluation.Set, store evaluation.Library, embedde
 	if err != nil {
 		t.Fatal(err)
 	}
-	var table strings.Builder
-	if err := evaluation.Print(&table, evaluation.Named{Name: strings.TrimPrefix(t.Name(), "TestProtocolsAreFound/"), Report: r}); err != nil {
-		t.Fatal(err)
-	}
-	t.Log("\n" + table.String())
+	t.Log("\n" + r.Table())
 	return r
 }
 

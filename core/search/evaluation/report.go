@@ -2,7 +2,6 @@ package evaluation
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -153,44 +152,34 @@ func (a Answer) top() string {
 	return a.Found[0].Title
 }
 
-// Named is the report of a store or of another search engine.
-type Named struct {
-	Name string
-	// RanksOnly reports that the scores are meaningful only as an order, so no match
-	// is sure.
-	RanksOnly bool
-	Report
-}
-
-// Print writes the figures of several reports as one table, a line for each
-// kind, half and report.
-func Print(to io.Writer, reports ...Named) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	row := func(cells ...any) { _, _ = fmt.Fprintf(w, strings.Repeat("%v\t", len(cells))+"\n", cells...) } // Flush has the error
-	row("kind", "half", "of", "queries", "recall@1", "recall@5", "MRR", "false matches", "sure", "sure and wrong")
+// Table is the figures as a table, a line for each kind and half.
+func (r Report) Table() string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(cells ...any) { _, _ = fmt.Fprintf(w, strings.Repeat("%v\t", len(cells))+"\n", cells...) } // a Builder takes all
+	row("kind", "half", "queries", "recall@1", "recall@5", "MRR", "false matches", "sure", "sure and wrong")
 	for _, k := range append(Kinds(), all) {
 		for _, half := range []Half{Tune, HeldOut} {
-			for _, r := range reports {
-				kinds := []Kind{k}
-				if k == all {
-					kinds = nil
-				}
-				if f := r.Of(half).Figures(kinds...); f.Queries > 0 {
-					row(append([]any{k, half, r.Name}, f.cells(k, r.RanksOnly)...)...)
-				}
+			kinds := []Kind{k}
+			if k == all {
+				kinds = nil
+			}
+			if f := r.Of(half).Figures(kinds...); f.Queries > 0 {
+				row(append([]any{k, half}, f.cells(k)...)...)
 			}
 		}
 	}
-	return w.Flush()
+	_ = w.Flush()
+	return out.String()
 }
 
 // all names the row of all kinds in a table.
 const all Kind = "all"
 
 // cells are the figures that apply to queries of the kind.
-func (f Figures) cells(k Kind, ranksOnly bool) []any {
+func (f Figures) cells(k Kind) []any {
 	share := func(part, of int) string { return fmt.Sprintf("%d (%.0f %%)", part, 100*float64(part)/float64(of)) }
-	out := []any{f.Queries, "", "", "", "", "", ""}
+	out := []any{f.Queries, "", "", "", "", f.Sure, f.SureWrong}
 	if !k.wantsNothing() {
 		for i, v := range []float64{f.Recall1, f.Recall5, f.MRR} {
 			out[1+i] = fmt.Sprintf("%.3f", v)
@@ -201,9 +190,6 @@ func (f Figures) cells(k Kind, ranksOnly bool) []any {
 		out[4] = share(f.FalseMatches, f.Queries)
 	case k == all:
 		out[4] = f.FalseMatches
-	}
-	if !ranksOnly {
-		out[5], out[6] = f.Sure, f.SureWrong
 	}
 	return out
 }
