@@ -49,6 +49,7 @@ func said(res driver.RenderResult) string {
 func TestALongCallIsPendingUntilItEnds(t *testing.T) {
 	for _, class := range []mcpclient.Class{mcpclient.Reads, mcpclient.Changes} {
 		t.Run(string(class), func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			c := newCounter(t, class)
 			req := c.begun("takes long")
 			res := c.ask(t.Context(), req)
@@ -110,6 +111,7 @@ func TestACallThatWasCutOffIsRepeatedWhereItsServerDeduplicates(t *testing.T) {
 		"its server ends in each call":  {"ends in the call", false, false, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			c := newCounter(t, mcpclient.Changes)
 			c.s.Deduplicates = true
 			c.becomes(tc.behaviour)
@@ -147,6 +149,7 @@ func TestACallIsCancelled(t *testing.T) {
 	for _, class := range []mcpclient.Class{mcpclient.Reads, mcpclient.Changes} {
 		for _, behaviour := range []string{"takes long", "ignores that it is cancelled"} {
 			t.Run(behaviour+", "+string(class), func(t *testing.T) {
+				t.Parallel() // it mostly waits
 				c := newCounter(t, class)
 				req := c.begun(behaviour)
 				req.Cancel = true
@@ -171,6 +174,7 @@ func TestACallIsCancelled(t *testing.T) {
 
 // Two calls share a server: to cancel one does not end the other.
 func TestTheServerOfAnotherCallIsNotEnded(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCounter(t, mcpclient.Changes)
 	first := c.begun("takes long")
 	second := c.request(c.plan(countByTwo))

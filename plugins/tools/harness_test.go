@@ -22,12 +22,30 @@ import (
 // behaviourEnv makes this test's own program a tool server with that behaviour.
 const behaviourEnv = "TOOL_SERVER_BEHAVIOUR"
 
+// behaving is the environment of a tool server. With the race detector a program would
+// wait a second at its end.
+func behaving(behaviour string) map[string]string {
+	return map[string]string{behaviourEnv: behaviour, "GORACE": "atexit_sleep_ms=0"}
+}
+
 func TestMain(m *testing.M) {
 	if behaviour := os.Getenv(behaviourEnv); behaviour != "" {
 		serve(behaviour)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	code := m.Run()
+	// Servers that were told to end take some seconds for it.
+	for deadline := time.Now().Add(20 * time.Second); code == 0; {
+		err := goleak.Find()
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
 
 // request is what a client asks a server whose replies are written out.
@@ -121,7 +139,7 @@ func serve(behaviour string) {
 		case "ignores that it is cancelled":
 			time.Sleep(time.Minute)
 		case "floods":
-			return mcp.NewToolResultText(strings.Repeat("x", 50<<20)), nil
+			return mcp.NewToolResultText(strings.Repeat("x", mcpclient.MaxMessage)), nil
 		case "fails at length":
 			return mcp.NewToolResultError("the counter is broken \u202e" + strings.Repeat("x", 1<<20)), nil
 		case "fails":
@@ -175,7 +193,7 @@ func newCounter(t *testing.T, class mcpclient.Class) *counter {
 		t.Fatal(err)
 	}
 	c := &counter{tools: definition().Capability.(*tools), t: t, dir: t.TempDir(), start: "5s", timeout: "10m"}
-	c.s = mcpclient.Server{Command: self, Dir: c.dir, Env: map[string]string{behaviourEnv: "sound"}}
+	c.s = mcpclient.Server{Command: self, Dir: c.dir, Env: behaving("sound")}
 	conn, err := mcpclient.Open(t.Context(), "counter", c.s, mcpclient.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -191,18 +209,8 @@ func newCounter(t *testing.T, class mcpclient.Class) *counter {
 	pin.Class = class
 	c.s.Tools = map[string]mcpclient.Pin{"count": pin}
 	c.accept()
-	t.Cleanup(c.shut)
+	t.Cleanup(c.open.close)
 	return c
-}
-
-// shut ends the servers, and waits for that.
-func (c *counter) shut() {
-	c.open.close()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if goleak.Find() == nil {
-			return
-		}
-	}
 }
 
 // accept accepts the server as it is configured now, and configures the driver.
@@ -228,8 +236,8 @@ func (c *counter) configure() {
 
 // becomes lets the server behave in another way behind the operator's back.
 func (c *counter) becomes(behaviour string) {
-	c.shut()
-	c.s.Env = map[string]string{behaviourEnv: behaviour}
+	c.open.close()
+	c.s.Env = behaving(behaviour)
 	c.accept()
 }
 

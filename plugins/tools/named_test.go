@@ -49,6 +49,7 @@ func TestOnlyWhatTheStepNamesIsTaken(t *testing.T) {
 		"a list of another length": {value: value, expected: `{"list":[]}`, want: `{"list":null}`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			got := namedFields(json.RawMessage(tc.value), tc.evidence, json.RawMessage(tc.expected))
 			if string(got) != tc.want {
 				t.Errorf("named = %s, want %s", got, tc.want)

@@ -94,6 +94,7 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 	} {
 		for _, class := range []mcpclient.Class{mcpclient.Reads, mcpclient.Changes} {
 			t.Run(behaviour+", "+string(class), func(t *testing.T) {
+				t.Parallel() // it mostly waits
 				c := newCounter(t, class)
 				c.becomes(behaviour)
 				if strings.HasPrefix(want.said, "no answer") {
@@ -135,6 +136,7 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 }
 
 func TestASlowStartLeavesNothingUnknown(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCounter(t, mcpclient.Changes)
 	c.start = "2s"
 	c.becomes("silent")
