@@ -47,7 +47,10 @@ PLAIN       := ./cmd/kairos ./cmd/kairos/internal/cli/drivers ./core/archtest ./
 STORES      := ./core/store/sqlite ./core/store/postgres ./core/store/qdrant
 RACE_STORES := ^TestStore$$/./(many|while|concurrent|at once|under way)|^Test(Check|Close|TheOpening|CallersLeave|OneOfMany|UseByOthers|NoChangeIsMissed|Servers|Deliveries)
 
-RACE_TEST   := $(if $(RACE),CGO_ENABLED=1 $(GO) test -race -exec 'env CGO_ENABLED=0',$(GO) test) -short -timeout 20m
+# Tests that call t.Parallel mostly wait, so more of them run at a time than there are processors.
+TEST        := $(GO) test -parallel 8 -timeout 20m
+# A program with the race detector sleeps a second at its end unless GORACE says otherwise.
+RACE_TEST   := $(if $(RACE),CGO_ENABLED=1 $(TEST) -race -exec 'env CGO_ENABLED=0 GORACE=atexit_sleep_ms=0',$(TEST)) -short
 
 .DEFAULT_GOAL := help
 .PHONY: help build dist demo kit test check static lint api fmt proto bench fuzz vuln clean
@@ -124,15 +127,15 @@ test-race: test-tools ## run the tests that the race detector may find something
 
 .PHONY: test-plain
 test-plain: test-tools ## run the other tests, and the long ones: they kill processes, measure and parse megabytes
-	$(GO) test -timeout 20m $(PLAIN) $(STORES)
-	long=$$(.ci/long-tests $(PLAIN) $(STORES)) && $(GO) test -timeout 20m $$long
+	$(TEST) $(PLAIN) $(STORES)
+	long=$$(.ci/long-tests $(PLAIN) $(STORES)) && $(TEST) $$long
 
 .PHONY: test-e2e
 test-e2e: build ## run the whole program with clients, kills, faults and attacks
 	@test "$$(id -u)" = 0 -a -e /dev/fuse || echo "test: NOT ROOT, OR NO FUSE: the tests of a disk that fails are skipped"
 	@echo "test: whole program with the official TypeScript clients, conformance suite and Inspector (fetches them, and Node 22 if the installed one is older, from npm when missing)"
 	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients, the conformance suite and the Inspector do NOT run: install Node 20 or newer"
-	KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 20m $$($(GO) list ./e2e/... | grep -v /bench)
+	KAIROS_BIN=$(CURDIR)/$(BIN) $(TEST) -count=1 $$($(GO) list ./e2e/... | grep -v /bench)
 
 .PHONY: test-forgery
 test-forgery: build ## play the attacks on records against the built programs and print who wins
