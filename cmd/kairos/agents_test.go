@@ -144,6 +144,7 @@ func (f *follower) calendar() string {
 
 func TestAgentsThatReadOnlyCallsOrOnlyProsePlayEverything(t *testing.T) {
 	long(t)
+	t.Parallel()
 	drivers := buildDrivers(t)
 	for name, follow := range map[string]func(f *follower) map[string]any{
 		"next_call": func(f *follower) map[string]any {
@@ -204,6 +205,7 @@ func challengeDoc(title, step, challenge string) string {
 // as one.
 func TestRunsAsAgentsSeeThem(t *testing.T) {
 	long(t)
+	t.Parallel()
 	drivers := buildDrivers(t)
 	for name, tc := range map[string]struct {
 		doc     string

@@ -125,6 +125,7 @@ func playToPage(t *testing.T, call func(tool string, args map[string]any) json.R
 }
 
 func TestApprovalsAreGivenOnThePageOfTheRealProgram(t *testing.T) {
+	t.Parallel()
 	t.Run("http", func(t *testing.T) {
 		s := withPage(t, "")
 		l := s.startHTTP()
@@ -266,6 +267,7 @@ var approvalLink = regexp.MustCompile(`\| (http://127\.0\.0\.1:\d+/approve/\S+)`
 // The terminal client sends its person to the page and continues with the
 // answer given there, in either era, and as an agent that can open nothing.
 func TestThePersonAtTheTerminalApprovesOnThePage(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "kairos") // it starts itself by its name
 	b, err := os.ReadFile(os.Args[0])

@@ -228,6 +228,7 @@ func TestACommandActsAtMostOnceForAnApprovalWhateverIsKilled(t *testing.T) {
 
 // An account without rights runs commands in bubblewrap, at each isolation of drivers.
 func TestCommandsRunForAnAccountWithoutRights(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, which can become another account")
 	}
@@ -260,6 +261,7 @@ func TestCommandsRunForAnAccountWithoutRights(t *testing.T) {
 
 // The server's own files are in the workspace, where git ignores nothing.
 func TestCommandsDoNotSeeTheServersFiles(t *testing.T) {
+	t.Parallel()
 	for _, isolation := range []string{"auto", "none"} {
 		c := withCommands(t, "", "")
 		c.write("kairos.yaml", fmt.Sprintf("database: project/data/kairos.db\nadmin: {socket: project/run/admin.sock}\nmetrics: {listen: off}\ndrivers:\n  dir: %s\n  isolation: %s\n"+
@@ -287,6 +289,7 @@ func TestCommandsDoNotSeeTheServersFiles(t *testing.T) {
 // The disk of the copies is full: nothing is run, the step says why, and continues when
 // there is room again.
 func TestAFullDiskOfCopiesLosesNoStep(t *testing.T) {
+	t.Parallel()
 	disk := t.TempDir()
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=8m,mode=0711"); err != nil {
 		t.Skipf("NOT TESTED: a full disk. Mounting a small file system needs root: %v", err)

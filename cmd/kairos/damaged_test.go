@@ -10,6 +10,7 @@ import (
 
 // The file in which SQLite has what was stored last is cut off beneath a running server.
 func TestAServerWhoseLogIsLostIsNotReady(t *testing.T) {
+	t.Parallel()
 	s := &served{t: t, dir: t.TempDir()}
 	database := filepath.Join(s.dir, "kairos.db")
 	s.write("kairos.yaml", "database: "+database+"\nadmin: {socket: run/admin.sock}\ndrivers: {dir: "+buildDrivers(t)+"}\n")

@@ -42,6 +42,7 @@ func startWithout(cmd *exec.Cmd, calls ...uint32) error {
 }
 
 func TestDoctorReportsADemandedIsolationThatTheMachineLacks(t *testing.T) {
+	t.Parallel()
 	mount, landlock := uint32(unix.SYS_MOUNT), uint32(unix.SYS_LANDLOCK_CREATE_RULESET)
 	for name, tc := range map[string]struct {
 		demand string

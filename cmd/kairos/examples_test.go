@@ -63,6 +63,7 @@ var playedExamples = []example{
 // after the prompts. They are written anew with -update.
 func TestTheTranscriptsOfTheExamplesAreTrue(t *testing.T) {
 	long(t)
+	t.Parallel()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "kairos") // it starts itself by its name
 	b, err := os.ReadFile(os.Args[0])

@@ -49,6 +49,7 @@ func TestAnInterruptIsNotAnError(t *testing.T) {
 // A command that reports how far it came is interrupted all the same: its exit
 // status says so, whatever it prints.
 func TestAnInterruptedCommandThatReportsSaysSoInItsStatus(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	work := filepath.Join(dir, "work") // the only folder of this test that the driver may change
 	started := filepath.Join(work, "started")

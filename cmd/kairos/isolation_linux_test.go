@@ -208,6 +208,7 @@ func (g guarded) spies(when string) string {
 // account, while the drivers and tools that work with files do.
 func TestDriversSeeWhatTheyNeedAndNothingOfTheServer(t *testing.T) {
 	long(t)
+	t.Parallel()
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		t.Skip("PYTHON IS MISSING: what drivers see of their server is NOT TESTED: install python3")
 	}

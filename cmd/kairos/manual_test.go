@@ -27,6 +27,7 @@ var (
 // of three dots any lines.
 func TestTheManualShowsWhatCommandsPrint(t *testing.T) {
 	long(t)
+	t.Parallel()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "kairos") // it starts itself by its name
 	b, err := os.ReadFile(os.Args[0])

@@ -18,6 +18,7 @@ import (
 // and stops it with Ctrl-C. A client that starts it reads nothing of that.
 func TestAServerAtATerminalSaysWhatItServes(t *testing.T) {
 	long(t)
+	t.Parallel()
 	drivers := buildDrivers(t)
 	for name, tc := range map[string]struct {
 		args []string

@@ -29,6 +29,7 @@ func (s *served) configureDatabase(address string, more ...string) {
 // killed in between.
 func TestTwoServersPlayOneRunOnPostgreSQL(t *testing.T) {
 	long(t)
+	t.Parallel()
 	server := postgrestest.Start(t)
 	address := server.Database(t)
 	if server.Owned() {
@@ -94,6 +95,7 @@ func TestTwoServersPlayOneRunOnPostgreSQL(t *testing.T) {
 // TestTwoServersOnPostgreSQLFeedOneIndex stores a protocol at each of two servers that
 // share a database and its index in Qdrant, and finds both at the other.
 func TestTwoServersOnPostgreSQLFeedOneIndex(t *testing.T) {
+	t.Parallel()
 	qdrant := qdranttest.Start(t)
 	index := fmt.Sprintf("qdrant: {url: 'http://%s', collection: %s}\n", qdrant, qdranttest.Collection(t, qdrant))
 	address := postgrestest.Start(t).Database(t)
@@ -132,6 +134,7 @@ func wantQuiet(t *testing.T, all ...*listening) {
 // TestARunMovesToPostgreSQL begins a run on SQLite, moves the database and finishes the
 // run on PostgreSQL.
 func TestARunMovesToPostgreSQL(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	address := server.Database(t)
 	s := newServed(t)
@@ -163,6 +166,7 @@ func TestARunMovesToPostgreSQL(t *testing.T) {
 }
 
 func TestAServerSaysWhyItCannotUsePostgreSQL(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	if !server.Owned() {
 		t.Skip("needs a server that the test has set up")

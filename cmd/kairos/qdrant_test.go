@@ -84,6 +84,7 @@ func TestTheProgramKeepsAnIndexInQdrant(t *testing.T) {
 
 // A running server brings vectors into the index.
 func TestTheIndexHasTheVectors(t *testing.T) {
+	t.Parallel()
 	address := qdranttest.Start(t)
 	name, raw := qdranttest.Collection(t, address), qdranttest.Dial(t, address)
 	endpoint := embedtest.Start(embedtest.Options{})
@@ -128,6 +129,7 @@ func headOf(t *testing.T, found string) string {
 
 func TestAServerWorksWithoutItsIndexAndCatchesUp(t *testing.T) {
 	long(t)
+	t.Parallel()
 	db := qdranttest.New(t, qdranttest.Options{})
 	db.Kill(t)
 	s := newServed(t)

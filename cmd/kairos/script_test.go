@@ -48,6 +48,7 @@ func long(t *testing.T) {
 
 func TestScripts(t *testing.T) {
 	long(t)
+	t.Parallel()
 	testscript.Run(t, scripts(t, "testdata/script"))
 }
 
@@ -55,11 +56,13 @@ func TestScripts(t *testing.T) {
 // say the same whoever answers.
 func TestTheNineCommandsAskTheLocalDatabase(t *testing.T) {
 	long(t)
+	t.Parallel()
 	testscript.Run(t, scripts(t, "testdata/tools"))
 }
 
 func TestTheNineCommandsAskAServer(t *testing.T) {
 	long(t)
+	t.Parallel()
 	p := scripts(t, "testdata/tools")
 	setup := p.Setup
 	p.Setup = func(env *testscript.Env) error {
@@ -79,6 +82,7 @@ func TestTheNineCommandsAskAServer(t *testing.T) {
 // they say of a server that uses it, at SERVER.
 func TestCommandsSayTheSameOfAServerAsOfItsDatabase(t *testing.T) {
 	long(t)
+	t.Parallel()
 	p := scripts(t, "testdata/remote")
 	setup := p.Setup
 	p.Setup = func(env *testscript.Env) error {

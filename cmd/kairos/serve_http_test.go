@@ -90,6 +90,7 @@ func (l *listening) rest(tool string, args map[string]any) map[string]any {
 }
 
 func TestARunOverRESTAndACallInFlightAtTheEnd(t *testing.T) {
+	t.Parallel()
 	s := newServed(t)
 	s.lock()
 	l := s.startHTTP()
@@ -146,6 +147,7 @@ func TestReadinessWantsFreeSpace(t *testing.T) {
 
 // A server that has lost its database file must not take runs that nobody finds again.
 func TestReadinessNamesADatabaseThatIsGone(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("an open file cannot be moved here")
 	}
@@ -182,6 +184,7 @@ func TestReadinessNamesADatabaseThatIsGone(t *testing.T) {
 // A Qdrant that hangs takes connections and answers nothing. The database serves
 // every call without it, and /health names it, within its time.
 func TestHealthNamesAQdrantThatHangs(t *testing.T) {
+	t.Parallel()
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
