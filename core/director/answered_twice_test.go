@@ -85,7 +85,7 @@ func TestAnApprovalThatCameSecondDoesNotUndoADecline(t *testing.T) {
 	uri := w.mint(gatedCall("Gated", "go"))[0]
 	w.caller.Client = formClient
 	a := w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create")
-	if err := w.answeredTwice(a, yesToTheForm, `{"action":"decline"}`); fault.CodeOf(err) != fault.Replayed {
+	if err := w.answeredTwice(a, yes, `{"action":"decline"}`); fault.CodeOf(err) != fault.Replayed {
 		t.Errorf("the approval gets %v, want that the decline stands", err)
 	}
 	w.caller.Client, w.Engine = driver.Client{}, w.another()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -117,67 +116,37 @@ func TestAnApprovalIsGivenOnItsPage(t *testing.T) {
 	}
 	done := w.next(uri, solve(open, `{"ok":true}`))
 	w.code(done, "")
-	r, err := w.stored(runOf(waits))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a := r.Evidence[1].Approval; a == nil || a.Basis != run.BasisLink || a.By != "" || a.Via != "page" || a.Provenance != driver.LinkHolder {
+	if a := w.state(runOf(waits)).Evidence[1].Approval; a == nil || a.Basis != run.BasisLink || a.By != "" || a.Via != "page" || a.Provenance != driver.LinkHolder {
 		t.Errorf("approval = %+v, want one by link and nobody identified", a)
 	}
 }
 
 func TestWhoWaitsIsToldWhereTheQuestionStaysOpen(t *testing.T) {
-	for name, tc := range map[string]struct {
-		client driver.Client
-		where  string
-	}{
-		"on the page alone":      {driver.Client{}, "stays open on the approval page "},
-		"opened by the client":   {driver.Client{ElicitationURL: true}, "stays open in the client that was asked, and on the approval page "},
-		"in the client's form":   {driver.Client{ElicitationForm: true}, "stays open in the client that was asked;"},
-		"opened and not settled": {driver.Client{ElicitationURL: true}, "stays open on the approval page "},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := withPage(t, nil)
-			uris := w.mint(gatedDoc)
-			r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
-			w.caller.Client = tc.client
-			round := w.nextRound(uris[1], placeholder(r))
-			reply := round.Reply
-			switch {
-			case round.Ask != nil && name == "opened and not settled":
-				reply = w.reply(w.answer(round.Ask, `{"action":"accept"}`))
-			case round.Ask != nil:
-				waits, err := w.Waiting(t.Context(), w.caller, round.Ask.Run, round.Ask.Seq)
-				if err != nil {
-					t.Fatal(err)
-				}
-				reply = &waits
-			}
-			w.code(reply, "WAITING_FOR_USER")
-			if !strings.Contains(reply.Message, tc.where+reply.ApprovalURL) || !strings.Contains(reply.Message, "calling kairos_next again continues it") {
-				t.Errorf("message = %q, want where the question stays open, and that calling again continues it", reply.Message)
-			}
-		})
+	waits := func(where string) move {
+		return func(p *play) {
+			waiting(p)
+			contains(p.t, p.shown.Message, where, "calling kairos_next again continues it")
+		}
 	}
+	byURL, onThePage := driver.Client{ElicitationURL: true}, "stays open on the approval page https://"
+	scenes(t, map[string]scene{
+		"on the page alone":      {doc: gatedDoc, change: hasPage, moves: []move{calls("WAITING_FOR_USER", onThePage, "calling kairos_next again continues it")}},
+		"opened by the client":   {doc: gatedDoc, change: hasPage, client: byURL, moves: []move{calls(toPerson), waits("stays open in the client that was asked, and on the approval page https://")}},
+		"in the client's form":   {doc: gatedDoc, change: hasPage, client: formClient, moves: []move{calls(toPerson), waits("stays open in the client that was asked;")}},
+		"opened and not settled": {doc: gatedDoc, change: hasPage, client: byURL, moves: []move{calls(toPerson), answers(`{"action":"accept"}`, "WAITING_FOR_USER", onThePage)}},
+	})
 }
 
 // A value that people approve is shown as it is, without the escapes that JSON has for
 // HTML, by form as on the page; what a driver got is what was shown.
 func TestPeopleReadWhatTheyApproveWithoutEscapes(t *testing.T) {
 	w := withPage(t, nil)
-	w.caller.Client = driver.Client{ElicitationForm: true}
+	w.caller.Client = formClient
 	uris := w.mint(strings.Replace(gatedDoc, "ship {{", "cd out && ship {{", 1))
 	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"v1.2 \u003cb\u003e\u0026 all"}`))
-	ask := w.ask(w.nextRound(uris[1], placeholder(r)), "elicitation/create")
-	var params struct{ Message string }
-	if err := json.Unmarshal(ask.Params, &params); err != nil {
-		t.Fatal(err)
-	}
-	if want := `cd out && ship v1.2 <b>& all`; !strings.Contains(params.Message, `"`+want+`"`) || strings.Contains(params.Message, `\u00`) {
-		t.Errorf("the form says %q, want %q without escapes", params.Message, want)
-	}
-	open := w.reply(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved"}}`))
-	w.code(open, "")
+	ask := w.ask(w.nextRound(uris[1], placeholder(r)), toPerson)
+	contains(t, messageOf(t, ask), `"cd out && ship v1.2 <b>& all"`, `not: \u00`)
+	w.code(w.reply(w.answer(ask, yes)), "")
 
 	w = withPage(t, nil)
 	_, waits := w.gate(gatedDoc)
@@ -186,110 +155,34 @@ func TestPeopleReadWhatTheyApproveWithoutEscapes(t *testing.T) {
 	}
 }
 
-// TestAStepThatWaitsForItsApprovalSaysSo: the agent has still to do the work,
-// so the server does not obtain the proof.
-func TestAStepThatWaitsForItsApprovalSaysSo(t *testing.T) {
-	w := withPage(t, nil)
-	uris := w.mint(gatedDoc)
-	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
-	if !strings.Contains(r.NextAction, "; the server obtains the approval") || strings.Contains(r.NextAction, "proof") {
-		t.Errorf("next_action = %q, want that the server obtains the approval, and not the proof", r.NextAction)
+func TestAnApprovalIsGoodForOneAttempt(t *testing.T) {
+	advises := func(parts ...string) move {
+		return func(p *play) { p.t.Helper(); contains(p.t, p.shown.NextAction, parts...) }
 	}
-}
-
-// TestAFailedAttemptAsksForItsApprovalFirst: the yes was for that attempt, and
-// work that nobody approved would not be counted.
-func TestAFailedAttemptAsksForItsApprovalFirst(t *testing.T) {
+	byPlaceholder := func(p *play) { // so that the approval comes first
+		advises("retry kairos_next with "+p.uri, "and solution "+placeholder(p.shown))(p)
+	}
+	approved := []move{advises("; the server obtains the approval", "not: proof"), calls("WAITING_FOR_USER"), onPage("approved"), calls("")}
 	files := strings.Replace(gatedDoc, `"name":"ship"`, `"name":"ship","files":[{"path":"x"}]`, 1)
-	for code, tc := range map[string]struct{ doc, evidence string }{
-		"COMMAND_FAILED": {gatedDoc, `{"ok":false}`},
-		"FILES_MISMATCH": {files, `{"ok":true}`},
-	} {
-		t.Run(code, func(t *testing.T) {
-			w := withPage(t, nil)
-			w.drivers.set("roots are open", true)
-			w.drivers.set("files are missing", true)
-			uri, waits := w.gate(tc.doc)
-			w.decide(waits, "approved", "")
-			open := w.next(uri, placeholder(waits))
-			r := w.next(uri, solve(open, tc.evidence))
-			w.code(r, code)
-			want := `and solution ` + placeholder(r)
-			if !strings.HasPrefix(r.NextAction, "retry kairos_next with "+uri) || !strings.Contains(r.NextAction, want) || !strings.Contains(r.Message, "needs an approval") {
-				t.Errorf("message = %q, next_action = %q, want %q, so that the approval comes first", r.Message, r.NextAction, want)
-			}
-			w.code(w.next(uri, placeholder(r)), "WAITING_FOR_USER")
-		})
+	const lapsed = "lapsed after 20s, and a person is asked again."
+	old := func(first move) scene { // named in the reply to whatever comes first, and in the record
+		return scene{doc: gatedDoc, change: func(o *choices) { hasPage(o); o.ApprovalTTL = 20 * time.Second }, moves: slices.Concat(approved, []move{
+			passes(21 * time.Second), first, calls("WAITING_FOR_USER", "not: lapsed"),
+			func(p *play) { contains(p.t, p.moment(p.shown, string(run.Lapsed)).Verdict, lapsed) },
+		})}
 	}
-	t.Run("kept", func(t *testing.T) { // nothing was attempted, so the yes still holds
-		w := withPage(t, nil)
-		uri, waits := w.gate(gatedDoc)
-		w.decide(waits, "approved", "")
-		open := w.next(uri, placeholder(waits))
-		r := w.next(uri, strings.Replace(solve(open, `{"ok":true}`), open.Challenge.ProofHash, "another", 1))
-		w.code(r, "PROOF_HASH_MISMATCH")
-		if !strings.Contains(r.NextAction, "a solution of type shell") {
-			t.Errorf("next_action = %q, want the solution itself", r.NextAction)
-		}
+	scenes(t, map[string]scene{
+		"that fails": {doc: gatedDoc, change: hasPage, moves: append(approved, sends(broken, "COMMAND_FAILED", "needs an approval"), byPlaceholder, calls("WAITING_FOR_USER"))},
+		"whose files are missing": {doc: files, change: hasPage, knobs: []string{"roots are open", "files are missing"}, moves: append(approved,
+			sends(works, "FILES_MISMATCH", "needs an approval"), byPlaceholder, calls("WAITING_FOR_USER"))},
+		"which was none": {doc: gatedDoc, change: hasPage, moves: append(approved, submits(wrongHash, "PROOF_HASH_MISMATCH"), advises("a solution of type shell"))},
+		// The challenge driver is told that the evidence was approved, and what it then refuses needs another approval.
+		"of no more than was approved": {doc: gatedDoc, change: hasPage, moves: append(approved,
+			sends(`{"ok":true,"more":true}`, "COMMAND_FAILED", "more than was approved", "needs an approval"),
+			calls("WAITING_FOR_USER"), onPage("approved"), calls(""), sends(works, ""))},
+		"in its time, for the placeholder": old(calls("WAITING_FOR_USER", lapsed)),
+		"in its time, for the work":        old(sends(works, "WAITING_FOR_USER", lapsed)),
 	})
-}
-
-// TestAYesThatIsTooOldIsNamed: in the reply to whatever comes first, and in the record.
-func TestAYesThatIsTooOldIsNamed(t *testing.T) {
-	for name, submit := range map[string]func(r *api.StepReply) string{
-		"to the placeholder": placeholder,
-		"to the work":        func(r *api.StepReply) string { return solve(r, `{"ok":true}`) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := withPage(t, func(o *choices) { o.ApprovalTTL = 20 * time.Second })
-			uri, waits := w.gate(gatedDoc)
-			w.decide(waits, "approved", "")
-			open := w.next(uri, placeholder(waits))
-			w.machine.Pass(21 * time.Second)
-			r := w.next(uri, submit(open))
-			w.code(r, "WAITING_FOR_USER")
-			const want = "lapsed after 20s, and a person is asked again."
-			if !strings.Contains(r.Message, want) {
-				t.Errorf("message = %q, want that the approval lapsed", r.Message)
-			}
-			if again := w.next(uri, placeholder(r)); strings.Contains(again.Message, "lapsed") {
-				t.Errorf("message = %q, want it told once", again.Message)
-			}
-			line, err := w.Timeline(t.Context(), w.caller, runOf(r))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var told int
-			for _, m := range line.Moments {
-				if m.What == string(run.Lapsed) && strings.Contains(m.Verdict, want) {
-					told++
-				}
-			}
-			if told != 1 {
-				t.Errorf("moments = %+v, want one that tells that the approval lapsed", line.Moments)
-			}
-		})
-	}
-}
-
-// TestMoreThanWasApprovedGoesToThePersonAgain: the challenge driver is told that
-// the evidence was approved, and what it then refuses needs another approval.
-func TestMoreThanWasApprovedGoesToThePersonAgain(t *testing.T) {
-	w := withPage(t, nil)
-	uris := w.mint(gatedDoc)
-	first := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"more":true,"what":"x"}`))
-	w.code(first, "") // nobody approved anything there
-	waits := w.next(uris[1], placeholder(first))
-	w.decide(waits, "approved", "")
-	r := w.next(uris[1], solve(w.next(uris[1], placeholder(waits)), `{"ok":true,"more":true}`))
-	w.code(r, "COMMAND_FAILED")
-	if !strings.Contains(r.Message, "more than was approved") || !strings.Contains(r.Message, "needs an approval") {
-		t.Errorf("message = %q, want why, and that the next attempt is approved first", r.Message)
-	}
-	again := w.next(uris[1], placeholder(r))
-	w.code(again, "WAITING_FOR_USER")
-	w.decide(again, "approved", "")
-	w.code(w.next(uris[1], solve(w.next(uris[1], placeholder(again)), `{"ok":true}`)), "")
 }
 
 func TestANoOnThePageIsToldToTheAgentOnce(t *testing.T) {
@@ -350,16 +243,10 @@ func TestADeclineIsTakenBack(t *testing.T) {
 				_, err := w.Undecline(t.Context(), w.caller, director.UndeclineInput{Run: id, By: by})
 				return err
 			}
-			if err := undecline(runOf(waits), "olga"); fault.CodeOf(err) != fault.InvalidArgument {
-				t.Errorf("Undecline of what nobody declined = %v", err)
-			}
-			w.decide(waits, "rejected", "") // and no call has told of it
-			if err := undecline(runOf(waits), ""); fault.CodeOf(err) != fault.InvalidArgument {
-				t.Errorf("Undecline by nobody = %v", err)
-			}
-			if err := undecline("01900000-0000-7000-8000-000000000000", "olga"); fault.CodeOf(err) != fault.NotFound {
-				t.Errorf("Undecline of a run that nobody knows = %v", err)
-			}
+			refused(t, undecline(runOf(waits), "olga"), fault.InvalidArgument) // nobody declined it
+			w.decide(waits, "rejected", "")                                    // and no call has told of it
+			refused(t, undecline(runOf(waits), ""), fault.InvalidArgument)
+			refused(t, undecline("01900000-0000-7000-8000-000000000000", "olga"), fault.NotFound)
 			other := w.next(uri, placeholder(w.begin(uri)))
 			if ttl > 0 { // the other run is kept from it, too, and takes it back for both
 				w.code(other, "APPROVAL_UNAVAILABLE")
@@ -368,24 +255,14 @@ func TestADeclineIsTakenBack(t *testing.T) {
 			if took := w.undecline(waits); len(took.Declines) != 1 {
 				t.Errorf("taken back = %+v", took)
 			}
-			if err := undecline(runOf(waits), "olga"); fault.CodeOf(err) != fault.InvalidArgument {
-				t.Errorf("Undecline of what was taken back = %v", err)
-			}
+			refused(t, undecline(runOf(waits), "olga"), fault.InvalidArgument) // it was taken back
 			for _, r := range []*api.StepReply{waits, other} {
 				asked := w.next(uri, placeholder(r))
 				w.code(asked, "WAITING_FOR_USER")
 				w.decide(asked, "approved", "")
 				w.code(w.next(uri, placeholder(asked)), "")
 			}
-			line, err := w.Timeline(t.Context(), w.caller, runOf(waits))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !slices.ContainsFunc(line.Moments, func(m archive.Moment) bool {
-				return m.What == string(run.Undeclined) && strings.Contains(m.Verdict, "taken back by olga: it was the wrong button")
-			}) {
-				t.Errorf("moments = %+v, want who took it back, and why", line.Moments)
-			}
+			contains(t, w.moment(waits, string(run.Undeclined)).Verdict, "taken back by olga: it was the wrong button")
 		})
 	}
 }
@@ -415,6 +292,11 @@ func TestADeclineEndsTheWaitForIt(t *testing.T) {
 			if round.Pending == nil {
 				t.Fatalf("the round %+v waits for nobody", round)
 			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := w.Settled(ctx, round.Pending.Run, round.Pending.Seq); !errors.Is(err, context.Canceled) {
+				t.Errorf("Settled = %v while nobody answered, want the context's error", err)
+			}
 			settled := make(chan error, 1)
 			go func() { settled <- w.Settled(t.Context(), round.Pending.Run, round.Pending.Seq) }()
 			server := w.Engine
@@ -434,8 +316,8 @@ func TestADeclineEndsTheWaitForIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.code(&r, "USER_DECLINED")
-			if r.NextCall != nil || !strings.Contains(r.NextAction, "tell the person") || !strings.Contains(r.Message, "rejected on the approval page") {
-				t.Errorf("reply = %+v, want that it was declined and what can be done", r)
+			if contains(t, textOf(&r), "tell the person", "rejected on the approval page"); r.NextCall != nil {
+				t.Errorf("next_call = %+v, want none", r.NextCall)
 			}
 		})
 	}
@@ -498,37 +380,25 @@ func TestALinkAnswersOnce(t *testing.T) {
 }
 
 func TestALinkIsForWhatItShows(t *testing.T) {
+	w := withPage(t, nil)
+	uri, waits := w.gate(gatedDoc)
+	digest := w.view(waits).Digest
 	for name, tc := range map[string]struct {
 		answer approval.Answer
-		secret string
 		who    string
 		want   fault.Code
 	}{
-		"another digest":    {approval.Answer{Decision: "approved", Digest: strings.Repeat("0", 64)}, "", "", fault.InvalidArgument},
-		"no digest":         {approval.Answer{Decision: "approved"}, "", "", fault.InvalidArgument},
-		"another word":      {approval.Answer{Decision: "yes", Digest: "right"}, "", "", fault.InvalidArgument},
-		"no decision":       {approval.Answer{Digest: "right"}, "", "", fault.InvalidArgument},
-		"a guessed secret":  {approval.Answer{Decision: "approved", Digest: "right"}, strings.Repeat("0", 32), "", fault.NotFound},
-		"an empty secret":   {approval.Answer{Decision: "approved", Digest: "right"}, "-", "", fault.NotFound},
-		"another principal": {approval.Answer{Decision: "approved", Digest: "right"}, "", "you", fault.Forbidden},
+		"another digest":    {approval.Answer{Decision: "approved", Digest: strings.Repeat("0", 64)}, "me", fault.InvalidArgument},
+		"no digest":         {approval.Answer{Decision: "approved"}, "me", fault.InvalidArgument},
+		"another word":      {approval.Answer{Decision: "yes", Digest: digest}, "me", fault.InvalidArgument},
+		"no decision":       {approval.Answer{Digest: digest}, "me", fault.InvalidArgument},
+		"another principal": {approval.Answer{Decision: "approved", Digest: digest}, "you", fault.Forbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := withPage(t, nil)
-			uri, waits := w.gate(gatedDoc)
-			if tc.answer.Digest == "right" {
-				tc.answer.Digest = w.view(waits).Digest
-			}
-			secret, c := secretOf(waits), w.caller
-			if tc.secret != "" {
-				secret = strings.Trim(tc.secret, "-")
-			}
-			if tc.who != "" {
-				c.Principal = tc.who
-			}
-			_, err := w.AnswerApproval(t.Context(), c, runOf(waits), secret, tc.answer)
-			if fault.CodeOf(err) != tc.want {
-				t.Errorf("AnswerApproval = %v, want %s", err, tc.want)
-			}
+			c := w.caller
+			c.Principal = tc.who
+			_, err := w.AnswerApproval(t.Context(), c, runOf(waits), secretOf(waits), tc.answer)
+			refused(t, err, tc.want)
 			w.code(w.next(uri, placeholder(waits)), "WAITING_FOR_USER")
 		})
 	}
@@ -545,11 +415,7 @@ func TestApproversAnswerForOthers(t *testing.T) {
 		t.Fatalf("AnswerApproval = %+v, %v, want approved by boss", v, err)
 	}
 	w.code(w.next(uri, placeholder(waits)), "")
-	r, err := w.stored(runOf(waits))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a := r.Step.Approval; a == nil || a.Basis != run.BasisPage || a.By != "boss" {
+	if a := w.state(runOf(waits)).Step.Approval; a == nil || a.Basis != run.BasisPage || a.By != "boss" {
 		t.Errorf("approval = %+v, want one of the page by boss", a)
 	}
 }
@@ -589,17 +455,14 @@ func TestAPhraseIsTypedForAYes(t *testing.T) {
 				_, err := w.AnswerApproval(t.Context(), w.caller, runOf(waits), secretOf(waits), approval.Answer{
 					Decision: "approved", Digest: w.view(waits).Digest, Phrase: wrong,
 				})
-				if fault.CodeOf(err) != fault.InvalidArgument {
-					t.Errorf("an approval with %q = %v, want it refused", wrong, err)
-				}
+				refused(t, err, fault.InvalidArgument)
 			}
 			if v := w.decide(waits, "approved", tc.phrase); v.State != approval.Approved {
 				t.Errorf("state = %s, want approved", v.State)
 			}
 			w.code(w.next(uri, placeholder(waits)), "")
-			r, err := w.stored(runOf(waits))
-			if err != nil || r.Step.Approval == nil || !r.Step.Approval.Typed {
-				t.Errorf("approval = %+v, %v, want one that was typed", r.Step.Approval, err)
+			if a := w.state(runOf(waits)).Step.Approval; a == nil || !a.Typed {
+				t.Errorf("approval = %+v, want one that was typed", a)
 			}
 		})
 	}
@@ -612,20 +475,15 @@ func TestAPhraseIsTypedForAYes(t *testing.T) {
 	})
 }
 
-func TestAPhraseAloneMeansThatAPersonApproves(t *testing.T) {
-	w := withPage(t, nil)
-	_, waits := w.gate(strings.Replace(gatedDoc, `"approval_mode":"user"`, `"approval_phrase":"ship it now"`, 1))
-	if v := w.view(waits); v.Phrase != "ship it now" {
-		t.Errorf("phrase = %q, want that of the step", v.Phrase)
-	}
-}
-
 func TestThePhraseIsPartOfWhatIsApproved(t *testing.T) {
 	w := withPage(t, nil)
 	digests := map[string]bool{}
-	for _, says := range []string{`"approval_mode":"user"`, `"approval_phrase":"one"`, `"approval_phrase":"two"`} {
-		_, waits := w.gate(strings.Replace(gatedDoc, `"approval_mode":"user"`, says, 1))
-		digests[w.view(waits).Digest] = true
+	for phrase, says := range map[string]string{"": `"approval_mode":"user"`, "one": `"approval_phrase":"one"`, "two": `"approval_phrase":"two"`} {
+		_, waits := w.gate(strings.Replace(gatedDoc, `"approval_mode":"user"`, says, 1)) // a phrase alone means that a person approves
+		v := w.view(waits)
+		if digests[v.Digest] = true; v.Phrase != phrase {
+			t.Errorf("phrase = %q, want that of the step, %q", v.Phrase, phrase)
+		}
 	}
 	if len(digests) != 3 {
 		t.Errorf("three phrases have the digests %v", digests)
@@ -633,40 +491,26 @@ func TestThePhraseIsPartOfWhatIsApproved(t *testing.T) {
 }
 
 func TestAFormAsksForThePhraseToo(t *testing.T) {
-	w := newWorld(t, func(o *choices) { o.Settings.Approval.Typed = true })
-	w.caller.Client = driver.Client{ElicitationForm: true}
-	uris := w.mint(gatedDoc)
-	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
-	ask := w.ask(w.nextRound(uris[1], placeholder(r)), "elicitation/create")
-	q, err := w.stored(ask.Run)
-	if err != nil {
-		t.Fatal(err)
+	typed := func(phrase string) string {
+		return `{"action":"accept","content":{"confirmation":"approved","phrase":"` + phrase + `"}}`
 	}
-	var form struct {
-		Properties map[string]map[string]any `json:"properties"`
-		Required   []string                  `json:"required"`
-	}
-	if err := json.Unmarshal(q.Step.Question.Input.Schema, &form); err != nil {
-		t.Fatal(err)
-	}
-	field := form.Properties["phrase"]
-	if field == nil || field["default"] != nil || field["enum"] != nil || len(form.Required) != 1 {
-		t.Errorf("form = %+v, want a phrase without default and enum, and only the decision required", form)
-	}
-	second := w.ask(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved","phrase":"yes"}}`), "elicitation/create")
-	open := w.reply(w.answer(second, `{"action":"accept","content":{"confirmation":"approved","phrase":"ship"}}`))
-	w.code(open, "")
-	if !strings.Contains(open.Message, "approved") {
-		t.Errorf("message = %q, want that it is approved", open.Message)
-	}
-}
-
-func TestAReviewTypesNoPhrase(t *testing.T) {
-	doc := strings.Replace(approvedStep, `"approval_mode":"user"`, `"approval_mode":"user","approval_phrase":"go"`, 1)
-	w := newWorld(t, nil)
-	w.caller.Client = driver.Client{Sampling: true}
-	uri := w.mint(doc)[0]
-	w.code(w.begin(uri), "APPROVAL_UNAVAILABLE")
+	scene{doc: gatedDoc, client: formClient, change: func(o *choices) { o.Settings.Approval.Typed = true }, moves: []move{
+		calls(toPerson),
+		func(p *play) {
+			var form struct {
+				Properties map[string]map[string]any `json:"properties"`
+				Required   []string                  `json:"required"`
+			}
+			if err := json.Unmarshal(p.state(p.question.Run).Step.Question.Input.Schema, &form); err != nil {
+				p.t.Fatal(err)
+			}
+			field := form.Properties["phrase"]
+			if field == nil || field["default"] != nil || field["enum"] != nil || len(form.Required) != 1 {
+				p.t.Errorf("form = %+v, want a phrase without default and enum, and only the decision required", form)
+			}
+		},
+		answers(typed("yes"), toPerson), answers(typed("ship"), "", "approved"),
+	}}.play(t)
 }
 
 func TestAClientThatOpensAddressesSendsThePersonToThePage(t *testing.T) {
@@ -703,16 +547,11 @@ func TestAClientThatOpensAddressesSendsThePersonToThePage(t *testing.T) {
 			if err != nil || open.ErrorCode != "" || !strings.Contains(open.Message, "Step 2 is approved") {
 				t.Errorf("Resumed = %+v, %v, want the approved step", open, err)
 			}
-			kept, err := w.stored(ask.Run)
-			if a := kept.Step.Approval; err != nil || a == nil || a.Via != "elicitation" || a.Basis != run.BasisLink {
-				t.Errorf("approval = %+v, %v, want one by link through elicitation", a, err)
-			}
-			line, err := w.Timeline(t.Context(), w.caller, ask.Run)
-			if err != nil {
-				t.Fatal(err)
+			if a := w.state(ask.Run).Step.Approval; a == nil || a.Via != "elicitation" || a.Basis != run.BasisLink {
+				t.Errorf("approval = %+v, want one by link through elicitation", a)
 			}
 			var told []string
-			for _, m := range line.Moments {
+			for _, m := range w.timeline(link).Moments {
 				if m.Step == 2 {
 					told = append(told, m.What+" via "+m.Via)
 				}
@@ -727,109 +566,69 @@ func TestAClientThatOpensAddressesSendsThePersonToThePage(t *testing.T) {
 	}
 }
 
-func TestClosingTheAddressInTheClientIsANo(t *testing.T) {
-	w := withPage(t, nil)
-	w.caller.Client = driver.Client{ElicitationURL: true}
-	uris := w.mint(gatedDoc)
-	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
-	ask := w.ask(w.nextRound(uris[1], placeholder(r)), "elicitation/create")
-	w.code(w.reply(w.answer(ask, `{"action":"decline"}`)), "USER_DECLINED")
-}
-
-func TestANoInTheClientBeatsAYesOnThePage(t *testing.T) {
-	w := withPage(t, nil)
-	w.caller.Client = driver.Client{ElicitationURL: true}
-	uris := w.mint(gatedDoc)
-	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
-	ask := w.ask(w.nextRound(uris[1], placeholder(r)), "elicitation/create")
-	var params struct{ URL string }
-	if err := json.Unmarshal(ask.Params, &params); err != nil {
-		t.Fatal(err)
-	}
-	w.decide(&api.StepReply{RunID: string(ask.Run), ApprovalURL: params.URL}, "approved", "")
-	no := w.reply(w.answer(ask, `{"action":"decline"}`))
-	w.code(no, "USER_DECLINED")
-	if kept, err := w.stored(ask.Run); err != nil || kept.Step.Approval != nil {
-		t.Errorf("approval = %+v, %v, want none after the no", kept.Step.Approval, err)
-	}
-}
-
-func TestAYesToAnAddressIsNotAYes(t *testing.T) {
-	w := withPage(t, nil)
-	w.caller.Client = driver.Client{ElicitationURL: true, Name: "reads forms"}
-	uris := w.mint(gatedDoc)
-	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
-	ask := w.ask(w.nextRound(uris[1], placeholder(r)), "elicitation/create")
-	w.code(w.reply(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved"}}`)), "WAITING_FOR_USER")
-	if kept, err := w.stored(ask.Run); err != nil || kept.Step.Approval != nil {
-		t.Errorf("approval = %+v, %v, want none through the client", kept.Step.Approval, err)
-	}
-}
-
-func TestWhoWaitsHearsOfTheAnswerAtOnce(t *testing.T) {
-	w := withPage(t, nil)
-	uri, waits := w.gate(gatedDoc)
-	round := w.nextRound(uri, placeholder(waits))
-	if round.Pending == nil {
-		t.Fatal("a second call may not wait")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := w.Settled(ctx, round.Pending.Run, round.Pending.Seq); !errors.Is(err, context.Canceled) {
-		t.Errorf("Settled = %v while nobody answered, want the context's error", err)
-	}
-	heard := make(chan error, 1)
-	go func() { heard <- w.Settled(t.Context(), round.Pending.Run, round.Pending.Seq) }()
-	w.decide(waits, "rejected", "")
-	select {
-	case err := <-heard:
-		if err != nil {
-			t.Fatal(err)
+func TestAnAddressInTheClient(t *testing.T) {
+	unapproved := func(p *play) {
+		if a := p.state(p.question.Run).Step.Approval; a != nil {
+			p.t.Errorf("approval = %+v, want none through the client", a)
 		}
-	case <-time.After(time.Minute):
-		t.Fatal("nobody heard of the answer")
 	}
-	no, err := w.Resumed(t.Context(), w.caller, *round.Pending)
-	if err != nil || no.ErrorCode != "USER_DECLINED" {
-		t.Errorf("Resumed = %+v, %v, want the no", no, err)
+	approveOnPage := func(p *play) {
+		var params struct{ URL string }
+		if err := json.Unmarshal(p.question.Params, &params); err != nil {
+			p.t.Fatal(err)
+		}
+		p.decide(&api.StepReply{RunID: string(p.question.Run), ApprovalURL: params.URL}, "approved", "")
 	}
+	byURL := driver.Client{ElicitationURL: true}
+	scenes(t, map[string]scene{
+		"to close it is a decline":             {doc: gatedDoc, change: hasPage, client: byURL, moves: []move{calls(toPerson), answers(no, "USER_DECLINED")}},
+		"a decline beats a yes on the page":    {doc: gatedDoc, change: hasPage, client: byURL, moves: []move{calls(toPerson), approveOnPage, answers(no, "USER_DECLINED"), unapproved}},
+		"a yes to it is not an approval":       {doc: gatedDoc, change: hasPage, client: driver.Client{ElicitationURL: true, Name: "reads forms"}, moves: []move{calls(toPerson), answers(yes, "WAITING_FOR_USER"), unapproved}},
+		"without a page nobody can be sent to": {doc: gatedDoc, client: byURL, moves: []move{calls("APPROVAL_UNAVAILABLE")}},
+		"a new client may ask the person itself": {doc: gatedDoc, change: hasPage, moves: []move{
+			calls("WAITING_FOR_USER"), through(formClient), calls(toPerson),
+			func(p *play) {
+				if v := p.view(p.shown); v.State != approval.Open {
+					p.t.Errorf("the link shows %s, want that it is still good for the same question", v.State)
+				}
+			},
+			func(p *play) {
+				link := p.shown
+				answers(yes, "")(p)
+				if v := p.decide(link, "rejected", ""); v.State == approval.Rejected {
+					p.t.Error("a link undid an approval that was given through the client")
+				}
+			},
+		}},
+	})
 }
 
-func TestAnotherServerHearsOfTheAnswer(t *testing.T) {
+// When the page was opened, from what kind of address, and where the answer came from.
+func TestAnApprovalSaysHowItsPageWasReached(t *testing.T) {
 	w := withPage(t, nil)
-	uri, waits := w.gate(gatedDoc)
-	round := w.nextRound(uri, placeholder(waits))
-	heard := make(chan error, 1)
-	replica := w.another()
-	go func() { heard <- replica.Settled(t.Context(), round.Pending.Run, round.Pending.Seq) }()
+	_, waits := w.gate(gatedDoc)
+	w.caller.Visit = run.Visit{From: run.PublicNetwork}
+	w.view(waits)
+	w.caller.Visit = run.Visit{From: run.ThisMachine, Browser: true}
+	if v := w.view(waits); len(v.Opened) != 1 || v.Opened[0].From != run.PublicNetwork || v.Opened[0].At.IsZero() {
+		t.Errorf("opened = %+v, want the one before", v.Opened)
+	}
+	w.decide(waits, "approved", "") // reads the page once more
+	a := w.state(runOf(waits)).Step.Approval
+	if a == nil || a.Provenance != driver.LinkHolder || len(a.Visits) != 4 || a.Visits[0].From != run.PublicNetwork || !a.Visits[3].Browser {
+		t.Fatalf("approval = %+v, want three openings and the answer", a)
+	}
+	last := w.moment(waits, "approved")
+	if contains(t, last.Verdict, "nobody was identified", "opened 3 times before", "from this machine"); last.Provenance != driver.LinkHolder {
+		t.Errorf("moment = %+v, want it by whoever held the link", last)
+	}
+
+	_, waits = w.gate(gatedDoc)
+	for range run.MaxVisits + 5 {
+		w.view(waits)
+	}
 	w.decide(waits, "approved", "")
-	select {
-	case err := <-heard:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("the other server did not look at the store")
+	if a := w.state(runOf(waits)).Step.Approval; a == nil || len(a.Visits) != run.MaxVisits+1 {
+		t.Errorf("approval = %+v, want %d openings and the answer", a, run.MaxVisits)
 	}
-}
-
-func TestANewClientMayAskThePersonItself(t *testing.T) {
-	w := withPage(t, nil)
-	uri, waits := w.gate(gatedDoc)
-	w.caller.Client = driver.Client{ElicitationForm: true}
-	ask := w.ask(w.nextRound(uri, placeholder(waits)), "elicitation/create")
-	if v := w.view(waits); v.State != approval.Open {
-		t.Errorf("the link shows %s, want that it is still good for the same question", v.State)
-	}
-	w.code(w.reply(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved"}}`)), "")
-	if v := w.decide(waits, "rejected", ""); v.State == approval.Rejected {
-		t.Error("a link undid an approval that was given through the client")
-	}
-}
-
-func TestWithoutAPageNothingChanges(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(gatedDoc)
-	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
-	w.code(w.next(uris[1], placeholder(r)), "APPROVAL_UNAVAILABLE")
 }

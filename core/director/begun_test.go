@@ -97,17 +97,17 @@ func TestTheSameAnswerAfterTheServerWasKilledWhileADriverActedGetsWhatCameOfIt(t
 	ctx, kill := context.WithCancel(t.Context())
 	s, uri, r := w.withScript(driver.EffectEffects, recovers, severed(kill), accepts)
 	ask := w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
-	in := director.Continuation{Run: ask.Run, Seq: ask.Seq, Result: json.RawMessage(said)}
+	in := director.Continuation{Run: ask.Run, Seq: ask.Seq, Result: json.RawMessage(sampled)}
 	if got, err := w.Continue(ctx, w.caller, in); err == nil {
 		t.Fatalf("the killed server replies %+v", got)
 	}
 	w.Engine = w.another()
-	first := w.reply(w.answer(ask, said))
+	first := w.reply(w.answer(ask, sampled))
 	w.code(first, "")
 	if asked := s.requests(); len(first.Solved) != 1 || len(asked) != 2 || !asked[1].Recover {
 		t.Errorf("solved %+v after %+v, want the step, after the driver was asked what came of its call", first.Solved, asked)
 	}
-	if diff := cmp.Diff(first, w.reply(w.answer(ask, said))); diff != "" {
+	if diff := cmp.Diff(first, w.reply(w.answer(ask, sampled))); diff != "" {
 		t.Errorf("the next time the reply differs (-first +next):\n%s", diff)
 	}
 }

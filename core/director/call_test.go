@@ -325,28 +325,11 @@ func (f *folder) last() driver.RenderRequest {
 // withFolder puts the folder in the place of elicitation.
 func (w *world) withFolder(f *folder) (uri string) {
 	w.t.Helper()
-	s := w.setupOf(nil)
-	c, _ := s.Drivers.(catalog)
-	desc := c.descriptors["elicitation"]
+	desc := descriptors["elicitation"]
 	desc.Needs, desc.Effect = nil, driver.EffectReads
-	c.descriptors["elicitation"] = desc
-	s = w.compiled(c)
-	s.Drivers = withCapability{c, "elicitation", f}
-	w.setups.replace(s)
+	w.describes(desc).capabilities["elicitation"] = f
+	w.setups.replace(w.small())
 	return w.mint(askStep)[0]
-}
-
-type withCapability struct {
-	catalog
-	name string
-	drv  driver.Capability
-}
-
-func (c withCapability) Capability(name string, within time.Duration) (driver.Capability, bool) {
-	if name == c.name {
-		return c.drv, true
-	}
-	return c.catalog.Capability(name, within)
 }
 
 func TestOneAnswerSolvesOneRun(t *testing.T) {

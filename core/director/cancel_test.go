@@ -1,7 +1,6 @@
 package director_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -19,11 +18,11 @@ var notDone = driver.RenderNotDone("it was stopped before it changed anything")
 func slowly(t *testing.T, ended ...driver.RenderResult) (w *world, d *doer, uri string, r *api.StepReply) {
 	t.Helper()
 	w, d = withDoer(t, driver.EffectEffects)
-	d.slow, d.ended = true, ended
+	w.slow(ended...)
 	uri = w.mint(plainStep)[0]
 	open := w.begin(uri)
 	w.allow(runOf(open), nil)
-	approved := w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(open)), "elicitation/create"), yesToTheForm))
+	approved := w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(open)), "elicitation/create"), yes))
 	r = w.next(uri, placeholder(approved))
 	w.code(r, "WAITING_FOR_DRIVER")
 	if !strings.Contains(r.NextAction, "cancel true") {
@@ -55,18 +54,8 @@ func TestWhatADriverDoesIsCancelled(t *testing.T) {
 	if a := w.ask(again, "elicitation/create"); !strings.Contains(string(a.Params), "act on earth") {
 		t.Errorf("the question is %s, want the plan approved anew", a.Params)
 	}
-	line, err := w.Timeline(t.Context(), w.caller, runOf(r))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var told []string
-	for _, m := range line.Moments {
-		if m.What == "cancelled" {
-			told = append(told, m.Verdict)
-		}
-	}
-	if len(told) != 1 || told[0] != "by kairos_next" {
-		t.Errorf("the timeline tells of cancels %q", told)
+	if m := w.moment(r, "cancelled"); m.Verdict != "by kairos_next" {
+		t.Errorf("it was cancelled %q", m.Verdict)
 	}
 }
 
@@ -75,7 +64,7 @@ func TestACancelDoesNotHideWhatHappened(t *testing.T) {
 		ended []driver.RenderResult
 		want  []string // codes of the cancel and of the calls after it
 	}{
-		"it had ended":      {[]driver.RenderResult{did}, []string{"", ""}},
+		"it had ended":      {[]driver.RenderResult{happenedAlready}, []string{"", ""}},
 		"nobody can tell":   {[]driver.RenderResult{driver.RenderUnknown("it was in the middle of it")}, []string{"OUTCOME_UNKNOWN", "OUTCOME_UNKNOWN"}},
 		"it takes its time": {[]driver.RenderResult{driver.RenderLater("it ends", time.Second), notDone}, []string{"WAITING_FOR_DRIVER", "CANCELLED"}},
 	} {
@@ -100,7 +89,7 @@ func TestACancelDoesNotHideWhatHappened(t *testing.T) {
 	}
 }
 
-var did = driver.RenderResult{Answer: &driver.Answer{Value: []byte(`{"ok":true}`), Provenance: driver.ServerObserved}}
+var happenedAlready = driver.RenderResult{Answer: &driver.Answer{Value: []byte(`{"ok":true}`), Provenance: driver.ServerObserved}}
 
 func TestWhereNothingRunsNothingIsCancelled(t *testing.T) {
 	w, d := withDoer(t, driver.EffectEffects)
@@ -110,9 +99,8 @@ func TestWhereNothingRunsNothingIsCancelled(t *testing.T) {
 	if w.code(got, ""); !strings.Contains(got.Message, "nothing to cancel") || got.Challenge.Nonce != open.Challenge.Nonce {
 		t.Errorf("reply = %+v, want the open step as it was", got)
 	}
-	if _, err := w.Cancel(t.Context(), w.caller, director.CancelInput{Run: runOf(open), By: "me"}); fault.CodeOf(err) != fault.InvalidArgument {
-		t.Errorf("Cancel = %v, want that nothing runs", err)
-	}
+	_, err := w.Cancel(t.Context(), w.caller, director.CancelInput{Run: runOf(open), By: "me"})
+	refused(t, err, fault.InvalidArgument)
 	if len(d.asked) != 0 {
 		t.Errorf("the driver was asked %+v", d.asked)
 	}
@@ -150,9 +138,7 @@ func TestAnAbandonedRunLeavesNothingRunning(t *testing.T) {
 	elsewhere, id := w.caller, runOf(r)
 	elsewhere.Detached = true
 	_, err := w.Abandon(t.Context(), elsewhere, id, "enough")
-	if f := (*fault.Error)(nil); !errors.As(err, &f) || f.Code != fault.InvalidArgument || !strings.Contains(f.NextAction, "kairos runs cancel") {
-		t.Errorf("Abandon by a command = %v, want how to end what runs", err)
-	}
+	refused(t, err, fault.InvalidArgument, "kairos runs cancel")
 	if s := w.state(id).State; s != run.Waiting {
 		t.Errorf("the run is %s, want it to wait still", s)
 	}

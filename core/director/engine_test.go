@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -37,16 +36,14 @@ func TestAnAgentWalksAProtocol(t *testing.T) {
 				t.Errorf("challenge = %+v, want the genesis hash and a nonce of 56 digits", r.Challenge)
 			}
 			for step := range uris {
-				r = w.next(convention(uris, step), solve(r, `{"ok":true}`))
+				r = w.next(convention(uris, step), solve(r, works))
 				w.code(r, "")
 				w.at(r, uris[min(step+1, 2)])
 				if r.ProofHash == "" || r.ProofHash != r.Challenge.ProofHash {
 					t.Errorf("step %d: proof_hash %q, challenge expects %q: want the same, non-empty", step, r.ProofHash, r.Challenge.ProofHash)
 				}
 			}
-			if !strings.Contains(r.NextAction, "kairos_attest with "+uris[2]) {
-				t.Errorf("next_action = %q, want the call of kairos_attest", r.NextAction)
-			}
+			contains(t, r.NextAction, "kairos_attest with "+uris[2])
 			a, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[2], Outcome: "success", Message: "done"})
 			if err != nil || !a.Verified || a.Results[0].QualityBonus != 5 {
 				t.Errorf("Attest = %+v, %v, want verified with bonus 5", a, err)
@@ -64,11 +61,9 @@ func TestWrongSolutionsAreRefusedAndCounted(t *testing.T) {
 		counted  int
 	}{
 		"a failed command": {func(r *api.StepReply) string { return solve(r, `{"ok":false,"x":1}`) }, "COMMAND_FAILED", 1},
-		"another type": {func(r *api.StepReply) string {
-			return strings.ReplaceAll(solve(r, `{"ok":true}`), `"shell"`, `"comment"`)
-		}, "TYPE_MISMATCH", 1},
+		"another type":     {as("comment", works), "TYPE_MISMATCH", 1},
 		"a wrong hash": {func(r *api.StepReply) string {
-			return strings.Replace(solve(r, `{"ok":true}`), r.Challenge.ProofHash, strings.Repeat("0", 64), 1)
+			return strings.Replace(solve(r, works), r.Challenge.ProofHash, strings.Repeat("0", 64), 1)
 		}, "PROOF_HASH_MISMATCH", 1},
 		"no hash": {func(r *api.StepReply) string {
 			return fmt.Sprintf(`{"type":"shell","nonce":%q,"shell":{"ok":true}}`, r.Challenge.Nonce)
@@ -86,248 +81,80 @@ func TestWrongSolutionsAreRefusedAndCounted(t *testing.T) {
 			r := w.begin(uris[0])
 			failed := w.next(uris[0], tc.solution(r))
 			w.code(failed, tc.want)
-			if failed.RetryCount == nil || *failed.RetryCount != tc.counted {
-				t.Errorf("retry_count = %v, want %d", failed.RetryCount, tc.counted)
+			if failed.RetryCount == nil || *failed.RetryCount != tc.counted || failed.Challenge.Nonce != r.Challenge.Nonce {
+				t.Errorf("reply = %+v, want retry_count %d and the same nonce", failed, tc.counted)
 			}
-			if failed.Challenge.Nonce != r.Challenge.Nonce {
-				t.Errorf("nonce changed from %s to %s after a failure", r.Challenge.Nonce, failed.Challenge.Nonce)
-			}
-			w.code(w.next(uris[0], solve(failed, `{"ok":true}`)), "")
+			w.code(w.next(uris[0], solve(failed, works)), "")
 		})
 	}
 }
 
 func TestTheThirdFailureOffersThreeWaysOut(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	r := w.begin(uris[0])
-	for i := 1; i <= 3; i++ {
-		r = w.next(uris[0], solve(r, `{"ok":false,"n":0}`))
-		if got := *r.RetryCount; got != i {
-			t.Fatalf("retry_count = %d, want %d", got, i)
-		}
-		if r.MustObey != (i < 3) {
-			t.Errorf("failure %d: must_obey = %v", i, r.MustObey)
-		}
-	}
-	w.code(r, "MAX_RETRIES_EXCEEDED")
-	for _, want := range []string{"kairos_update with " + uris[0], "kairos_attest with " + uris[0], "ask the user"} {
-		if !strings.Contains(r.NextAction, want) {
-			t.Errorf("next_action = %q, want it to offer %q", r.NextAction, want)
-		}
-	}
+	scene{doc: plainStep, moves: []move{
+		sends(broken, "COMMAND_FAILED"), counted(1), obeyed(true), sends(broken, "COMMAND_FAILED"), obeyed(true),
+		sends(broken, "MAX_RETRIES_EXCEEDED", "kairos_update with ", "kairos_attest with ", "ask the user"), counted(3), obeyed(false),
+	}}.play(t)
 }
 
-func TestARepeatGetsTheRecordedReplyAndAReplayDoesNot(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	r := w.begin(uris[0])
-	s := solve(r, `{"ok":true}`)
-	first := w.next(uris[0], s)
-	again := w.next(uris[1], s)
-	if diff := cmp.Diff(first, again); diff != "" {
-		t.Errorf("the repeat got another reply (-first +again):\n%s", diff)
-	}
-	replay := w.next(uris[0], strings.Replace(s, "true", "true,\"more\":1", 1))
-	w.code(replay, "NONCE_MISMATCH")
-	w.at(replay, uris[1])
-	w.code(w.next(uris[1], solve(first, `{"ok":true}`)), "")
+const (
+	approvedStep = "# Approve\n\n## Act\n\nact\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"approval_mode\":\"user\",\"mcp\":{\"tool_name\":\"go\"},\"sampling\":{\"user\":\"go now\"}}}\n```\n"
+	askStep      = "# Ask\n\n## Confirm\n\nask\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"ok?\"}}}\n```\n"
+	sampledStep  = "# Sampled\n\n## Find\n\nfind\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"mcp\":{\"tool_name\":\"find\"},\"sampling\":{\"user\":\"find it\"},\"output_schema\":{\"type\":\"object\",\"properties\":{\"ok\":{\"type\":\"boolean\"}}}}}\n```\n"
+)
+
+func TestAnApprovalStandsInFront(t *testing.T) {
+	both := driver.Client{ElicitationForm: true, Sampling: true}
+	scenes(t, map[string]scene{
+		"of what a model is asked": {doc: approvedStep, client: both, moves: []move{
+			begun(toPerson, "go now"), answers(yes, ""), calls(toModel), answers(sampled, ""), solved(driver.ModelGenerated),
+			happened("asked elicitation", "approved elicitation", "asked sampling", "answered sampling", "accepted sampling"),
+		}},
+		// A step's own words for the model change what is approved as much as its prompt.
+		"and shows what the step tells a model besides": {
+			doc:    strings.Replace(approvedStep, `"user":"go now"`, `"system":"obey the model of the house","user":"go now"`, 1),
+			client: both, moves: []move{begun(toPerson, "obey the model of the house")},
+		},
+		"and shows a long action to its end": { // nothing hides behind its length
+			doc:    strings.Replace(approvedStep, "go now", "go "+strings.Repeat("a", 20_000)+" and remove everything", 1),
+			client: both, moves: []move{begun(toPerson, "and remove everything")},
+		},
+		"and failures do not use up a person's word": {doc: approvedStep, client: formClient, moves: []move{
+			begun(toPerson), answers(yes, ""),
+			submits(wrongHash, "PROOF_HASH_MISMATCH"), submits(wrongHash, "PROOF_HASH_MISMATCH"), submits(wrongHash, "MAX_RETRIES_EXCEEDED"),
+			sends(broken, "MAX_RETRIES_EXCEEDED"), calls(toPerson), answers(no, "MAX_RETRIES_EXCEEDED"), calls(toPerson),
+		}},
+	})
 }
 
-func TestTwoRunsOfOneProtocolNeverTouch(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	a, b := w.begin(uris[0]), w.begin(uris[0])
-	a2 := w.next(uris[0], solve(a, `{"ok":true}`))
-	w.at(a2, uris[1])
-	crossed := strings.Replace(solve(b, `{"ok":true}`), b.Challenge.Nonce, a2.Challenge.Nonce, 1)
-	w.code(w.next(uris[0], crossed), "PROOF_HASH_MISMATCH")
-	b2 := w.next(uris[0], solve(b, `{"ok":true}`))
-	w.at(b2, uris[1])
-	if a2.RunID == b2.RunID {
-		t.Error("two begins share a run")
+func TestADeclineStands(t *testing.T) {
+	both := driver.Client{ElicitationForm: true, Sampling: true}
+	older := func(p *play) { // asks again, and turns to the first question
+		first := p.question
+		calls(toPerson)(p)
+		p.question = first
 	}
-}
-
-func TestWithoutANonceTheRunMustBeClear(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	next := func() error {
-		_, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0]})
-		return err
-	}
-	if got := fault.CodeOf(next()); got != fault.NoOpenRun {
-		t.Errorf("without a run: %s, want NO_OPEN_RUN", got)
-	}
-	w.begin(uris[0])
-	w.caller.Connection = "c2"
-	w.begin(uris[0])
-	w.caller.Connection = ""
-	err := next()
-	var f *fault.Error
-	if !errors.As(err, &f) || f.Code != fault.AmbiguousRun || len(f.Details["candidates"].([]string)) != 2 {
-		t.Errorf("with two runs: %v, want AMBIGUOUS_RUN and both candidates", err)
-	}
-	a, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[0], Outcome: "success", Message: "m"})
-	if err != nil || a.Verified || a.ErrorCode != string(fault.AmbiguousRun) {
-		t.Errorf("ambiguous attest = %+v, %v, want unverified AMBIGUOUS_RUN", a, err)
-	}
-	w.caller.Connection = "c2"
-	if err := next(); err != nil {
-		t.Errorf("the connection's own newest run: %v", err)
-	}
-}
-
-func TestAnotherPrincipalSeesNothing(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	r := w.begin(uris[0])
-	mine := w.caller
-	w.caller.Principal, w.caller.Space = "you", "user:test:you"
-	if _, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0]}); fault.CodeOf(err) != fault.NotFound {
-		t.Errorf("begin of a foreign protocol: %v, want NOT_FOUND", err)
-	}
-	if _, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], Solution: json.RawMessage(solve(r, `{"ok":true}`))}); err == nil {
-		t.Error("a foreign nonce was taken")
-	}
-	if _, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: r.RunID}); fault.CodeOf(err) != fault.NotFound {
-		t.Errorf("resuming a foreign run: %v, want NOT_FOUND", err)
-	}
-	w.caller = mine
-	w.code(w.next(uris[0], solve(r, `{"ok":true}`)), "")
-}
-
-const approvedStep = "# Approve\n\n## Act\n\nact\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"approval_mode\":\"user\",\"mcp\":{\"tool_name\":\"go\"},\"sampling\":{\"user\":\"go now\"}}}\n```\n"
-
-func TestApprovalStandsInFront(t *testing.T) {
-	w := newWorld(t, nil)
-	uri := w.mint(approvedStep)[0]
-	w.caller.Client = driver.Client{ElicitationForm: true, Sampling: true}
-	question := w.ask(w.beginRound(uri, ""), "elicitation/create")
-	if !strings.Contains(string(question.Params), "go now") {
-		t.Errorf("the approval shows %s, want the prompt it is for", question.Params)
-	}
-	approved := w.reply(w.answer(question, `{"action":"accept","content":{"confirmation":"approved"}}`))
-	w.at(approved, uri)
-	w.code(approved, "")
-	work := w.ask(w.nextRound(uri, placeholder(approved)), "sampling/createMessage")
-	done := w.reply(w.answer(work, `{"action":"accept","content":{"ok":true}}`))
-	w.code(done, "")
-	if len(done.Solved) != 1 || done.Solved[0].Provenance != driver.ModelGenerated {
-		t.Errorf("solved = %+v, want one model-generated step", done.Solved)
-	}
-	line, err := w.Timeline(t.Context(), w.caller, run.ID(done.RunID))
-	if err != nil || !line.Verified {
-		t.Fatalf("Timeline = %+v, %v, want verified", line, err)
-	}
-	var told []string
-	for _, m := range line.Moments {
-		told = append(told, m.What+" "+m.Via)
-	}
-	want := []string{"asked elicitation", "approved elicitation", "asked sampling", "answered sampling", "accepted sampling"}
-	if diff := cmp.Diff(want, told); diff != "" {
-		t.Errorf("timeline (-want +got):\n%s", diff)
-	}
-}
-
-// A step's own words for the model change what is approved as much as its prompt.
-func TestAnApprovalShowsWhatTheStepTellsAModelBesides(t *testing.T) {
-	w := newWorld(t, nil)
-	uri := w.mint(strings.Replace(approvedStep, `"user":"go now"`, `"system":"obey the model of the house","user":"go now"`, 1))[0]
-	w.caller.Client = driver.Client{ElicitationForm: true, Sampling: true}
-	question := w.ask(w.beginRound(uri, ""), "elicitation/create")
-	if !strings.Contains(string(question.Params), "obey the model of the house") {
-		t.Errorf("the approval shows %s, want the system prompt of the step", question.Params)
-	}
-}
-
-// What is approved is shown whole: nothing hides behind its length.
-func TestAnApprovalShowsALongActionToItsEnd(t *testing.T) {
-	w := newWorld(t, nil)
-	uri := w.mint(strings.Replace(approvedStep, "go now", "go "+strings.Repeat("a", 20_000)+" and remove everything", 1))[0]
-	w.caller.Client = driver.Client{ElicitationForm: true, Sampling: true}
-	question := w.ask(w.beginRound(uri, ""), "elicitation/create")
-	if !strings.Contains(string(question.Params), "and remove everything") {
-		t.Error("the approval shows a long prompt only in part")
-	}
-}
-
-func TestANoStandsAgainstTheAgent(t *testing.T) {
-	w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent = true })
-	uri := w.mint(approvedStep)[0]
-	full := driver.Client{ElicitationForm: true, Sampling: true}
-	w.caller.Client = full
-	question := w.ask(w.beginRound(uri, ""), "elicitation/create")
-	declined := w.reply(w.answer(question, `{"action":"decline"}`))
-	w.code(declined, "USER_DECLINED")
-
-	w.caller.Client = driver.Client{} // the agent comes back as a client that has nobody to ask
-	r := w.next(uri, fmt.Sprintf(`{"type":"user_input","nonce":%q,"proof_hash":%q,"user_input":{"confirmation":"approved"}}`,
-		declined.Challenge.Nonce, declined.Challenge.ProofHash))
-	w.code(r, "USER_DECLINED")
-	r = w.next(uri, solve(declined, `{"ok":true}`))
-	w.code(r, "MAX_RETRIES_EXCEEDED")
-
-	w.caller.Client = full
-	question = w.ask(w.nextRound(uri, placeholder(declined)), "elicitation/create")
-	w.code(w.reply(w.answer(question, `{"action":"accept","content":{"confirmation":"approved"}}`)), "")
-}
-
-func TestANoIsAskedAgainOnlySoOften(t *testing.T) {
-	w := newWorld(t, nil)
-	uri := w.mint(approvedStep)[0]
-	w.caller.Client = driver.Client{ElicitationForm: true, Sampling: true}
-	round := w.beginRound(uri, "")
-	var r *api.StepReply
-	for range 3 {
-		r = w.reply(w.answer(w.ask(round, "elicitation/create"), `{"action":"decline"}`))
-		round = w.nextRound(uri, placeholder(r))
-	}
-	w.code(r, "MAX_RETRIES_EXCEEDED")
-	last := w.reply(round)
-	w.code(last, "USER_DECLINED")
-	if last.MustObey || !strings.Contains(last.NextAction, "kairos_attest") {
-		t.Errorf("after the third no: must_obey %v, next_action %q, want the ways out", last.MustObey, last.NextAction)
-	}
-}
-
-const askStep = "# Ask\n\n## Confirm\n\nask\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"ok?\"}}}\n```\n"
-
-func TestANoStandsThoughNobodyCouldReadIt(t *testing.T) {
-	w := newWorld(t, nil)
-	uri := w.mint(askStep)[0]
-	w.caller.Client = driver.Client{ElicitationForm: true}
-	r := w.begin(uri)
-	ask := w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
-	w.drivers.set("reading elicitation", true)
-	w.code(w.reply(w.answer(ask, `{"action":"decline"}`)), "DRIVER_UNAVAILABLE")
-	w.drivers.set("reading elicitation", false)
-	w.code(w.next(uri, solve(r, `{"confirmation":"approved"}`)), "USER_DECLINED")
-	ask = w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
-	w.code(w.reply(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved"}}`)), "")
-}
-
-func TestANoToAnOlderCopyOfTheQuestionStands(t *testing.T) {
-	w := newWorld(t, nil)
-	uri := w.mint(askStep)[0]
-	w.caller.Client = driver.Client{ElicitationForm: true}
-	r := w.begin(uri)
-	first := w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
-	w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
-	w.code(w.reply(w.answer(first, `{"action":"decline"}`)), "USER_DECLINED")
-	w.code(w.next(uri, solve(r, `{"confirmation":"approved"}`)), "USER_DECLINED")
-}
-
-func TestAYesToAnOlderCopyOfTheQuestionIsTooLate(t *testing.T) {
-	w := newWorld(t, nil)
-	uri := w.mint(askStep)[0]
-	w.caller.Client = driver.Client{ElicitationForm: true}
-	r := w.begin(uri)
-	first := w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
-	w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
-	if late := w.reply(w.answer(first, `{"action":"accept","content":{"confirmation":"approved"}}`)); len(late.Solved) != 0 {
-		t.Errorf("solved = %+v, want nothing", late.Solved)
-	}
+	scenes(t, map[string]scene{
+		"against the agent": {doc: approvedStep, client: both, change: trustsAgent, moves: []move{
+			begun(toPerson), answers(no, "USER_DECLINED"),
+			through(driver.Client{}), // the agent comes back as a client that has nobody to ask
+			submits(as("user_input", approves), "USER_DECLINED"), sends(works, "MAX_RETRIES_EXCEEDED"),
+			through(both), calls(toPerson), answers(yes, ""),
+		}},
+		"and is asked again only so often": {doc: approvedStep, client: both, moves: []move{
+			begun(toPerson), answers(no, "USER_DECLINED"), calls(toPerson), answers(no, "USER_DECLINED"), calls(toPerson), answers(no, "MAX_RETRIES_EXCEEDED"),
+			calls("USER_DECLINED", "kairos_attest"), obeyed(false),
+		}},
+		"though nobody could read it": {doc: askStep, client: formClient, moves: []move{
+			calls(toPerson), sets("reading elicitation", true), answers(no, "DRIVER_UNAVAILABLE"), sets("reading elicitation", false),
+			sends(approves, "USER_DECLINED"), calls(toPerson), answers(yes, ""),
+		}},
+		"on an older copy of the question": {doc: askStep, client: formClient, moves: []move{
+			calls(toPerson), older, answers(no, "USER_DECLINED"), sends(approves, "USER_DECLINED"),
+		}},
+		"unlike an approval on an older copy": {doc: askStep, client: formClient, moves: []move{
+			calls(toPerson), older, answers(yes, ""), solved(),
+		}},
+	})
 }
 
 func TestNoDriverGetsAroundAnApproval(t *testing.T) {
@@ -343,7 +170,7 @@ func TestNoDriverGetsAroundAnApproval(t *testing.T) {
 			w.drivers.set(knob, true)
 			r := w.begin(uri)
 			w.code(r, want)
-			r = w.next(uri, solve(r, `{"ok":true}`))
+			r = w.next(uri, solve(r, works))
 			w.code(r, want)
 			if len(r.Solved) != 0 {
 				t.Errorf("solved = %+v without an approval", r.Solved)
@@ -352,145 +179,81 @@ func TestNoDriverGetsAroundAnApproval(t *testing.T) {
 	}
 }
 
-func TestFailuresDoNotUseUpAPersonsWord(t *testing.T) {
-	w := newWorld(t, nil)
-	uri := w.mint(approvedStep)[0]
-	w.caller.Client = driver.Client{ElicitationForm: true}
-	r := w.reply(w.answer(w.ask(w.beginRound(uri, ""), "elicitation/create"), `{"action":"accept","content":{"confirmation":"approved"}}`))
-	for range 3 {
-		r = w.next(uri, `{"type":"mcp","nonce":"`+r.Challenge.Nonce+`","proof_hash":"bad"}`)
-	}
-	r = w.next(uri, solve(r, `{"ok":false,"n":1}`))
-	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create"), `{"action":"decline"}`))
-	w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
-}
-
-func TestTheNewestRunOfAConnectionIsTheLastBegun(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	first, second := w.begin(uris[0]), w.begin(uris[0])
-	w.next(uris[0], solve(first, `{"ok":true}`))
-	if got := w.next(uris[0], ""); got.RunID != second.RunID {
-		t.Errorf("without a nonce = run %s, want the last begun, %s", got.RunID, second.RunID)
-	}
-}
-
 func TestApprovalWithoutAPerson(t *testing.T) {
-	t.Run("nobody can be asked", func(t *testing.T) {
-		w := newWorld(t, nil)
-		uri := w.mint(approvedStep)[0]
-		r := w.begin(uri)
-		w.code(r, "APPROVAL_UNAVAILABLE")
-		w.code(w.next(uri, solve(r, `{"ok":true}`)), "APPROVAL_UNAVAILABLE")
-	})
-	t.Run("the agent is trusted", func(t *testing.T) {
-		w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent = true })
-		uri := w.mint(approvedStep)[0]
-		r := w.begin(uri)
-		if r.Challenge.Type != "user_input" {
-			t.Fatalf("challenge = %+v, want the approval first", r.Challenge)
+	typed := func(want string) move {
+		return func(p *play) {
+			if got := p.shown.Challenge.Type; got != want {
+				p.t.Errorf("the challenge is of type %s, want %s", got, want)
+			}
 		}
-		early := fmt.Sprintf(`{"type":"mcp","nonce":%q,"proof_hash":%q,"mcp":{"ok":true}}`, r.Challenge.Nonce, r.Challenge.ProofHash)
-		w.code(w.next(uri, early), "TYPE_MISMATCH")
-		r = w.next(uri, solve(r, `{"confirmation":"approved"}`))
-		w.code(r, "")
-		if r.Challenge.Type != "mcp" {
-			t.Fatalf("challenge = %+v, want the work after the approval", r.Challenge)
-		}
-		w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
-	})
-	t.Run("the client reviews the request", func(t *testing.T) {
-		w := newWorld(t, nil)
-		uri := w.mint(approvedStep)[0]
-		w.caller.Client = driver.Client{Sampling: true}
-		work := w.ask(w.beginRound(uri, ""), "sampling/createMessage")
-		w.code(w.reply(w.answer(work, `{"action":"accept","content":{"ok":true}}`)), "")
-	})
-	t.Run("the reviewed request fails", func(t *testing.T) {
-		w := newWorld(t, nil)
-		uri := w.mint(approvedStep)[0]
-		w.caller.Client = driver.Client{Sampling: true}
-		round := w.beginRound(uri, "")
-		for range 2 {
-			round = w.answer(w.ask(round, "sampling/createMessage"), `"prose"`)
-		}
-		r := w.reply(round)
-		w.code(r, "APPROVAL_UNAVAILABLE")
-		w.code(w.next(uri, solve(r, `{"ok":true}`)), "APPROVAL_UNAVAILABLE")
+	}
+	scenes(t, map[string]scene{
+		"nobody can be asked": {doc: approvedStep, moves: []move{begun("APPROVAL_UNAVAILABLE"), sends(works, "APPROVAL_UNAVAILABLE")}},
+		"the agent is trusted": {doc: approvedStep, change: trustsAgent, moves: []move{
+			begun(""), typed("user_input"), submits(as("mcp", works), "TYPE_MISMATCH"), sends(approves, ""), typed("mcp"), sends(works, ""),
+		}},
+		"a review types no phrase": {
+			doc:    strings.Replace(approvedStep, `"approval_mode":"user"`, `"approval_mode":"user","approval_phrase":"go"`, 1),
+			client: driver.Client{Sampling: true}, moves: []move{begun("APPROVAL_UNAVAILABLE")},
+		},
+		"the client reviews the request": {doc: approvedStep, client: driver.Client{Sampling: true}, moves: []move{begun(toModel), answers(sampled, "")}},
+		"the reviewed request fails": {doc: approvedStep, client: driver.Client{Sampling: true}, moves: []move{
+			begun(toModel), answers(`"prose"`, toModel), answers(`"prose"`, "APPROVAL_UNAVAILABLE"), sends(works, "APPROVAL_UNAVAILABLE"),
+		}},
 	})
 }
 
-const sampledStep = "# Sampled\n\n## Find\n\nfind\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"mcp\":{\"tool_name\":\"find\"},\"sampling\":{\"user\":\"find it\"},\"output_schema\":{\"type\":\"object\",\"properties\":{\"ok\":{\"type\":\"boolean\"}}}}}\n```\n"
-
-func TestAnInvalidReplyIsRepairedOnceThenTheAgentIsAsked(t *testing.T) {
-	w := newWorld(t, nil)
-	uri := w.mint(sampledStep)[0]
-	w.caller.Client = driver.Client{Sampling: true}
-	first := w.ask(w.beginRound(uri, ""), "sampling/createMessage")
-	repair := w.ask(w.answer(first, `"I found it!"`), "sampling/createMessage")
-	if !strings.Contains(string(repair.Params), `"problems":1`) || repair.Seq <= first.Seq {
-		t.Errorf("repair = %+v, want a new number and the diagnostics", repair)
-	}
-	again := w.ask(w.answer(first, `"I found it!"`), "sampling/createMessage")
-	if again.Seq != repair.Seq {
-		t.Errorf("a repeat of the first reply asks question %d, want %d again", again.Seq, repair.Seq)
-	}
-	r := w.reply(w.answer(repair, `"Really!"`))
-	w.at(r, uri)
-	w.code(r, "SAMPLING_FAILED")
-	w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
-}
-
-func TestExtraKeysOfTheServersOwnEvidenceNeverAdvance(t *testing.T) {
-	w := newWorld(t, nil)
-	uri := w.mint(sampledStep)[0]
-	w.caller.Client = driver.Client{Sampling: true}
-	ask := w.ask(w.beginRound(uri, ""), "sampling/createMessage")
-	r := w.reply(w.answer(ask, `{"action":"accept","content":{"ok":true,"extra":1}}`))
-	w.code(r, "OUTPUT_INVALID")
-	if len(r.Solved) != 0 {
-		t.Errorf("solved = %+v, want nothing", r.Solved)
-	}
+func TestRepliesOfAModel(t *testing.T) {
+	model := driver.Client{Sampling: true}
+	scenes(t, map[string]scene{
+		"an invalid one is repaired once, then the agent is asked": {doc: sampledStep, client: model, moves: []move{
+			begun(toModel), func(p *play) {
+				first := p.question
+				answers(`"I found it!"`, toModel, `"problems":1`)(p)
+				repair := p.question
+				p.question = first
+				answers(`"I found it!"`, toModel)(p) // a repeat of the first reply
+				if repair.Seq <= first.Seq || p.question.Seq != repair.Seq {
+					p.t.Errorf("questions %d, %d and %d, want a new one and that one again", first.Seq, repair.Seq, p.question.Seq)
+				}
+			},
+			answers(`"Really!"`, "SAMPLING_FAILED"), sends(works, ""),
+		}},
+		"extra keys of the server's own evidence never advance": {doc: sampledStep, client: model, moves: []move{
+			begun(toModel), answers(`{"action":"accept","content":{"ok":true,"extra":1}}`, "OUTPUT_INVALID"), solved(),
+		}},
+		"a question asked twice in vain is abandoned": {doc: sampledStep, client: model, moves: []move{
+			begun(toModel), submits(nothing, toModel), submits(nothing, "SAMPLING_FAILED"), answers(sampled, ""), solved(),
+		}},
+		"one that was settled meanwhile is not asked again": {doc: sampledStep, client: model, moves: []move{
+			begun(toModel), answers(sampled, ""), givesUp("", "settled"),
+		}},
+		"a broken capability gives way to the next route": {doc: sampledStep, client: model, knobs: []string{"sampling"}, moves: []move{begun(""), sends(works, "")}},
+		"a broken driver costs no retry": {doc: plainStep, moves: []move{
+			sets("mcp", true), sends(works, "DRIVER_UNAVAILABLE"), counted(0), sets("mcp", false), sends(works, ""),
+		}},
+	})
 }
 
 func TestAReplyIsTakenOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	uri := w.mint(sampledStep)[0]
 	w.caller.Client = driver.Client{Sampling: true}
-	ask := w.ask(w.beginRound(uri, ""), "sampling/createMessage")
-	const good = `{"action":"accept","content":{"ok":true}}`
-	first := w.reply(w.answer(ask, good))
-	if diff := cmp.Diff(first, w.reply(w.answer(ask, good))); diff != "" {
+	ask := w.ask(w.beginRound(uri, ""), toModel)
+	first := w.reply(w.answer(ask, sampled))
+	if diff := cmp.Diff(first, w.reply(w.answer(ask, sampled))); diff != "" {
 		t.Errorf("a repeat of the reply differs (-first +again):\n%s", diff)
 	}
 	_, err := w.Continue(t.Context(), w.caller, director.Continuation{Run: ask.Run, Seq: ask.Seq, Result: json.RawMessage(`{"action":"cancel"}`)})
-	if fault.CodeOf(err) != fault.Replayed {
-		t.Errorf("another reply to the same question: %v, want REPLAYED", err)
-	}
-}
-
-func TestAQuestionAskedTwiceInVainIsAbandoned(t *testing.T) {
-	w := newWorld(t, nil)
-	uri := w.mint(sampledStep)[0]
-	w.caller.Client = driver.Client{Sampling: true}
-	w.ask(w.beginRound(uri, ""), "sampling/createMessage")
-	ask := w.ask(w.nextRound(uri, ""), "sampling/createMessage")
-	old := w.reply(w.nextRound(uri, ""))
-	w.at(old, uri)
-	w.code(old, "SAMPLING_FAILED")
-	late := w.reply(w.answer(ask, `{"action":"accept","content":{"ok":true}}`))
-	w.at(late, uri)
-	if len(late.Solved) != 0 {
-		t.Error("the answer to an abandoned question was taken")
-	}
+	refused(t, err, fault.Replayed)
 }
 
 func TestAPersonMayTakeTime(t *testing.T) {
 	w := newWorld(t, nil)
 	uri := w.mint(askStep)[0]
-	w.caller.Client = driver.Client{ElicitationForm: true}
+	w.caller.Client = formClient
 	shown := w.begin(uri) // nobody is asked before the work is done
-	ask := w.ask(w.nextRound(uri, placeholder(shown)), "elicitation/create")
+	ask := w.ask(w.nextRound(uri, placeholder(shown)), toPerson)
 	waiting, err := w.Waiting(t.Context(), w.caller, ask.Run, ask.Seq)
 	if err != nil || waiting.ErrorCode != "WAITING_FOR_USER" || *waiting.RetryCount != 0 {
 		t.Fatalf("Waiting = %+v, %v, want WAITING_FOR_USER and no retry counted", waiting, err)
@@ -503,9 +266,7 @@ func TestAPersonMayTakeTime(t *testing.T) {
 	}
 	late := w.caller
 	late.Detached = true
-	done, err := w.Continue(t.Context(), late, director.Continuation{
-		Run: ask.Run, Seq: ask.Seq, Result: json.RawMessage(`{"action":"accept","content":{"confirmation":"approved"}}`),
-	})
+	done, err := w.Continue(t.Context(), late, director.Continuation{Run: ask.Run, Seq: ask.Seq, Result: json.RawMessage(yes)})
 	if err != nil || done.Reply == nil {
 		t.Fatalf("late answer = %+v, %v", done, err)
 	}
@@ -515,60 +276,31 @@ func TestAPersonMayTakeTime(t *testing.T) {
 	}
 }
 
-func TestBrokenDriversCostNoRetry(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	r := w.begin(uris[0])
-	w.drivers.set("shell", true)
-	waiting := w.next(uris[0], solve(r, `{"ok":true}`))
-	w.code(waiting, "DRIVER_UNAVAILABLE")
-	if *waiting.RetryCount != 0 {
-		t.Errorf("retry_count = %d, want 0", *waiting.RetryCount)
+// inputsDoc begins a protocol that needs these inputs, all texts.
+func inputsDoc(title string, names ...string) string {
+	properties := make([]string, len(names))
+	for i, name := range names {
+		properties[i] = fmt.Sprintf(`%q:{"type":"string"}`, name)
 	}
-	w.drivers.set("shell", false)
-	w.at(w.next(uris[0], solve(r, `{"ok":true}`)), uris[1])
+	return fmt.Sprintf("# %s\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{%s},\"required\":[\"%s\"]}}\n```\n", title, strings.Join(properties, ","), strings.Join(names, `","`))
 }
 
-func TestADriverCannotDecideWithoutEvidence(t *testing.T) {
-	for _, knob := range []string{"hasty shell", "rash shell"} {
-		w := newWorld(t, nil)
-		uris := w.mint(threeSteps)
-		w.drivers.set(knob, true)
-		r := w.begin(uris[0])
-		w.at(r, uris[0])
-		w.code(r, "DRIVER_UNAVAILABLE")
-		w.drivers.set(knob, false)
-		w.at(w.next(uris[0], solve(r, `{"ok":true}`)), uris[1])
-	}
-}
-
-func TestABrokenCapabilityGivesWayToTheNextRoute(t *testing.T) {
-	w := newWorld(t, nil)
-	uri := w.mint(sampledStep)[0]
-	w.caller.Client = driver.Client{Sampling: true}
-	w.drivers.set("sampling", true)
-	r := w.begin(uri)
-	w.at(r, uri)
-	w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
+// shellDoc is a step that runs a command.
+func shellDoc(label, body, name, cmd string) string {
+	return fmt.Sprintf("\n## %s\n\n%s\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"name\":%q,\"shell\":{\"cmd\":%q}}}\n```\n", label, body, name, cmd)
 }
 
 func TestResultsFeedLaterSteps(t *testing.T) {
-	const doc = "# Feed\n\nNeeds a name.\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\"}},\"required\":[\"who\"]}}\n```\n\n" +
-		"## One\n\none\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"name\":\"one\",\"shell\":{\"cmd\":\"greet {{ input.who }} {{.Name}}\"}}}\n```\n" +
-		"\n## Two\n\ntwo\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"use {{ steps.one.found }}\"}}}\n```\n"
+	doc := inputsDoc("Feed", "who") + shellDoc("One", "one", "one", "greet {{ input.who }} {{.Name}}") + shellDoc("Two", "two", "two", "use {{ steps.one.found }}")
 	w := newWorld(t, nil)
 	uris := w.mint(doc)
 	_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0]})
-	if fault.CodeOf(err) != fault.MissingInput || !strings.Contains(err.Error(), "who") {
-		t.Errorf("Begin without input: %v, want MISSING_INPUT that names who", err)
-	}
+	refused(t, err, fault.MissingInput, "who")
 	if runs, err := w.AllRuns(t.Context(), w.caller, archive.RunsInput{}); err != nil || len(runs.Runs) != 0 {
 		t.Errorf("a begin that lacks input left runs %v, %v", runs, err)
 	}
 	_, err = w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], Input: json.RawMessage(`{"who":7}`)})
-	if fault.CodeOf(err) != fault.InvalidArgument {
-		t.Errorf("Begin with a wrong input: %v, want INVALID_ARGUMENT", err)
-	}
+	refused(t, err, fault.InvalidArgument)
 	r := w.reply(w.beginRound(uris[0], `{"who":"Betty"}`))
 	if got, want := string(r.Challenge.Display), `{"cmd":"greet Betty {{.Name}}"}`; got != want {
 		t.Errorf("challenge = %s, want %s", got, want)
@@ -581,21 +313,14 @@ func TestResultsFeedLaterSteps(t *testing.T) {
 
 // The driver is never sent what it cannot take, and the agent is told what to do.
 func TestAChallengeThatItsValuesMakeTooLargeIsAClearFault(t *testing.T) {
-	doc := "# Feed\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{\"v\":{\"type\":\"string\"}},\"required\":[\"v\"]}}\n```\n\n" +
-		"## One\n\none\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"" + strings.Repeat("{{ input.v }} ", 100) + "\"}}}\n```\n"
 	w := newWorld(t, nil)
-	_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: w.mint(doc)[0], Input: json.RawMessage(`{"v":"` + strings.Repeat("x", 300<<10) + `"}`)})
-	var f *fault.Error
-	if !errors.As(err, &f) || f.Code != fault.InvalidArgument || !strings.Contains(f.Message, "challenge of step 1") ||
-		!strings.Contains(f.Message, "more than 4194304 bytes longer") || !strings.Contains(f.Next(), "kairos_begin") {
-		t.Errorf("Begin = %v, want INVALID_ARGUMENT with the step, the limit and what to do", err)
-	}
+	uri := w.mint(inputsDoc("Feed", "v") + shellDoc("One", "one", "one", strings.Repeat("{{ input.v }} ", 100)))[0]
+	_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uri, Input: json.RawMessage(`{"v":"` + strings.Repeat("x", 300<<10) + `"}`)})
+	refused(t, err, fault.InvalidArgument, "challenge of step 1", "more than 4194304 bytes longer", "kairos_begin")
 }
 
 func TestResultsFeedTheTextOfLaterSteps(t *testing.T) {
-	const doc = "# Text\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\"}},\"required\":[\"who\"]}}\n```\n\n" +
-		"## One\n\nGreet {{ input.who }}, not {{ input.name }}.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"name\":\"one\",\"shell\":{\"cmd\":\"a\"}}}\n```\n" +
-		"\n## Two\n\nUse {{ steps.one.found }} and {{.Names}}.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"b\"}}}\n```\n"
+	doc := inputsDoc("Text", "who") + shellDoc("One", "Greet {{ input.who }}, not {{ input.name }}.", "one", "a") + shellDoc("Two", "Use {{ steps.one.found }} and {{.Names}}.", "two", "b")
 	w := newWorld(t, nil)
 	minted, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: doc, ModelID: "test", Force: true})
 	if err != nil || len(minted.Warnings) != 1 || !strings.Contains(minted.Warnings[0].Message, `no input "name"`) {
@@ -610,7 +335,7 @@ func TestResultsFeedTheTextOfLaterSteps(t *testing.T) {
 	if got, want := r.CurrentStep.Content, "## Two\n\nUse <data from=\"steps.one.found\">\"red herring\"</data> and {{.Names}}."; got != want {
 		t.Errorf("content = %q, want %q", got, want)
 	}
-	w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
+	w.code(w.next(uri, solve(r, works)), "")
 	reply, err := w.redact(runOf(r), 1)
 	if err != nil || fmt.Sprint(reply.Quoting) != "[2]" {
 		t.Fatalf("Redact(step 1) = %+v, %v, want it to find the text of step 2", reply, err)
@@ -619,137 +344,39 @@ func TestResultsFeedTheTextOfLaterSteps(t *testing.T) {
 }
 
 func TestMissingInputIsAskedOfThePerson(t *testing.T) {
-	const doc = "# Greet\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\"},\"how\":{\"type\":\"string\"}},\"required\":[\"who\",\"how\"]}}\n```\n\n" +
-		"## One\n\none\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"{{ input.how }} {{ input.who }}\"}}}\n```\n"
 	w := newWorld(t, nil)
-	uri := w.mint(doc)[0]
-	w.caller.Client = driver.Client{ElicitationForm: true}
-	ask := w.ask(w.beginRound(uri, `{"how":"wave"}`), "elicitation/create")
-	if strings.Contains(string(ask.Params), "how") || !strings.Contains(string(ask.Params), "who") {
-		t.Errorf("the form asks %s, want only what is missing", ask.Params)
-	}
+	uri := w.mint(inputsDoc("Greet", "who", "how") + shellDoc("One", "one", "one", "{{ input.how }} {{ input.who }}"))[0]
+	w.caller.Client = formClient
+	ask := w.ask(w.beginRound(uri, `{"how":"wave"}`), toPerson)
+	contains(t, string(ask.Params), "who", "not: how")
 	r := w.reply(w.answer(ask, `{"action":"accept","content":{"who":"Betty"}}`))
 	if got, want := string(r.Challenge.Display), `{"cmd":"wave Betty"}`; got != want {
 		t.Errorf("challenge = %s (%s %s), want %s", got, r.ErrorCode, r.Message, want)
 	}
 	w.code(r, "") // the first step is shown: nobody has failed to do it
-	w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
-
-	ask = w.ask(w.beginRound(uri, ""), "elicitation/create")
-	declined := w.reply(w.answer(ask, `{"action":"decline"}`))
-	w.code(declined, "USER_DECLINED")
-}
-
-func TestRequiredFilesAreNeverTakenOnTheAgentsWord(t *testing.T) {
-	const doc = "# Files\n\n## One\n\none\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"},\"files\":[{\"path\":\"x\"}],\"files_required\":%s}}\n```\n"
-	for required, want := range map[string]string{"true": "FILES_UNVERIFIED", "false": ""} {
-		w := newWorld(t, nil)
-		uri := w.mint(fmt.Sprintf(doc, required))[0]
-		r := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
-		w.code(r, want)
-		if len(r.Solved) != 0 {
-			t.Errorf("files_required %s: solved without a word about the files", required)
-		}
-		if want == "" {
-			w.code(w.next(uri, report(r, `{"files":[{"path":"x","exists":true,"size":1,"sha256":"`+someDigest+`"}]}`)), "")
-		}
-	}
-}
-
-func TestAStepWithoutChallengeTakesAnyWellFormedSolution(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint("# Free\n\n## One\n\nonly prose\n\n## Two\n\nmore prose\n")
-	r := w.begin(uris[0])
-	r = w.next(uris[0], `{"type":"comment","nonce":"`+r.Challenge.Nonce+`","comment":{"text":"did it"}}`)
-	w.at(r, uris[1])
-	r = w.next(uris[1], `{"type":"comment","nonce":"`+r.Challenge.Nonce+`"}`)
-	if !strings.Contains(r.NextAction, "kairos_attest") {
-		t.Errorf("next_action = %q, want attest", r.NextAction)
-	}
-}
-
-func TestARunIsPinnedToItsProtocol(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	r := w.begin(uris[0])
-	changed := w.mint(strings.ReplaceAll(threeSteps, "body two", "other body"))
-	if diff := cmp.Diff(uris, changed); diff != "" {
-		t.Errorf("re-mint changed the URIs of steps that kept their names:\n%s", diff)
-	}
-	r = w.next(uris[0], solve(r, `{"ok":true}`))
-	if !strings.Contains(r.CurrentStep.Content, "body two") {
-		t.Errorf("content = %q, want the step as it was when the run began", r.CurrentStep.Content)
-	}
+	w.code(w.next(uri, solve(r, works)), "")
+	w.code(w.reply(w.answer(w.ask(w.beginRound(uri, ""), toPerson), no)), "USER_DECLINED")
 }
 
 func TestInvalidTextIsRefusedOrRepaired(t *testing.T) {
 	w := newWorld(t, nil)
 	_, err := w.Mint(t.Context(), w.caller, api.MintRequest{ModelID: "m", Document: "# Half\n\n## One\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a \\ud800\"}}}\n```\n"})
-	if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), "6:14:") {
-		t.Errorf("Mint of half a surrogate pair = %v, want STORE_FAILED with its line", err)
-	}
+	refused(t, err, fault.StoreFailed, "6:14:")
 	uris := w.mint(threeSteps)
 	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"out":"x \ud800 y"}`))
 	w.code(r, "")
-	if !strings.Contains(string(r.Solved[0].Output), "\ufffd") {
-		t.Errorf("output = %s, want the half pair replaced", r.Solved[0].Output)
-	}
+	contains(t, string(r.Solved[0].Output), "\ufffd") // the half pair is replaced
 }
 
 func TestAValueThatNoCommandCanHoldStopsTheStepThatNeedsIt(t *testing.T) {
-	const doc = "# Nul\n\n## One\n\none\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"name\":\"one\",\"shell\":{\"cmd\":\"a\"}}}\n```\n" +
-		"\n## Two\n\ntwo\n\n```json\n{\"challenge\":{\"type\":\"quoted\",\"quoted\":{\"cmd\":\"use {{ steps.one.out }}\"}}}\n```\n"
+	two := strings.ReplaceAll(shellDoc("Two", "two", "two", "use {{ steps.one.out }}"), `"shell"`, `"quoted"`)
 	w := newWorld(t, nil)
-	uris := w.mint(doc)
+	uris := w.mint("# Nul\n" + shellDoc("One", "one", "one", "a") + two)
 	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"out":"a\u0000b"}`))
 	w.at(r, uris[1])
 	w.code(r, "INVALID_ARGUMENT")
 	if len(r.Solved) != 1 {
 		t.Errorf("solved = %+v, want the step whose output it is", r.Solved)
-	}
-}
-
-func TestResumingGivesAFreshNonce(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	first := w.begin(uris[0])
-	again, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: first.SessionID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again.Reply.RunID != first.RunID || again.Reply.Challenge.Nonce == first.Challenge.Nonce {
-		t.Errorf("resumed run %s nonce %s, want run %s and a fresh nonce", again.Reply.RunID, again.Reply.Challenge.Nonce, first.RunID)
-	}
-	old := w.next(uris[0], solve(first, `{"ok":true}`))
-	w.code(old, "NONCE_MISMATCH")
-	if strings.Contains(old.Message, "solved") {
-		t.Errorf("message = %q, but nothing is solved", old.Message)
-	}
-	w.code(w.next(uris[0], solve(again.Reply, `{"ok":true}`)), "")
-}
-
-func TestRunsEndAfterTheirTime(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	r := w.begin(uris[0])
-	w.machine.Pass(8 * 24 * time.Hour)
-	_, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], Solution: json.RawMessage(solve(r, `{"ok":true}`))})
-	if fault.CodeOf(err) != fault.NoOpenRun {
-		t.Errorf("Next after 8 days: %v, want NO_OPEN_RUN", err)
-	}
-}
-
-func TestAttestNeedsNoRunAndSaysSo(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	a, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[2], Outcome: "failure", Message: "m", QualityBonus: 1})
-	if err != nil || a.Verified || a.TotalRated != 1 || a.Results[0].QualityBonus != 0.8 {
-		t.Errorf("Attest without a run = %+v, %v, want one unverified result of 0.8", a, err)
-	}
-	w.begin(uris[0])
-	a, err = w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[0], Outcome: "success", Message: "m"})
-	if err != nil || a.Verified || len(a.MissingSteps) != 3 {
-		t.Errorf("Attest of an unsolved run = %+v, %v, want unverified with 3 missing steps", a, err)
 	}
 }
 
@@ -761,28 +388,7 @@ func TestUnknownURIsPointToSearch(t *testing.T) {
 		"":                                                  fault.InvalidArgument,
 	} {
 		_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uri})
-		var f *fault.Error
-		if !errors.As(err, &f) || f.Code != want || !strings.Contains(f.NextAction, "kairos_search") {
-			t.Errorf("Begin(%q) = %v, want %s with a next action to search", uri, err, want)
-		}
-	}
-}
-
-func TestBuiltInsAreThereAndStay(t *testing.T) {
-	w := newWorld(t, nil)
-	refine := "kairos://mem/00000000-0000-0000-0000-000000002002"
-	r := w.begin(refine)
-	w.at(r, refine)
-	if r.Challenge.Type != "comment" {
-		t.Errorf("refine begins with a %s challenge, want comment", r.Challenge.Type)
-	}
-	d, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: []string{refine}})
-	if err != nil || d.TotalFailed != 1 {
-		t.Errorf("Delete of a built-in = %+v, %v, want it refused", d, err)
-	}
-	s, err := w.Spaces(t.Context(), w.caller, api.SpacesRequest{Titles: true})
-	if err != nil || len(s.Spaces) != 2 || s.Spaces[1].Name != "Kairos app" || s.Spaces[1].ChainCount < 2 {
-		t.Errorf("Spaces = %+v, %v, want Personal and Kairos app with two chains", s, err)
+		refused(t, err, want, "kairos_search")
 	}
 }
 
@@ -792,23 +398,23 @@ func TestACancelledCallWritesNothing(t *testing.T) {
 	r := w.begin(uris[0])
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.Next(ctx, w.caller, api.NextRequest{URI: uris[0], Solution: json.RawMessage(solve(r, `{"ok":true}`))}); err == nil {
-		t.Error("a cancelled call was acknowledged")
+	if _, err := w.Next(ctx, w.caller, api.NextRequest{URI: uris[0], Solution: json.RawMessage(solve(r, works))}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled call ends with %v", err)
 	}
-	w.at(w.next(uris[0], solve(r, `{"ok":true}`)), uris[1])
+	w.at(w.next(uris[0], solve(r, works)), uris[1])
 }
 
 func FuzzSolutionsNeverBreakTheServer(f *testing.F) {
-	f.Add(`{"type":"shell","shell":{"ok":true}}`)
-	f.Add(`{"type":7}`)
-	f.Add(`[]`)
-	f.Add(`{"type":"shell","nonce":"x","proof_hash":null,"shell":[[[[]]]],"evidence":{"a":{}}}`)
-	f.Add(`{"type":"","":{}}`)
+	for _, seed := range []string{
+		`{"type":"shell","shell":{"ok":true}}`, `{"type":7}`, `[]`, `{"type":"shell","nonce":"x","proof_hash":null,"shell":[[[[]]]],"evidence":{"a":{}}}`, `{"type":"","":{}}`,
+	} {
+		f.Add(seed)
+	}
 	f.Fuzz(func(t *testing.T, solution string) {
 		w := newWorld(t, nil)
 		uris := w.mint(threeSteps)
 		r := w.begin(uris[0])
 		_, _ = w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], Solution: json.RawMessage(solution)})
-		w.code(w.next(uris[0], solve(r, `{"ok":true}`)), "")
+		w.code(w.next(uris[0], solve(r, works)), "")
 	})
 }

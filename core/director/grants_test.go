@@ -11,8 +11,8 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"
-	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -34,14 +34,6 @@ type doer struct {
 	asked   []driver.RenderRequest
 	shown   []string // what it was asked to preview
 	fails   int      // how often what it observes is a failure
-}
-
-func (d *doer) descriptor() driver.Descriptor {
-	desc := doerDescriptor
-	if d.slow {
-		desc.Features = append(slices.Clone(desc.Features), driver.FeatureRecover, driver.FeatureCancel)
-	}
-	return desc
 }
 
 var doerDescriptor = driver.Descriptor{
@@ -98,25 +90,6 @@ func (d *doer) Interpret(context.Context, driver.InterpretRequest) (driver.Inter
 	return driver.CannotInterpret("it asks nobody"), nil
 }
 
-type doing struct {
-	*fakeDrivers
-	doer *doer
-}
-
-func (d doing) Describe(name string) (driver.Descriptor, string, bool) {
-	if name == "doer" {
-		return d.doer.descriptor(), "sha-of-doer", true
-	}
-	return d.fakeDrivers.Describe(name)
-}
-
-func (d doing) Capability(name string, within time.Duration) (driver.Capability, bool) {
-	if name == "doer" {
-		return d.doer, true
-	}
-	return d.fakeDrivers.Capability(name, within)
-}
-
 // withDoer is a world whose tree lets the doer act where somebody allowed it. Nobody
 // is asked for that.
 func withDoer(t *testing.T, effect driver.Effect, change ...func(*choices)) (*world, *doer) {
@@ -127,20 +100,49 @@ func withDoer(t *testing.T, effect driver.Effect, change ...func(*choices)) (*wo
 // offeringDoer is withDoer with the tree's routes to a person who allows it.
 func offeringDoer(t *testing.T, effect driver.Effect, routes string, change ...func(*choices)) (*world, *doer) {
 	t.Helper()
-	w, d := newWorld(t, append(change, nil)[0]), &doer{effect: effect, world: "earth"}
-	all := []driver.Descriptor{doerDescriptor}
-	for _, desc := range descriptors {
-		all = append(all, desc)
+	w := newWorld(t, append(change, nil)[0])
+	w.doer = &doer{effect: effect, world: "earth"}
+	w.describes(doerDescriptor).capabilities["doer"] = w.doer
+	yaml := strings.ReplaceAll(shipped("{via: doer, when: step.granted}"), "  grant:\n    - {via: elicitation, optional: true}\n", routes)
+	w.setups.replace(w.under(yaml))
+	w.caller.Client = formClient
+	return w, w.doer
+}
+
+// slow makes the doer take time: it can be asked how far it is, and cancelled.
+func (w *world) slow(ended ...driver.RenderResult) {
+	w.doer.slow, w.doer.ended = true, ended
+	desc := w.catalog.descriptors["doer"]
+	desc.Features = append(slices.Clone(desc.Features), driver.FeatureRecover, driver.FeatureCancel)
+	w.catalog.descriptors["doer"] = desc
+}
+
+// doing is a world for scenes in which somebody has allowed the doer to act.
+func doing(effect driver.Effect, change ...func(*doer)) func(*testing.T) *world {
+	return func(t *testing.T) *world {
+		t.Helper()
+		w, d := withDoer(t, effect)
+		for _, c := range change {
+			c(d)
+		}
+		return w
 	}
-	yaml := strings.ReplaceAll(string(decision.Default().YAML), "evidence:\n", "evidence:\n      - {via: doer, when: step.granted}\n")
-	yaml = strings.ReplaceAll(yaml, "  grant:\n    - {via: elicitation, optional: true}\n", routes)
-	tree, err := decision.Compile(decision.Source{Name: "tree.yaml", YAML: []byte(yaml)}, all)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// allowed: somebody allows the doer to act for the step.
+func allowed(p *play) { p.t.Helper(); p.allow(runOf(p.shown), nil) }
+
+// did checks how often the doer has acted, and the last plan.
+func did(n int, parts ...string) move {
+	return func(p *play) {
+		p.t.Helper()
+		if len(p.doer.did) != n {
+			p.t.Fatalf("it did %q, want %d plans", p.doer.did, n)
+		}
+		if n > 0 {
+			contains(p.t, p.doer.did[n-1], parts...)
+		}
 	}
-	w.setups.replace(drivers.Setup{Drivers: doing{w.drivers, d}, Tree: tree})
-	w.caller.Client = driver.Client{ElicitationForm: true}
-	return w, d
 }
 
 // allow lets the doer act for the first step of the run's protocol.
@@ -228,35 +230,6 @@ func TestTheRunSaysWhoAllowedWhatItsDriverDid(t *testing.T) {
 	}
 }
 
-// A step that the agent did has no permission, although a driver could have done it.
-func TestWhatTheAgentDidHasNoPermission(t *testing.T) {
-	w, _ := withDoer(t, driver.EffectReads)
-	uri := w.mint(plainStep)[0]
-	open := w.begin(uri)
-	w.code(w.next(uri, solve(open, `{"ok":true}`)), "")
-	if p := w.state(runOf(open)).Evidence[0].Permission; p != nil {
-		t.Errorf("the evidence has the permission %+v", p)
-	}
-}
-
-// An agent that has a report refused can tell the person what would help, if anything does.
-func TestARefusedReportSaysHowKAIROSCouldDoIt(t *testing.T) {
-	doc := strings.Replace(plainStep, `"type":`, `"evidence_from":"server","type":`, 1)
-	w, _ := withDoer(t, driver.EffectReads)
-	uri := w.mint(doc)[0]
-	open := w.begin(uri)
-	want := fmt.Sprintf("A person can allow KAIROS to do it: `kairos allow %s`.", open.RunID)
-	r := w.next(uri, solve(open, `{"ok":true}`))
-	if w.code(r, "EVIDENCE_NOT_ACCEPTED"); !strings.Contains(r.Message, want) {
-		t.Errorf("message = %q, want %q", r.Message, want)
-	}
-	w.allow(runOf(open), nil)
-	r = w.next(uri, solve(r, `{"ok":true}`))
-	if w.code(r, "EVIDENCE_NOT_ACCEPTED"); strings.Contains(r.Message, "kairos allow") {
-		t.Errorf("message = %q, although it is allowed", r.Message)
-	}
-}
-
 func TestAnEditedProtocolAsksAgain(t *testing.T) {
 	w, d := withDoer(t, driver.EffectReads)
 	uri := w.mint(plainStep)[0]
@@ -276,153 +249,301 @@ func TestAnEditedProtocolAsksAgain(t *testing.T) {
 	}
 	third := w.mint(plainStep)[0]
 	w.code(w.next(third, placeholder(w.begin(third))), "MISSING_FIELD")
-	if err := w.Revoke(t.Context(), w.caller, g.ID); fault.CodeOf(err) != fault.NotFound {
-		t.Errorf("revoking it twice = %v, want that it is not there", err)
-	}
+	refused(t, w.Revoke(t.Context(), w.caller, g.ID), fault.NotFound)
 }
 
-func TestWhatChangesSomethingIsApprovedExactly(t *testing.T) {
-	w, d := withDoer(t, driver.EffectEffects)
-	uri := w.mint(plainStep)[0]
-	open := w.begin(uri)
-	w.allow(runOf(open), nil)
-	a := w.ask(w.nextRound(uri, placeholder(open)), "elicitation/create")
-	if !strings.Contains(string(a.Params), "exactly this itself") || !strings.Contains(string(a.Params), "act on earth") {
-		t.Errorf("the question is %s, want the plan in it", a.Params)
+func TestPlansOfDrivers(t *testing.T) {
+	fromServer := with(plainStep, `"evidence_from":"server"`)
+	toMars := func(p *play) { p.doer.world = "mars" } // between approval and execution
+	backToEarth := func(p *play) { p.doer.world = "earth" }
+	asks := func(d *doer) { d.asks = true }
+	onlyLook := func(p *play) { p.allow(runOf(p.shown), func(g *grants.Grant) { g.Effect = driver.EffectReads }) }
+	refuses := func(why string) move { return func(p *play) { p.doer.refuses = why } }
+	const invented = `{"ok":true,"event_id":"invented"}`
+	recorded := func(p *play) { contains(p.t, p.told(runOf(p.shown)), "invented") }
+	approved := with(plainStep, `"approval_mode":"user","evidence_from":"server"`)
+	never := `"output_schema":{"type":"object","required":["never"]}`
+	again := func(times string) []move {
+		return []move{answers(yes, ""), calls("OUTPUT_INVALID"), calls(toPerson, "KAIROS has done this step "+times+" already (driver doer)", "not: Nothing is done")}
 	}
-	approved := w.reply(w.answer(a, yesToTheForm))
-	if len(d.did) != 0 {
-		t.Fatalf("it did %q before anybody called for it", d.did)
-	}
-	d.world = "mars" // between approval and execution
-	r := w.next(uri, placeholder(approved))
-	if w.code(r, "OBSERVATION_UNAVAILABLE"); len(d.did) != 0 {
-		t.Errorf("it did %q, want nothing: the plan is of another world", d.did)
-	}
-	d.world = "earth"
-	done := w.next(uri, placeholder(r))
-	if w.code(done, ""); len(d.did) != 1 {
-		t.Errorf("it did %q, want the plan once", d.did)
-	}
-	if ev := w.state(runOf(done)).Evidence[0]; ev.Approval == nil {
-		t.Error("the evidence has no approval")
-	}
+	scenes(t, map[string]scene{
+		"what changes something is approved exactly": {doc: plainStep, client: formClient, world: doing(driver.EffectEffects), moves: []move{
+			allowed, calls(toPerson, "exactly this itself", "act on earth"), answers(yes, ""), did(0),
+			toMars, calls("OBSERVATION_UNAVAILABLE"), did(0), backToEarth, calls(""), did(1),
+			func(p *play) {
+				if p.state(runOf(p.shown)).Evidence[0].Approval == nil {
+					p.t.Error("the evidence has no approval")
+				}
+			},
+		}},
+		// What was approved cannot be done any more, so the person is asked about what can.
+		"another world is planned anew": {doc: plainStep, client: formClient, world: doing(driver.EffectEffects), moves: []move{
+			allowed, calls(toPerson), answers(yes, ""), toMars, calls("OBSERVATION_UNAVAILABLE"),
+			calls(toPerson, "act on mars"), did(0), answers(yes, ""), calls(""), did(1, "mars"),
+		}},
+		// A step that demands an approval of its own is approved once, by the plan: before that there is nothing exact to approve.
+		"a person approves the plan to look":   {doc: approved, client: formClient, world: doing(driver.EffectReads), moves: []move{allowed, calls(toPerson, "act on earth"), answers(yes, ""), calls(""), did(1)}},
+		"a person approves the plan to change": {doc: approved, client: formClient, world: doing(driver.EffectEffects), moves: []move{allowed, calls(toPerson, "act on earth"), answers(yes, ""), calls(""), did(1)}},
+		"a decline is not got around by a claim": {doc: plainStep, client: formClient, world: doing(driver.EffectEffects), moves: []move{
+			allowed, calls(toPerson), answers(`{"action":"accept","content":{"confirmation":"rejected"}}`, "USER_DECLINED"), sends(invented, "USER_DECLINED"), solved(), did(0),
+		}},
+		"a grant to look is none to change": {doc: fromServer, client: formClient, world: doing(driver.EffectEffects), moves: []move{
+			onlyLook, calls("OBSERVATION_UNAVAILABLE", "only allowed to look"), did(0),
+		}},
+		"a claim does not get around a grant": {doc: with(plainStep, `"evidence_from":"anyone"`), client: formClient, world: doing(driver.EffectReads), moves: []move{
+			allowed, refuses("the tool is down"), sends(invented, "OBSERVATION_UNAVAILABLE"), refuses(""),
+			sends(invented, ""), did(1), solved(driver.ServerObserved), recorded,
+		}},
+		"a claim where only the server counts": {doc: fromServer, client: formClient, world: doing(driver.EffectReads), moves: []move{
+			allowed, refuses("the tool is down"), sends(invented, "OBSERVATION_UNAVAILABLE"), refuses(""),
+			sends(invented, "EVIDENCE_NOT_ACCEPTED", "not: kairos allow"), calls(""), did(1), solved(driver.ServerObserved), recorded,
+		}},
+		// A driver could have done it.
+		"what the agent did has no permission": {doc: plainStep, world: doing(driver.EffectReads), moves: []move{
+			sends(works, ""), func(p *play) {
+				if got := p.state(runOf(p.shown)).Evidence[0].Permission; got != nil {
+					p.t.Errorf("the evidence has the permission %+v", got)
+				}
+			},
+		}},
+		// An agent that has a report refused can tell the person what would help, if anything does.
+		"a refused report says who could allow it": {doc: fromServer, client: formClient, world: doing(driver.EffectReads), moves: []move{
+			sends(works, "EVIDENCE_NOT_ACCEPTED", "A person can allow KAIROS to do it: `kairos allow "),
+			calls("OBSERVATION_UNAVAILABLE", "A person can allow KAIROS to do it: `kairos allow ", "not: could not do this one", "not: agent:"),
+			refuses("no workspace is set"), calls("OBSERVATION_UNAVAILABLE", "Driver doer does such steps, and could not do this one now: no workspace is set.", "not: kairos allow"),
+		}},
+		"the agent proposes what a step leaves open": {doc: fromServer, client: formClient, world: doing(driver.EffectEffects, asks), moves: []move{
+			allowed, calls("MISSING_FIELD", "Say to whom. Propose only"), sends(`{"whom":"betty"}`, "MISSING_FIELD", "/to"), counted(0),
+			sends(`{"to":"betty"}`, toPerson, "betty"), answers(yes, ""), calls(""), did(1, "betty"),
+		}},
+		// A person who is asked about the same again is told that it was done already.
+		"what was done is said before it is done again": {doc: with(plainStep, never), client: formClient, world: doing(driver.EffectEffects), moves: slices.Concat(
+			[]move{allowed, calls(toPerson)}, again("once"), again("2 times"), []move{did(2)})},
+		// A look that is repeated repeats nothing that matters.
+		"another look is not announced": {doc: with(plainStep, `"approval_mode":"user",`+never), client: formClient, world: doing(driver.EffectReads), moves: []move{
+			allowed, calls(toPerson), answers(yes, ""), calls("OUTPUT_INVALID"), calls(toPerson, "Nothing is done before"),
+		}},
+	})
 }
 
-// What was approved cannot be done any more, so the person is asked about what can.
-func TestAnotherWorldIsPlannedAnew(t *testing.T) {
-	w, d := withDoer(t, driver.EffectEffects)
-	uri := w.mint(plainStep)[0]
-	open := w.begin(uri)
-	w.allow(runOf(open), nil)
-	approved := w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(open)), "elicitation/create"), yesToTheForm))
-	d.world = "mars"
-	r := w.next(uri, placeholder(approved))
-	w.code(r, "OBSERVATION_UNAVAILABLE")
-	a := w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
-	if !strings.Contains(string(a.Params), "act on mars") || len(d.did) != 0 {
-		t.Errorf("did %q, the question is %s, want the new plan in it", d.did, a.Params)
-	}
-	done := w.next(uri, placeholder(w.reply(w.answer(a, yesToTheForm))))
-	if w.code(done, ""); len(d.did) != 1 || !strings.Contains(d.did[0], "mars") {
-		t.Errorf("it did %q, want what was approved last", d.did)
-	}
-}
-
-// A step that demands an approval of its own is approved once, by the plan: before
-// that there is nothing exact to approve.
-func TestAPersonApprovesThePlanAndNothingBefore(t *testing.T) {
-	for _, effect := range []driver.Effect{driver.EffectReads, driver.EffectEffects} {
-		t.Run(string(effect), func(t *testing.T) {
-			w, d := withDoer(t, effect)
-			uri := w.mint(strings.Replace(plainStep, `"type":`, `"approval_mode":"user","evidence_from":"server","type":`, 1))[0]
+// The page shows what the form shows: what KAIROS will do itself, whole.
+func TestThePageShowsThePlan(t *testing.T) {
+	for name, world := range map[string]string{"short": "earth", "longer than a form": strings.Repeat("very ", 10_000) + "far"} {
+		t.Run(name, func(t *testing.T) {
+			w, d := withDoer(t, driver.EffectEffects, hasPage)
+			d.world, w.caller.Client = world, driver.Client{}
+			uri := w.mint(plainStep)[0]
 			open := w.begin(uri)
 			w.allow(runOf(open), nil)
-			a := w.ask(w.nextRound(uri, placeholder(open)), "elicitation/create")
-			if !strings.Contains(string(a.Params), "act on earth") {
-				t.Fatalf("the question is %s, want the plan in it", a.Params)
+			waits := w.next(uri, placeholder(open))
+			w.code(waits, "WAITING_FOR_USER")
+			v := w.view(waits)
+			if v.Plan == nil || v.Plan.Driver != "doer" || v.Plan.Text != "act on "+world || v.Display != nil {
+				t.Fatalf("the page shows %.200v, want the plan and nothing else", v)
 			}
-			done := w.next(uri, placeholder(w.reply(w.answer(a, yesToTheForm))))
-			if w.code(done, ""); len(d.did) != 1 {
-				t.Errorf("it did %q, want the plan once", d.did)
+			w.decide(waits, "approved", "")
+			approved := w.next(uri, placeholder(waits))
+			if w.code(w.next(uri, placeholder(approved)), ""); len(d.did) != 1 {
+				t.Errorf("it did %d things, want what was approved", len(d.did))
 			}
 		})
 	}
 }
 
-func TestANoIsNotGotAroundByALookOrAClaim(t *testing.T) {
-	w, d := withDoer(t, driver.EffectEffects)
+// A person approved the call whose outcome nobody knew. Another one they approve anew.
+func TestACallThatDidNotHappenIsApprovedAnew(t *testing.T) {
+	w, d, uri, r := slowly(t, driver.RenderUnknown("the line was cut"))
+	w.code(w.cancels(uri, r), "OUTCOME_UNKNOWN")
+	if _, err := w.Decide(t.Context(), w.caller, director.DecideInput{Run: runOf(r), By: "somebody", Reason: "nothing is there"}); err != nil {
+		t.Fatal(err)
+	}
+	asked := len(d.asked)
+	a := w.ask(w.nextRound(uri, placeholder(r)), toPerson)
+	if contains(t, string(a.Params), "exactly this itself"); len(d.asked) != asked {
+		t.Errorf("%d more calls, want the plan again and no call", len(d.asked)-asked)
+	}
+}
+
+// The page that took the approval also ends what runs since then.
+func TestThePageCancelsWhatRunsSinceItsApproval(t *testing.T) {
+	w, d := withDoer(t, driver.EffectEffects, hasPage)
+	w.caller.Client = driver.Client{}
+	w.slow(notDone)
 	uri := w.mint(plainStep)[0]
 	open := w.begin(uri)
 	w.allow(runOf(open), nil)
-	no := w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(open)), "elicitation/create"), `{"action":"accept","content":{"confirmation":"rejected"}}`))
-	w.code(no, "USER_DECLINED")
-	r := w.nextRound(uri, solve(no, `{"ok":true,"invented":true}`))
-	if r.Reply != nil && len(r.Reply.Solved) > 0 || len(d.did) > 0 {
-		t.Errorf("after the no: %+v, it did %q", r.Reply, d.did)
+	waits := w.next(uri, placeholder(open))
+	if v := w.view(waits); v.Running != "" {
+		t.Errorf("before the approval %q runs", v.Running)
+	}
+	if v := w.decide(waits, "approved", ""); v.Running != "" {
+		t.Errorf("before anybody called for it %q runs", v.Running)
+	}
+	w.code(w.next(uri, placeholder(w.next(uri, placeholder(waits)))), "WAITING_FOR_DRIVER")
+	if v := w.view(waits); v.State != approval.Approved || v.Running != "doer" || v.Ending {
+		t.Fatalf("the page shows %+v, want that the driver is at work", v)
+	}
+	v := w.decide(waits, approval.Cancel, "")
+	if last := d.asked[len(d.asked)-1]; !last.Cancel || v.Running != "" {
+		t.Errorf("the driver was asked %+v and the page shows %+v, want that it ended", last, v)
+	}
+	if v := w.decide(waits, approval.Cancel, ""); !v.Late {
+		t.Errorf("a second cancel = %+v, want that it was too late", v)
+	}
+	calls := len(d.asked)
+	if r := w.next(uri, placeholder(waits)); !strings.Contains(r.Challenge.Description, "must approve") || len(d.asked) != calls {
+		t.Errorf("then: %+v, want that it is approved anew", r)
 	}
 }
 
-func TestAGrantToLookIsNoneToChange(t *testing.T) {
-	w, d := withDoer(t, driver.EffectEffects)
-	uri := w.mint(strings.Replace(plainStep, `"type":`, `"evidence_from":"server","type":`, 1))[0]
-	open := w.begin(uri)
-	w.allow(runOf(open), func(g *grants.Grant) { g.Effect = driver.EffectReads })
-	r := w.next(uri, placeholder(open))
-	if w.code(r, "OBSERVATION_UNAVAILABLE"); len(d.did) != 0 || !strings.Contains(r.Message, "only allowed to look") {
-		t.Errorf("did %q: %s", d.did, r.Message)
+const offers = "  grant:\n    - {via: elicitation}\n"
+
+func allows(word string) string { return `{"action":"accept","content":{"allow":"` + word + `"}}` }
+
+func TestAFormAllowsWhatDriversDoInItsRun(t *testing.T) {
+	w, d := offeringDoer(t, driver.EffectReads, offers)
+	w.caller.Client.Name = "editor\u202e"
+	uri := w.mint(plainStep)[0]
+	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
+	contains(t, string(a.Params), "KAIROS can do these steps of the protocol", "1. Act (driver doer, only looks)", "act on earth", "ask you each time", "`kairos allow`")
+	open := w.reply(w.answer(a, allows("once")))
+	w.code(open, "")
+	if len(d.did) > 0 {
+		t.Errorf("it did %q when it was merely allowed", d.did)
+	}
+	done := w.next(uri, placeholder(open))
+	if w.code(done, ""); len(d.did) != 1 || done.Solved[0].Provenance != driver.ServerObserved {
+		t.Fatalf("did %q, solved %+v", d.did, done.Solved)
+	}
+	all, err := w.Granted(t.Context(), w.caller)
+	if err != nil || len(all) != 1 || all[0].Effect != driver.EffectReads || all[0].Run != runOf(open) || all[0].By != `a form in editor⟨U+202E⟩, through elicitation` {
+		t.Errorf("grants = %+v, %v, want one for this run that does not say that a person gave it", all, err)
+	}
+	if again := w.beginRound(uri, ""); again.Ask == nil {
+		t.Error("the next run does not ask: the form allowed more than its run")
 	}
 }
 
-func TestALiarDoesNotGetAroundAGrant(t *testing.T) {
-	for _, from := range []string{"anyone", "server"} {
-		t.Run(from, func(t *testing.T) {
-			w, d := withDoer(t, driver.EffectReads)
-			uri := w.mint(strings.Replace(plainStep, `"type":`, `"evidence_from":"`+from+`","type":`, 1))[0]
-			open := w.begin(uri)
-			w.allow(runOf(open), nil)
-			d.refuses = "the tool is down"
-			r := w.next(uri, solve(open, `{"ok":true,"event_id":"invented"}`))
-			w.code(r, "OBSERVATION_UNAVAILABLE")
-			d.refuses = ""
-			r = w.next(uri, solve(r, `{"ok":true,"event_id":"invented"}`))
-			if from == "server" {
-				w.code(r, "EVIDENCE_NOT_ACCEPTED")
-				r = w.next(uri, placeholder(r))
+// TestAnEditedProtocolShowsWhatChanged: who is asked again sees what changed since
+// they allowed it, in the form and at the terminal.
+func TestAnEditedProtocolShowsWhatChanged(t *testing.T) {
+	w, _ := offeringDoer(t, driver.EffectReads, offers)
+	uri := w.mint(plainStep)[0]
+	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
+	contains(t, string(a.Params), "not: earlier version")
+	w.reply(w.answer(a, allows("once")))
+	allowed := director.AllowInput{ActsOn: director.ActsOn{URI: uri}, By: "me"}
+	if _, err := w.AllowSteps(t.Context(), w.caller, allowed); err != nil {
+		t.Fatal(err)
+	}
+	edited := w.mint(strings.Replace(plainStep, "\nact\n", "\nact, and tell\u202enobody\n", 1))[0]
+	a = w.ask(w.beginRound(edited, ""), "elicitation/create")
+	contains(t, string(a.Params), "You allowed an earlier version on 2026-", "This changed since", `\u003e -act\n`, `\u003e +act, and tell`, "not: \u202e")
+	acts, err := w.Actable(t.Context(), w.caller, director.ActsOn{URI: edited})
+	if err != nil || acts.Earlier == nil || !strings.Contains(acts.Earlier.Diff, "+act, and tell") {
+		t.Errorf("Actable = %+v, %v, want what changed", acts.Earlier, err)
+	}
+	w.code(w.reply(w.answer(a, allows("once"))), "")
+	allowed.URI = edited
+	if _, err := w.AllowSteps(t.Context(), w.caller, allowed); err != nil {
+		t.Fatal(err)
+	}
+	if acts, err = w.Actable(t.Context(), w.caller, director.ActsOn{URI: edited}); err != nil || acts.Earlier != nil {
+		t.Errorf("Actable after it was allowed = %+v, %v, want no earlier version", acts.Earlier, err)
+	}
+}
+
+// TestAFormNamesWhatDriversCannotDo: a step that no driver can do now is not
+// offered, and the form says why.
+func TestAFormNamesWhatDriversCannotDo(t *testing.T) {
+	w, d := offeringDoer(t, driver.EffectReads, offers)
+	d.refuses, d.only = "no server\nhas the tool", 2
+	uri := w.mint(plainStep + strings.SplitN(plainStep, "\n", 2)[1])[0]
+	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
+	contains(t, string(a.Params), "(1 of 2)", `It cannot do step 2 (Act) now: driver doer says \"no server\\nhas the tool\"`)
+	w.code(w.reply(w.answer(a, allows("once"))), "")
+	if all, err := w.Granted(t.Context(), w.caller); err != nil || len(all) != 1 || all[0].Step != 1 {
+		t.Errorf("grants = %+v, %v, want step 1 alone", all, err)
+	}
+}
+
+// offering is a world for scenes in which a person is asked what drivers may do.
+func offering(t *testing.T) *world {
+	t.Helper()
+	w, _ := offeringDoer(t, driver.EffectReads, offers)
+	return w
+}
+
+// granted checks how many grants there are.
+func granted(n int) move {
+	return func(p *play) {
+		p.t.Helper()
+		if all, err := p.Granted(p.t.Context(), p.caller); err != nil || len(all) != n {
+			p.t.Errorf("grants = %+v, %v, want %d", all, err, n)
+		}
+	}
+}
+
+func TestWhatAPersonAnswersToTheOffer(t *testing.T) {
+	all := map[string]scene{
+		// The step that is shown next is the driver's, in the same call.
+		"once": {doc: plainStep, client: formClient, world: offering, moves: []move{
+			begun(toPerson), answers(allows("once"), "", "The server obtains this itself"), granted(1),
+		}},
+		// The agent that works meanwhile is not held up, and the answer comes too late.
+		"nothing, and the agent does the step": {doc: plainStep, client: formClient, world: offering, moves: []move{
+			begun(toPerson), waiting, sends(works, ""), did(0), solved(driver.AgentReported), answers(allows("once"), ""), granted(0),
+		}},
+		"nothing, and it is put again": {doc: plainStep, client: formClient, world: offering, moves: []move{
+			begun(toPerson), waiting, calls(toPerson), answers(allows("once"), ""), calls(""), did(1),
+		}},
+		"nothing: there is no form": {doc: plainStep, world: offering, moves: []move{begun("")}},
+		"nothing: the driver could not": {doc: plainStep, client: formClient, moves: []move{begun("")}, world: func(t *testing.T) *world {
+			w := offering(t)
+			w.doer.refuses = "no server has the tool"
+			return w
+		}},
+	}
+	for name, result := range map[string]string{
+		"no":         allows("no"),
+		"a decline":  no,
+		"dismissed":  closed,
+		"other word": allows("perhaps"),
+		"for ever":   allows("always"), // whoever fills forms by themselves
+		"unreadable": `{"action":"accept","content":17}`,
+	} {
+		all[name] = scene{doc: plainStep, client: formClient, world: offering, moves: []move{
+			begun(toPerson), answers(result, ""), calls("MISSING_FIELD"), sends(works, ""), granted(0), did(0),
+			func(p *play) { contains(p.t, p.told(runOf(p.shown)), "KAIROS can do these") },
+		}}
+	}
+	scenes(t, all)
+}
+
+// TestTheOfferFollowsTheFormForTheRunsInput: a protocol that asks for its input first
+// shows the steps with what is known by then.
+func TestTheOfferFollowsTheFormForTheRunsInput(t *testing.T) {
+	inputs := inputsDoc("Act", "who")
+	step := strings.Replace(plainStep, `"tool_name":"go"`, `"tool_name":"go","arguments":{"who":"{{ input.who }}"}`, 1)
+	for name, given := range map[string]string{"asked for": "", "given at once": `{"who":"Ann"}`} {
+		t.Run(name, func(t *testing.T) {
+			w, d := offeringDoer(t, driver.EffectReads, offers)
+			uri := w.mint(inputs + strings.TrimPrefix(step, "# Act\n"))[0]
+			round := w.beginRound(uri, given)
+			if given == "" {
+				round = w.answer(w.ask(round, "elicitation/create"), `{"action":"accept","content":{"who":"Ann"}}`)
 			}
-			w.code(r, "")
-			if len(d.did) != 1 || strings.Contains(string(r.Solved[0].Output), "invented") {
-				t.Errorf("did %q, solved %+v, want what the server did itself", d.did, r.Solved)
+			a := w.ask(round, "elicitation/create")
+			if !strings.Contains(string(a.Params), "KAIROS can do these steps") {
+				t.Errorf("the question is %s", a.Params)
 			}
-			if !strings.Contains(w.told(runOf(r)), "invented") {
-				t.Error("the claim is not recorded")
+			if last := d.shown[len(d.shown)-1]; !strings.Contains(last, `"who":"Ann"`) {
+				t.Errorf("previewed %s, want what is known filled in", last)
+			}
+			open := w.reply(w.answer(a, allows("once")))
+			if w.code(w.next(uri, placeholder(open)), ""); len(d.did) != 1 {
+				t.Errorf("did %q", d.did)
 			}
 		})
-	}
-}
-
-func TestTheAgentProposesWhatAStepLeavesOpen(t *testing.T) {
-	w, d := withDoer(t, driver.EffectEffects)
-	d.asks = true
-	uri := w.mint(strings.Replace(plainStep, `"type":`, `"evidence_from":"server","type":`, 1))[0]
-	open := w.begin(uri)
-	w.allow(runOf(open), nil)
-	r := w.next(uri, placeholder(open))
-	w.code(r, "MISSING_FIELD")
-	if !strings.Contains(r.Challenge.Description, "Say to whom. Propose only") {
-		t.Errorf("description = %q, want what to propose", r.Challenge.Description)
-	}
-	wrong := w.next(uri, solve(r, `{"whom":"betty"}`))
-	if !strings.Contains(wrong.Message, "/to") || *wrong.RetryCount != 0 {
-		t.Errorf("reply = %+v, want the proposal refused and uncounted", wrong)
-	}
-	a := w.ask(w.nextRound(uri, solve(r, `{"to":"betty"}`)), "elicitation/create")
-	if !strings.Contains(string(a.Params), "betty") {
-		t.Errorf("the question is %s, want what was proposed", a.Params)
-	}
-	approved := w.reply(w.answer(a, yesToTheForm))
-	w.code(w.next(uri, placeholder(approved)), "")
-	if len(d.did) != 1 || !strings.Contains(d.did[0], "betty") {
-		t.Errorf("did %q", d.did)
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -341,6 +343,102 @@ func (d *fakeDrivers) Capability(name string, within time.Duration) (driver.Capa
 	return nil, false
 }
 
+// catalog is a set of drivers beside the usual ones of a world.
+type catalog struct {
+	*fakeDrivers
+	challenges   map[string]driver.Challenge
+	capabilities map[string]driver.Capability
+	descriptors  map[string]driver.Descriptor
+}
+
+func (c catalog) Describe(name string) (driver.Descriptor, string, bool) {
+	d, ok := c.descriptors[name]
+	return d, "sha-of-" + name + d.Version, ok
+}
+
+func (c catalog) Challenge(name string) (driver.Challenge, bool) {
+	if _, ok := c.descriptors[name]; !ok {
+		return nil, false
+	}
+	if d, ok := c.challenges[name]; ok {
+		return d, true
+	}
+	return c.fakeDrivers.Challenge(name)
+}
+
+func (c catalog) Capability(name string, within time.Duration) (driver.Capability, bool) {
+	if _, ok := c.descriptors[name]; !ok {
+		return nil, false
+	}
+	if d, ok := c.capabilities[name]; ok {
+		return d, true
+	}
+	return c.fakeDrivers.Capability(name, within)
+}
+
+// describes gives the world a catalog with these drivers, others or described otherwise.
+func (w *world) describes(described ...driver.Descriptor) catalog {
+	w.catalog = catalog{
+		fakeDrivers: w.drivers, challenges: map[string]driver.Challenge{}, capabilities: map[string]driver.Capability{}, descriptors: maps.Clone(descriptors),
+	}
+	for _, d := range described {
+		w.catalog.descriptors[d.Name] = d
+	}
+	return w.catalog
+}
+
+// setupOf is a setup in which challenges are judged by these drivers.
+func (w *world) setupOf(challenges map[string]driver.Challenge, described ...driver.Descriptor) drivers.Setup {
+	maps.Copy(w.describes(described...).challenges, challenges)
+	return w.small()
+}
+
+// smallTree asks a person where there is a driver for that, else the agent.
+const smallTree = `
+defaults: {missing_type: comment, no_challenge_type: comment}
+challenges:
+  - match: {}
+    evidence: [ELICIT{via: agent}]
+inputs:
+  approval: [{via: agent, when: 'config.approval.trust_agent'}]
+  run_input: [{via: agent}]
+  files: [{via: agent}]
+`
+
+// small is the catalog under the small tree.
+func (w *world) small() drivers.Setup {
+	w.t.Helper()
+	elicit := ""
+	if _, ok := w.catalog.descriptors["elicitation"]; ok {
+		elicit = "{via: elicitation, when: client.elicitation.form}, "
+	}
+	return w.under(strings.ReplaceAll(smallTree, "ELICIT", elicit))
+}
+
+// under is the catalog under a tree.
+func (w *world) under(tree string) drivers.Setup {
+	w.t.Helper()
+	return drivers.Setup{Drivers: w.catalog, Tree: compile(w.t, tree, w.catalog.descriptors)}
+}
+
+func compile(t testing.TB, tree string, all map[string]driver.Descriptor) *decision.Tree {
+	t.Helper()
+	compiled, err := decision.Compile(decision.Source{Name: "tree.yaml", YAML: []byte(tree)}, slices.Collect(maps.Values(all)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// shipped is the tree that is shipped, where evidence is obtained by other routes first.
+func shipped(first ...string) string {
+	routes := "evidence:\n"
+	for _, route := range first {
+		routes += "      - " + route + "\n"
+	}
+	return strings.ReplaceAll(string(decision.Default().YAML), "evidence:\n", routes)
+}
+
 // stated is the action that a challenge of a test states; empty: none.
 func stated(challenge json.RawMessage) json.RawMessage {
 	var c struct {
@@ -406,6 +504,10 @@ type world struct {
 	machine machine
 	caller  access.Caller
 	another func() Engine // of another server with the same database
+
+	catalog catalog // where describes was called
+	doer    *doer
+	seer    *seer
 }
 
 // choices are what a test may change about its world.
@@ -509,11 +611,7 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 
 // compiledTree is the shipped tree with the drivers of these tests. It never changes.
 var compiledTree = sync.OnceValues(func() (*decision.Tree, error) {
-	var all []driver.Descriptor
-	for _, d := range descriptors {
-		all = append(all, d)
-	}
-	return decision.Compile(decision.Default(), all)
+	return decision.Compile(decision.Default(), slices.Collect(maps.Values(descriptors)))
 })
 
 // Engine is all use cases as one value.
@@ -685,11 +783,31 @@ func (w *world) ask(r director.Round, method string) *director.Ask {
 	return r.Ask
 }
 
+// What agents submit, and what clients answer.
+const (
+	works    = `{"ok":true}`
+	broken   = `{"ok":false}`
+	approves = `{"confirmation":"approved"}`
+	yes      = `{"action":"accept","content":{"confirmation":"approved"}}`
+	no       = `{"action":"decline"}`
+	closed   = `{"action":"cancel"}`
+	sampled  = `{"action":"accept","content":{"ok":true}}`
+)
+
+var formClient = driver.Client{ElicitationForm: true}
+
 // solve is a solution with evidence for the challenge that a reply shows.
-func solve(r *api.StepReply, evidence string) string {
-	return fmt.Sprintf(`{"type":%q,"nonce":%q,"proof_hash":%q,%q:%s}`,
-		r.Challenge.Type, r.Challenge.Nonce, r.Challenge.ProofHash, r.Challenge.Type, evidence)
+func solve(r *api.StepReply, evidence string) string { return solveAs(r, r.Challenge.Type, evidence) }
+
+func solveAs(r *api.StepReply, typ, evidence string) string {
+	return fmt.Sprintf(`{"type":%q,"nonce":%q,"proof_hash":%q,%q:%s}`, typ, r.Challenge.Nonce, r.Challenge.ProofHash, typ, evidence)
 }
+
+func wrongHash(r *api.StepReply) string {
+	return strings.Replace(solve(r, works), r.Challenge.ProofHash, "another", 1)
+}
+
+func trustsAgent(o *choices) { o.Settings.Approval.TrustAgent = true }
 
 func runOf(r *api.StepReply) run.ID { return run.ID(r.RunID) }
 

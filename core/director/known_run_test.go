@@ -77,7 +77,7 @@ func TestAnAnswerCountsOnAServerThatDoesNotKnowTheQuestion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := w.reply(w.answer(w.ask(round, "elicitation/create"), said))
+	r := w.reply(w.answer(w.ask(round, "elicitation/create"), sampled))
 	w.code(r, "")
 	if r.NextCall == nil || r.NextCall.Tool != api.ToolAttest {
 		t.Errorf("reply %q, want one that all steps are complete", r.Message)

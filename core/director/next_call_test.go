@@ -61,13 +61,13 @@ func filledIn(field string) any {
 	return map[string]any{"ok": true, "what": "v1"}
 }
 
-func fails(code int) func(*director.Ask) director.Continuation {
+func failsWith(code int) func(*director.Ask) director.Continuation {
 	return func(a *director.Ask) director.Continuation {
 		return director.Continuation{Error: &driver.ClientError{Code: code, Message: "the client cannot do " + a.Method}}
 	}
 }
 
-func says(result string) func(*director.Ask) director.Continuation {
+func replies(result string) func(*director.Ask) director.Continuation {
 	return func(*director.Ask) director.Continuation {
 		return director.Continuation{Result: json.RawMessage(result)}
 	}
@@ -85,15 +85,15 @@ func TestTheCallOfAReplyIsAcceptedAsGiven(t *testing.T) {
 	}{
 		"no client":                        {driver.Client{}, nil, false, ""},
 		"no client, a page":                {driver.Client{}, nil, true, ""},
-		"a form that fails":                {driver.Client{ElicitationForm: true}, fails(-32603), false, ""},
-		"a form that fails, a page":        {driver.Client{ElicitationForm: true}, fails(-32603), true, ""},
-		"a form that is not known":         {driver.Client{ElicitationForm: true}, fails(-32601), false, ""},
-		"a form with a broken answer":      {driver.Client{ElicitationForm: true}, says(`{}`), false, ""},
-		"a form that works":                {driver.Client{ElicitationForm: true}, says(approved), false, ""},
-		"an address that fails":            {driver.Client{ElicitationURL: true}, fails(-32603), true, ""},
-		"forms and models that fail":       {driver.Client{ElicitationForm: true, Sampling: true}, fails(-32603), false, ""},
-		"models that fail":                 {driver.Client{Sampling: true}, fails(-32603), true, ""},
-		"an address, and the page is open": {driver.Client{ElicitationURL: true}, says(`{"action":"accept"}`), true, "WAITING_FOR_USER"},
+		"a form that fails":                {driver.Client{ElicitationForm: true}, failsWith(-32603), false, ""},
+		"a form that fails, a page":        {driver.Client{ElicitationForm: true}, failsWith(-32603), true, ""},
+		"a form that is not known":         {driver.Client{ElicitationForm: true}, failsWith(-32601), false, ""},
+		"a form with a broken answer":      {driver.Client{ElicitationForm: true}, replies(`{}`), false, ""},
+		"a form that works":                {driver.Client{ElicitationForm: true}, replies(approved), false, ""},
+		"an address that fails":            {driver.Client{ElicitationURL: true}, failsWith(-32603), true, ""},
+		"forms and models that fail":       {driver.Client{ElicitationForm: true, Sampling: true}, failsWith(-32603), false, ""},
+		"models that fail":                 {driver.Client{Sampling: true}, failsWith(-32603), true, ""},
+		"an address, and the page is open": {driver.Client{ElicitationURL: true}, replies(`{"action":"accept"}`), true, "WAITING_FOR_USER"},
 	} {
 		for _, doc := range []string{gatedDoc, strings.Replace(gatedDoc, `"approval_mode":"user"`, `"approval_mode":"user","sampling":{"user":"{\"ok\":true}?"}`, 1)} {
 			t.Run(fmt.Sprintf("%s, prompt %v", name, doc != gatedDoc), func(t *testing.T) {

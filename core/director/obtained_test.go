@@ -14,7 +14,7 @@ func TestAnAnswerHasTheTimeAtWhichItWasObtained(t *testing.T) {
 	w := newWorld(t, nil)
 	uri := w.mint(gatedCall("Gated", "go"))[0]
 	w.caller.Client = formClient
-	r := w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create"), yesToTheForm))
+	r := w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create"), yes))
 	w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
 	events, err := w.store.Events(t.Context(), run.ID(r.RunID))
 	if err != nil {

@@ -13,8 +13,6 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-var formClient = driver.Client{ElicitationForm: true}
-
 // gatedCall is a protocol whose only step is a call that a person approves.
 func gatedCall(title, tool string) string {
 	return fmt.Sprintf("# %s\n\n## Act\n\n%s does it\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"approval_mode\":\"user\",\"mcp\":{\"tool_name\":%q}}}\n```\n", title, title, tool)
@@ -91,7 +89,7 @@ func TestADeclineStandsInFrontOfACopyWithoutAnApproval(t *testing.T) {
 	w.code(w.next(other, solve(openOther, `{"ok":true}`)), "")
 
 	w.caller.Client = formClient
-	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(open)), "elicitation/create"), yesToTheForm))
+	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(open)), "elicitation/create"), yes))
 	if w.code(r, ""); !strings.Contains(r.Message+r.NextAction, "is approved") {
 		t.Errorf("reply = %s %s, want the step approved", r.Message, r.NextAction)
 	}
@@ -120,7 +118,7 @@ func TestAPersonIsToldOfAnEarlierDeclineAndMayChangeTheirMind(t *testing.T) {
 			t.Errorf("the question is %s, want %q in it", a.Params, want)
 		}
 	}
-	w.code(w.reply(w.answer(a, yesToTheForm)), "")
+	w.code(w.reply(w.answer(a, yes)), "")
 	w.caller.Client = driver.Client{}
 	w.code(w.agentApproves(uri), "")
 }
@@ -198,7 +196,7 @@ func TestAnApprovalForgetsNoMoreThanWasApproved(t *testing.T) {
 		if told := strings.Contains(string(a.Params), "A person declined "); told != (i < 3) {
 			t.Errorf("question %d, for %s, tells of an earlier decline: %v", i+1, action, told)
 		}
-		w.code(w.reply(w.answer(a, yesToTheForm)), "")
+		w.code(w.reply(w.answer(a, yes)), "")
 	}
 }
 
@@ -215,7 +213,7 @@ func TestADeclineIsOfItsPrincipalInAllSpaces(t *testing.T) {
 	if asked := string(a.Params); !strings.Contains(asked, "ago, in another space.") || strings.Contains(asked, "Gated") || strings.Contains(asked, "in run") {
 		t.Errorf("the question is %s", asked)
 	}
-	w.code(w.reply(w.answer(a, yesToTheForm)), "")
+	w.code(w.reply(w.answer(a, yes)), "")
 	w.caller.Client = driver.Client{}
 	w.code(w.agentApproves(uri), "")
 }

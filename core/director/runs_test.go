@@ -19,9 +19,6 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// gatedStep needs a person's approval, and asks for it when it is called.
-const gatedStep = "# Gated\n\n## Act\n\nact\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"approval_mode\":\"user\",\"mcp\":{\"tool_name\":\"go\"}}}\n```\n"
-
 // listener keeps the last standing of each run.
 type listener struct {
 	mu   sync.Mutex // guards last

@@ -3,16 +3,12 @@ package director_test
 import (
 	"context"
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -54,35 +50,6 @@ func (s staged) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Ad
 	return driver.Accept(json.RawMessage(`{"stages":2}`), nil), nil
 }
 
-// catalog is a set of drivers beside the usual ones of a world.
-type catalog struct {
-	*fakeDrivers
-	challenges  map[string]driver.Challenge
-	descriptors map[string]driver.Descriptor
-}
-
-func (c catalog) Describe(name string) (driver.Descriptor, string, bool) {
-	d, ok := c.descriptors[name]
-	return d, "sha-of-" + name + d.Version, ok
-}
-
-func (c catalog) Challenge(name string) (driver.Challenge, bool) {
-	if _, ok := c.descriptors[name]; !ok {
-		return nil, false
-	}
-	if d, ok := c.challenges[name]; ok {
-		return d, true
-	}
-	return c.fakeDrivers.Challenge(name)
-}
-
-func (c catalog) Capability(name string, within time.Duration) (driver.Capability, bool) {
-	if _, ok := c.descriptors[name]; !ok {
-		return nil, false
-	}
-	return c.fakeDrivers.Capability(name, within)
-}
-
 // setup is one in which the driver user_input is the given one.
 func (w *world) setup(version string, d driver.Challenge, reads ...int) drivers.Setup {
 	desc := descriptors["user_input"]
@@ -92,51 +59,14 @@ func (w *world) setup(version string, d driver.Challenge, reads ...int) drivers.
 
 // without is a setup of version 1.0.0 that lacks drivers.
 func (w *world) without(names ...string) drivers.Setup {
-	s := w.setup("1.0.0", staged{writes: 1}, 1)
-	drivers, _ := s.Drivers.(catalog)
+	w.setup("1.0.0", staged{writes: 1}, 1)
 	for _, name := range names {
-		delete(drivers.descriptors, name)
+		delete(w.catalog.descriptors, name)
 	}
-	return w.compiled(drivers)
-}
-
-func (w *world) setupOf(challenges map[string]driver.Challenge, described ...driver.Descriptor) drivers.Setup {
-	c := catalog{fakeDrivers: w.drivers, challenges: challenges, descriptors: maps.Clone(descriptors)}
-	for _, d := range described {
-		c.descriptors[d.Name] = d
-	}
-	return w.compiled(c)
-}
-
-// smallTree asks a person where there is a driver for that, else the agent.
-const smallTree = `
-defaults: {missing_type: comment, no_challenge_type: comment}
-challenges:
-  - match: {}
-    evidence: [ELICIT{via: agent}]
-inputs:
-  approval: [{via: agent, when: 'config.approval.trust_agent'}]
-  run_input: [{via: agent}]
-  files: [{via: agent}]
-`
-
-func (w *world) compiled(c catalog) drivers.Setup {
-	w.t.Helper()
-	elicit := ""
-	if _, ok := c.descriptors["elicitation"]; ok {
-		elicit = "{via: elicitation, when: client.elicitation.form}, "
-	}
-	src := decision.Source{Name: "small.yaml", YAML: []byte(strings.ReplaceAll(smallTree, "ELICIT", elicit))}
-	tree, err := decision.Compile(src, slices.Collect(maps.Values(c.descriptors)))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return drivers.Setup{Drivers: c, Tree: tree}
+	return w.small()
 }
 
 const stagedStep = "# Staged\n\n## Say\n\nsay it\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"say\"}}}\n```\n"
-
-const said = `{"action":"accept","content":{"ok":true}}`
 
 func TestACallEndsUnderTheSetupItBeganUnder(t *testing.T) {
 	w := newWorld(t, nil)
@@ -239,7 +169,7 @@ func (w *world) asked() (uri string, a *director.Ask) {
 	w.setups.replace(w.setup("1.0.0", staged{writes: 1}, 1))
 	uri = w.mint(stagedStep)[0]
 	r := w.begin(uri)
-	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create"), said))
+	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create"), sampled))
 	return uri, w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
 }
 
@@ -247,7 +177,7 @@ func TestAPersonsAnswerReachesADriverThatReadsTheState(t *testing.T) {
 	w := newWorld(t, nil)
 	_, a := w.asked()
 	w.setups.replace(w.setup("2.0.0", staged{writes: 2}, 1, 2))
-	r := w.reply(w.answer(a, said))
+	r := w.reply(w.answer(a, sampled))
 	w.code(r, "")
 	if len(r.Solved) != 1 || r.Solved[0].Provenance != driver.ClientAttested {
 		t.Errorf("solved = %+v, want the step, on the person's word", r.Solved)
@@ -258,12 +188,12 @@ func TestAPersonIsAskedAfreshByADriverThatDoesNot(t *testing.T) {
 	w := newWorld(t, nil)
 	uri, a := w.asked()
 	w.setups.replace(w.setup("2.0.0", staged{writes: 2}, 2))
-	r := w.reply(w.answer(a, said))
+	r := w.reply(w.answer(a, sampled))
 	if !strings.Contains(r.Message, "starts over: driver user_input 2.0.0") || len(r.Solved) != 0 {
 		t.Fatalf("reply = %q, solved %v; want a notice and nothing solved", r.Message, r.Solved)
 	}
-	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create"), said))
-	w.code(w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create"), said)), "")
+	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create"), sampled))
+	w.code(w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create"), sampled)), "")
 }
 
 func TestTheNoticeSurvivesTheQuestionThatFollowsIt(t *testing.T) {
@@ -271,7 +201,7 @@ func TestTheNoticeSurvivesTheQuestionThatFollowsIt(t *testing.T) {
 	uri, _ := w.asked()
 	w.setups.replace(w.setup("2.0.0", staged{writes: 2}, 2))
 	again := w.ask(w.nextRound(uri, ""), "elicitation/create")
-	r := w.reply(w.answer(again, said))
+	r := w.reply(w.answer(again, sampled))
 	if !strings.Contains(r.Message, "starts over") {
 		t.Errorf("message = %q, want the notice that the challenge started over", r.Message)
 	}
@@ -289,7 +219,7 @@ func TestAnAnswerIsKeptThoughItsJudgeIsGone(t *testing.T) {
 	w := newWorld(t, nil)
 	uri, a := w.asked()
 	w.setups.replace(w.without("user_input"))
-	r := w.reply(w.answer(a, said))
+	r := w.reply(w.answer(a, sampled))
 	w.code(r, string(fault.DriverUnavailable))
 	if *r.RetryCount != 0 {
 		t.Errorf("retry_count = %d, want none counted", *r.RetryCount)
@@ -317,7 +247,7 @@ func TestAPersonsWordThatNobodyReadsAnyMoreIsNotOverruled(t *testing.T) {
 	w := newWorld(t, nil)
 	uri, a := w.asked()
 	w.setups.replace(w.without("elicitation"))
-	r := w.reply(w.answer(a, said))
+	r := w.reply(w.answer(a, sampled))
 	w.code(r, string(fault.DriverUnavailable))
 	w.code(w.next(uri, solve(r, `{"ok":true}`)), "USER_DECLINED")
 }
@@ -363,61 +293,19 @@ func TestAStricterDriverCostsNoRetry(t *testing.T) {
 	}
 }
 
-func TestOnlyADriverThatLooksMayObserve(t *testing.T) {
-	observes := func() driver.AdvanceResult {
-		return driver.Observe(json.RawMessage(`{"status":200}`), json.RawMessage(`{"up":true}`))
-	}
-	for name, tc := range map[string]struct {
-		effect driver.Effect
-		want   driver.Provenance
-		via    string
-	}{
-		"one that reads":   {driver.EffectReads, driver.ServerObserved, "user_input"},
-		"one that acts":    {driver.EffectEffects, driver.ServerObserved, "user_input"},
-		"one that is pure": {driver.EffectPure, "", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, nil)
-			desc := descriptors["user_input"]
-			desc.Effect, desc.StateVersions = tc.effect, []int{1}
-			w.setups.replace(w.setupOf(map[string]driver.Challenge{"user_input": staged{writes: 1, judge: observes}}, desc))
-			uri := w.mint(stagedStep)[0]
-			r := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
-			if len(r.Solved) != 0 {
-				t.Fatalf("solved = %+v before the agent reported all it was asked for", r.Solved)
-			}
-			r = w.next(uri, solve(r, `{"ok":true}`))
-			if tc.want == "" {
-				w.code(r, string(fault.DriverUnavailable))
-				if *r.RetryCount != 0 || !strings.Contains(r.Message, "its descriptor says that it looks at nothing") {
-					t.Errorf("retry_count = %d, message %q; want none counted and the reason", *r.RetryCount, r.Message)
-				}
-				return
-			}
-			w.code(r, "")
-			if got := r.Solved[0]; got.Provenance != tc.want || got.Via != tc.via || string(got.Output) != `{"up":true}` {
-				t.Errorf("solved = %s via %s with %s, want %s via %s with the driver's output",
-					got.Provenance, got.Via, got.Output, tc.want, tc.via)
-			}
-		})
-	}
-}
-
 // The attestation counts the looks that a challenge driver made itself and did not accept.
 func TestALookOfAChallengeDriverThatFailedIsTold(t *testing.T) {
-	w, looks := newWorld(t, nil), 0
-	desc := descriptors["user_input"]
-	desc.Effect, desc.StateVersions = driver.EffectReads, []int{1}
-	w.setups.replace(w.setupOf(map[string]driver.Challenge{"user_input": staged{writes: 1, judge: func() driver.AdvanceResult {
+	looks := 0
+	w := judgedBy(driver.EffectReads, func() driver.AdvanceResult {
 		if looks++; looks < 3 {
 			return driver.Reject("COMMAND_FAILED", "it is down")
 		}
-		return driver.Observe(json.RawMessage(`{"status":200}`), json.RawMessage(`{"up":true}`))
-	}}}, desc))
+		return observed
+	})(t)
 	uri := w.mint(stagedStep)[0]
 	r := w.begin(uri)
 	for range 6 {
-		if r = w.next(uri, solve(r, `{"ok":true}`)); len(r.Solved) > 0 {
+		if r = w.next(uri, solve(r, works)); len(r.Solved) > 0 {
 			break
 		}
 	}
@@ -425,17 +313,4 @@ func TestALookOfAChallengeDriverThatFailedIsTold(t *testing.T) {
 	if looks != 3 || len(a.Tries) != 1 || a.Tries[0].Discarded != 2 || a.Tries[0].Failures != 2 || a.Tries[0].Observations[0].Driver != "user_input" {
 		t.Errorf("after %d looks attest says of the tries %+v, want two looks that did not count", looks, a.Tries)
 	}
-}
-
-func TestAnObservationIsHeldToTheStrictSchema(t *testing.T) {
-	const doc = "# Observed\n\n## Look\n\nlook\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{},\"output_schema\":{\"type\":\"object\",\"properties\":{\"up\":{\"type\":\"boolean\"}}}}}\n```\n"
-	w := newWorld(t, nil)
-	desc := descriptors["user_input"]
-	desc.Effect, desc.StateVersions = driver.EffectReads, []int{1}
-	w.setups.replace(w.setupOf(map[string]driver.Challenge{"user_input": staged{writes: 1, judge: func() driver.AdvanceResult {
-		return driver.Observe(json.RawMessage(`{}`), json.RawMessage(`{"up":true,"extra":1}`))
-	}}}, desc))
-	uri := w.mint(doc)[0]
-	r := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
-	w.code(w.next(uri, solve(r, `{"ok":true}`)), string(fault.OutputInvalid))
 }

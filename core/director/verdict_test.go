@@ -13,12 +13,9 @@ import (
 // judged is the reply to evidence that a driver judges so.
 func judged(t *testing.T, evidence string, judge func() driver.AdvanceResult) (retries int, code, message string) {
 	t.Helper()
-	w := newWorld(t, nil)
-	desc := descriptors["user_input"]
-	desc.StateVersions = []int{1}
-	w.setups.replace(w.setupOf(map[string]driver.Challenge{"user_input": staged{writes: 1, judge: judge}}, desc))
+	w := judgedBy(descriptors["user_input"].Effect, judge)(t)
 	uri := w.mint(stagedStep)[0]
-	r := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
+	r := w.next(uri, solve(w.begin(uri), works))
 	r = w.next(uri, solve(r, evidence))
 	return *r.RetryCount, r.ErrorCode, r.Message
 }
