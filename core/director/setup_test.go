@@ -3,7 +3,7 @@ package director_test
 import (
 	"context"
 	"encoding/json"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,20 +74,16 @@ func TestACallEndsUnderTheSetupItBeganUnder(t *testing.T) {
 	w.setups.replace(w.setup("1.0.0", staged{writes: 1, called: func(driver.AdvanceRequest) { w.setups.replace(later) }}, 1))
 	uri := w.mint(stagedStep)[0]
 	r := w.begin(uri) // its Advance puts the later setup in place
-	r = w.next(uri, solve(r, `{"ok":true}`))
+	r = w.next(uri, solve(r, works))
 	w.setups.replace(w.setup("1.0.0", staged{writes: 1, called: func(driver.AdvanceRequest) { w.setups.replace(later) }}, 1))
 	before := w.setups.count()
-	r = w.next(uri, solve(r, `{"ok":true}`))
+	r = w.next(uri, solve(r, works))
 	w.code(r, "")
 	if got := w.setups.count() - before; got != 1 {
 		t.Errorf("one call held %d setups, want 1", got)
 	}
-	line, err := w.Timeline(t.Context(), w.caller, runOf(r))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := line.Moments[len(line.Moments)-1]; got.Verdict != "accepted" || got.Driver != "user_input 1.0.0" {
-		t.Errorf("the step was judged %s by %q, want accepted by the driver that the call began with", got.Verdict, got.Driver)
+	if got := w.moment(r, "accepted"); got.Driver != "user_input 1.0.0" {
+		t.Errorf("the step was judged by %q, want the driver that the call began with", got.Driver)
 	}
 }
 
@@ -123,173 +119,66 @@ func TestEveryUseCaseReleasesWhatItHolds(t *testing.T) {
 	}
 }
 
-func TestAStepInFlightContinuesWithADriverThatReadsItsState(t *testing.T) {
-	w := newWorld(t, nil)
-	w.setups.replace(w.setup("1.0.0", staged{writes: 1}, 1))
-	uri := w.mint(stagedStep)[0]
-	first := w.begin(uri)
-	r := w.next(uri, solve(first, `{"ok":true}`))
-	w.code(r, "")
-	if !strings.Contains(r.Challenge.Description, "second") || r.Challenge.Nonce == first.Challenge.Nonce {
-		t.Fatalf("challenge = %+v, want the second stage under a nonce of its own", r.Challenge)
+func TestAStepInFlightWhenItsDriversChange(t *testing.T) {
+	version1 := func(t *testing.T) *world {
+		w := newWorld(t, nil)
+		w.setups.replace(w.setup("1.0.0", staged{writes: 1}, 1))
+		return w
 	}
-	w.setups.replace(w.setup("2.0.0", staged{writes: 2}, 1, 2))
-	r = w.next(uri, solve(r, `{"ok":true}`))
-	w.code(r, "")
-	if len(r.Solved) != 1 {
-		t.Errorf("reply = %+v, want the step solved with what the earlier version was told", r)
+	replaced := func(version string, s staged, reads ...int) move {
+		return func(p *play) { p.setups.replace(p.setup(version, s, reads...)) }
 	}
-}
-
-func TestAStepInFlightStartsOverWithADriverThatDoesNot(t *testing.T) {
-	w := newWorld(t, nil)
-	w.setups.replace(w.setup("1.0.0", staged{writes: 1}, 1))
-	uri := w.mint(stagedStep)[0]
-	second := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
-	w.setups.replace(w.setup("2.0.0", staged{writes: 2}, 2))
-	r := w.next(uri, solve(second, `{"ok":true}`)) // which answers what 1.0.0 asked for
-	if !strings.Contains(r.Message, "starts over: driver user_input 2.0.0") || !strings.Contains(r.Challenge.Description, "first") {
-		t.Fatalf("reply = %q, challenge %q; want a notice and the first stage", r.Message, r.Challenge.Description)
-	}
-	w.code(r, "")
-	if diff := cmp.Diff(r, w.next(uri, solve(second, `{"ok":true}`))); diff != "" {
-		t.Errorf("a network retry got another reply (-first +again):\n%s", diff)
-	}
-	if r.RetryCount != nil && *r.RetryCount != 0 {
-		t.Errorf("retry_count = %d, want none counted", *r.RetryCount)
-	}
-	r = w.next(uri, solve(r, `{"ok":true}`))
-	w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
-}
-
-// asked begins a run whose second stage is put to a person.
-func (w *world) asked() (uri string, a *director.Ask) {
-	w.t.Helper()
-	w.caller.Client = driver.Client{ElicitationForm: true}
-	w.setups.replace(w.setup("1.0.0", staged{writes: 1}, 1))
-	uri = w.mint(stagedStep)[0]
-	r := w.begin(uri)
-	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create"), sampled))
-	return uri, w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
-}
-
-func TestAPersonsAnswerReachesADriverThatReadsTheState(t *testing.T) {
-	w := newWorld(t, nil)
-	_, a := w.asked()
-	w.setups.replace(w.setup("2.0.0", staged{writes: 2}, 1, 2))
-	r := w.reply(w.answer(a, sampled))
-	w.code(r, "")
-	if len(r.Solved) != 1 || r.Solved[0].Provenance != driver.ClientAttested {
-		t.Errorf("solved = %+v, want the step, on the person's word", r.Solved)
-	}
-}
-
-func TestAPersonIsAskedAfreshByADriverThatDoesNot(t *testing.T) {
-	w := newWorld(t, nil)
-	uri, a := w.asked()
-	w.setups.replace(w.setup("2.0.0", staged{writes: 2}, 2))
-	r := w.reply(w.answer(a, sampled))
-	if !strings.Contains(r.Message, "starts over: driver user_input 2.0.0") || len(r.Solved) != 0 {
-		t.Fatalf("reply = %q, solved %v; want a notice and nothing solved", r.Message, r.Solved)
-	}
-	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create"), sampled))
-	w.code(w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create"), sampled)), "")
-}
-
-func TestTheNoticeSurvivesTheQuestionThatFollowsIt(t *testing.T) {
-	w := newWorld(t, nil)
-	uri, _ := w.asked()
-	w.setups.replace(w.setup("2.0.0", staged{writes: 2}, 2))
-	again := w.ask(w.nextRound(uri, ""), "elicitation/create")
-	r := w.reply(w.answer(again, sampled))
-	if !strings.Contains(r.Message, "starts over") {
-		t.Errorf("message = %q, want the notice that the challenge started over", r.Message)
-	}
-}
-
-func TestANoToAQuestionThatARestartReplacedStands(t *testing.T) {
-	w := newWorld(t, nil)
-	uri, old := w.asked()
-	w.setups.replace(w.setup("2.0.0", staged{writes: 2}, 2))
-	w.ask(w.nextRound(uri, ""), "elicitation/create")
-	w.code(w.reply(w.answer(old, `{"action":"decline"}`)), "USER_DECLINED")
-}
-
-func TestAnAnswerIsKeptThoughItsJudgeIsGone(t *testing.T) {
-	w := newWorld(t, nil)
-	uri, a := w.asked()
-	w.setups.replace(w.without("user_input"))
-	r := w.reply(w.answer(a, sampled))
-	w.code(r, string(fault.DriverUnavailable))
-	if *r.RetryCount != 0 {
-		t.Errorf("retry_count = %d, want none counted", *r.RetryCount)
-	}
-	w.setups.replace(w.setup("1.0.1", staged{writes: 1}, 1))
-	r = w.next(uri, "")
-	w.code(r, "")
-	if len(r.Solved) != 1 || r.Solved[0].Provenance != driver.ClientAttested {
-		t.Errorf("solved = %+v, want the step on the answer that was given meanwhile", r.Solved)
-	}
-}
-
-func TestANoIsKeptThoughItsJudgeIsGone(t *testing.T) {
-	w := newWorld(t, nil)
-	uri, a := w.asked()
-	w.setups.replace(w.without("user_input"))
-	w.reply(w.answer(a, `{"action":"decline"}`))
-	w.setups.replace(w.setup("1.0.1", staged{writes: 1}, 1))
-	w.caller.Client = driver.Client{}
-	r := w.next(uri, "")
-	w.code(w.next(uri, solve(r, `{"ok":true}`)), "USER_DECLINED")
-}
-
-func TestAPersonsWordThatNobodyReadsAnyMoreIsNotOverruled(t *testing.T) {
-	w := newWorld(t, nil)
-	uri, a := w.asked()
-	w.setups.replace(w.without("elicitation"))
-	r := w.reply(w.answer(a, sampled))
-	w.code(r, string(fault.DriverUnavailable))
-	w.code(w.next(uri, solve(r, `{"ok":true}`)), "USER_DECLINED")
-}
-
-func TestARemovedDriverCostsNoRetry(t *testing.T) {
-	w := newWorld(t, nil)
-	w.setups.replace(w.setup("1.0.0", staged{writes: 1}, 1))
-	uri := w.mint(stagedStep)[0]
-	r := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
-	w.setups.replace(w.without("user_input"))
-	waits := w.next(uri, solve(r, `{"ok":true}`))
-	w.code(waits, string(fault.DriverUnavailable))
-	if *waits.RetryCount != 0 || waits.Challenge.Nonce != r.Challenge.Nonce {
-		t.Errorf("retry_count = %d, nonce changed: %v; want nothing counted and the same challenge",
-			*waits.RetryCount, waits.Challenge.Nonce != r.Challenge.Nonce)
-	}
-	// Another type than the challenge's cannot help, and one that there never was is refused.
-	lie := strings.Replace(solve(r, `{"ok":true}`), `"user_input"`, `"shell"`, 1)
-	if lied := w.next(uri, lie); lied.ErrorCode != string(fault.DriverUnavailable) || *lied.RetryCount != 0 {
-		t.Errorf("%s with %d retries for a solution of another type, want DRIVER_UNAVAILABLE and none", lied.ErrorCode, *lied.RetryCount)
-	}
-	magic := strings.Replace(solve(r, `{"ok":true}`), `"user_input"`, `"magic"`, 1)
-	_, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uri, Solution: json.RawMessage(magic)})
-	if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "solution.type: value must be one of 'comment'") {
-		t.Errorf("error = %v, want INVALID_ARGUMENT that names the types", err)
-	}
-	w.setups.replace(w.setup("1.0.1", staged{writes: 1}, 1))
-	w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
-}
-
-func TestAStricterDriverCostsNoRetry(t *testing.T) {
-	w := newWorld(t, nil)
-	w.setups.replace(w.setup("1.0.0", staged{writes: 1}, 1))
-	uri := w.mint(stagedStep)[0]
-	r := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
-	w.setups.replace(w.setup("2.0.0", staged{writes: 1, judge: func() driver.AdvanceResult {
+	reads, doesNotRead := replaced("2.0.0", staged{writes: 2}, 1, 2), replaced("2.0.0", staged{writes: 2}, 2)
+	repaired := replaced("1.0.1", staged{writes: 1}, 1)
+	gone := func(name string) move { return func(p *play) { p.setups.replace(p.without(name)) } }
+	stricter := replaced("2.0.0", staged{writes: 1, judge: func() driver.AdvanceResult {
 		return driver.CannotAdvance("the prompt is too short for this version")
-	}}, 1))
-	r = w.next(uri, solve(r, `{"ok":true}`))
-	w.code(r, string(fault.DriverUnavailable))
-	if *r.RetryCount != 0 || !strings.Contains(r.Message, "too short for this version") {
-		t.Errorf("retry_count = %d, message %q; want none counted and the reason", *r.RetryCount, r.Message)
+	}}, 1)
+	const overAgain = "starts over: driver user_input 2.0.0"
+	second := sends(works, "", "second")                                    // of the two stages
+	asked := []move{calls(toPerson), answers(sampled, ""), calls(toPerson)} // whose second stage is put to a person
+	script := func(first []move, more ...move) []move { return append(slices.Clone(first), more...) }
+	for name, s := range map[string]scene{
+		"continues with a driver that reads its state": {moves: []move{second, reads, sends(works, ""), solved(driver.AgentReported)}},
+		"starts over with a driver that does not": {moves: []move{
+			second, doesNotRead, func(p *play) {
+				solution := solve(p.shown, works) // which answers what 1.0.0 asked for
+				p.took(p.nextRound(p.uri, solution))
+				p.wants("", []string{overAgain, "first"})
+				if diff := cmp.Diff(p.shown, p.next(p.uri, solution)); diff != "" {
+					p.t.Errorf("a network retry got another reply (-first +again):\n%s", diff)
+				}
+			}, counted(0), sends(works, ""), sends(works, ""), solved(driver.AgentReported),
+		}},
+		"a person's answer reaches a driver that reads the state": {client: formClient, moves: script(asked, reads, answers(sampled, ""), solved(driver.ClientAttested))},
+		"a person is asked afresh by a driver that does not": {client: formClient, moves: script(asked, doesNotRead, answers(sampled, "", overAgain), solved(),
+			calls(toPerson), answers(sampled, ""), calls(toPerson), answers(sampled, ""))},
+		"the notice survives the question that follows it": {client: formClient, moves: script(asked, doesNotRead, submits(nothing, toPerson), answers(sampled, "", "starts over"))},
+		"a decline of a question that a restart replaced stands": {client: formClient, moves: script(asked, func(p *play) {
+			old := p.question
+			doesNotRead(p)
+			submits(nothing, toPerson)(p)
+			p.question = old
+		}, answers(no, "USER_DECLINED"))},
+		"an answer is kept though its judge is gone": {client: formClient, moves: script(asked, gone("user_input"), answers(sampled, "DRIVER_UNAVAILABLE"), counted(0),
+			repaired, submits(nothing, ""), solved(driver.ClientAttested))},
+		"a decline is kept though its judge is gone": {client: formClient, moves: script(asked, gone("user_input"), answers(no, "USER_DECLINED"),
+			repaired, through(driver.Client{}), submits(nothing, "USER_DECLINED"), sends(works, "USER_DECLINED"))},
+		"a person's word that nobody reads any more is not overruled": {client: formClient, moves: script(asked, gone("elicitation"), answers(sampled, "DRIVER_UNAVAILABLE"), sends(works, "USER_DECLINED"))},
+		"a removed driver costs no retry": {moves: []move{
+			second, gone("user_input"), sends(works, "DRIVER_UNAVAILABLE"), counted(0),
+			submits(as("shell", works), "DRIVER_UNAVAILABLE"), counted(0), // another type than the challenge's cannot help
+			func(p *play) { // and one that there never was is refused
+				_, err := p.Next(p.t.Context(), p.caller, api.NextRequest{URI: p.uri, Solution: json.RawMessage(solveAs(p.shown, "magic", works))})
+				refused(p.t, err, fault.InvalidArgument, "solution.type: value must be one of 'comment'")
+			}, repaired, sends(works, ""),
+		}},
+		"a stricter driver costs no retry": {moves: []move{second, stricter, sends(works, "DRIVER_UNAVAILABLE", "too short for this version"), counted(0)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.doc, s.world = stagedStep, version1
+			s.play(t)
+		})
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
+func withFiles(fields string) string { return `{"type":"shell","shell":{"cmd":"a"},` + fields + `}` }
+
 func TestMintRefusesWithLineAndPointer(t *testing.T) {
 	w := newWorld(t, nil)
 	for name, tc := range map[string]struct{ challenge, want, at string }{
@@ -17,6 +19,13 @@ func TestMintRefusesWithLineAndPointer(t *testing.T) {
 		"a schema of itself":        {`{"type":"shell","shell":{"cmd":"a"},"output_schema":{"$ref":"#"}}`, `/output_schema`, "6:66:"},
 		"a schema that is none":     {`{"type":"shell","shell":{"cmd":"a"},"output_schema":{"type":5}}`, `/output_schema`, "6:66:"},
 		"a reference to no step":    {`{"type":"shell","shell":{"cmd":"{{ steps.nobody.x }}"}}`, `nobody`, "6:46:"},
+		"a file outside":            {withFiles(`"files":[{"path":"a"},{"path":"../x"}]`), "/files/1/path", "6:"},
+		"a pattern that is none":    {withFiles(`"files":[{"path":"a","regex":"("}]`), "/files/0/regex", "6:"},
+		"a glob of a value":         {withFiles(`"files":[{"glob":"{{ steps.say.x }}"}]`), "/files/0/glob", "6:"},
+		"a file of no step":         {withFiles(`"files":[{"path":"{{ steps.say.x }}"}]`), "steps.say", "6:"},
+		"files that are no list":    {withFiles(`"files":"a"`), "/files", "6:"},
+		"files that are required":   {withFiles(`"files_required":true`), "/files_required", "6:"},
+		"a schema of a file":        {withFiles(`"files":[{"path":"a","json_schema":{"type":"nobody"}}]`), "/files/0/json_schema", "6:"},
 		"a reference to the future": {`{"type":"shell","shell":{"cmd":"{{ steps.last.x }}"}}`, `last`, "6:46:"},
 	} {
 		t.Run(name, func(t *testing.T) {
