@@ -2,18 +2,9 @@ package director
 
 import (
 	"context"
-	"encoding/json"
 
-	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/run"
 )
-
-// Form is the form of a schema, encoded as an agent reads it.
-func Form(schema json.RawMessage) string {
-	b, _ := api.Encode(input.Form(schema), "") // was decoded from JSON
-	return string(b)
-}
 
 // Claims is for how many runs somebody drives or waits to.
 func (e *Engine) Claims() int { return e.runs.Claims() }

@@ -11,62 +11,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
-
-func TestFormsAskForWhatTheSchemaSays(t *testing.T) {
-	for name, tc := range map[string]struct{ schema, want string }{
-		"numbers": {`{"type":"object","properties":{"exit_code":{"type":"integer","description":"exit code\n of the command"},"n":{"type":"number"}},"required":["exit_code"]}`,
-			`{"exit_code":"<integer: exit code of the command>","n":"<number, optional: n>"}`},
-		"choices":      {`{"type":"object","properties":{"c":{"enum":["a",1]},"k":{"const":true}},"required":["c","k"]}`, `{"c":"<one of \"a\", 1: c>","k":"<exactly true: k>"}`},
-		"length":       {`{"type":"object","properties":{"t":{"type":"string","minLength":10,"title":"Text"}},"required":["t"]}`, `{"t":"<string of at least 10 characters: Text>"}`},
-		"several":      {`{"type":"object","properties":{"t":{"type":["string","null"]}},"required":["t"]}`, `{"t":"<string or null: t>"}`},
-		"nested":       {`{"type":"object","properties":{"o":{"type":"object","properties":{"a":{"type":"array","items":{"type":"string"}}},"required":["a"]}},"required":["o"]}`, `{"o":{"a":["<string: a>"]}}`},
-		"free object":  {`{"type":"object","properties":{"o":{"type":"object","additionalProperties":{}}},"required":["o"]}`, `{"o":"<object: o>"}`},
-		"first":        {`{"anyOf":[{"type":"object","properties":{"a":{}},"required":["a"]},{"type":"string"}]}`, `{"a":"<anything: a>"}`},
-		"reported":     {`{"oneOf":[{"type":"string"},{"x-kairos-agent":true,"type":"object","properties":{"b":{"type":"boolean"}},"required":["b"]}]}`, `{"b":"<boolean: b>"}`},
-		"plain":        {`{"type":"string"}`, `"<string: what challenge.description demands>"`},
-		"says nothing": {``, `"<anything: what challenge.description demands>"`},
-		"true":         {`true`, `"<anything: what challenge.description demands>"`},
-		"nonsense":     {`{"type":7,"enum":{},"anyOf":[],"properties":[]}`, `"<anything: what challenge.description demands>"`},
-		"endless":      {strings.Repeat(`{"type":"array","items":`, 40) + `{}` + strings.Repeat(`}`, 40), `[[[[[["<array: what challenge.description demands>"]]]]]]`},
-		"huge":         {`{"type":"object","properties":{"a":{"enum":["` + strings.Repeat("x", 70) + strings.Repeat(`","`+strings.Repeat("x", 70), 18) + `"]},"b":{}}}`, ``},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := director.Form(json.RawMessage(tc.schema))
-			if tc.want != "" && got != tc.want {
-				t.Errorf("form = %s, want %s", got, tc.want)
-			}
-			if len(got) > 9<<10 {
-				t.Errorf("the form has %d bytes", len(got))
-			}
-		})
-	}
-}
-
-// templateOf is the solution that a reply's next_call holds.
-func templateOf(t *testing.T, call *api.NextCall) (uri, solution string) {
-	t.Helper()
-	if call == nil || call.Tool != "kairos_next" {
-		t.Fatalf("next_call = %+v, want kairos_next", call)
-	}
-	var args struct {
-		URI      string          `json:"uri"`
-		Solution json.RawMessage `json:"solution"`
-	}
-	if err := json.Unmarshal(call.Arguments, &args); err != nil {
-		t.Fatal(err)
-	}
-	return args.URI, string(args.Solution)
-}
 
 func TestATemplateSentAsItIsProvesNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	w.drivers.set("has a form shell", true)
 	uris := w.mint(threeSteps)
 	shown := w.begin(uris[0])
-	uri, template := templateOf(t, shown.NextCall)
+	in := w.advised(shown)
+	uri, template := in.URI, in.solution(t)
 	r := w.next(uri, template)
 	w.code(r, "MISSING_FIELD")
 	w.at(r, uris[0])
@@ -110,19 +64,6 @@ func TestEveryStepReplySaysWhichRunAndStep(t *testing.T) {
 	}
 }
 
-func TestNoCallWhereTheAgentHasToChoose(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	r := w.begin(uris[0])
-	for range 3 {
-		r = w.next(uris[0], solve(r, `{"ok":false}`))
-	}
-	w.code(r, "MAX_RETRIES_EXCEEDED")
-	if r.NextCall != nil || r.MustObey {
-		t.Errorf("must_obey %v, next_call %+v", r.MustObey, r.NextCall)
-	}
-}
-
 func TestAnAttestationIsToBeFilledInToo(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint("# Alone\n\n## Only\n\nDo it.\n")
@@ -138,11 +79,8 @@ func TestAnAttestationIsToBeFilledInToo(t *testing.T) {
 		_, err := w.Attest(context.Background(), w.caller, api.AttestRequest{URI: in.URI, Outcome: outcome, Message: message, RunID: r.RunID})
 		return err
 	}
-	for _, err := range []error{attest(in.Outcome, "done"), attest("success", in.Message)} {
-		if fault.CodeOf(err) != fault.InvalidArgument {
-			t.Errorf("Attest with a placeholder = %v", err)
-		}
-	}
+	refused(t, attest(in.Outcome, "done"), fault.InvalidArgument)
+	refused(t, attest("success", in.Message), fault.InvalidArgument)
 	if err := attest("success", "done"); err != nil {
 		t.Error(err)
 	}
@@ -151,41 +89,32 @@ func TestAnAttestationIsToBeFilledInToo(t *testing.T) {
 func TestRunInputIsToBeFilledInToo(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint("# Greet\n\n```json\n{\"inputs\":{\"type\":\"object\",\"required\":[\"name\",\"tone\"],\"properties\":{\"name\":{\"type\":\"string\",\"description\":\"Who\"},\"tone\":{\"type\":\"string\"}}}}\n```\n\n## Only\n\nDo it.\n")
-	begin := func(input string) *fault.Error {
-		t.Helper()
-		_, err := w.Begin(context.Background(), w.caller, api.BeginRequest{URI: uris[0], Input: json.RawMessage(input)})
-		var f *fault.Error
-		if !errors.As(err, &f) {
-			t.Fatalf("Begin(%s) = %v, want a fault", input, err)
-		}
-		return f
+	begin := func(input string) error {
+		_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], Input: json.RawMessage(input)})
+		return err
 	}
-	f := begin(`{"tone":"warm"}`)
+	err := begin(`{"tone":"warm"}`)
+	refused(t, err, fault.MissingInput)
+	var f *fault.Error
+	errors.As(err, &f)
 	want := &fault.Call{Tool: "kairos_begin", Arguments: map[string]any{
 		"uri": uris[0], "input": map[string]any{"name": "<string: Who>", "tone": "warm"},
 	}}
-	if diff := cmp.Diff(want, f.NextCall); f.Code != fault.MissingInput || diff != "" {
-		t.Errorf("%s, next_call (-want +got):\n%s", f.Code, diff)
+	if diff := cmp.Diff(want, f.NextCall); diff != "" {
+		t.Errorf("next_call (-want +got):\n%s", diff)
 	}
-	if f := begin(`{"tone":"warm","name":"<string: Who>"}`); f.Code != fault.InvalidArgument || !strings.Contains(f.Message, "/input/name") {
-		t.Errorf("a placeholder as input: %v", f)
-	}
+	refused(t, begin(`{"tone":"warm","name":"<string: Who>"}`), fault.InvalidArgument, "/input/name")
 }
 
 func TestWhatHasNoFieldOfItsOwnIsEvidence(t *testing.T) {
 	w := newWorld(t, func(c *choices) { c.SolutionFields = []string{"mcp"} })
 	w.drivers.set("has a form shell", true)
 	uris := w.mint(threeSteps)
-	begun := w.begin(uris[0])
-	_, template := templateOf(t, begun.NextCall)
-	var s map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(template), &s); err != nil {
-		t.Fatal(err)
+	in := w.advised(w.begin(uris[0]))
+	if in.Solution["shell"] != nil || in.Solution["evidence"] == nil {
+		t.Errorf("solution = %v, want the form in evidence", in.Solution)
 	}
-	if s["shell"] != nil || s["evidence"] == nil {
-		t.Errorf("solution = %s, want the form in evidence", template)
-	}
-	w.code(w.next(uris[0], template), "MISSING_FIELD")
+	w.code(w.next(uris[0], in.solution(t)), "MISSING_FIELD")
 }
 
 func TestNoPlaceholderOfARunInputIsTaken(t *testing.T) {
@@ -210,9 +139,8 @@ func TestNoPlaceholderOfARunInputIsTaken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.Begin(context.Background(), w.caller, api.BeginRequest{URI: uris[0], Input: copied}); fault.CodeOf(err) != fault.InvalidArgument {
-				t.Errorf("Begin with next_call as it is = %v, want INVALID_ARGUMENT", err)
-			}
+			_, err = w.Begin(context.Background(), w.caller, api.BeginRequest{URI: uris[0], Input: copied})
+			refused(t, err, fault.InvalidArgument)
 		})
 	}
 }

@@ -11,6 +11,33 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
+// advice is the call of kairos_next that a reply advises.
+type advice struct {
+	URI      string         `json:"uri"`
+	RunID    string         `json:"run_id"`
+	Solution map[string]any `json:"solution"`
+}
+
+func (w *world) advised(r *api.StepReply) (in advice) {
+	w.t.Helper()
+	if r.NextCall == nil || r.NextCall.Tool != api.ToolNext {
+		w.t.Fatalf("next_call = %+v, want kairos_next", r.NextCall)
+	}
+	if err := json.Unmarshal(r.NextCall.Arguments, &in); err != nil {
+		w.t.Fatal(err)
+	}
+	return in
+}
+
+func (a advice) solution(t testing.TB) string {
+	t.Helper()
+	b, err := api.Encode(a.Solution, "") // does not escape placeholders
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 // follow makes the calls that the replies give, exactly as they give them apart from the
 // values for their placeholders, until none is left or a person is waited for. What
 // the client is asked meanwhile, it answers with replies.
@@ -21,24 +48,13 @@ func (w *world) follow(r *api.StepReply, reply func(a *director.Ask) director.Co
 		if r.NextCall == nil || r.NextCall.Tool != api.ToolNext || r.ErrorCode == "WAITING_FOR_USER" {
 			return trail
 		}
-		var in struct {
-			URI      string         `json:"uri"`
-			RunID    string         `json:"run_id"`
-			Solution map[string]any `json:"solution"`
-		}
-		if err := json.Unmarshal(r.NextCall.Arguments, &in); err != nil {
-			w.t.Fatal(err)
-		}
+		in := w.advised(r)
 		for name := range in.Solution {
 			if name != "type" && name != "nonce" && name != "proof_hash" {
 				in.Solution[name] = filledIn(name)
 			}
 		}
-		solution, err := json.Marshal(in.Solution)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		round, err := w.Next(w.t.Context(), w.caller, api.NextRequest{URI: in.URI, RunID: in.RunID, Solution: solution})
+		round, err := w.Next(w.t.Context(), w.caller, api.NextRequest{URI: in.URI, RunID: in.RunID, Solution: json.RawMessage(in.solution(w.t))})
 		for err == nil && round.Reply == nil {
 			answer := reply(round.Ask)
 			answer.Run, answer.Seq = round.Ask.Run, round.Ask.Seq
@@ -76,7 +92,6 @@ func replies(result string) func(*director.Ask) director.Continuation {
 // An agent that is trusted with approvals gets along by making the calls that it is given, whatever its
 // client declares and does.
 func TestTheCallOfAReplyIsAcceptedAsGiven(t *testing.T) {
-	const approved = `{"action":"accept","content":{"confirmation":"approved"}}`
 	for name, tc := range map[string]struct {
 		client driver.Client
 		reply  func(*director.Ask) director.Continuation
@@ -89,7 +104,7 @@ func TestTheCallOfAReplyIsAcceptedAsGiven(t *testing.T) {
 		"a form that fails, a page":        {driver.Client{ElicitationForm: true}, failsWith(-32603), true, ""},
 		"a form that is not known":         {driver.Client{ElicitationForm: true}, failsWith(-32601), false, ""},
 		"a form with a broken answer":      {driver.Client{ElicitationForm: true}, replies(`{}`), false, ""},
-		"a form that works":                {driver.Client{ElicitationForm: true}, replies(approved), false, ""},
+		"a form that works":                {driver.Client{ElicitationForm: true}, replies(yes), false, ""},
 		"an address that fails":            {driver.Client{ElicitationURL: true}, failsWith(-32603), true, ""},
 		"forms and models that fail":       {driver.Client{ElicitationForm: true, Sampling: true}, failsWith(-32603), false, ""},
 		"models that fail":                 {driver.Client{Sampling: true}, failsWith(-32603), true, ""},

@@ -11,25 +11,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
-// filled is the solution of the call that a reply advises, with this evidence.
+// filled is the call that a reply advises, with this evidence.
 func (w *world) filled(r *api.StepReply, evidence string) (uri, solution string) {
 	w.t.Helper()
-	if r.NextCall == nil || r.NextCall.Tool != "kairos_next" {
-		w.t.Fatalf("next_call = %+v, want a call of kairos_next", r.NextCall)
-	}
-	var args struct {
-		URI      string                     `json:"uri"`
-		Solution map[string]json.RawMessage `json:"solution"`
-	}
-	if err := json.Unmarshal(r.NextCall.Arguments, &args); err != nil {
-		w.t.Fatal(err)
-	}
-	args.Solution[r.Challenge.Type] = json.RawMessage(evidence)
-	b, err := json.Marshal(args.Solution)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return args.URI, string(b)
+	in := w.advised(r)
+	in.Solution[r.Challenge.Type] = json.RawMessage(evidence)
+	return in.URI, in.solution(w.t)
 }
 
 func TestEvidenceNeedsTheNonceOfTheOpenChallenge(t *testing.T) {
@@ -46,8 +33,8 @@ func TestEvidenceNeedsTheNonceOfTheOpenChallenge(t *testing.T) {
 				if r.Challenge.Nonce != open.Challenge.Nonce || *r.RetryCount != 0 || !r.MustObey {
 					t.Errorf("step %d: %+v, want the same open challenge and nothing counted", step, r)
 				}
-				if !strings.Contains(r.Message, "solution.nonce") || !strings.Contains(r.NextAction, "kairos_next with "+uris[step]) || r.Tried == "" {
-					t.Errorf("step %d: message %q, next_action %q, tried %q do not say what is missing and which call works", step, r.Message, r.NextAction, r.Tried)
+				if contains(t, textOf(r), "solution.nonce", "kairos_next with "+uris[step]); r.Tried == "" {
+					t.Errorf("step %d: the reply does not say what was tried", step)
 				}
 				open = w.next(w.filled(r, `{"ok":true}`))
 				w.code(open, "")
@@ -59,45 +46,23 @@ func TestEvidenceNeedsTheNonceOfTheOpenChallenge(t *testing.T) {
 	}
 }
 
-func TestMissingNoncesAreNeverCounted(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	r := w.begin(uris[0])
-	for range 5 {
-		r = w.next(uris[0], `{"type":"shell","shell":{"ok":true}}`)
-		w.code(r, "MISSING_FIELD")
+func TestWithoutANonce(t *testing.T) {
+	says := func(solution string) func(*api.StepReply) string {
+		return func(*api.StepReply) string { return solution }
 	}
-	w.code(w.next(uris[0], solve(r, `{"ok":true}`)), "")
-}
-
-func TestAStepWithoutAChallengeTakesNoEvidenceWithoutANonce(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint("# Free\n\n## One\n\nonly prose\n\n## Two\n\nmore prose\n")
-	w.begin(uris[0])
-	r := w.next(uris[0], `{"type":"comment","comment":{"text":"did it"}}`)
-	w.code(r, "MISSING_FIELD")
-	w.at(r, uris[0])
-	w.at(w.next(uris[0], `{"type":"comment"}`), uris[1]) // a placeholder stays allowed
-}
-
-func TestAPlaceholderNeedsNoNonce(t *testing.T) {
-	w := newWorld(t, nil)
-	w.caller.Client.ElicitationForm = true
-	uri := w.mint("# Ask\n\n## Ask\n\nask\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"Sure?\"}}}\n```\n")[0]
-	w.begin(uri)
-	a := w.ask(w.nextRound(uri, `{"type":"user_input"}`), "elicitation/create")
-	w.code(w.reply(w.answer(a, `{"action":"accept","content":{"confirmation":"approved"}}`)), "")
-}
-
-func TestEvidenceWithoutANonceIsNotUsedBehindAnApproval(t *testing.T) {
-	w := newWorld(t, nil)
-	w.caller.Client.ElicitationForm = true
-	uri := w.mint(approvedStep)[0]
-	approved := w.answer(w.ask(w.beginRound(uri, ""), "elicitation/create"), `{"action":"accept","content":{"confirmation":"approved"}}`)
-	r := w.reply(approved)
-	r = w.next(uri, fmt.Sprintf(`{"type":"mcp","proof_hash":%q,"mcp":{"ok":true}}`, r.Challenge.ProofHash))
-	w.code(r, "MISSING_FIELD")
-	w.code(w.next(w.filled(r, `{"ok":true}`)), "")
+	withHash := func(r *api.StepReply) string {
+		return fmt.Sprintf(`{"type":"mcp","proof_hash":%q,"mcp":{"ok":true}}`, r.Challenge.ProofHash)
+	}
+	const prose = "# Free\n\n## One\n\nonly prose\n"
+	scenes(t, map[string]scene{
+		"a step without a challenge takes no evidence": {doc: prose, moves: []move{
+			submits(says(`{"type":"comment","comment":{"text":"did it"}}`), "MISSING_FIELD"), submits(says(`{"type":"comment"}`), "", "kairos_attest"), // a placeholder stays allowed
+		}},
+		"a placeholder is taken": {doc: askStep, client: formClient, moves: []move{submits(says(`{"type":"user_input"}`), toPerson), answers(yes, "")}},
+		"evidence is not used behind an approval": {doc: approvedStep, client: formClient, moves: []move{
+			begun(toPerson), answers(yes, ""), submits(withHash, "MISSING_FIELD"), sends(works, ""),
+		}},
+	})
 }
 
 func TestARunIDThatContradictsTheNonceIsRefused(t *testing.T) {
@@ -105,11 +70,9 @@ func TestARunIDThatContradictsTheNonceIsRefused(t *testing.T) {
 	uris := w.mint(threeSteps)
 	a, b := w.begin(uris[0]), w.begin(uris[0])
 	_, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], RunID: b.RunID, Solution: json.RawMessage(solve(a, `{"ok":true}`))})
+	refused(t, err, fault.NonceMismatch, a.RunID, b.RunID)
 	var f *fault.Error
-	if !errors.As(err, &f) || f.Code != fault.NonceMismatch || !strings.Contains(f.Message, a.RunID) || !strings.Contains(f.Message, b.RunID) {
-		t.Fatalf("error = %v, want NONCE_MISMATCH that names both runs", err)
-	}
-	if f.NextCall == nil || f.NextCall.Arguments["session_id"] != a.RunID {
+	if errors.As(err, &f); f.NextCall == nil || f.NextCall.Arguments["session_id"] != a.RunID {
 		t.Errorf("next_call = %+v, want the run of the nonce", f.NextCall)
 	}
 	for _, r := range []*api.StepReply{a, b} { // neither run moved

@@ -1,9 +1,11 @@
 package director_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"strings"
@@ -37,243 +39,181 @@ func (p probe) uuid() string { return p.Head[strings.LastIndex(p.Head, "/")+1:] 
 // ask is one way to reach for a protocol.
 type ask func(w *world, c access.Caller, p probe) (any, error)
 
+// reach makes a call of the engine with what a probe gives it.
+func reach[In, Out any](call func(Engine, context.Context, access.Caller, In) (Out, error), in func(probe) In) ask {
+	return func(w *world, c access.Caller, p probe) (any, error) { return call(w.Engine, w.t.Context(), c, in(p)) }
+}
+
+// list makes a call that takes nothing but the caller.
+func list[Out any](call func(Engine, context.Context, access.Caller) (Out, error)) map[string]ask {
+	return map[string]ask{"list": func(w *world, c access.Caller, _ probe) (any, error) { return call(w.Engine, w.t.Context(), c) }}
+}
+
+// byRun reaches by the run of the protocol.
+func byRun[In, Out any](call func(Engine, context.Context, access.Caller, In) (Out, error), in func(id run.ID) In) map[string]ask {
+	return map[string]ask{"run": reach(call, func(p probe) In { return in(run.ID(p.Run)) })}
+}
+
+func itself(id run.ID) run.ID { return id }
+
+// by reaches by texts that name a protocol.
+func by[Out any](call func(w *world, c access.Caller, text string) (Out, error), names ...string) map[string]ask {
+	all := map[string]func(p probe) string{
+		"title": func(p probe) string { return p.Title }, "chain id": func(p probe) string { return p.ChainID }, "bare id": probe.uuid,
+		"head": func(p probe) string { return p.Head }, "step": func(p probe) string { return p.Step }, "former step": func(p probe) string { return p.Gone },
+		"words of the text": func(probe) string { return "confidential herbs" },
+	}
+	ways := make(map[string]ask)
+	for _, name := range names {
+		ways[name] = func(w *world, c access.Caller, p probe) (any, error) { return call(w, c, all[name](p)) }
+	}
+	return ways
+}
+
+// and adds ways to reach by the same call.
+func and(ways map[string]ask, more map[string]ask) map[string]ask {
+	maps.Copy(ways, more)
+	return ways
+}
+
+var references = []string{"title", "chain id", "head", "bare id", "former step"}
+
 // reaches is every engine call that takes a caller, in every way that could
 // reach a protocol. A call that is not here fails the test.
 var reaches = map[string]map[string]ask{
-	"Allow": {
-		"space": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Allow(w.t.Context(), c, []grants.Grant{{
-				Space: p.Space, Protocol: p.ChainID, Step: 1, Driver: "agent", Effect: driver.EffectReads, By: "me",
-			}})
-		},
-	},
-	"Actable": {
-		"head": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Actable(w.t.Context(), c, director.ActsOn{URI: p.Head})
-		},
-		"run": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Actable(w.t.Context(), c, director.ActsOn{Run: run.ID(p.Run)})
-		},
-	},
-	"AllowSteps": {
-		"head": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.AllowSteps(w.t.Context(), c, director.AllowInput{ActsOn: director.ActsOn{URI: p.Head}, By: "me"})
-		},
-	},
-	"Granted": {
-		"list": func(w *world, c access.Caller, _ probe) (any, error) { return w.Granted(w.t.Context(), c) },
-	},
-	"Revoke": {
-		"id": func(w *world, c access.Caller, p probe) (any, error) { return nil, w.Revoke(w.t.Context(), c, p.Run) },
-	},
-	"Begin": {
-		"head": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Head})
-		},
-		"step": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Step})
-		},
-		"former step": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Gone})
-		},
-		"run": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Head, SessionID: p.Run})
-		},
-	},
-	"Next": {
-		"head": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Next(w.t.Context(), c, api.NextRequest{URI: p.Head})
-		},
-		"nonce": func(w *world, c access.Caller, p probe) (any, error) {
+	"Allow": {"space": reach(Engine.Allow, func(p probe) []grants.Grant {
+		return []grants.Grant{{Space: p.Space, Protocol: p.ChainID, Step: 1, Driver: "agent", Effect: driver.EffectReads, By: "me"}}
+	})},
+	"Actable": and(byRun(Engine.Actable, func(id run.ID) director.ActsOn { return director.ActsOn{Run: id} }), map[string]ask{
+		"head": reach(Engine.Actable, func(p probe) director.ActsOn { return director.ActsOn{URI: p.Head} }),
+	}),
+	"AllowSteps": {"head": reach(Engine.AllowSteps, func(p probe) director.AllowInput {
+		return director.AllowInput{ActsOn: director.ActsOn{URI: p.Head}, By: "me"}
+	})},
+	"Granted": list(Engine.Granted),
+	"Revoke":  {"id": func(w *world, c access.Caller, p probe) (any, error) { return nil, w.Revoke(w.t.Context(), c, p.Run) }},
+	"Begin": and(by(func(w *world, c access.Caller, uri string) (any, error) {
+		return w.Begin(w.t.Context(), c, api.BeginRequest{URI: uri})
+	}, "head", "step", "former step"), map[string]ask{
+		"run": reach(Engine.Begin, func(p probe) api.BeginRequest { return api.BeginRequest{URI: p.Head, SessionID: p.Run} }),
+	}),
+	"Next": and(by(func(w *world, c access.Caller, uri string) (any, error) {
+		return w.Next(w.t.Context(), c, api.NextRequest{URI: uri})
+	}, "head", "former step"), map[string]ask{
+		"nonce": reach(Engine.Next, func(p probe) api.NextRequest {
 			s := fmt.Sprintf(`{"type":"shell","nonce":%q,"proof_hash":%q,"shell":{"ok":true}}`, p.Nonce, run.Genesis)
-			return w.Next(w.t.Context(), c, api.NextRequest{URI: p.Step, Solution: json.RawMessage(s)})
-		},
-		"run": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Next(w.t.Context(), c, api.NextRequest{URI: p.Head, RunID: p.Run})
-		},
-		"former step": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Next(w.t.Context(), c, api.NextRequest{URI: p.Gone})
-		},
-	},
-	"Continue": {"run": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Continue(w.t.Context(), c, director.Continuation{Run: run.ID(p.Run), Seq: 1, Result: json.RawMessage(`{}`)})
-	}},
+			return api.NextRequest{URI: p.Step, Solution: json.RawMessage(s)}
+		}),
+		"run": reach(Engine.Next, func(p probe) api.NextRequest { return api.NextRequest{URI: p.Head, RunID: p.Run} }),
+	}),
+	"Continue": byRun(Engine.Continue, func(id run.ID) director.Continuation {
+		return director.Continuation{Run: id, Seq: 1, Result: json.RawMessage(`{}`)}
+	}),
 	"Unanswered": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Unanswered(w.t.Context(), c, run.ID(p.Run), 1)
 	}},
 	"Waiting": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Waiting(w.t.Context(), c, run.ID(p.Run), 1)
 	}},
-	"Undecline": {"run": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Undecline(w.t.Context(), c, director.UndeclineInput{Run: run.ID(p.Run), By: "me"})
-	}},
-	"Resumed": {"run": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Resumed(w.t.Context(), c, director.Pending{Run: run.ID(p.Run), Seq: 1})
-	}},
+	"Undecline": byRun(Engine.Undecline, func(id run.ID) director.UndeclineInput { return director.UndeclineInput{Run: id, By: "me"} }),
+	"Resumed":   byRun(Engine.Resumed, func(id run.ID) director.Pending { return director.Pending{Run: id, Seq: 1} }),
 	"Approval": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Approval(w.t.Context(), c, run.ID(p.Run), "guessed")
 	}},
 	"AnswerApproval": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.AnswerApproval(w.t.Context(), c, run.ID(p.Run), "guessed", approval.Answer{Decision: "approved"})
 	}},
-	"Dependents": {"driver": func(w *world, c access.Caller, _ probe) (any, error) {
-		return w.Dependents(w.t.Context(), c, "shell")
-	}},
+	"Dependents": {"driver": reach(Engine.Dependents, func(probe) string { return "shell" })},
 	"Attest": {
-		"head": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Attest(w.t.Context(), c, api.AttestRequest{URI: p.Head, Outcome: "success", Message: "m"})
-		},
-		"run": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Attest(w.t.Context(), c, api.AttestRequest{URI: p.Head, Outcome: "success", Message: "m", RunID: p.Run})
-		},
-		"former step": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Attest(w.t.Context(), c, api.AttestRequest{URI: p.Gone, Outcome: "failure", Message: "m"})
-		},
+		"head": reach(Engine.Attest, func(p probe) api.AttestRequest {
+			return api.AttestRequest{URI: p.Head, Outcome: "success", Message: "m"}
+		}),
+		"run": reach(Engine.Attest, func(p probe) api.AttestRequest {
+			return api.AttestRequest{URI: p.Head, Outcome: "success", Message: "m", RunID: p.Run}
+		}),
+		"former step": reach(Engine.Attest, func(p probe) api.AttestRequest {
+			return api.AttestRequest{URI: p.Gone, Outcome: "failure", Message: "m"}
+		}),
 	},
-	"Search": {
-		"title": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Search(w.t.Context(), c, api.SearchRequest{Query: p.Title})
-		},
-		"words of the text": func(w *world, c access.Caller, _ probe) (any, error) {
-			return w.Search(w.t.Context(), c, api.SearchRequest{Query: "confidential herbs"})
-		},
-		"the app space": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Search(w.t.Context(), c, api.SearchRequest{Query: p.Title, Space: access.AppSpace})
-		},
-	},
-	"ExplainSearch": {
-		"title": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.ExplainSearch(w.t.Context(), c, api.SearchRequest{Query: p.Title})
-		},
-		"words of the text": func(w *world, c access.Caller, _ probe) (any, error) {
-			return w.ExplainSearch(w.t.Context(), c, api.SearchRequest{Query: "confidential herbs"})
-		},
-	},
+	"Search": and(by(func(w *world, c access.Caller, query string) (any, error) {
+		return w.Search(w.t.Context(), c, api.SearchRequest{Query: query})
+	}, "title", "words of the text"), map[string]ask{
+		"the app space": reach(Engine.Search, func(p probe) api.SearchRequest { return api.SearchRequest{Query: p.Title, Space: access.AppSpace} }),
+	}),
+	"ExplainSearch": by(func(w *world, c access.Caller, query string) (any, error) {
+		return w.ExplainSearch(w.t.Context(), c, api.SearchRequest{Query: query})
+	}, "title", "words of the text"),
 	"Mint": {
-		"the same title": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Mint(w.t.Context(), c, api.MintRequest{Document: "# " + p.Title + "\n\n## One\n\nx\n", ModelID: "m"})
-		},
-		"the same title, by force": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Mint(w.t.Context(), c, api.MintRequest{Document: "# " + p.Title + "\n\n## One\n\nx\n", ModelID: "m", Force: true})
-		},
+		"the same title":           reach(Engine.Mint, func(p probe) api.MintRequest { return api.MintRequest{Document: p.copied(), ModelID: "m"} }),
+		"the same title, by force": reach(Engine.Mint, func(p probe) api.MintRequest { return api.MintRequest{Document: p.copied(), ModelID: "m", Force: true} }),
 	},
 	"Update": {
-		"step": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Update(w.t.Context(), c, api.UpdateRequest{URIs: []string{p.Step, p.Head}, Documents: []string{"## X\n\ny", "## Z\n\ny"}})
-		},
-		"text": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Update(w.t.Context(), c, api.UpdateRequest{URIs: []string{p.Head}, Updates: json.RawMessage(`{"text":"t"}`)})
-		},
-		"former step": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Update(w.t.Context(), c, api.UpdateRequest{URIs: []string{p.Gone}, Documents: []string{"## X\n\ny"}})
-		},
+		"step": reach(Engine.Update, func(p probe) api.UpdateRequest {
+			return api.UpdateRequest{URIs: []string{p.Step, p.Head}, Documents: []string{"## X\n\ny", "## Z\n\ny"}}
+		}),
+		"text": reach(Engine.Update, func(p probe) api.UpdateRequest {
+			return api.UpdateRequest{URIs: []string{p.Head}, Updates: json.RawMessage(`{"text":"t"}`)}
+		}),
+		"former step": reach(Engine.Update, func(p probe) api.UpdateRequest {
+			return api.UpdateRequest{URIs: []string{p.Gone}, Documents: []string{"## X\n\ny"}}
+		}),
 	},
-	"Delete": {"all": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Delete(w.t.Context(), c, api.DeleteRequest{URIs: []string{p.Step, p.Head, p.Gone}})
-	}},
-	"FindStep": byURI(func(w *world, c access.Caller, uri string) (any, error) {
+	"Delete": {"all": reach(Engine.Delete, func(p probe) api.DeleteRequest { return api.DeleteRequest{URIs: []string{p.Step, p.Head, p.Gone}} })},
+	"FindStep": by(func(w *world, c access.Caller, uri string) (any, error) {
 		chain, i, err := w.FindStep(w.t.Context(), c, uri)
 		return []any{chain, i}, err
-	}),
-	"ChainOf": byURI(func(w *world, c access.Caller, uri string) (any, error) {
+	}, "head", "step", "former step"),
+	"ChainOf": by(func(w *world, c access.Caller, uri string) (any, error) {
 		chain, absent, err := w.ChainOf(w.t.Context(), c, uri)
 		return chain.Title, errors.Join(absent, err)
+	}, "head", "step", "former step"),
+	"Dump": and(by(func(w *world, c access.Caller, uri string) (any, error) {
+		return w.Dump(w.t.Context(), c, api.DumpRequest{URI: uri, Protocol: true})
+	}, "head", "bare id", "former step"), map[string]ask{
+		"step": reach(Engine.Dump, func(p probe) api.DumpRequest { return api.DumpRequest{URI: p.Step} }),
 	}),
-	"Dump": {
-		"step": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Dump(w.t.Context(), c, api.DumpRequest{URI: p.Step})
-		},
-		"protocol": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Dump(w.t.Context(), c, api.DumpRequest{URI: p.Head, Protocol: true})
-		},
-		"bare id": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Dump(w.t.Context(), c, api.DumpRequest{URI: p.uuid(), Protocol: true})
-		},
-		"former step": func(w *world, c access.Caller, p probe) (any, error) {
-			return w.Dump(w.t.Context(), c, api.DumpRequest{URI: p.Gone, Protocol: true})
-		},
-	},
-	"Spaces": {"titles": func(w *world, c access.Caller, _ probe) (any, error) {
-		return w.Spaces(w.t.Context(), c, api.SpacesRequest{Titles: true})
-	}},
+	"Spaces":  {"titles": reach(Engine.Spaces, func(probe) api.SpacesRequest { return api.SpacesRequest{Titles: true} })},
 	"Prompts": {"list": func(w *world, c access.Caller, _ probe) (any, error) { return w.Prompts(w.t.Context(), c) }},
-	"AllRuns": {"list": func(w *world, c access.Caller, _ probe) (any, error) {
-		return w.AllRuns(w.t.Context(), c, archive.RunsInput{})
-	}},
-	"Retried": {"run": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Retried(w.t.Context(), c, director.Later{Run: run.ID(p.Run), Step: 1})
-	}},
-	"Cancel": {"run": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Cancel(w.t.Context(), c, director.CancelInput{Run: run.ID(p.Run), By: "me"})
-	}},
-	"Decide": {"run": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Decide(w.t.Context(), c, director.DecideInput{Run: run.ID(p.Run), By: "me", Reason: "because"})
-	}},
+	"AllRuns": {"list": reach(Engine.AllRuns, func(probe) archive.RunsInput { return archive.RunsInput{} })},
+	"Retried": byRun(Engine.Retried, func(id run.ID) director.Later { return director.Later{Run: id, Step: 1} }),
+	"Cancel":  byRun(Engine.Cancel, func(id run.ID) director.CancelInput { return director.CancelInput{Run: id, By: "me"} }),
+	"Decide": byRun(Engine.Decide, func(id run.ID) director.DecideInput {
+		return director.DecideInput{Run: id, By: "me", Reason: "because"}
+	}),
 	"Abandon": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Abandon(w.t.Context(), c, run.ID(p.Run), "because")
 	}},
-	"Account": {"run": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Account(w.t.Context(), c, run.ID(p.Run))
-	}},
-	"Redact": {"run": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Redact(w.t.Context(), c, archive.RedactInput{Run: run.ID(p.Run)})
-	}},
-	"Timeline": {"run": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Timeline(w.t.Context(), c, run.ID(p.Run))
-	}},
-	"Decisions": {"run": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Decisions(w.t.Context(), c, run.ID(p.Run))
-	}},
+	"Account":   byRun(Engine.Account, itself),
+	"Redact":    byRun(Engine.Redact, func(id run.ID) archive.RedactInput { return archive.RedactInput{Run: id} }),
+	"Timeline":  byRun(Engine.Timeline, itself),
+	"Decisions": byRun(Engine.Decisions, itself),
 	"Export": {
 		"everything": func(w *world, c access.Caller, _ probe) (any, error) { return exportedBy(w, c, "") },
 		"the space":  func(w *world, c access.Caller, p probe) (any, error) { return exportedBy(w, c, p.Space) },
 	},
 	"Import": {
-		"into the space": func(w *world, c access.Caller, p probe) (any, error) {
-			return importedBy(w, c, library.ImportInput{Space: p.Space, Items: []library.ImportItem{{Document: "# " + p.Title + "\n\n## One\n\nx\n"}}})
-		},
-		"as the record says": func(w *world, c access.Caller, p probe) (any, error) {
-			return importedBy(w, c, library.ImportInput{OnExisting: library.ReplaceExisting, Items: []library.ImportItem{{
-				Document: "# " + p.Title + "\n\n## One\n\nx\n", Record: &library.Record{ChainID: p.ChainID, Space: p.Space, Revision: 2},
-			}}})
-		},
-		"under its identity": func(w *world, c access.Caller, p probe) (any, error) {
-			return importedBy(w, c, library.ImportInput{Space: "personal", OnExisting: library.ReplaceExisting, Items: []library.ImportItem{{
-				Document: "# " + p.Title + "\n\n## One\n\nx\n",
-				Record:   &library.Record{ChainID: p.ChainID, Steps: []library.RecordedStep{{UUID: p.uuid(), Name: "one"}}},
-			}}})
-		},
+		"into the space": imports(func(p probe) library.ImportInput {
+			return library.ImportInput{Space: p.Space, Items: []library.ImportItem{{Document: p.copied()}}}
+		}),
+		"as the record says": imports(func(p probe) library.ImportInput {
+			return library.ImportInput{OnExisting: library.ReplaceExisting, Items: []library.ImportItem{{
+				Document: p.copied(), Record: &library.Record{ChainID: p.ChainID, Space: p.Space, Revision: 2},
+			}}}
+		}),
+		"under its identity": imports(func(p probe) library.ImportInput {
+			return library.ImportInput{Space: "personal", OnExisting: library.ReplaceExisting, Items: []library.ImportItem{{
+				Document: p.copied(), Record: &library.Record{ChainID: p.ChainID, Steps: []library.RecordedStep{{UUID: p.uuid(), Name: "one"}}},
+			}}}
+		}),
 	},
-	"History":  byReference(func(w *world, c access.Caller, ref string) (any, error) { return w.History(w.t.Context(), c, ref) }),
-	"Version":  byReference(func(w *world, c access.Caller, ref string) (any, error) { return w.Version(w.t.Context(), c, ref, 1) }),
-	"Restore":  byReference(func(w *world, c access.Caller, ref string) (any, error) { return w.Restore(w.t.Context(), c, ref, 1) }),
-	"Unserved": {"list": func(w *world, c access.Caller, _ probe) (any, error) { return w.Unserved(w.t.Context(), c) }},
+	"History":  by(func(w *world, c access.Caller, ref string) (any, error) { return w.History(w.t.Context(), c, ref) }, references...),
+	"Version":  by(func(w *world, c access.Caller, ref string) (any, error) { return w.Version(w.t.Context(), c, ref, 1) }, references...),
+	"Restore":  by(func(w *world, c access.Caller, ref string) (any, error) { return w.Restore(w.t.Context(), c, ref, 1) }, references...),
+	"Unserved": list(Engine.Unserved),
 }
 
-// byURI reaches by the URIs of a protocol's steps.
-func byURI(call func(w *world, c access.Caller, uri string) (any, error)) map[string]ask {
-	ways := make(map[string]ask)
-	for name, uri := range map[string]func(p probe) string{
-		"head":        func(p probe) string { return p.Head },
-		"step":        func(p probe) string { return p.Step },
-		"former step": func(p probe) string { return p.Gone },
-	} {
-		ways[name] = func(w *world, c access.Caller, p probe) (any, error) { return call(w, c, uri(p)) }
-	}
-	return ways
-}
-
-// byReference reaches by everything that can name a protocol.
-func byReference(call func(w *world, c access.Caller, ref string) (any, error)) map[string]ask {
-	ways := make(map[string]ask)
-	for name, ref := range map[string]func(p probe) string{
-		"title": func(p probe) string { return p.Title }, "chain id": func(p probe) string { return p.ChainID },
-		"head": func(p probe) string { return p.Head }, "bare id": probe.uuid, "former step": func(p probe) string { return p.Gone },
-	} {
-		ways[name] = func(w *world, c access.Caller, p probe) (any, error) { return call(w, c, ref(p)) }
-	}
-	return ways
-}
+// copied is a protocol with the same title.
+func (p probe) copied() string { return "# " + p.Title + "\n\n## One\n\nx\n" }
 
 func exportedBy(w *world, c access.Caller, space string) (any, error) {
 	var all []library.Written
@@ -286,13 +226,15 @@ func exportedBy(w *world, c access.Caller, space string) (any, error) {
 	return all, nil
 }
 
-// importedBy imports one item; why it failed is what the caller learns.
-func importedBy(w *world, c access.Caller, in library.ImportInput) (any, error) {
-	results, err := w.Import(w.t.Context(), c, in)
-	if err == nil {
-		err = results[0].Err
+// imports imports one item; why it failed is what the caller learns.
+func imports(in func(probe) library.ImportInput) ask {
+	return func(w *world, c access.Caller, p probe) (any, error) {
+		results, err := w.Import(w.t.Context(), c, in(p))
+		if err == nil {
+			err = results[0].Err
+		}
+		return results, err
 	}
-	return results, err
 }
 
 func TestEveryEngineCallIsTriedAcrossSpaces(t *testing.T) {
@@ -336,9 +278,19 @@ func TestWhatIsInAnotherSpaceIsAsIfItWereNot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			w := newWorld(t, nil)
+			p := hide(w, who.owner)
+			nth := 0
 			for call, ways := range reaches {
 				for way, reach := range ways {
-					foreign, absent := bothReached(t, who.owner, who.caller, reach)
+					caller := who.caller
+					if nth++; caller.Principal == who.owner.Principal {
+						w = newWorld(t, nil) // nobody else can reach like this, so that an earlier call could change what is there
+						p = hide(w, who.owner)
+					} else {
+						caller.Principal, caller.Space = fmt.Sprintf("me%d", nth), fmt.Sprintf("user:test:me%d", nth)
+					}
+					foreign, absent := bothReached(w, p, who.owner, caller, reach)
 					if diff := cmp.Diff(absent, foreign); diff != "" {
 						t.Errorf("%s by %s tells a foreign protocol from an absent one (-absent +foreign):\n%s", call, way, diff)
 					}
@@ -353,13 +305,11 @@ func TestWhatIsInAnotherSpaceIsAsIfItWereNot(t *testing.T) {
 	}
 }
 
-// bothReached stores the secret and lets the caller reach for something that
-// does not exist and then for the secret. It returns what the caller saw, with
-// the values it asked with blotted out. The protocols of the owner must be as before.
-func bothReached(t *testing.T, owner, caller access.Caller, reach ask) (foreign, absent string) {
-	t.Helper()
-	w := newWorld(t, nil)
-	p := hide(w, owner)
+// bothReached lets the caller reach for something that does not exist and then for the
+// secret. It returns what the caller saw, with the values it asked with blotted out. The
+// protocols of the owner must be as before.
+func bothReached(w *world, p probe, owner, caller access.Caller, reach ask) (foreign, absent string) {
+	w.t.Helper()
 	nothing := probe{
 		Title: "Nothing At All", ChainID: protocol.ChainID("Nothing At All"),
 		Head: "kairos://mem/11111111-1111-4111-8111-111111111111", Step: "kairos://mem/22222222-2222-4222-8222-222222222222",
@@ -368,11 +318,11 @@ func bothReached(t *testing.T, owner, caller access.Caller, reach ask) (foreign,
 	}
 	before := ownerSees(w, owner, p)
 	reply, err := reach(w, caller, nothing)
-	absent = nothing.blot(learned(t, reply, err))
+	absent = nothing.blot(learned(w.t, reply, err))
 	reply, err = reach(w, caller, p)
-	foreign = p.blot(learned(t, reply, err))
+	foreign = p.blot(learned(w.t, reply, err))
 	if after := ownerSees(w, owner, p); after != before {
-		t.Errorf("the owner's protocol changed from\n%s\nto\n%s", before, after)
+		w.t.Errorf("the owner's protocol changed from\n%s\nto\n%s", before, after)
 	}
 	return foreign, absent
 }
@@ -419,7 +369,7 @@ func ownerSees(w *world, owner access.Caller, p probe) string {
 }
 
 // learned is everything that a caller learns from a call.
-func learned(t *testing.T, reply any, err error) string {
+func learned(t testing.TB, reply any, err error) string {
 	t.Helper()
 	b, bad := json.MarshalIndent(reply, "", " ")
 	if bad != nil {
