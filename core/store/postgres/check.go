@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/kairos-mcp/kairos/core/search"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 // leastVersion is the oldest major version of PostgreSQL with everything that the
@@ -96,13 +97,13 @@ func (d *database) checkWrite(ctx context.Context) error {
 		return nil
 	}
 	// This number is never read, but setting it is a normal commit.
-	d.room.failed = d.write(ctx, func(tx *transaction) error {
+	d.room.failed = d.Write(ctx, func(tx tables.Transaction) error {
 		for _, query := range newest {
-			if err := tx.rows(query, nil, func(func(...any) error) error { return nil }); err != nil {
+			if err := tx.Rows(query, nil, func(func(...any) error) error { return nil }); err != nil {
 				return err
 			}
 		}
-		return tx.exec(`UPDATE kairos SET checked = $1 WHERE only_row = 1`, time.Now().UnixNano())
+		return tx.Exec(`UPDATE kairos SET checked = $1 WHERE only_row = 1`, time.Now().UnixNano())
 	})
 	d.room.wrote = time.Now()
 	return d.room.failed

@@ -10,7 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/lazy"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 const (
@@ -44,9 +46,11 @@ func newDatabase(address string, log *slog.Logger) (*database, error) {
 		return nil, err
 	}
 	d := &database{config: config, name: Redacted(address), log: log, silent: readTimeout, migrations: migrations}
-	d.pool = lazy.New(d.open, func(ctx context.Context) { resumeScrub(ctx, &Runs{db: d}) })
+	d.pool = lazy.New(d.open, func(ctx context.Context) { tables.ResumeScrub(ctx, newRuns(d), d.name, d.log) })
 	return d, nil
 }
+
+func (d *database) base() tables.Base { return tables.Base{Database: d, Dialect: dialect} }
 
 func (d *database) close() error {
 	if pool := d.pool.Close(); pool != nil {
@@ -132,15 +136,12 @@ func (d *database) persevere(ctx context.Context, attempt func(pool *pgxpool.Poo
 	}
 }
 
-// eachRow is called for every row of a query.
-type eachRow func(scan func(...any) error) error
-
 // querier runs statements: a connection or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-func scanAll(ctx context.Context, q querier, sql string, args []any, each eachRow) error {
+func scanAll(ctx context.Context, q querier, sql string, args []any, each tables.Each) error {
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return err
@@ -156,7 +157,7 @@ func scanAll(ctx context.Context, q querier, sql string, args []any, each eachRo
 
 // read is scanAll for reads that nothing else bounds. A server that holds the connection
 // and sends nothing for a while is errSilent.
-func (d *database) read(ctx context.Context, q querier, sql string, args []any, each eachRow) error {
+func (d *database) read(ctx context.Context, q querier, sql string, args []any, each tables.Each) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	patience := time.AfterFunc(d.silent, func() { cancel(errSilent) })
@@ -172,26 +173,13 @@ func (d *database) read(ctx context.Context, q querier, sql string, args []any, 
 	return err
 }
 
-// oneRow reads one row into the pointers. No row at all is pgx.ErrNoRows.
-func oneRow(into []any, rows func(eachRow) error) error {
-	found := false
-	err := rows(func(scan func(...any) error) error {
-		found = true
-		return scan(into...)
-	})
-	if err == nil && !found {
-		return pgx.ErrNoRows
-	}
-	return err
+// Row reads one row into the pointers. No row at all is pgx.ErrNoRows.
+func (d *database) Row(ctx context.Context, sql string, args []any, into ...any) error {
+	return tables.OneRow(into, func(each tables.Each) error { return d.Rows(ctx, sql, args, each) })
 }
 
-// row reads one row into the pointers. No row at all is pgx.ErrNoRows.
-func (d *database) row(ctx context.Context, sql string, args []any, into ...any) error {
-	return oneRow(into, func(each eachRow) error { return d.rows(ctx, sql, args, each) })
-}
-
-// rows calls each for every row of a query. A text that cannot be stored is in no row.
-func (d *database) rows(ctx context.Context, sql string, args []any, each eachRow) error {
+// Rows calls each for every row of a query. A text that cannot be stored is in no row.
+func (d *database) Rows(ctx context.Context, sql string, args []any, each tables.Each) error {
 	return d.reading(ctx, func(conn *pgxpool.Conn) error {
 		begun := false
 		err := d.read(ctx, conn, sql, args, func(scan func(...any) error) error {
@@ -253,7 +241,7 @@ type view struct {
 	tx  pgx.Tx
 }
 
-func (v *view) rows(sql string, args []any, each eachRow) error {
+func (v *view) rows(sql string, args []any, each tables.Each) error {
 	return v.db.read(v.ctx, v.tx, sql, args, each)
 }
 
@@ -297,20 +285,20 @@ func acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// write runs do in a transaction and returns when it is durable. do may run several
+// Write runs do in a transaction and returns when it is durable. do may run several
 // times. The context ends it only before it has begun.
-func (d *database) write(ctx context.Context, do func(*transaction) error) error {
+func (d *database) Write(ctx context.Context, do func(tables.Transaction) error) error {
 	return commit(ctx, d, context.WithoutCancel, do)
 }
 
-// bounded is write for what may be lost, such as a heartbeat: the context ends it at any
+// bounded is Write for what may be lost, such as a heartbeat: the context ends it at any
 // time, so that a server that stops does not wait for locks of others.
-func bounded(ctx context.Context, d *database, do func(*transaction) error) error {
+func bounded(ctx context.Context, d *database, do func(tables.Transaction) error) error {
 	return commit(ctx, d, func(ctx context.Context) context.Context { return ctx }, do)
 }
 
 // commit runs do in a transaction, whose context is made of that of the call.
-func commit(ctx context.Context, d *database, begun func(context.Context) context.Context, do func(*transaction) error) error {
+func commit(ctx context.Context, d *database, begun func(context.Context) context.Context, do func(tables.Transaction) error) error {
 	return d.persevere(ctx, func(pool *pgxpool.Pool, uncertain bool) error {
 		if uncertain {
 			return errors.New("the connection was lost while the transaction was committed")
@@ -327,7 +315,7 @@ func commit(ctx context.Context, d *database, begun func(context.Context) contex
 }
 
 // transact runs do in a transaction.
-func transact(ctx context.Context, conn *pgx.Conn, do func(*transaction) error) error {
+func transact(ctx context.Context, conn *pgx.Conn, do func(tables.Transaction) error) error {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return err
@@ -354,19 +342,19 @@ type transaction struct {
 	tx  pgx.Tx
 }
 
-func (t *transaction) exec(sql string, args ...any) error {
-	_, err := t.changed(sql, args...)
+func (t *transaction) Exec(sql string, args ...any) error {
+	_, err := t.Changed(sql, args...)
 	return err
 }
 
-// changed executes and returns how many rows were changed.
-func (t *transaction) changed(sql string, args ...any) (int64, error) {
+// Changed executes and returns how many rows were changed.
+func (t *transaction) Changed(sql string, args ...any) (int64, error) {
 	tag, err := t.tx.Exec(t.ctx, sql, args...)
 	return tag.RowsAffected(), err
 }
 
-// row reads one row into the pointers and reports whether there was one.
-func (t *transaction) row(sql string, args []any, into ...any) (bool, error) {
+// Row reads one row into the pointers and reports whether there was one.
+func (t *transaction) Row(sql string, args []any, into ...any) (bool, error) {
 	err := t.tx.QueryRow(t.ctx, sql, args...).Scan(into...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
@@ -374,7 +362,12 @@ func (t *transaction) row(sql string, args []any, into ...any) (bool, error) {
 	return err == nil, err
 }
 
-// rows calls each for every row of a query.
-func (t *transaction) rows(sql string, args []any, each eachRow) error {
+// Rows calls each for every row of a query.
+func (t *transaction) Rows(sql string, args []any, each tables.Each) error {
 	return scanAll(t.ctx, t.tx, sql, args, each)
+}
+
+// Damaged implements tables.Database.
+func (d *database) Damaged(what, id string, err error) error {
+	return fault.Wrap(err, fault.StoreFailed, "database %s: %s %s cannot be read", d.name, what, id)
 }

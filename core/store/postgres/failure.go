@@ -113,7 +113,7 @@ func (d *database) explain(err error) error {
 	case errors.Is(err, wordindex.ErrVersion):
 		return record.OtherIndex(d.name)
 	case errors.As(err, &damage):
-		return d.damaged(damage.What, damage.ID, damage.Err)
+		return d.Damaged(damage.What, damage.ID, damage.Err)
 	case errors.As(err, &unknown):
 		return fault.Wrap(err, fault.StoreUnavailable, "database %s: the connection was lost during the call, so it is not known whether the change is stored", d.name).
 			WithRemedy("read it again before you repeat the change")

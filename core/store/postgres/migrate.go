@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 //go:embed schema/0001.sql
@@ -66,8 +68,8 @@ func migrate(ctx context.Context, d *database, pool *pgxpool.Pool) error {
 	if err := createVersion(ctx, conn.Conn()); err != nil {
 		return err
 	}
-	return transact(ctx, conn.Conn(), func(tx *transaction) error {
-		if _, err := tx.row(`SELECT version FROM kairos WHERE only_row = 1 FOR UPDATE`, nil, &have); err != nil {
+	return transact(ctx, conn.Conn(), func(tx tables.Transaction) error {
+		if _, err := tx.Row(`SELECT version FROM kairos WHERE only_row = 1 FOR UPDATE`, nil, &have); err != nil {
 			return err
 		}
 		if have >= d.version() {
@@ -75,12 +77,12 @@ func migrate(ctx context.Context, d *database, pool *pgxpool.Pool) error {
 		}
 		for i, script := range d.migrations[have:] {
 			// Several statements in one call: only the simple protocol takes them.
-			if _, err := tx.tx.Exec(ctx, script, pgx.QueryExecModeSimpleProtocol); err != nil {
+			if err := tx.Exec(script, pgx.QueryExecModeSimpleProtocol); err != nil {
 				return fmt.Errorf("apply schema version %d: %w", have+i+1, err)
 			}
 		}
 		d.log.InfoContext(ctx, "database schema updated", "database", d.name, "from", have, "to", d.version())
-		return tx.exec(`UPDATE kairos SET version = $1, applied = $2 WHERE only_row = 1`, d.version(), time.Now().UnixNano())
+		return tx.Exec(`UPDATE kairos SET version = $1, applied = $2 WHERE only_row = 1`, d.version(), time.Now().UnixNano())
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/record"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -46,13 +47,13 @@ func (s *Store) Load(ctx context.Context, rows record.Rows, progress func(Loaded
 	if err := l.load(ctx, batch); err != nil {
 		return l.done, err
 	}
-	return l.done, s.db.write(ctx, func(tx *transaction) error { return mark(tx, true, allChains) })
+	return l.done, s.db.Write(ctx, func(tx tables.Transaction) error { return mark(tx, true, allChains) })
 }
 
 // wantEmpty rejects a database that has protocols or runs.
 func (d *database) wantEmpty(ctx context.Context) error {
 	var chains, runs bool
-	err := d.row(ctx, `SELECT EXISTS (SELECT 1 FROM chains), EXISTS (SELECT 1 FROM runs)`, nil, &chains, &runs)
+	err := d.Row(ctx, `SELECT EXISTS (SELECT 1 FROM chains), EXISTS (SELECT 1 FROM runs)`, nil, &chains, &runs)
 	if err == nil && (chains || runs) {
 		err = fault.New(fault.InvalidArgument, "database %s has protocols or runs already", d.name).
 			WithHint("create an empty database, and start no server on it before")
@@ -74,10 +75,10 @@ func (l *loader) load(ctx context.Context, batch []any) error {
 		return err
 	}
 	done := l.done
-	err := l.store.db.write(ctx, func(tx *transaction) error {
+	err := l.store.db.Write(ctx, func(tx tables.Transaction) error {
 		done = l.done // it may be repeated
 		for _, row := range batch {
-			if err := loadRow(tx, row, &done); err != nil {
+			if err := l.row(tx, row, &done); err != nil {
 				return err
 			}
 		}
@@ -109,7 +110,7 @@ func (l *loader) chains(ctx context.Context, batch []any) error {
 		rows[i].Revision, rows[i].Saved = moved[i].Chain.Revision, moved[i].Saved
 	}
 	index := record.Additions(rows)
-	err = l.store.db.write(ctx, func(tx *transaction) error {
+	err = l.store.db.Write(ctx, func(tx tables.Transaction) error {
 		if err := lockProtocols(tx); err != nil {
 			return err
 		}
@@ -139,20 +140,20 @@ func (l *loader) vectors(ctx context.Context, batch []any) error {
 	return nil
 }
 
-// loadRow stores any row but chains and vectors.
-func loadRow(tx *transaction, row any, done *Loaded) error {
+// row stores any row but chains and vectors.
+func (l *loader) row(tx tables.Transaction, row any, done *Loaded) error {
 	switch r := row.(type) {
 	case record.MovedChain, record.MovedVector:
 		return nil
 	case record.MovedVersion:
 		done.Versions++
-		return tx.exec(`INSERT INTO versions (space, id, revision, title, step_count, model, saved, outline, texts) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		return tx.Exec(`INSERT INTO versions (space, id, revision, title, step_count, model, saved, outline, texts) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			r.Space, r.ID, r.Revision, r.Title, r.StepCount, r.Model, r.Saved, []byte(r.Outline), []byte(r.Texts))
 	case record.MovedFormer:
-		return tx.exec(`INSERT INTO former (space, uuid, id) VALUES ($1, $2, $3)`, r.Space, r.UUID, r.Chain)
+		return tx.Exec(`INSERT INTO former (space, uuid, id) VALUES ($1, $2, $3)`, r.Space, r.UUID, r.Chain)
 	case record.MovedRating:
 		q := r.Quality
-		return tx.exec(`INSERT INTO ratings (space, uuid, score, tier, retrieved, succeeded, partly, failed, bonus, rated, rater, context)
+		return tx.Exec(`INSERT INTO ratings (space, uuid, score, tier, retrieved, succeeded, partly, failed, bonus, rated, rater, context)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`, r.Space, r.UUID, q.Score, q.Tier, q.RetrievalCount, q.SuccessCount,
 			q.PartialCount, q.FailureCount, q.QualityBonus, record.Nanos(q.LastRated), q.LastRater, q.UsageContext)
 	case record.MovedPin:
@@ -160,25 +161,25 @@ func loadRow(tx *transaction, row any, done *Loaded) error {
 		if err != nil {
 			return err
 		}
-		return tx.exec(`INSERT INTO pins (digest, document) VALUES ($1, $2)`, r.Digest, document)
+		return tx.Exec(`INSERT INTO pins (digest, document) VALUES ($1, $2)`, r.Digest, document)
 	case record.MovedRun:
 		done.Runs++
 		return loadRun(tx, r)
 	case grants.Grant:
-		return saveGrant(tx, r)
+		return l.store.People.InsertGrant(tx, r)
 	case declines.Decline:
-		return saveDecline(tx, r)
+		return l.store.People.InsertDecline(tx, r)
 	}
 	return fmt.Errorf("a row of type %T cannot be moved", row)
 }
 
-func loadRun(tx *transaction, moved record.MovedRun) error {
+func loadRun(tx tables.Transaction, moved record.MovedRun) error {
 	r := moved.Run
 	head, err := record.JSON(r)
 	if err != nil {
 		return err
 	}
-	if err := tx.exec(`INSERT INTO runs (id, revision, principal, space, chain_id, title, connection, pin,
+	if err := tx.Exec(`INSERT INTO runs (id, revision, principal, space, chain_id, title, connection, pin,
 			state, step_index, step_count, created, updated, ended, document)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		string(r.ID), r.Revision, r.Principal, moved.Space, r.ChainID, r.Title, r.Connection, r.Pin,
@@ -190,6 +191,6 @@ func loadRun(tx *transaction, moved record.MovedRun) error {
 	for _, save := range moved.Saves {
 		revisions, replies, documents = append(revisions, save.Revision), append(replies, between(save.Keys)), append(documents, save.Document)
 	}
-	return tx.exec(`INSERT INTO saves (run, revision, replies, document)
+	return tx.Exec(`INSERT INTO saves (run, revision, replies, document)
 		SELECT $1, * FROM unnest($2::bigint[], $3::bytea[], $4::bytea[])`, string(r.ID), revisions, replies, documents)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/record"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 // EraseRun implements archive.Eraser.
@@ -19,37 +20,29 @@ func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Even
 		return err
 	}
 	id := string(save.Run.ID)
-	return s.db.write(ctx, func(tx *transaction) error {
+	return s.db.Write(ctx, func(tx tables.Transaction) error {
 		// This locks the run.
-		saved, err := tx.changed(saveRun, row.arguments()...)
+		saved, err := tx.Changed(saveRun, row.arguments()...)
 		if err != nil {
 			return err
 		}
 		if saved == 0 {
-			var have int64
-			found, err := tx.row(`SELECT revision FROM runs WHERE id = $1`, []any{id}, &have)
-			switch {
-			case err != nil:
-				return err
-			case !found:
-				return record.NotFound("run", id)
-			}
-			return lostRace(save.Run, have)
+			return tables.LostRace(tx, save.Run)
 		}
 		if err := eraseSaves(s.db, tx, id, row.revision, erase); err != nil {
 			return err
 		}
-		return tx.exec(`INSERT INTO unscrubbed (run, erased) VALUES ($1, $2) ON CONFLICT (run) DO UPDATE SET erased = excluded.erased`,
+		return tx.Exec(`INSERT INTO unscrubbed (run, erased) VALUES ($1, $2) ON CONFLICT (run) DO UPDATE SET erased = excluded.erased`,
 			id, record.Nanos(save.Run.UpdatedAt))
 	})
 }
 
 // eraseSaves rewrites the events of a run before a revision and drops its recorded
 // replies.
-func eraseSaves(db *database, tx *transaction, id string, before int64, erase func(run.Event) run.Event) error {
+func eraseSaves(db *database, tx tables.Transaction, id string, before int64, erase func(run.Event) run.Event) error {
 	var revisions []int64
 	var documents [][]byte
-	err := tx.rows(`SELECT revision, document FROM saves WHERE run = $1 AND revision < $2`, []any{id, before}, func(scan func(...any) error) error {
+	err := tx.Rows(`SELECT revision, document FROM saves WHERE run = $1 AND revision < $2`, []any{id, before}, func(scan func(...any) error) error {
 		var revision int64
 		var document []byte
 		if err := scan(&revision, &document); err != nil {
@@ -57,7 +50,7 @@ func eraseSaves(db *database, tx *transaction, id string, before int64, erase fu
 		}
 		var save record.Save
 		if err := json.Unmarshal(document, &save); err != nil {
-			return db.damaged("events of run", id, err)
+			return db.Damaged("events of run", id, err)
 		}
 		save.Erase(erase)
 		erased, err := save.JSON()
@@ -67,7 +60,7 @@ func eraseSaves(db *database, tx *transaction, id string, before int64, erase fu
 	if err != nil {
 		return err
 	}
-	return tx.exec(`UPDATE saves s SET document = e.document, replies = NULL
+	return tx.Exec(`UPDATE saves s SET document = e.document, replies = NULL
 		FROM unnest($2::bigint[], $3::bytea[]) AS e (revision, document) WHERE s.run = $1 AND s.revision = e.revision`,
 		id, revisions, documents)
 }
@@ -92,25 +85,7 @@ func (s *Runs) Scrub(ctx context.Context) error {
 	for i, id := range ids {
 		names[i] = string(id)
 	}
-	return s.db.write(ctx, func(tx *transaction) error {
-		return tx.exec(`DELETE FROM unscrubbed WHERE run = ANY($1)`, names)
+	return s.db.Write(ctx, func(tx tables.Transaction) error {
+		return tx.Exec(`DELETE FROM unscrubbed WHERE run = ANY($1)`, names)
 	})
-}
-
-// Unscrubbed implements archive.Eraser.
-func (s *Runs) Unscrubbed(ctx context.Context) ([]run.ID, error) {
-	return s.db.ids(ctx, `SELECT run FROM unscrubbed ORDER BY erased, run`)
-}
-
-// resumeScrub completes the redaction of a killed process, which had erased values
-// from runs but not the old versions of their rows.
-func resumeScrub(ctx context.Context, s *Runs) {
-	ids, err := s.Unscrubbed(ctx)
-	if err == nil && len(ids) > 0 {
-		s.db.log.InfoContext(ctx, "resuming an interrupted redaction", "database", s.db.name, "runs", len(ids))
-		err = s.Scrub(ctx)
-	}
-	if err != nil && ctx.Err() == nil {
-		s.db.log.WarnContext(ctx, "erased values may still be in old versions of rows", "database", s.db.name, "error", err)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/kairos-mcp/kairos/core/search"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -23,7 +24,7 @@ func (d *database) reindex(ctx context.Context, pool *pgxpool.Pool) error {
 		return err
 	}
 	defer conn.Release()
-	err = transact(ctx, conn.Conn(), func(tx *transaction) error {
+	err = transact(ctx, conn.Conn(), func(tx tables.Transaction) error {
 		if err := lockProtocols(tx); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/replicas"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 // Servers keeps the servers that use the database, and their jobs.
@@ -22,11 +23,11 @@ func (s *Servers) SaveReplica(ctx context.Context, r replicas.Replica, forget ti
 	if err != nil {
 		return err
 	}
-	return bounded(ctx, s.db, func(tx *transaction) error {
-		if err := tx.exec(`DELETE FROM replicas WHERE seen < `+now+` - $1`, forget.Nanoseconds()); err != nil {
+	return bounded(ctx, s.db, func(tx tables.Transaction) error {
+		if err := tx.Exec(`DELETE FROM replicas WHERE seen < `+now+` - $1`, forget.Nanoseconds()); err != nil {
 			return err
 		}
-		return tx.exec(`INSERT INTO replicas (id, address, version, started, seen, state) VALUES ($1, $2, $3, $4, `+now+`, $5)
+		return tx.Exec(`INSERT INTO replicas (id, address, version, started, seen, state) VALUES ($1, $2, $3, $4, `+now+`, $5)
 			ON CONFLICT (id) DO UPDATE SET address = excluded.address, version = excluded.version, seen = excluded.seen, state = excluded.state`,
 			r.ID, r.Address, r.Version, r.Started.UnixNano(), state)
 	})
@@ -34,12 +35,12 @@ func (s *Servers) SaveReplica(ctx context.Context, r replicas.Replica, forget ti
 
 // RemoveReplica implements replicas.Store.
 func (s *Servers) RemoveReplica(ctx context.Context, id string) error {
-	return bounded(ctx, s.db, func(tx *transaction) error { return tx.exec(`DELETE FROM replicas WHERE id = $1`, id) })
+	return bounded(ctx, s.db, func(tx tables.Transaction) error { return tx.Exec(`DELETE FROM replicas WHERE id = $1`, id) })
 }
 
 // Replicas implements replicas.Store.
 func (s *Servers) Replicas(ctx context.Context) (all []replicas.Replica, err error) {
-	err = s.db.rows(ctx, `SELECT id, address, version, started, `+now+` - seen, state FROM replicas ORDER BY started, id`, nil, func(scan func(...any) error) error {
+	err = s.db.Rows(ctx, `SELECT id, address, version, started, `+now+` - seen, state FROM replicas ORDER BY started, id`, nil, func(scan func(...any) error) error {
 		var r replicas.Replica
 		var started, unseen int64
 		var state []byte
@@ -48,7 +49,7 @@ func (s *Servers) Replicas(ctx context.Context) (all []replicas.Replica, err err
 		}
 		r.Started, r.Unseen = time.Unix(0, started), time.Duration(unseen)
 		if err := json.Unmarshal(state, &r.State); err != nil {
-			return s.db.damaged("replica", r.ID, err)
+			return s.db.Damaged("replica", r.ID, err)
 		}
 		all = append(all, r)
 		return nil
@@ -58,8 +59,8 @@ func (s *Servers) Replicas(ctx context.Context) (all []replicas.Replica, err err
 
 // TakeLease implements replicas.Store.
 func (s *Servers) TakeLease(ctx context.Context, job, holder string, ttl time.Duration) (got bool, err error) {
-	err = bounded(ctx, s.db, func(tx *transaction) error {
-		n, err := tx.changed(`INSERT INTO leases (job, holder, until) VALUES ($1, $2, `+now+` + $3)
+	err = bounded(ctx, s.db, func(tx tables.Transaction) error {
+		n, err := tx.Changed(`INSERT INTO leases (job, holder, until) VALUES ($1, $2, `+now+` + $3)
 			ON CONFLICT (job) DO UPDATE SET holder = excluded.holder, until = excluded.until
 			WHERE leases.holder = excluded.holder OR leases.until < `+now, job, holder, ttl.Nanoseconds())
 		got = n > 0
@@ -70,7 +71,7 @@ func (s *Servers) TakeLease(ctx context.Context, job, holder string, ttl time.Du
 
 // ReturnLease implements replicas.Store.
 func (s *Servers) ReturnLease(ctx context.Context, job, holder string) error {
-	return bounded(ctx, s.db, func(tx *transaction) error {
-		return tx.exec(`UPDATE leases SET until = 0 WHERE job = $1 AND holder = $2`, job, holder)
+	return bounded(ctx, s.db, func(tx tables.Transaction) error {
+		return tx.Exec(`UPDATE leases SET until = 0 WHERE job = $1 AND holder = $2`, job, holder)
 	})
 }

@@ -71,11 +71,11 @@ func (s *Runs) SaveRun(ctx context.Context, save runs.Save) error {
 	if err != nil || saved > 0 {
 		return err
 	}
-	have, err := s.revision(ctx, save.Run.ID)
+	have, err := s.Revision(ctx, save.Run.ID)
 	if err != nil {
 		return err
 	}
-	return lostRace(save.Run, have)
+	return record.LostRace(save.Run, have)
 }
 
 // arguments are those of saveRun.
@@ -105,84 +105,4 @@ func ended(r run.Run) *int64 {
 	}
 	at := record.Nanos(r.UpdatedAt)
 	return &at
-}
-
-// revision of a run as it is stored.
-func (s *Runs) revision(ctx context.Context, id run.ID) (have int64, err error) {
-	err = s.db.row(ctx, `SELECT revision FROM runs WHERE id = $1`, []any{string(id)}, &have)
-	return have, orNotFound(err, "run", string(id))
-}
-
-func lostRace(r run.Run, have int64) error {
-	return fault.New(fault.Conflict, "run %q was changed meanwhile: revision %d was loaded, now it is %d", r.ID, r.Revision, have)
-}
-
-// Run implements runs.Runs.
-func (s *Runs) Run(ctx context.Context, id run.ID) (run.Run, error) {
-	look, err := s.RunUnless(ctx, run.Run{ID: id})
-	return look.Run, err
-}
-
-// RunUnless implements runs.Runs.
-func (s *Runs) RunUnless(ctx context.Context, known run.Run) (look runs.Look, err error) {
-	var document []byte
-	err = s.db.row(ctx, `SELECT CASE WHEN revision <> $2 THEN document END,
-		NOT EXISTS (SELECT 1 FROM grants g WHERE g.space = r.space),
-		NOT EXISTS (SELECT 1 FROM declines d WHERE d.principal = $3 OR d.space = $4) FROM runs r WHERE id = $1`,
-		[]any{string(known.ID), known.Revision, known.Principal, known.Space}, &document, &look.Absent.Grants, &look.Absent.Declines)
-	if err != nil {
-		return runs.Look{}, orNotFound(err, "run", string(known.ID))
-	}
-	if document == nil {
-		return look, nil
-	}
-	look = runs.Look{Changed: true}
-	if err := json.Unmarshal(document, &look.Run); err != nil {
-		return runs.Look{}, s.db.damaged("run", string(known.ID), err)
-	}
-	return look, nil
-}
-
-// OpenRuns implements runs.Index.
-func (s *Runs) OpenRuns(ctx context.Context, q runs.OpenQuery) ([]run.Summary, error) {
-	return s.db.summaries(ctx, `WHERE ended IS NULL AND principal = $1 AND chain_id = $2 AND space = ANY($3)
-		ORDER BY updated DESC, id DESC LIMIT $4`, q.Principal, q.Chain, q.Spaces, q.Limit)
-}
-
-// OpenOnConnection implements runs.Index.
-func (s *Runs) OpenOnConnection(ctx context.Context, q runs.OpenQuery, connection string) ([]run.Summary, error) {
-	return s.db.summaries(ctx, `WHERE ended IS NULL AND connection = $5 AND connection <> '' AND chain_id = $2
-		AND principal = $1 AND space = ANY($3) ORDER BY id DESC LIMIT $4`, q.Principal, q.Chain, q.Spaces, q.Limit, connection)
-}
-
-// summaries reads the runs that the rest of the query names.
-func (d *database) summaries(ctx context.Context, rest string, args ...any) ([]run.Summary, error) {
-	var summaries []run.Summary
-	err := d.rows(ctx, `SELECT id, chain_id, title, state, step_index, step_count, principal, connection,
-		created, updated, CASE WHEN state = 'ended' THEN coalesce(convert_from(document, 'UTF8')::json ->> 'ended_by', '') ELSE '' END FROM runs `+rest,
-		args, func(scan func(...any) error) error {
-			var m run.Summary
-			var id, state, endedBy string
-			var created, updated int64
-			err := scan(&id, &m.ChainID, &m.Title, &state, &m.StepIndex, &m.StepCount, &m.Principal, &m.Connection,
-				&created, &updated, &endedBy)
-			m.ID, m.State, m.EndedBy = run.ID(id), run.State(state), run.Kind(endedBy)
-			m.CreatedAt, m.UpdatedAt = record.TimeOf(created), record.TimeOf(updated)
-			summaries = append(summaries, m)
-			return err
-		})
-	return summaries, err
-}
-
-// Pinned implements runs.Index.
-func (s *Runs) Pinned(ctx context.Context, digest string) (protocol.Chain, error) {
-	var document []byte
-	if err := s.db.row(ctx, `SELECT document FROM pins WHERE digest = $1`, []any{digest}, &document); err != nil {
-		return protocol.Chain{}, orNotFound(err, "pinned chain", digest)
-	}
-	var c protocol.Chain
-	if err := json.Unmarshal(document, &c); err != nil {
-		return protocol.Chain{}, s.db.damaged("pinned chain", digest, err)
-	}
-	return c, nil
 }

@@ -6,23 +6,24 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/record"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // lockProtocols excludes all other writers of protocols, vectors and index, on every
 // server, until the transaction ends. Their changes become visible in the order in
 // which they got the lock, so numbers grow with visibility.
-func lockProtocols(tx *transaction) error {
+func lockProtocols(tx tables.Transaction) error {
 	var analyser int
-	_, err := tx.row(`SELECT analyser FROM search_state WHERE only_row = 1 FOR UPDATE`, nil, &analyser)
+	_, err := tx.Row(`SELECT analyser FROM search_state WHERE only_row = 1 FOR UPDATE`, nil, &analyser)
 	return err
 }
 
 // numbers returns the first of n successive numbers that were never given before.
 // The caller has the lock of protocols.
-func numbers(tx *transaction, n int) (int64, error) {
+func numbers(tx tables.Transaction, n int) (int64, error) {
 	var last int64
-	_, err := tx.row(`UPDATE search_state SET numbers = numbers + $1 WHERE only_row = 1 RETURNING numbers`, []any{n}, &last)
+	_, err := tx.Row(`UPDATE search_state SET numbers = numbers + $1 WHERE only_row = 1 RETURNING numbers`, []any{n}, &last)
 	return last - int64(n) + 1, err
 }
 
@@ -37,17 +38,15 @@ func (p *Protocols) SaveChains(ctx context.Context, changes []library.Change) ([
 		return nil, err
 	}
 	index := record.Additions(rows)
-	err = p.db.write(ctx, func(tx *transaction) error {
+	err = p.db.Write(ctx, func(tx tables.Transaction) error {
 		if err := lockProtocols(tx); err != nil {
 			return err
 		}
 		var dropped [][]byte
 		for i := range rows {
-			hashes, err := makeRoom(tx, &rows[i])
-			if err != nil {
+			if err := tables.MakeRoom(tx, dialect, &rows[i], remove(tx, &dropped)); err != nil {
 				return err
 			}
-			dropped = append(dropped, hashes...)
 		}
 		// Only now, because a step may move from one of the chains to another.
 		if err := claimSteps(tx, claims); err != nil {
@@ -72,25 +71,12 @@ func (p *Protocols) SaveChains(ctx context.Context, changes []library.Change) ([
 
 // DeleteChain implements library.ProtocolWriter.
 func (p *Protocols) DeleteChain(ctx context.Context, space, id string, replaces int64) error {
-	return p.db.write(ctx, func(tx *transaction) error {
+	return p.db.Write(ctx, func(tx tables.Transaction) error {
 		if err := lockProtocols(tx); err != nil {
 			return err
 		}
-		have, err := stored(tx, space, id)
-		if err != nil {
-			return err
-		}
-		if have.key == 0 {
-			return record.NotFound("protocol", id)
-		}
-		if have.revision != replaces {
-			return record.Conflict(have.title, have.revision, replaces)
-		}
-		hashes, err := have.retire(tx)
-		if err != nil {
-			return err
-		}
-		if err := recordDeletion(tx, have); err != nil {
+		var hashes [][]byte
+		if err := tables.Delete(tx, dialect, space, id, replaces, remove(tx, &hashes)); err != nil {
 			return err
 		}
 		if err := dropVectors(tx, hashes); err != nil {
@@ -100,7 +86,7 @@ func (p *Protocols) DeleteChain(ctx context.Context, space, id string, replaces 
 	})
 }
 
-func markChains(tx *transaction, rows []record.Chain) error {
+func markChains(tx tables.Transaction, rows []record.Chain) error {
 	spaces, ids := make([]string, len(rows)), make([]string, len(rows))
 	for i, r := range rows {
 		spaces[i], ids[i] = r.Chain.Space, r.Chain.ID
@@ -109,7 +95,7 @@ func markChains(tx *transaction, rows []record.Chain) error {
 }
 
 // insertChains inserts the chains after makeRoom, in a few statements for all of them.
-func insertChains(tx *transaction, rows []record.Chain, index []*wordindex.Addition, known *wordindex.KnownWords) error {
+func insertChains(tx tables.Transaction, rows []record.Chain, index []*wordindex.Addition, known *wordindex.KnownWords) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -121,12 +107,12 @@ func insertChains(tx *transaction, rows []record.Chain, index []*wordindex.Addit
 	for i, r := range rows {
 		c.add(first+int64(i), r)
 	}
-	if err := tx.exec(`INSERT INTO chains (key, space, id, title, outline, texts, revision, saved, step_count, model)
+	if err := tx.Exec(`INSERT INTO chains (key, space, id, title, outline, texts, revision, saved, step_count, model)
 		SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[], $8::bigint[], $9::integer[], $10::text[])`,
 		c.keys, c.spaces, c.ids, c.titles, c.outlines, c.texts, c.revisions, c.saved, c.counts, c.models); err != nil {
 		return err
 	}
-	if err := tx.exec(`INSERT INTO steps (space, uuid, chain, position, passage)
+	if err := tx.Exec(`INSERT INTO steps (space, uuid, chain, position, passage)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::bytea[])`,
 		c.stepSpaces, c.uuids, c.chains, c.positions, c.passages); err != nil {
 		return err
@@ -162,36 +148,15 @@ func (c *chainColumns) add(key int64, r record.Chain) {
 	}
 }
 
-// makeRoom retires the chain that r replaces, and assigns the revision of r. It
-// returns the hashes of the old passages.
-func makeRoom(tx *transaction, r *record.Chain) (hashes [][]byte, err error) {
-	c := r.Chain
-	have, err := stored(tx, c.Space, c.ID)
-	switch {
-	case err != nil:
-		return nil, err
-	case have.revision == r.Replaces && have.key != 0:
-		r.Revision = have.revision + 1
-		return have.retire(tx)
-	case r.Replaces != 0:
-		return nil, record.Conflict(c.Title, have.revision, r.Replaces)
-	case have.key != 0:
-		return nil, record.Duplicate(c)
-	}
-	last, err := lastRevision(tx, c.Space, c.ID)
-	r.Revision = last + 1
-	return nil, err
-}
-
 // claimSteps rejects a step that another chain of its space has, and removes the
 // others from the former steps.
-func claimSteps(tx *transaction, claims []record.Claim) error {
+func claimSteps(tx tables.Transaction, claims []record.Claim) error {
 	uuids, spaces := make([]string, len(claims)), make([]string, len(claims))
 	for i, claim := range claims {
 		uuids[i], spaces[i] = claim[0], claim[1]
 	}
 	var uuid, title string
-	taken, err := tx.row(`SELECT s.uuid, c.title FROM unnest($1::text[], $2::text[]) AS claimed (uuid, space)
+	taken, err := tx.Row(`SELECT s.uuid, c.title FROM unnest($1::text[], $2::text[]) AS claimed (uuid, space)
 		JOIN steps s ON s.space = claimed.space AND s.uuid = claimed.uuid JOIN chains c ON c.key = s.chain LIMIT 1`,
 		[]any{uuids, spaces}, &uuid, &title)
 	if err != nil {
@@ -200,52 +165,35 @@ func claimSteps(tx *transaction, claims []record.Claim) error {
 	if taken {
 		return record.StepTaken(uuid, title)
 	}
-	return tx.exec(`DELETE FROM former WHERE (space, uuid) IN (SELECT * FROM unnest($2::text[], $1::text[]))`, uuids, spaces)
+	return tx.Exec(`DELETE FROM former WHERE (space, uuid) IN (SELECT * FROM unnest($2::text[], $1::text[]))`, uuids, spaces)
 }
 
-// current is the stored version of a chain; key 0: none.
-type current struct {
-	key, revision    int64
-	space, id, title string
-}
-
-func stored(tx *transaction, space, id string) (current, error) {
-	c := current{space: space, id: id}
-	_, err := tx.row(`SELECT key, revision, title FROM chains WHERE space = $1 AND id = $2`, []any{space, id},
-		&c.key, &c.revision, &c.title)
-	return c, err
-}
-
-// retire moves a chain into the history and removes it and its steps from the index.
-// It returns the hashes of its passages.
-func (c current) retire(tx *transaction) (hashes [][]byte, err error) {
-	if err := keepVersion(tx, c); err != nil {
-		return nil, err
+// remove returns a function that removes the steps of a chain, and the chain from the
+// index. It adds the hashes of its passages to dropped.
+func remove(tx tables.Transaction, dropped *[][]byte) func(tables.Current) error {
+	return func(c tables.Current) error {
+		err := tx.Rows(`WITH gone AS (DELETE FROM steps WHERE chain = $1 RETURNING uuid, passage),
+			kept AS (INSERT INTO former (space, uuid, id) SELECT $2, uuid, $3 FROM gone
+				ON CONFLICT (space, uuid) DO UPDATE SET id = excluded.id)
+			SELECT passage FROM gone`, []any{c.Key, c.Space, c.ID}, func(scan func(...any) error) error {
+			var hash []byte
+			err := scan(&hash)
+			*dropped = append(*dropped, hash)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return wordindex.Remove(newIndexWriter(tx), c.Key)
 	}
-	err = tx.rows(`WITH gone AS (DELETE FROM steps WHERE chain = $1 RETURNING uuid, passage),
-		kept AS (INSERT INTO former (space, uuid, id) SELECT $2, uuid, $3 FROM gone
-			ON CONFLICT (space, uuid) DO UPDATE SET id = excluded.id)
-		SELECT passage FROM gone`, []any{c.key, c.space, c.id}, func(scan func(...any) error) error {
-		var hash []byte
-		err := scan(&hash)
-		hashes = append(hashes, hash)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := wordindex.Remove(newIndexWriter(tx), c.key); err != nil {
-		return nil, err
-	}
-	return hashes, tx.exec(`DELETE FROM chains WHERE key = $1`, c.key)
 }
 
 // dropVectors removes those of the vectors whose passage no chain has any more.
-func dropVectors(tx *transaction, hashes [][]byte) error {
+func dropVectors(tx tables.Transaction, hashes [][]byte) error {
 	if len(hashes) == 0 {
 		return nil
 	}
-	return tx.exec(`WITH gone AS (
+	return tx.Exec(`WITH gone AS (
 			DELETE FROM vectors v WHERE v.hash = ANY($1) AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.passage = v.hash) RETURNING v.key)
 		DELETE FROM vector_signs WHERE vector IN (SELECT key FROM gone)`, hashes)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
 	"github.com/kairos-mcp/kairos/core/store/record"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -65,7 +66,7 @@ func (s source) reader(v *view) wordindex.SQLReader {
 		Names:   func(names []string) any { return names },
 		Steps:   stepColumns,
 		Chain: func(id, revision int64, outline []byte) (protocol.Chain, error) {
-			return s.db.chain(fmt.Sprint(id), storedChain{revision: revision, outline: outline})
+			return s.db.base().Read(fmt.Sprint(id), tables.StoredChain{Revision: revision, Outline: outline})
 		},
 	}
 }
@@ -86,18 +87,18 @@ func stepColumns(steps []library.NearStep) []any {
 // protocols.
 type indexWriter struct {
 	wordindex.Tables
-	tx *transaction
+	tx tables.Transaction
 }
 
-func newIndexWriter(tx *transaction) wordindex.Writer {
+func newIndexWriter(tx tables.Transaction) wordindex.Writer {
 	rows := func(query string, args []any, each func(func(...any) error) error) error {
-		return tx.rows(query, args, each)
+		return tx.Rows(query, args, each)
 	}
-	return indexWriter{wordindex.Tables{Rows: rows, Exec: tx.exec}, tx}
+	return indexWriter{wordindex.Tables{Rows: rows, Exec: tx.Exec}, tx}
 }
 
 func (w indexWriter) Extend(space string, n int64) (number, last int64, err error) {
-	_, err = w.tx.row(`INSERT INTO search_spaces AS s (number, space, chains, last)
+	_, err = w.tx.Row(`INSERT INTO search_spaces AS s (number, space, chains, last)
 		SELECT coalesce(max(number), 0) + 1, $1, $2, $2 FROM search_spaces
 		ON CONFLICT (space) DO UPDATE SET chains = s.chains + excluded.chains, last = s.last + excluded.last RETURNING number, last`,
 		[]any{space, n}, &number, &last)
@@ -109,7 +110,7 @@ func (w indexWriter) InsertDocuments(documents []wordindex.Document) error {
 	for i, d := range documents {
 		ids[i], chains[i], raw[i] = d.ID, d.Chain, d.Raw
 	}
-	return w.tx.exec(`INSERT INTO search_documents (id, chain, document) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[])`,
+	return w.tx.Exec(`INSERT INTO search_documents (id, chain, document) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[])`,
 		ids, chains, raw)
 }
 
@@ -137,19 +138,19 @@ func (w indexWriter) InsertSegment(row wordindex.Stored, made wordindex.Segment)
 	if err != nil {
 		return err
 	}
-	if err := w.tx.exec(`INSERT INTO search_segments (id, space, first, span, documents, directory) VALUES ($1, $2, $3, $4, $5, $6)`,
+	if err := w.tx.Exec(`INSERT INTO search_segments (id, space, first, span, documents, directory) VALUES ($1, $2, $3, $4, $5, $6)`,
 		id, row.Space, row.First, row.Span, row.Documents, append([]byte{}, made.Directory...)); err != nil {
 		return err
 	}
 	if len(made.Blocks) == 0 {
 		return nil
 	}
-	return w.tx.exec(`INSERT INTO search_blocks (id, block) SELECT $1 + rank - 1, block FROM unnest($2::bytea[]) WITH ORDINALITY AS made (block, rank)`,
+	return w.tx.Exec(`INSERT INTO search_blocks (id, block) SELECT $1 + rank - 1, block FROM unnest($2::bytea[]) WITH ORDINALITY AS made (block, rank)`,
 		wordindex.BlockID(id, 0), made.Blocks)
 }
 
 func (w indexWriter) Chains(after int64, limit int) (all []wordindex.Keyed, err error) {
-	err = w.tx.rows(`SELECT key, revision, outline, texts FROM chains WHERE key > $1 ORDER BY key LIMIT $2`,
+	err = w.tx.Rows(`SELECT key, revision, outline, texts FROM chains WHERE key > $1 ORDER BY key LIMIT $2`,
 		[]any{after, limit}, func(scan func(...any) error) error {
 			var key, revision int64
 			var outline, texts []byte

@@ -8,11 +8,10 @@ import (
 	"log/slog"
 
 	"github.com/kairos-mcp/kairos/core/archive"
-	"github.com/kairos-mcp/kairos/core/declines"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/replicas"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -28,8 +27,6 @@ var (
 	_ runs.History            = (*Runs)(nil)
 	_ archive.RunArchive      = (*Archive)(nil)
 	_ archive.Eraser          = (*Runs)(nil)
-	_ grants.Store            = (*People)(nil)
-	_ declines.Store          = (*People)(nil)
 	_ replicas.Store          = (*Servers)(nil)
 )
 
@@ -40,13 +37,14 @@ type Store struct {
 	Protocols *Protocols
 	Runs      *Runs
 	Archive   *Archive
-	People    *People
+	People    *tables.People
 	Servers   *Servers
 	db        *database
 }
 
 // Protocols keeps protocols, their search index, vectors and ratings.
 type Protocols struct {
+	tables.Protocols
 	db    *database
 	known wordindex.KnownWords
 	index *wordindex.Index
@@ -54,6 +52,7 @@ type Protocols struct {
 
 // Runs keeps runs.
 type Runs struct {
+	tables.Runs
 	db *database
 }
 
@@ -70,10 +69,13 @@ func Open(address string, log *slog.Logger) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		Protocols: &Protocols{db: db, index: wordindex.New()}, Runs: &Runs{db: db}, Archive: &Archive{db}, People: &People{db},
+		Protocols: &Protocols{Protocols: tables.NewProtocols(db.base()), db: db, index: wordindex.New()},
+		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()},
 		Servers: &Servers{db}, db: db,
 	}, nil
 }
+
+func newRuns(db *database) *Runs { return &Runs{tables.Runs{DB: db.base()}, db} }
 
 // Close finishes the calls under way and releases the connections. Later calls fail.
 // It may be called twice, and before the first use.

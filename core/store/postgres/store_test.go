@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,7 @@ type store struct {
 	*postgres.Protocols
 	*postgres.Runs
 	*postgres.Archive
-	*postgres.People
+	*tables.People
 	*postgres.Servers
 	*postgres.Store
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -116,6 +117,11 @@ func Conflict(title string, have, replaces int64) error {
 	}
 	return fault.New(fault.Conflict, "protocol %q was changed meanwhile: %s, revision %d was to be replaced", title, was, replaces).
 		WithRemedy("read it again and repeat the change")
+}
+
+// LostRace reports a run whose stored revision is not the one that was loaded.
+func LostRace(r run.Run, have int64) error {
+	return fault.New(fault.Conflict, "run %q was changed meanwhile: revision %d was loaded, now it is %d", r.ID, r.Revision, have)
 }
 
 // NotFound reports an item that is not stored.

@@ -1,6 +1,9 @@
 package record
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 )
@@ -22,7 +25,8 @@ type Rating struct {
 	At     int64
 }
 
-// Ratings checks ratings and returns their rows.
+// Ratings checks ratings and returns their rows, in one order everywhere, so that two
+// calls never wait for each other.
 func Ratings(ratings []library.Rating) ([]Rating, error) {
 	rows := make([]Rating, 0, len(ratings))
 	for _, r := range ratings {
@@ -42,5 +46,6 @@ func Ratings(ratings []library.Rating) ([]Rating, error) {
 		}
 		rows = append(rows, row)
 	}
+	slices.SortStableFunc(rows, func(a, b Rating) int { return strings.Compare(a.Step, b.Step) })
 	return rows, nil
 }

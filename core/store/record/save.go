@@ -10,6 +10,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
+// MaxRevision is the last revision of a run that can be stored.
+const MaxRevision = 1<<20 - 1
+
 // Save is the JSON of what one save added to a run.
 type Save struct {
 	Events   []run.Event `json:"events,omitempty"`

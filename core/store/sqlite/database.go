@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/kairos-mcp/kairos/core/store/lazy"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 // database is the connection to one file, which the first call opens.
@@ -31,7 +32,7 @@ type file struct {
 
 func newDatabase(path string, limits Limits, log *slog.Logger) *database {
 	d := &database{path: path, log: log, room: room{Limits: limits}, migrations: migrations}
-	d.file = lazy.New(d.openFile, func(ctx context.Context) { resumeScrub(ctx, &Runs{db: d}) })
+	d.file = lazy.New(d.openFile, func(ctx context.Context) { tables.ResumeScrub(ctx, newRuns(d), d.path, d.log) })
 	return d
 }
 
@@ -55,11 +56,13 @@ func (d *database) use(ctx context.Context) (*file, error) {
 	return f, d.explain(err)
 }
 
-// write runs do in a transaction and returns when it is durable.
-func (d *database) write(ctx context.Context, do func(*transaction) error) error {
+// Write runs do in a transaction and returns when it is durable.
+func (d *database) Write(ctx context.Context, do func(tables.Transaction) error) error {
 	f, err := d.use(ctx)
 	if err != nil {
 		return err
 	}
 	return d.explain(f.writer.run(ctx, do))
 }
+
+func (d *database) base() tables.Base { return tables.Base{Database: d, Dialect: dialect} }

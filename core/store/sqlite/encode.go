@@ -4,10 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/kairos-mcp/kairos/core/store/pack"
-	"github.com/kairos-mcp/kairos/core/store/record"
 )
-
-func encode(v any) (string, error) { return record.JSON(v) }
 
 // packProtocol is the form of protocols.
 func packProtocol(document []byte) []byte { return pack.Pack(pack.Protocol, document) }
@@ -21,10 +18,10 @@ func unpack(packed []byte, into any) error {
 	return json.Unmarshal(document, into)
 }
 
-// list encodes values for json_each.
-func list[T string | int64 | [2]string | [3]string](values []T) string {
-	document, err := json.Marshal(values)
-	if err != nil || values == nil {
+// list encodes a slice for json_each.
+func list(slice any) string {
+	document, err := json.Marshal(slice)
+	if err != nil || string(document) == "null" {
 		return "[]" // strings and integers always encode
 	}
 	return string(document)

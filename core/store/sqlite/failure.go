@@ -36,7 +36,7 @@ func (d *database) explain(err error) error {
 	case errors.Is(err, wordindex.ErrVersion):
 		return record.OtherIndex(d.path)
 	case errors.As(err, &damage):
-		return d.damaged(damage.What, damage.ID, damage.Err)
+		return d.Damaged(damage.What, damage.ID, damage.Err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}

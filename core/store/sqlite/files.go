@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 const (
@@ -30,7 +31,7 @@ func allowShrinking(ctx context.Context, conn *sql.Conn) error {
 func (a *Archive) Space(ctx context.Context) (s archive.Space, err error) {
 	var pages, free, size int64
 	// One query, so that the numbers agree.
-	err = a.db.row(ctx, `SELECT page_count, freelist_count, page_size
+	err = a.db.Row(ctx, `SELECT page_count, freelist_count, page_size
 		FROM pragma_page_count, pragma_freelist_count, pragma_page_size`, nil, &pages, &free, &size)
 	return archive.Space{Size: pages * size, Free: free * size}, err
 }
@@ -38,9 +39,9 @@ func (a *Archive) Space(ctx context.Context) (s archive.Space, err error) {
 // Reclaim implements archive.Files.
 func (a *Archive) Reclaim(ctx context.Context) (more bool, err error) {
 	returned := 0
-	err = a.db.write(ctx, func(tx *transaction) error {
+	err = a.db.Write(ctx, func(tx tables.Transaction) error {
 		var free int
-		if _, err := tx.row(`PRAGMA freelist_count`, nil, &free); err != nil {
+		if _, err := tx.Row(`PRAGMA freelist_count`, nil, &free); err != nil {
 			return err
 		}
 		more = free-freeKept > freeAtOnce
@@ -48,7 +49,7 @@ func (a *Archive) Reclaim(ctx context.Context) (more bool, err error) {
 			return nil // not worth it
 		}
 		// It returns a row for each page.
-		return tx.rows(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, min(free-freeKept, freeAtOnce)), nil,
+		return tx.Rows(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, min(free-freeKept, freeAtOnce)), nil,
 			func(func(...any) error) error {
 				returned++
 				return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/record"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 // maxDamages bounds the list of damages: the first ones show what happened.
@@ -110,7 +111,7 @@ func lostSaves(ctx context.Context, db *sql.DB) (lost int, err error) {
 	return lost, err
 }
 
-func pragma(ctx context.Context, db *sql.DB, query string, each eachRow) (err error) {
+func pragma(ctx context.Context, db *sql.DB, query string, each tables.Each) (err error) {
 	stmt, err := db.PrepareContext(ctx, query)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/store/pack"
 	"github.com/kairos-mcp/kairos/core/store/record"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -65,11 +66,11 @@ type mover struct {
 func (m mover) protocols() error {
 	err := m.rows(moveChains, nil, func(scan func(...any) error) error {
 		var id string
-		var row storedChain
+		var row tables.StoredChain
 		var moved record.MovedChain
-		err := scan(&id, &row.revision, &row.outline, &row.texts, &moved.Saved)
+		err := scan(&id, &row.Revision, &row.Outline, &row.Texts, &moved.Saved)
 		if err == nil {
-			moved.Chain, err = m.db.chain(id, row)
+			moved.Chain, err = m.db.base().Read(id, row)
 		}
 		if err != nil {
 			return err
@@ -90,7 +91,7 @@ func (m mover) protocols() error {
 			v.Outline, outlined = pack.Unpack(outline)
 			v.Texts, texted = pack.Unpack(texts)
 			if err := errors.Join(outlined, texted); err != nil {
-				return m.db.damaged("version of protocol", v.ID, err)
+				return m.db.Damaged("version of protocol", v.ID, err)
 			}
 		}
 		return m.send(v)
@@ -116,7 +117,7 @@ func (m mover) ratings() error {
 			&q.QualityBonus, &rated, &q.LastRater, &q.UsageContext); err != nil {
 			return err
 		}
-		q.LastRated = timeOf(rated)
+		q.LastRated = record.TimeOf(rated)
 		return m.send(r)
 	})
 }
@@ -141,7 +142,7 @@ func (m mover) runs() error {
 			return err
 		}
 		if err := unpack(document, &p.Chain); err != nil {
-			return m.db.damaged("pinned chain", p.Digest, err)
+			return m.db.Damaged("pinned chain", p.Digest, err)
 		}
 		return m.send(p)
 	})
@@ -168,12 +169,12 @@ func (m mover) runs() error {
 			}
 			last = record.MovedRun{Space: space}
 			if err := json.Unmarshal(head, &last.Run); err != nil {
-				return m.db.damaged("run", id, err)
+				return m.db.Damaged("run", id, err)
 			}
 		}
 		unpacked, err := pack.Unpack(document)
 		if err != nil {
-			return m.db.damaged("events of run", id, err)
+			return m.db.Damaged("events of run", id, err)
 		}
 		save.Document, save.Keys = unpacked, strings.Fields(replies)
 		last.Saves = append(last.Saves, save)
@@ -202,7 +203,7 @@ func sendDocuments[T any](m mover, query, what string) error {
 		}
 		var one T
 		if err := json.Unmarshal(document, &one); err != nil {
-			return m.db.damaged(what, id, err)
+			return m.db.Damaged(what, id, err)
 		}
 		return m.send(one)
 	})

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 // newest are queries for what was stored last in the tables that a step needs. What was
@@ -34,15 +36,15 @@ var errRehearsed = errors.New("rehearsed")
 // rehearse stores a run and takes it back.
 func rehearse(ctx context.Context, d *database) error {
 	at := time.Now().UnixNano()
-	err := d.write(ctx, func(tx *transaction) error {
-		if err := tx.exec(`INSERT INTO pins (digest, space, document) VALUES ('readiness', '', x'')`); err != nil {
+	err := d.Write(ctx, func(tx tables.Transaction) error {
+		if err := tx.Exec(`INSERT INTO pins (digest, space, document) VALUES ('readiness', '', x'')`); err != nil {
 			return err
 		}
-		if err := tx.exec(`INSERT INTO runs (id, revision, principal, chain_id, title, connection, pin, state, live, step_index, step_count, created, updated, document)
+		if err := tx.Exec(`INSERT INTO runs (id, revision, principal, chain_id, title, connection, pin, state, live, step_index, step_count, created, updated, document)
 			VALUES ('readiness', 1, '', '', '', 'readiness', 'readiness', 'open', 1, 1, 1, ?1, ?1, '{}')`, at); err != nil {
 			return err
 		}
-		if err := tx.exec(`INSERT INTO saves (id, document) SELECT (number << 20) + 1, x'' FROM runs WHERE id = 'readiness'`); err != nil {
+		if err := tx.Exec(`INSERT INTO saves (id, document) SELECT (number << 20) + 1, x'' FROM runs WHERE id = 'readiness'`); err != nil {
 			return err
 		}
 		return errRehearsed

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 // readers is a pool of read-only connections.
@@ -32,16 +34,13 @@ func (r *readers) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
 
 func (r *readers) close() error { return r.db.Close() }
 
-// row reads one row into the pointers. No row at all is sql.ErrNoRows.
-func (d *database) row(ctx context.Context, query string, args []any, into ...any) error {
-	return oneRow(into, func(each eachRow) error { return d.rows(ctx, query, args, each) })
+// Row reads one row into the pointers. No row at all is sql.ErrNoRows.
+func (d *database) Row(ctx context.Context, query string, args []any, into ...any) error {
+	return tables.OneRow(into, func(each tables.Each) error { return d.Rows(ctx, query, args, each) })
 }
 
-// eachRow is called for every row of a query.
-type eachRow func(scan func(...any) error) error
-
-// rows calls each for every row of a query.
-func (d *database) rows(ctx context.Context, query string, args []any, each eachRow) error {
+// Rows calls each for every row of a query.
+func (d *database) Rows(ctx context.Context, query string, args []any, each tables.Each) error {
 	f, err := d.use(ctx)
 	if err != nil {
 		return err
@@ -89,23 +88,11 @@ func (d *database) view(ctx context.Context, queries []string, look func(*view) 
 	return d.explain(err)
 }
 
-func (v *view) rows(query string, args []any, each eachRow) error {
+func (v *view) rows(query string, args []any, each tables.Each) error {
 	return scanAll(v.ctx, v.stmts[query], args, each)
 }
 
-func oneRow(into []any, rows func(eachRow) error) error {
-	found := false
-	err := rows(func(scan func(...any) error) error {
-		found = true
-		return scan(into...)
-	})
-	if err == nil && !found {
-		return sql.ErrNoRows
-	}
-	return err
-}
-
-func scanAll(ctx context.Context, stmt *sql.Stmt, args []any, each eachRow) (err error) {
+func scanAll(ctx context.Context, stmt *sql.Stmt, args []any, each tables.Each) (err error) {
 	rows, err := stmt.QueryContext(ctx, args...)
 	if err != nil {
 		return err

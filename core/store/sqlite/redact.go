@@ -8,6 +8,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/record"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 // EraseRun implements archive.Eraser.
@@ -16,19 +17,19 @@ func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Even
 	if err != nil {
 		return err
 	}
-	return s.db.write(ctx, func(tx *transaction) (err error) {
+	return s.db.Write(ctx, func(tx tables.Transaction) (err error) {
 		// Overwrite freed space immediately, even where that costs I/O.
-		if err := tx.exec(`PRAGMA secure_delete = ON`); err != nil {
+		if err := tx.Exec(`PRAGMA secure_delete = ON`); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, tx.exec(`PRAGMA secure_delete = OFF`)) }()
+		defer func() { err = errors.Join(err, tx.Exec(`PRAGMA secure_delete = OFF`)) }()
 		if err := updateRun(tx, save.Run, row.document); err != nil {
 			return err
 		}
 		if err := eraseSaves(s.db, tx, save.Run.ID, erase); err != nil {
 			return err
 		}
-		if err := tx.exec(`INSERT OR REPLACE INTO unscrubbed (run, erased) VALUES (?, ?)`,
+		if err := tx.Exec(`INSERT OR REPLACE INTO unscrubbed (run, erased) VALUES (?, ?)`,
 			string(save.Run.ID), save.Run.UpdatedAt.UnixNano()); err != nil {
 			return err
 		}
@@ -37,11 +38,11 @@ func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Even
 }
 
 // eraseSaves rewrites the events of a run and drops its recorded replies.
-func eraseSaves(db *database, tx *transaction, id run.ID, erase func(run.Event) run.Event) error {
+func eraseSaves(db *database, tx tables.Transaction, id run.ID, erase func(run.Event) run.Event) error {
 	documents := map[int64][]byte{} // by id of the save
-	err := tx.rows(`SELECT s.id, s.document FROM runs r JOIN saves s
+	err := tx.Rows(`SELECT s.id, s.document FROM runs r JOIN saves s
 		ON s.id > r.number << 20 AND s.id <= (r.number << 20) + ?2 WHERE r.id = ?1`,
-		[]any{string(id), maxRevision}, func(scan func(...any) error) error {
+		[]any{string(id), record.MaxRevision}, func(scan func(...any) error) error {
 			var key int64
 			var packed []byte
 			if err := scan(&key, &packed); err != nil {
@@ -49,7 +50,7 @@ func eraseSaves(db *database, tx *transaction, id run.ID, erase func(run.Event) 
 			}
 			var save record.Save
 			if err := unpack(packed, &save); err != nil {
-				return db.damaged("events of run", string(id), err)
+				return db.Damaged("events of run", string(id), err)
 			}
 			save.Erase(erase)
 			var err error
@@ -59,15 +60,15 @@ func eraseSaves(db *database, tx *transaction, id run.ID, erase func(run.Event) 
 	if err != nil {
 		return err
 	}
-	if err := tx.exec(`INSERT INTO redacting (run) VALUES (?)`, string(id)); err != nil {
+	if err := tx.Exec(`INSERT INTO redacting (run) VALUES (?)`, string(id)); err != nil {
 		return err
 	}
 	for key, document := range documents {
-		if err := tx.exec(`UPDATE saves SET document = ?, replies = NULL WHERE id = ?`, document, key); err != nil {
+		if err := tx.Exec(`UPDATE saves SET document = ?, replies = NULL WHERE id = ?`, document, key); err != nil {
 			return err
 		}
 	}
-	return tx.exec(`DELETE FROM redacting WHERE run = ?`, string(id))
+	return tx.Exec(`DELETE FROM redacting WHERE run = ?`, string(id))
 }
 
 // Scrub implements archive.Eraser. Every earlier version of a run left copies in
@@ -77,49 +78,25 @@ func (s *Runs) Scrub(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return f.writer.alone(ctx, func(tx *transaction) (err error) {
-		if err := tx.exec(`VACUUM`); err != nil {
+	return f.writer.alone(ctx, func(tx tables.Transaction) (err error) {
+		if err := tx.Exec(`VACUUM`); err != nil {
 			return fmt.Errorf("free pages of %s may hold erased values, because it could not be rewritten: %w", s.db.path, err)
 		}
 		// All writers wait meanwhile, so wait for readers only briefly.
-		if err := tx.exec(`PRAGMA busy_timeout = 1000`); err != nil {
+		if err := tx.Exec(`PRAGMA busy_timeout = 1000`); err != nil {
 			return err
 		}
 		defer func() {
-			err = errors.Join(err, tx.exec(fmt.Sprintf(`PRAGMA busy_timeout = %d`, patience.Milliseconds())))
+			err = errors.Join(err, tx.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d`, patience.Milliseconds())))
 		}()
 		var busy, log, moved int
-		if _, err := tx.row(`PRAGMA wal_checkpoint(TRUNCATE)`, nil, &busy, &log, &moved); err != nil {
+		if _, err := tx.Row(`PRAGMA wal_checkpoint(TRUNCATE)`, nil, &busy, &log, &moved); err != nil {
 			return fmt.Errorf("%s-wal may hold erased values, it could not be emptied: %w", s.db.path, err)
 		}
 		if busy != 0 {
 			return fmt.Errorf("another process is reading, so %s-wal could not be emptied: erased values may be in it; `kairos doctor` tries again", s.db.path)
 		}
 		// No other process can have erased values meanwhile: this one holds the write lock.
-		return tx.exec(`DELETE FROM unscrubbed`)
+		return tx.Exec(`DELETE FROM unscrubbed`)
 	})
-}
-
-// Unscrubbed implements archive.Eraser.
-func (s *Runs) Unscrubbed(ctx context.Context) (ids []run.ID, err error) {
-	err = s.db.rows(ctx, `SELECT run FROM unscrubbed ORDER BY erased, run`, nil, func(scan func(...any) error) error {
-		var id string
-		err := scan(&id)
-		ids = append(ids, run.ID(id))
-		return err
-	})
-	return ids, err
-}
-
-// resumeScrub completes the redaction of a killed process, which had erased values
-// from runs but not from the files.
-func resumeScrub(ctx context.Context, s *Runs) {
-	ids, err := s.Unscrubbed(ctx)
-	if err == nil && len(ids) > 0 {
-		s.db.log.InfoContext(ctx, "resuming an interrupted redaction", "database", s.db.path, "runs", len(ids))
-		err = s.Scrub(ctx)
-	}
-	if err != nil && ctx.Err() == nil {
-		s.db.log.WarnContext(ctx, "erased values may still be in the files", "database", s.db.path, "error", err)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 // Limits bound the disk space of the database. The zero value is the documented
@@ -75,12 +76,12 @@ func (d *database) tryWrite(ctx context.Context) error {
 // roundTrip does what a step needs: it reads what was stored last, commits, and stores a
 // run, which it takes back.
 func roundTrip(ctx context.Context, d *database) error {
-	err := d.write(ctx, func(tx *transaction) error {
+	err := d.Write(ctx, func(tx tables.Transaction) error {
 		if err := probe(ctx, d); err != nil {
 			return err
 		}
 		// This number is never read, but setting it is a normal commit.
-		return tx.exec(fmt.Sprintf(`PRAGMA application_id = %d`, applicationID))
+		return tx.Exec(fmt.Sprintf(`PRAGMA application_id = %d`, applicationID))
 	})
 	if err != nil {
 		return err

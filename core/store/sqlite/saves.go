@@ -1,9 +1,6 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -11,13 +8,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/pack"
 	"github.com/kairos-mcp/kairos/core/store/record"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
-
-// revisionBits of the id of a save are the run's revision, the others its number.
-const revisionBits = 20
-
-// maxRevision is the last revision of a run that can be stored.
-const maxRevision = 1<<revisionBits - 1
 
 // runRow is a save in the form of its tables.
 type runRow struct {
@@ -31,11 +23,11 @@ type runRow struct {
 func encodeRun(save runs.Save) (row runRow, err error) {
 	r := save.Run
 	r.Revision++
-	if r.Revision > maxRevision {
-		return row, fmt.Errorf("save run %s: it was saved %d times, which is the most that a run can be", r.ID, maxRevision)
+	if r.Revision > record.MaxRevision {
+		return row, fmt.Errorf("save run %s: it was saved %d times, which is the most that a run can be", r.ID, record.MaxRevision)
 	}
 	row = runRow{id: r.ID, revision: r.Revision}
-	if row.document, err = encode(r); err != nil {
+	if row.document, err = record.JSON(r); err != nil {
 		return row, fmt.Errorf("encode run %s: %w", r.ID, err)
 	}
 	row.save, row.replies, err = packSave(record.SaveOf(save))
@@ -60,61 +52,8 @@ func lines(keys []string) string {
 }
 
 // append stores what happened, after the head of the run.
-func (row runRow) append(tx *transaction) error {
-	return tx.exec(`INSERT INTO saves (id, replies, document)
+func (row runRow) append(tx tables.Transaction) error {
+	return tx.Exec(`INSERT INTO saves (id, replies, document)
 		SELECT (number << 20) + ?2, nullif(?3, ''), ?4 FROM runs WHERE id = ?1`,
 		string(row.id), row.revision, row.replies, row.save)
-}
-
-// Events implements runs.History.
-func (s *Runs) Events(ctx context.Context, id run.ID) ([]run.Event, error) {
-	events, err := s.EventsBetween(ctx, id, 0, maxRevision)
-	if err != nil || len(events) > 0 {
-		return events, err
-	}
-	var one int
-	err = s.db.row(ctx, `SELECT 1 FROM runs WHERE id = ?`, []any{string(id)}, &one)
-	return nil, orNotFound(err, "run", string(id))
-}
-
-// EventsBetween implements runs.History.
-func (s *Runs) EventsBetween(ctx context.Context, id run.ID, after, upTo int64) (events []run.Event, err error) {
-	err = s.db.rows(ctx, `SELECT s.document FROM runs r JOIN saves s
-		ON s.id > (r.number << 20) + ?2 AND s.id <= (r.number << 20) + ?3 WHERE r.id = ?1 ORDER BY s.id`,
-		[]any{string(id), after, min(upTo, maxRevision)}, func(scan func(...any) error) error {
-			var packed []byte
-			if err := scan(&packed); err != nil {
-				return err
-			}
-			var save struct {
-				Events []run.Event `json:"events"`
-			}
-			if err := unpack(packed, &save); err != nil {
-				return s.db.damaged("events of run", string(id), err)
-			}
-			events = append(events, save.Events...)
-			return nil
-		})
-	return events, err
-}
-
-// Recorded implements runs.History. Of several replies with the key the last counts.
-func (s *Runs) Recorded(ctx context.Context, id run.ID, key string) (runs.Recorded, bool, error) {
-	var packed []byte
-	err := s.db.row(ctx, `SELECT s.document FROM runs r JOIN saves s
-		ON s.id > r.number << 20 AND s.id <= (r.number << 20) + ?3
-		WHERE r.id = ?1 AND instr(char(10) || s.replies, char(10) || ?2 || char(10)) > 0 ORDER BY s.id DESC LIMIT 1`,
-		[]any{string(id), key, maxRevision}, &packed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return runs.Recorded{}, false, nil
-	}
-	if err != nil {
-		return runs.Recorded{}, false, err
-	}
-	var save record.Save
-	if err := unpack(packed, &save); err != nil {
-		return runs.Recorded{}, false, s.db.damaged("replies of run", string(id), err)
-	}
-	kept, found := save.Reply(key)
-	return kept, found, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -79,7 +80,7 @@ func (s source) reader(v *view) wordindex.SQLReader {
 			return []any{list(found)}
 		},
 		Chain: func(id, revision int64, outline []byte) (protocol.Chain, error) {
-			return s.db.chain(fmt.Sprint(id), storedChain{revision: revision, outline: outline})
+			return s.db.base().Read(fmt.Sprint(id), tables.StoredChain{Revision: revision, Outline: outline})
 		},
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/library"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
@@ -40,24 +40,21 @@ type Store struct {
 	Protocols *Protocols
 	Runs      *Runs
 	Archive   *Archive
-	People    *People
+	People    *tables.People
 	db        *database
 }
 
-// People keeps what people allow and declined.
-type People struct{ db *database }
-
 // Protocols keeps protocols, their search index, vectors and ratings.
 type Protocols struct {
+	tables.Protocols
 	db    *database
 	known wordindex.KnownWords
 	index *wordindex.Index
-
-	chains *cache.Cache[string, protocol.Chain] // by their documents
 }
 
 // Runs keeps runs.
 type Runs struct {
+	tables.Runs
 	db   *database
 	pins *cache.Cache[string, struct{}] // digests of pins that are stored; nobody removes them
 }
@@ -84,9 +81,13 @@ func OpenWith(path string, limits Limits, log *slog.Logger) (*Store, error) {
 	}
 	db := newDatabase(absolute, limits, log)
 	return &Store{
-		Protocols: &Protocols{db: db, index: wordindex.New(), chains: cache.New[string, protocol.Chain](maxChains)},
-		Runs:      &Runs{db: db, pins: cache.New[string, struct{}](maxPins)}, Archive: &Archive{db: db}, People: &People{db: db}, db: db,
+		Protocols: &Protocols{Protocols: tables.NewProtocols(db.base()), db: db, index: wordindex.New()},
+		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()}, db: db,
 	}, nil
+}
+
+func newRuns(db *database) *Runs {
+	return &Runs{tables.Runs{DB: db.base()}, db, cache.New[string, struct{}](maxPins)}
 }
 
 // Close finishes the accepted writes and releases the file. Later calls fail. It

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 //go:embed schema/0001.sql
@@ -47,7 +48,7 @@ func (d *database) migrate(ctx context.Context, conn *sql.Conn) error {
 			return err
 		}
 	}
-	if err := inTransaction(ctx, conn, func(tx *transaction) error { return applySchema(tx, d.migrations, have) }); err != nil {
+	if err := inTransaction(ctx, conn, func(tx tables.Transaction) error { return applySchema(conn, tx, d.migrations, have) }); err != nil {
 		return err
 	}
 	d.log.InfoContext(ctx, "database schema updated", "path", d.path, "from", have, "to", d.version())
@@ -67,16 +68,16 @@ func saveOlder(ctx context.Context, d *database, have int) error {
 	return nil
 }
 
-func applySchema(tx *transaction, migrations []string, have int) error {
+func applySchema(conn *sql.Conn, tx tables.Transaction, migrations []string, have int) error {
 	for i, script := range migrations[have:] {
-		if _, err := tx.conn.ExecContext(context.Background(), script); err != nil {
+		if _, err := conn.ExecContext(context.Background(), script); err != nil {
 			return fmt.Errorf("apply schema version %d: %w", have+i+1, err)
 		}
 	}
-	if err := tx.exec(fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)); err != nil {
+	if err := tx.Exec(fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)); err != nil {
 		return err
 	}
-	return tx.exec(fmt.Sprintf(`PRAGMA user_version = %d`, len(migrations)))
+	return tx.Exec(fmt.Sprintf(`PRAGMA user_version = %d`, len(migrations)))
 }
 
 // storedVersion returns the schema version of the file; 0 for an empty file. It

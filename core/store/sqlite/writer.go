@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/kairos-mcp/kairos/core/store/lazy"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 // writer owns the only connection that writes. Transactions that arrive while one
@@ -38,7 +39,7 @@ type writer struct {
 
 // job is one caller's transaction.
 type job struct {
-	do      func(*transaction) error
+	do      func(tables.Transaction) error
 	claimed atomic.Bool // by the leader that runs it, or by its caller to cancel it
 	ran     bool        // do was called
 	err     error       // of do
@@ -58,7 +59,7 @@ func newWriter(db *sql.DB, conn *sql.Conn, lock *writeLock) *writer {
 // run executes do in a transaction and returns after its commit. A context that
 // ends before do has started cancels it; later it has no effect, and run returns
 // the outcome.
-func (w *writer) run(ctx context.Context, do func(*transaction) error) error {
+func (w *writer) run(ctx context.Context, do func(tables.Transaction) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -141,19 +142,19 @@ func (w *writer) transact(batch []*job) error {
 	if err := w.files.check(); err != nil {
 		return err
 	}
-	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
+	if err := w.tx.Exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	stored, err := w.runAll(batch)
 	if err == nil && stored > 0 {
-		if err = w.tx.exec("COMMIT"); err == nil {
+		if err = w.tx.Exec("COMMIT"); err == nil {
 			return w.files.check()
 		}
 		err = fmt.Errorf("commit: %w", err)
 	}
 	// After some failures SQLite has rolled back already, so an error here is
 	// irrelevant.
-	_ = w.tx.exec("ROLLBACK")
+	_ = w.tx.Exec("ROLLBACK")
 	return err
 }
 
@@ -180,19 +181,19 @@ func (w *writer) runAll(batch []*job) (succeeded int, err error) {
 // runApart runs a job under a savepoint. It returns an error if the whole
 // transaction is lost.
 func (w *writer) runApart(j *job) error {
-	if err := w.tx.exec("SAVEPOINT job"); err != nil {
+	if err := w.tx.Exec("SAVEPOINT job"); err != nil {
 		return err
 	}
 	if j.err = j.do(&w.tx); j.err != nil {
-		if err := w.tx.exec("ROLLBACK TO job"); err != nil {
+		if err := w.tx.Exec("ROLLBACK TO job"); err != nil {
 			return errors.Join(j.err, err)
 		}
 	}
-	return w.tx.exec("RELEASE job")
+	return w.tx.Exec("RELEASE job")
 }
 
 // alone runs do while no other caller or process writes, outside of a transaction.
-func (w *writer) alone(ctx context.Context, do func(*transaction) error) error {
+func (w *writer) alone(ctx context.Context, do func(tables.Transaction) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -251,7 +252,7 @@ func (t *transaction) stmt(query string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-func (t *transaction) exec(query string, args ...any) error {
+func (t *transaction) Exec(query string, args ...any) error {
 	stmt, err := t.stmt(query)
 	if err != nil {
 		return err
@@ -266,10 +267,10 @@ const rowsPerInsert = 64
 
 // insert inserts rows into a table, given as "name (columns)"; the values are
 // those of one row after the other.
-func (t *transaction) insert(table string, columns int, values []any) error {
+func insert(tx tables.Transaction, table string, columns int, values []any) error {
 	row := ", (?" + strings.Repeat(", ?", columns-1) + ")"
 	for chunk := range slices.Chunk(values, columns*rowsPerInsert) {
-		if err := t.exec("INSERT INTO "+table+" VALUES "+strings.Repeat(row, len(chunk)/columns)[2:], chunk...); err != nil {
+		if err := tx.Exec("INSERT INTO "+table+" VALUES "+strings.Repeat(row, len(chunk)/columns)[2:], chunk...); err != nil {
 			return err
 		}
 	}
@@ -277,7 +278,7 @@ func (t *transaction) insert(table string, columns int, values []any) error {
 }
 
 // row reads one row into the pointers and reports whether there was one.
-func (t *transaction) row(query string, args []any, into ...any) (bool, error) {
+func (t *transaction) Row(query string, args []any, into ...any) (bool, error) {
 	stmt, err := t.stmt(query)
 	if err != nil {
 		return false, err
@@ -290,7 +291,7 @@ func (t *transaction) row(query string, args []any, into ...any) (bool, error) {
 }
 
 // rows calls each for every row of a query.
-func (t *transaction) rows(query string, args []any, each eachRow) error {
+func (t *transaction) Rows(query string, args []any, each tables.Each) error {
 	stmt, err := t.stmt(query)
 	if err != nil {
 		return err
@@ -299,7 +300,7 @@ func (t *transaction) rows(query string, args []any, each eachRow) error {
 }
 
 // changed executes and returns how many rows were changed.
-func (t *transaction) changed(query string, args ...any) (int64, error) {
+func (t *transaction) Changed(query string, args ...any) (int64, error) {
 	stmt, err := t.stmt(query)
 	if err != nil {
 		return 0, err

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 // Store is a store and its parts.
@@ -13,7 +14,7 @@ type Store struct {
 	*sqlite.Protocols
 	*sqlite.Runs
 	*sqlite.Archive
-	*sqlite.People
+	*tables.People
 	*sqlite.Store
 }
 

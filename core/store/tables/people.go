@@ -1,4 +1,4 @@
-package postgres
+package tables
 
 import (
 	"context"
@@ -9,14 +9,19 @@ import (
 	"github.com/kairos-mcp/kairos/core/grants"
 )
 
+var (
+	_ grants.Store   = (*People)(nil)
+	_ declines.Store = (*People)(nil)
+)
+
 // People keeps what people allowed and declined.
-type People struct{ db *database }
+type People struct{ DB Base }
 
 // SaveGrants implements grants.Store.
 func (s *People) SaveGrants(ctx context.Context, all []grants.Grant) error {
-	return s.db.write(ctx, func(tx *transaction) error {
+	return s.DB.Write(ctx, func(tx Transaction) error {
 		for _, g := range all {
-			if err := saveGrant(tx, g); err != nil {
+			if err := s.InsertGrant(tx, g); err != nil {
 				return err
 			}
 		}
@@ -24,28 +29,29 @@ func (s *People) SaveGrants(ctx context.Context, all []grants.Grant) error {
 	})
 }
 
-func saveGrant(tx *transaction, g grants.Grant) error {
+// InsertGrant stores a new grant.
+func (s *People) InsertGrant(tx Transaction, g grants.Grant) error {
 	document, err := json.Marshal(g)
 	if err != nil {
 		return err
 	}
-	return tx.exec(`INSERT INTO grants (id, space, protocol, document) VALUES ($1, $2, $3, $4)`, g.ID, g.Space, g.Protocol, document)
+	return tx.Exec(`INSERT INTO grants (id, space, protocol, document) VALUES ($1, $2, $3, $4)`, g.ID, g.Space, g.Protocol, s.DB.JSON(document))
 }
 
 // Grants implements grants.Store. Ids grow with time.
 func (s *People) Grants(ctx context.Context, spaces []string) ([]grants.Grant, error) {
-	return documents[grants.Grant](ctx, s.db, "grant", `SELECT id, document FROM grants WHERE space = ANY($1) ORDER BY id DESC`, spaces)
+	return documents[grants.Grant](ctx, s.DB, "grant", `SELECT id, document FROM grants WHERE space `+s.DB.In(1)+` ORDER BY id DESC`, s.DB.List(spaces))
 }
 
 // GrantsFor implements grants.Store.
 func (s *People) GrantsFor(ctx context.Context, space, protocol string) ([]grants.Grant, error) {
-	return documents[grants.Grant](ctx, s.db, "grant", `SELECT id, document FROM grants WHERE space = $1 AND protocol = $2 ORDER BY id DESC`, space, protocol)
+	return documents[grants.Grant](ctx, s.DB, "grant", `SELECT id, document FROM grants WHERE space = $1 AND protocol = $2 ORDER BY id DESC`, space, protocol)
 }
 
 // RemoveGrant implements grants.Store.
 func (s *People) RemoveGrant(ctx context.Context, spaces []string, id string) (there bool, err error) {
-	err = s.db.write(ctx, func(tx *transaction) error {
-		n, err := tx.changed(`DELETE FROM grants WHERE id = $1 AND space = ANY($2)`, id, spaces)
+	err = s.DB.Write(ctx, func(tx Transaction) error {
+		n, err := tx.Changed(`DELETE FROM grants WHERE id = $1 AND space `+s.DB.In(2), id, s.DB.List(spaces))
 		there = n > 0
 		return err
 	})
@@ -54,40 +60,41 @@ func (s *People) RemoveGrant(ctx context.Context, spaces []string, id string) (t
 
 // SaveDecline implements declines.Store.
 func (s *People) SaveDecline(ctx context.Context, d declines.Decline, before time.Time) error {
-	return s.db.write(ctx, func(tx *transaction) error {
-		if err := tx.exec(`DELETE FROM declines WHERE at < $1`, before.UnixMilli()); err != nil {
+	return s.DB.Write(ctx, func(tx Transaction) error {
+		if err := tx.Exec(`DELETE FROM declines WHERE at < $1`, before.UnixMilli()); err != nil {
 			return err
 		}
-		return saveDecline(tx, d)
+		return s.InsertDecline(tx, d)
 	})
 }
 
-func saveDecline(tx *transaction, d declines.Decline) error {
+// InsertDecline stores a decline in place of an earlier one of the same action.
+func (s *People) InsertDecline(tx Transaction, d declines.Decline) error {
 	document, err := json.Marshal(d)
 	if err != nil {
 		return err
 	}
-	return tx.exec(`INSERT INTO declines (principal, space, action, at, document) VALUES ($1, $2, $3, $4, $5)
+	return tx.Exec(`INSERT INTO declines (principal, space, action, at, document) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (principal, space, action) DO UPDATE SET at = excluded.at, document = excluded.document`,
-		d.Principal, d.Space, d.Key, d.At.UnixMilli(), document)
+		d.Principal, d.Space, d.Key, d.At.UnixMilli(), s.DB.JSON(document))
 }
 
 // DeclinesOf implements declines.Store.
 func (s *People) DeclinesOf(ctx context.Context, principal, space string) ([]declines.Decline, error) {
-	return documents[declines.Decline](ctx, s.db, "decline",
+	return documents[declines.Decline](ctx, s.DB, "decline",
 		`SELECT action, document FROM declines WHERE principal = $1 OR space = $2 ORDER BY at DESC, action`, principal, space)
 }
 
 // RemoveDecline implements declines.Store.
 func (s *People) RemoveDecline(ctx context.Context, d declines.Decline) error {
-	return s.db.write(ctx, func(tx *transaction) error {
-		return tx.exec(`DELETE FROM declines WHERE principal = $1 AND space = $2 AND action = $3`, d.Principal, d.Space, d.Key)
+	return s.DB.Write(ctx, func(tx Transaction) error {
+		return tx.Exec(`DELETE FROM declines WHERE principal = $1 AND space = $2 AND action = $3`, d.Principal, d.Space, d.Key)
 	})
 }
 
 // documents reads rows of an id and a document.
-func documents[T any](ctx context.Context, d *database, what, query string, args ...any) (all []T, err error) {
-	err = d.rows(ctx, query, args, func(scan func(...any) error) error {
+func documents[T any](ctx context.Context, b Base, what, query string, args ...any) (all []T, err error) {
+	err = b.Rows(ctx, query, args, func(scan func(...any) error) error {
 		var id string
 		var document []byte
 		if err := scan(&id, &document); err != nil {
@@ -95,7 +102,7 @@ func documents[T any](ctx context.Context, d *database, what, query string, args
 		}
 		var one T
 		if err := json.Unmarshal(document, &one); err != nil {
-			return d.damaged(what, id, err)
+			return b.Damaged(what, id, err)
 		}
 		all = append(all, one)
 		return nil
