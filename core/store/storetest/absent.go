@@ -4,18 +4,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // absentIsSaid: what a read calls absent is not looked for afterwards.
 func absentIsSaid(t *testing.T, s Runs) {
-	r := NewRun("somebody", NewChain(mine, "Nobody decided anything", "One"))
+	c := NewChain(mine, "Nobody decided anything", "One")
+	r := NewRun("somebody", c)
 	r.Space = theirs // a run may belong to another space than its protocol
-	if err := s.CreateRun(t.Context(), runs.Save{Run: r}, NewChain(mine, "Nobody decided anything", "One")); err != nil {
-		t.Fatal(err)
-	}
+	mustCreateRun(t, s, runs.Save{Run: r}, c)
 	r.Revision = 1
 	wantAbsent := func(when string, want runs.Absent) {
 		t.Helper()
@@ -26,9 +24,7 @@ func absentIsSaid(t *testing.T, s Runs) {
 	none := runs.Absent{Grants: true, Declines: true}
 	wantAbsent("nothing is stored", none)
 	saveDeclines(t, s, epoch, decline("somebody else", mine, "a", epoch))
-	if err := s.SaveGrants(t.Context(), []grants.Grant{grant("01890000-0000-7000-8000-00000000000a", theirs, "p")}); err != nil {
-		t.Fatal(err)
-	}
+	saveGrants(t, s, grant("01890000-0000-7000-8000-00000000000a", theirs, "p"))
 	wantAbsent("what is stored is of others", none)
 
 	for when, d := range map[string]run.Run{
@@ -42,8 +38,6 @@ func absentIsSaid(t *testing.T, s Runs) {
 		}
 		wantAbsent("the decline is removed", none)
 	}
-	if err := s.SaveGrants(t.Context(), []grants.Grant{grant("01890000-0000-7000-8000-00000000000b", mine, "p")}); err != nil {
-		t.Fatal(err)
-	}
+	saveGrants(t, s, grant("01890000-0000-7000-8000-00000000000b", mine, "p"))
 	wantAbsent("allowed in the space of its protocol", runs.Absent{Declines: true})
 }

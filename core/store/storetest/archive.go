@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -37,9 +35,7 @@ func inState(t *testing.T, s Runs, principal string, state run.State, updated ti
 	if state == run.Ended {
 		r.EndedBy = run.Expired
 	}
-	if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
-		t.Fatalf("SaveRun = %v, want nil", err)
-	}
+	mustSaveRun(t, s, runs.Save{Run: r})
 	return mustRun(t, s, r.ID)
 }
 
@@ -72,9 +68,7 @@ func allRuns(t *testing.T, s Runs) {
 	mustCreate(t, s, "somebody", NewChain("group:left", "Archived", "One", "Two"))
 	for limit := 1; limit <= len(want)+1; limit++ {
 		got := mustAllRuns(t, s, archive.Query{Principal: "somebody", Spaces: []string{mine}, Limit: limit})
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("AllRuns in pages of %d (-want +got):\n%s", limit, diff)
-		}
+		wantSame(t, fmt.Sprintf("AllRuns in pages of %d", limit), want, got)
 	}
 	for i, state := range states {
 		got := mustAllRuns(t, s, archive.Query{Principal: "somebody", Spaces: []string{mine}, State: state, Limit: 1})
@@ -99,9 +93,7 @@ func allRunsCursor(t *testing.T, s Runs) {
 	inState(t, s, "somebody", run.Open, epoch)
 	ended := mustRun(t, s, first[0])
 	ended.State, ended.UpdatedAt = run.Ended, epoch.Add(time.Hour)
-	if err := s.SaveRun(t.Context(), runs.Save{Run: ended}); err != nil {
-		t.Fatalf("SaveRun = %v, want nil", err)
-	}
+	mustSaveRun(t, s, runs.Save{Run: ended})
 	rest := mustAllRuns(t, s, archive.Query{Principal: "somebody", Spaces: []string{mine}, Limit: 2, Cursor: next})
 	if len(rest) != 2 || rest[0].ID != first[1] || rest[1].ID != first[0] {
 		t.Errorf("AllRuns(from the cursor) = %v, want the two that were begun first", rest)
@@ -120,9 +112,7 @@ func liveRunPages(t *testing.T, s Runs) {
 	mustCreate(t, s, "somebody", NewChain("group:left", "Archived", "One", "Two"))
 	for limit := 1; limit <= len(want)+1; limit++ {
 		got := mustAllRuns(t, s, archive.Query{Principal: "somebody", Spaces: []string{mine}, Live: true, Limit: limit})
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("AllRuns(live) in pages of %d (-want +got):\n%s", limit, diff)
-		}
+		wantSame(t, fmt.Sprintf("AllRuns(live) in pages of %d", limit), want, got)
 	}
 }
 
@@ -131,9 +121,7 @@ func overdueRuns(t *testing.T, s Runs) {
 	untouched := inState(t, s, "other", run.Open, epoch.Add(-time.Hour))
 	advanced := mustRun(t, s, inState(t, s, "other", run.Open, epoch.Add(-time.Hour)).ID)
 	advanced.Step.Index = 2
-	if err := s.SaveRun(t.Context(), runs.Save{Run: advanced}); err != nil {
-		t.Fatalf("SaveRun = %v, want nil", err)
-	}
+	mustSaveRun(t, s, runs.Save{Run: advanced})
 	inState(t, s, "somebody", run.Ended, epoch.Add(-time.Hour))
 	for name, tc := range map[string]struct {
 		began, untouched time.Time
@@ -166,14 +154,11 @@ func removeEnded(t *testing.T, s Runs) {
 		r := inState(t, s, "somebody", state, epoch)
 		// Two more saves, so that several have events and replies.
 		for i := range 2 {
-			err := s.SaveRun(t.Context(), runs.Save{
+			mustSaveRun(t, s, runs.Save{
 				Run:      r,
 				Events:   []run.Event{{Kind: run.Refused, Run: r.ID, Reason: fmt.Sprint(i)}},
 				Recorded: []runs.Recorded{{Key: "key", Payload: "p", Reply: json.RawMessage(`{}`)}},
 			})
-			if err != nil {
-				t.Fatalf("SaveRun = %v, want nil", err)
-			}
 			r = mustRun(t, s, r.ID)
 		}
 		gone = append(gone, r)
@@ -188,9 +173,7 @@ func removeEnded(t *testing.T, s Runs) {
 		wantNoTrace(t, s, r)
 	}
 	for _, r := range kept {
-		if diff := cmp.Diff(r, mustRun(t, s, r.ID), rawJSON); diff != "" {
-			t.Errorf("Run that is kept (-want +got):\n%s", diff)
-		}
+		wantSame(t, "Run that is kept", r, mustRun(t, s, r.ID), rawJSON)
 	}
 	if n, err := s.RemoveEnded(t.Context(), epoch.Add(time.Minute), 10); err != nil || n != 0 {
 		t.Errorf("RemoveEnded(again) = %d, %v, want 0, nil", n, err)
@@ -206,9 +189,7 @@ func wantNoTrace(t *testing.T, s Runs, r run.Run) {
 	if events, err := s.EventsBetween(t.Context(), r.ID, 0, 100); err != nil || len(events) != 0 {
 		t.Errorf("EventsBetween(removed) = %v, %v, want none, nil", events, err)
 	}
-	if _, ok, err := s.Recorded(t.Context(), r.ID, "key"); ok || err != nil {
-		t.Errorf("Recorded(removed) = %t, %v, want false, nil", ok, err)
-	}
+	wantRecorded(t, s, r.ID, "key", false)
 	wantCode(t, "SaveRun(removed)", s.SaveRun(t.Context(), runs.Save{Run: r}), fault.NotFound)
 }
 

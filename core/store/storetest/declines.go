@@ -1,10 +1,9 @@
 package storetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/declines"
 )
@@ -39,9 +38,7 @@ func hasDeclines(t *testing.T, s Runs, principal, space string, want ...declines
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, have); diff != "" {
-		t.Errorf("DeclinesOf(%s, %s) (-want +got):\n%s", principal, space, diff)
-	}
+	wantSame(t, fmt.Sprintf("DeclinesOf(%s, %s)", principal, space), want, have)
 }
 
 func declinesAreKept(t *testing.T, s Runs) {

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -14,17 +12,14 @@ import (
 // wantFormer checks the result of Former for a removed step.
 func wantFormer(t *testing.T, s library.Protocols, step string, want library.Former) {
 	t.Helper()
-	_, _, err := s.StepChain(t.Context(), []string{mine}, step)
-	wantCode(t, "StepChain(former step)", err, fault.NotFound)
+	wantNoStep(t, s, mine, step)
 	got, err := s.Former(t.Context(), []string{theirs, mine}, step)
 	if err != nil {
 		t.Errorf("Former = %v, want nil", err)
 		return
 	}
 	want.Chain = withoutTexts(want.Chain)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Former (-want +got):\n%s", diff)
-	}
+	wantSame(t, "Former", want, got)
 }
 
 func wantNoFormer(t *testing.T, s library.Protocols, spaces []string, step string) {

@@ -3,8 +3,6 @@ package storetest
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -22,43 +20,50 @@ func grant(id, space, protocol string) grants.Grant {
 	}
 }
 
-func grantsAreKept(t *testing.T, s Runs) {
-	first, second := grant("01890000-0000-7000-8000-00000000000a", mine, "p1"), grant("01890000-0000-7000-8000-00000000000b", mine, "p2")
-	if err := s.SaveGrants(t.Context(), []grants.Grant{first, second}); err != nil {
+func saveGrants(t *testing.T, s grants.Store, all ...grants.Grant) {
+	t.Helper()
+	if err := s.SaveGrants(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	all, err := s.Grants(t.Context(), []string{mine, theirs})
-	if diff := cmp.Diff([]grants.Grant{second, first}, all); diff != "" || err != nil {
-		t.Errorf("Grants = %v (-want +got, the newest first):\n%s", err, diff)
+}
+
+// hasGrants checks which grants some spaces have, the newest first, and which of them are
+// for protocol p1 of mine.
+func hasGrants(t *testing.T, s grants.Store, spaces []string, want, of []grants.Grant) {
+	t.Helper()
+	all, err := s.Grants(t.Context(), spaces)
+	if err != nil {
+		t.Errorf("Grants = %v, want nil", err)
 	}
-	of, err := s.GrantsFor(t.Context(), mine, "p1")
-	if diff := cmp.Diff([]grants.Grant{first}, of); diff != "" || err != nil {
-		t.Errorf("GrantsFor = %v (-want +got):\n%s", err, diff)
+	wantSame(t, "Grants", want, all)
+	p1, err := s.GrantsFor(t.Context(), mine, "p1")
+	if err != nil {
+		t.Errorf("GrantsFor = %v, want nil", err)
 	}
-	for _, want := range []bool{true, false} {
-		if there, err := s.RemoveGrant(t.Context(), []string{mine}, first.ID); err != nil || there != want {
-			t.Errorf("RemoveGrant = %v, %v, want %v", there, err, want)
-		}
+	wantSame(t, "GrantsFor", of, p1)
+}
+
+func removeGrant(t *testing.T, s grants.Store, id string, want bool) {
+	t.Helper()
+	if there, err := s.RemoveGrant(t.Context(), []string{mine}, id); err != nil || there != want {
+		t.Errorf("RemoveGrant = %t, %v, want %t", there, err, want)
 	}
-	if of, err := s.GrantsFor(t.Context(), mine, "p1"); err != nil || len(of) > 0 {
-		t.Errorf("GrantsFor after it was removed = %v, %v", of, err)
-	}
+}
+
+func grantsAreKept(t *testing.T, s Runs) {
+	first, second := grant("01890000-0000-7000-8000-00000000000a", mine, "p1"), grant("01890000-0000-7000-8000-00000000000b", mine, "p2")
+	saveGrants(t, s, first, second)
+	hasGrants(t, s, []string{mine, theirs}, []grants.Grant{second, first}, []grants.Grant{first})
+	removeGrant(t, s, first.ID, true)
+	removeGrant(t, s, first.ID, false)
+	hasGrants(t, s, []string{mine}, []grants.Grant{second}, nil)
 }
 
 func grantsOfAnotherSpace(t *testing.T, s Runs) {
 	g := grant("01890000-0000-7000-8000-00000000000a", theirs, "p1")
-	if err := s.SaveGrants(t.Context(), []grants.Grant{g}); err != nil {
-		t.Fatal(err)
-	}
-	if all, err := s.Grants(t.Context(), []string{mine}); err != nil || len(all) > 0 {
-		t.Errorf("Grants = %v, %v", all, err)
-	}
-	if of, err := s.GrantsFor(t.Context(), mine, "p1"); err != nil || len(of) > 0 {
-		t.Errorf("GrantsFor = %v, %v", of, err)
-	}
-	if there, err := s.RemoveGrant(t.Context(), []string{mine}, g.ID); err != nil || there {
-		t.Errorf("RemoveGrant = %v, %v", there, err)
-	}
+	saveGrants(t, s, g)
+	hasGrants(t, s, []string{mine}, nil, nil)
+	removeGrant(t, s, g.ID, false)
 }
 
 func grantsAllOrNone(t *testing.T, s Runs) {
@@ -66,7 +71,5 @@ func grantsAllOrNone(t *testing.T, s Runs) {
 	if err := s.SaveGrants(t.Context(), []grants.Grant{g, g}); err == nil {
 		t.Error("the same id twice was taken")
 	}
-	if all, err := s.Grants(t.Context(), []string{mine}); err != nil || len(all) > 0 {
-		t.Errorf("Grants = %v, %v, want none", all, err)
-	}
+	hasGrants(t, s, []string{mine}, nil, nil)
 }

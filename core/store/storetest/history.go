@@ -62,19 +62,14 @@ func wantStored(t *testing.T, s library.Protocols, want protocol.Chain) {
 		t.Errorf("Chain(%.60q) = %v, want nil", want.Title, err)
 		return
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Chain(%.60q) (-want +got):\n%s", want.Title, diff)
-	}
+	wantSame(t, fmt.Sprintf("Chain(%.60q)", want.Title), want, got)
 }
 
 func foreignRevision(t *testing.T, s Protocols) {
 	c := NewChain(mine, "Imported", "One")
 	mustSave(t, s, at(c, 77))
 	wantStored(t, s, at(c, 1))
-	versions, err := s.Versions(t.Context(), []string{mine}, c.ID)
-	if err != nil || len(versions) != 1 || versions[0].Revision != 1 {
-		t.Errorf("Versions = %v, %v, want revision 1 alone", versions, err)
-	}
+	wantRevisions(t, s, []string{mine}, c.ID, 1)
 }
 
 func saveOverOther(t *testing.T, s Protocols) {
@@ -101,20 +96,19 @@ func saveOverOther(t *testing.T, s Protocols) {
 		})
 	}
 	wantStored(t, s, at(c, 2))
-	if got := listed(t, s, mine, 10); !slices.Equal(got, []string{"Stored"}) {
-		t.Errorf("List = %q, want only the stored one", got)
-	}
+	wantListed(t, s, mine, "Stored")
 }
 
-// race runs do eight times concurrently and counts how many returned nil; all
-// others must have failed with the code.
-func race(t *testing.T, want fault.Code, do func(i int) error) int {
+// race saves different chains over a revision concurrently. One of them must be stored,
+// and all others fail with the code.
+func race(t *testing.T, s Protocols, title string, replaces int64, want fault.Code) {
 	t.Helper()
 	var won atomic.Int64
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			switch err := do(i); {
+			c := NewChain(mine, title, fmt.Sprintf("Step of %d", i))
+			switch _, err := s.SaveChains(t.Context(), []library.Change{{Chain: c, Replaces: replaces}}); {
 			case err == nil:
 				won.Add(1)
 			case fault.CodeOf(err) != want:
@@ -123,31 +117,17 @@ func race(t *testing.T, want fault.Code, do func(i int) error) int {
 		})
 	}
 	all.Wait()
-	return int(won.Load())
+	if won.Load() != 1 {
+		t.Errorf("%d of 8 saves over revision %d succeeded, want 1", won.Load(), replaces)
+	}
+	wantWholeOfOne(t, s, NewChain(mine, title).ID, replaces+1)
 }
 
-func oneFirstSaveWins(t *testing.T, s Protocols) {
-	won := race(t, fault.DuplicateChain, func(i int) error {
-		_, err := s.SaveChains(t.Context(), fresh(NewChain(mine, "First", fmt.Sprintf("Step of %d", i))))
-		return err
-	})
-	if won != 1 {
-		t.Errorf("%d of 8 first saves succeeded, want 1", won)
-	}
-	wantWholeOfOne(t, s, NewChain(mine, "First").ID, 1)
-}
+func oneFirstSaveWins(t *testing.T, s Protocols) { race(t, s, "First", 0, fault.DuplicateChain) }
 
 func oneReplacementWins(t *testing.T, s Protocols) {
-	c := NewChain(mine, "Replaced", "Step at first")
-	mustSave(t, s, c)
-	won := race(t, fault.Conflict, func(i int) error {
-		_, err := s.SaveChains(t.Context(), []library.Change{{Chain: NewChain(mine, "Replaced", fmt.Sprintf("Step of %d", i)), Replaces: 1}})
-		return err
-	})
-	if won != 1 {
-		t.Errorf("%d of 8 replacements succeeded, want 1", won)
-	}
-	wantWholeOfOne(t, s, c.ID, 2)
+	mustSave(t, s, NewChain(mine, "Replaced", "Step at first"))
+	race(t, s, "Replaced", 1, fault.Conflict)
 }
 
 // wantWholeOfOne checks that the chain of one writer is stored with its step, and
@@ -175,9 +155,7 @@ func deleteOther(t *testing.T, s Protocols) {
 		wantCode(t, fmt.Sprintf("DeleteChain(revision %d)", replaces), s.DeleteChain(t.Context(), mine, c.ID, replaces), fault.Conflict)
 	}
 	wantStored(t, s, at(c, 2))
-	if hits := mustSearch(t, s, "zebra", mine); len(hits) != 1 {
-		t.Errorf("Search after refused deletes = %s, want the chain", describe(hits))
-	}
+	wantTitles(t, s, "zebra", "Kept")
 }
 
 func conflictStopsAll(t *testing.T, s Protocols) {
@@ -194,16 +172,9 @@ func conflictStopsAll(t *testing.T, s Protocols) {
 	wantCode(t, "SaveChains(one in conflict)", err, fault.Conflict)
 	wantStored(t, s, at(a, 1))
 	wantStored(t, s, at(b, 2))
-	if got := listed(t, s, mine, 10); !slices.Equal(got, []string{"A", "B"}) {
-		t.Errorf("List = %q, want A and B", got)
-	}
-	if hits := mustSearch(t, s, "giraffe", mine); len(hits) != 0 {
-		t.Errorf("Search(refused) = %s, want none", describe(hits))
-	}
-	versions, err := s.Versions(t.Context(), []string{mine}, a.ID)
-	if err != nil || len(versions) != 1 {
-		t.Errorf("Versions(A) = %v, %v, want one", versions, err)
-	}
+	wantListed(t, s, mine, "A", "B")
+	wantTitles(t, s, "giraffe")
+	wantRevisions(t, s, []string{mine}, a.ID, 1)
 	changes[2].Replaces = 2
 	if revisions, err := s.SaveChains(t.Context(), changes); err != nil || !slices.Equal(revisions, []int64{2, 1, 3, 1}) {
 		t.Errorf("SaveChains(none in conflict) = %v, %v, want [2 1 3 1], nil", revisions, err)
@@ -213,9 +184,7 @@ func conflictStopsAll(t *testing.T, s Protocols) {
 func sameChainTwice(t *testing.T, s Protocols) {
 	_, err := s.SaveChains(t.Context(), fresh(NewChain(mine, "Twice", "One"), NewChain(mine, "Twice", "Two")))
 	wantCode(t, "SaveChains(one title twice)", err, fault.DuplicateChain)
-	if n, err := s.Count(t.Context(), mine); err != nil || n != 0 {
-		t.Errorf("Count = %d, %v, want 0, nil", n, err)
-	}
+	wantCount(t, s, mine, 0)
 }
 
 func versionsTell(t *testing.T, s Protocols) {
@@ -228,10 +197,7 @@ func versionsTell(t *testing.T, s Protocols) {
 	mustDelete(t, s, c, 2)
 	third := NewChain(mine, "Told", "One", "Two", "Three")
 	mustReplace(t, s, third, 0)
-	got, err := s.Versions(t.Context(), []string{mine}, c.ID)
-	if err != nil {
-		t.Fatalf("Versions = %v, want nil", err)
-	}
+	got := wantRevisions(t, s, []string{mine}, c.ID, 4, 3, 2, 1)
 	last := time.Now()
 	for i := range got {
 		if got[i].SavedAt.Before(before.Add(-time.Second)) || got[i].SavedAt.After(last.Add(time.Second)) {
@@ -247,9 +213,7 @@ func versionsTell(t *testing.T, s Protocols) {
 		{Revision: 2, Title: "TOLD", StepCount: 2, ModelID: "model-2"},
 		{Revision: 1, Title: "Told", StepCount: 1, ModelID: "model-1"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Versions (-want +got):\n%s", diff)
-	}
+	wantSame(t, "Versions", want, got)
 }
 
 func oldVersions(t *testing.T, s Protocols) {
@@ -266,9 +230,7 @@ func oldVersions(t *testing.T, s Protocols) {
 			t.Errorf("Version(%d) = %v, want nil", i+1, err)
 			continue
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Version(%d) (-want +got):\n%s", i+1, diff)
-		}
+		wantSame(t, fmt.Sprintf("Version(%d)", i+1), want, got)
 	}
 	for _, revision := range []int64{-1, 0, 5} {
 		_, err := s.Version(t.Context(), []string{mine}, saved[0].ID, revision)
@@ -284,9 +246,8 @@ func deletedHistory(t *testing.T, s Protocols) {
 	c := NewChain(mine, "Gone", "One")
 	mustSave(t, s, c)
 	mustDelete(t, s, c, 1)
-	versions, err := s.Versions(t.Context(), []string{mine}, c.ID)
-	if err != nil || len(versions) != 2 || !versions[0].Deleted || versions[1].Deleted {
-		t.Fatalf("Versions = %v, %v, want a deletion above a version", versions, err)
+	if versions := wantRevisions(t, s, []string{mine}, c.ID, 2, 1); !versions[0].Deleted || versions[1].Deleted {
+		t.Errorf("Versions = %v, want a deletion above a version", versions)
 	}
 	got, err := s.Version(t.Context(), []string{mine}, c.ID, 1)
 	if err != nil || !cmp.Equal(at(c, 1), got) {
@@ -327,9 +288,8 @@ func storedHistoryWins(t *testing.T, s Protocols) {
 	gone, here := NewChain(mine, "Both", "One"), NewChain(theirs, "Both", "One", "Two")
 	mustSave(t, s, gone, here)
 	mustDelete(t, s, gone, 1)
-	versions, err := s.Versions(t.Context(), []string{mine, theirs}, gone.ID)
-	if err != nil || len(versions) != 1 || versions[0].StepCount != 2 {
-		t.Errorf("Versions(both spaces) = %v, %v, want those of the chain that is stored", versions, err)
+	if versions := wantRevisions(t, s, []string{mine, theirs}, gone.ID, 1); versions[0].StepCount != 2 {
+		t.Errorf("Versions(both spaces) = %v, want those of the chain that is stored", versions)
 	}
 	got, err := s.Version(t.Context(), []string{mine, theirs}, gone.ID, 1)
 	if err != nil || got.Space != theirs {

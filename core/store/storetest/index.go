@@ -76,9 +76,7 @@ func deleteSome(t *testing.T, s Protocols, stored map[int]protocol.Chain, first,
 		if !ok {
 			continue
 		}
-		if err := s.DeleteChain(t.Context(), c.Space, c.ID, c.Revision); err != nil {
-			t.Fatalf("DeleteChain = %v, want nil", err)
-		}
+		mustDelete(t, s, c, c.Revision)
 		delete(stored, i)
 	}
 }

@@ -249,9 +249,7 @@ func wantWholeLibrary(t *testing.T, s Protocols) progress {
 	if got := listed(t, s, mine, 2); !slices.Equal(want, got) {
 		t.Errorf("List = %q, want %q", got, want)
 	}
-	if n, err := s.Count(t.Context(), mine); err != nil || n != len(want) {
-		t.Errorf("Count = %d, %v, want %d, nil", n, err, len(want))
-	}
+	wantCount(t, s, mine, len(want))
 	for revision := max(1, found.one-1); revision <= found.one+1; revision++ {
 		wantFound(t, s, alone, revision, revision == found.one && revision%deleteEvery != 0, []string{alone})
 	}
@@ -291,8 +289,7 @@ func wantWholeHistory(t *testing.T, s Protocols, title string) int64 {
 	}
 	deletes := func(revision int64) bool { return title == alone && revision%deleteEvery == 0 }
 	if last == 0 || deletes(last) {
-		_, err := s.Chain(t.Context(), []string{mine}, NewChain(mine, title).ID)
-		wantCode(t, "Chain("+title+")", err, fault.NotFound)
+		wantNoChain(t, s, mine, NewChain(mine, title).ID)
 	} else {
 		wantStored(t, s, generation(title, last))
 	}
@@ -325,9 +322,7 @@ func wantVersions(t *testing.T, s Protocols, title string, last int64, deletes f
 			t.Errorf("Version(%s, %d) = %v, want nil", title, want, err)
 			continue
 		}
-		if diff := cmp.Diff(generation(title, want), got); diff != "" {
-			t.Errorf("Version(%s, %d) (-want +got):\n%s", title, want, diff)
-		}
+		wantSame(t, fmt.Sprintf("Version(%s, %d)", title, want), generation(title, want), got)
 	}
 }
 
@@ -355,8 +350,7 @@ func wantSteps(t *testing.T, s Protocols, title string, last int64, deletes func
 		}
 	}
 	for _, step := range generation(title, last+1).Steps[1:] {
-		_, _, err := s.StepChain(t.Context(), []string{mine}, step.UUID)
-		wantCode(t, "StepChain(step of the next revision)", err, fault.NotFound)
+		wantNoStep(t, s, mine, step.UUID)
 		wantNoFormer(t, s, []string{mine}, step.UUID)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -51,9 +50,7 @@ func listChains(t *testing.T, s Protocols) {
 		t.Fatalf("List = next %q, %v, want the end, nil", next, err)
 	}
 	without := cmpopts.IgnoreFields(protocol.Step{}, "Text")
-	if diff := cmp.Diff([]protocol.Chain{at(a, 1), at(b, 1)}, got, without); diff != "" {
-		t.Errorf("List (-want +got):\n%s", diff)
-	}
+	wantSame(t, "List", []protocol.Chain{at(a, 1), at(b, 1)}, got, without)
 	for _, c := range got {
 		for _, step := range c.Steps {
 			if step.Text != "" {
@@ -72,9 +69,7 @@ func listPages(t *testing.T, s Protocols) {
 	}
 	slices.Sort(want)
 	for _, limit := range []int{1, 2, 7, 22, 23, 24, 1000} {
-		if diff := cmp.Diff(want, listed(t, s, mine, limit)); diff != "" {
-			t.Errorf("List in pages of %d (-want +got):\n%s", limit, diff)
-		}
+		wantSame(t, fmt.Sprintf("List in pages of %d", limit), want, listed(t, s, mine, limit))
 	}
 	if got := listed(t, s, "user:test:nobody", 3); len(got) != 0 {
 		t.Errorf("List(no such space) = %q, want none", got)
@@ -177,34 +172,26 @@ func listWhileWriting(t *testing.T, s Protocols) {
 	}()
 	for range 5 {
 		got := slices.DeleteFunc(listed(t, s, mine, 3), func(title string) bool { return strings.HasSuffix(title, "goes") })
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("List while others write (-want +got):\n%s", diff)
-		}
+		wantSame(t, "List while others write", want, got)
 	}
 	close(stop)
 	<-stopped
 }
 
 func countExact(t *testing.T, s Protocols) {
-	count := func(space string, want int) {
-		t.Helper()
-		if got, err := s.Count(t.Context(), space); err != nil || got != want {
-			t.Errorf("Count(%s) = %d, %v, want %d, nil", space, got, err, want)
-		}
-	}
-	count(mine, 0)
+	wantCount(t, s, mine, 0)
 	var chains []protocol.Chain
 	for i := range 30 {
 		chains = append(chains, NewChain(mine, fmt.Sprintf("%d", i), "One", "Two"))
 	}
 	mustSave(t, s, chains...)
 	mustSave(t, s, NewChain(theirs, "1", "One"))
-	count(mine, 30)
+	wantCount(t, s, mine, 30)
 	mustReplace(t, s, chains[3], 1)
-	count(mine, 30)
+	wantCount(t, s, mine, 30)
 	mustDelete(t, s, chains[4], 1)
-	count(mine, 29)
-	count(theirs, 1)
+	wantCount(t, s, mine, 29)
+	wantCount(t, s, theirs, 1)
 	mustReplace(t, s, chains[4], 0)
-	count(mine, 30)
+	wantCount(t, s, mine, 30)
 }

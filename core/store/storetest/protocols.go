@@ -45,13 +45,7 @@ func chainRoundTrip(t *testing.T, s Protocols) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mustSave(t, s, c)
-			got, err := s.Chain(t.Context(), []string{mine}, c.ID)
-			if err != nil {
-				t.Fatalf("Chain(%q) = %v, want nil", c.ID, err)
-			}
-			if diff := cmp.Diff(at(c, 1), got); diff != "" {
-				t.Errorf("Chain(%q) (-want +got):\n%s", c.ID, diff)
-			}
+			wantStored(t, s, at(c, 1))
 		})
 	}
 }
@@ -86,19 +80,15 @@ func stepLeadsToChain(t *testing.T, s Protocols) {
 		if err != nil || index != i {
 			t.Fatalf("StepChain(step %d) = index %d, %v, want %d, nil", i, index, err, i)
 		}
-		if diff := cmp.Diff(at(c, 1), got); diff != "" {
-			t.Errorf("StepChain(step %d) (-want +got):\n%s", i, diff)
-		}
+		wantSame(t, fmt.Sprintf("StepChain(step %d)", i), at(c, 1), got)
 	}
 }
 
 func protocolNotThere(t *testing.T, s Protocols) {
 	mustSave(t, s, NewChain(mine, "There", "One"))
 	for _, id := range []string{"", "nothing", "' OR 1=1 --"} {
-		_, _, err := s.StepChain(t.Context(), []string{mine}, id)
-		wantCode(t, "StepChain", err, fault.NotFound)
-		_, err = s.Chain(t.Context(), []string{mine}, id)
-		wantCode(t, "Chain", err, fault.NotFound)
+		wantNoStep(t, s, mine, id)
+		wantNoChain(t, s, mine, id)
 		wantCode(t, "DeleteChain", s.DeleteChain(t.Context(), mine, id, 1), fault.NotFound)
 	}
 	_, err := s.Chain(t.Context(), nil, NewChain(mine, "There").ID)
@@ -110,12 +100,8 @@ func duplicateChain(t *testing.T, s Protocols) {
 	mustSave(t, s, first)
 	_, err := s.SaveChains(t.Context(), fresh(second))
 	wantCode(t, "SaveChains(second)", err, fault.DuplicateChain)
-	got, err := s.Chain(t.Context(), []string{mine}, first.ID)
-	if err != nil || !cmp.Equal(at(first, 1), got) {
-		t.Errorf("Chain after a refused save = %v, %v, want the first one", got, err)
-	}
-	_, _, err = s.StepChain(t.Context(), []string{mine}, second.Steps[0].UUID)
-	wantCode(t, "StepChain(refused step)", err, fault.NotFound)
+	wantStored(t, s, at(first, 1))
+	wantNoStep(t, s, mine, second.Steps[0].UUID)
 	// The same title in another space is another protocol.
 	mustSave(t, s, NewChain(theirs, "Twice", "One"))
 }
@@ -127,18 +113,15 @@ func replaceChain(t *testing.T, s Protocols) {
 	mustSave(t, s, first)
 	mustReplace(t, s, second, 1)
 	for _, gone := range []string{first.Steps[0].UUID, first.Steps[2].UUID} {
-		_, _, err := s.StepChain(t.Context(), []string{mine}, gone)
-		wantCode(t, "StepChain(old step)", err, fault.NotFound)
+		wantNoStep(t, s, mine, gone)
 	}
 	got, index, err := s.StepChain(t.Context(), []string{mine}, second.Steps[1].UUID)
 	if err != nil || index != 1 || !cmp.Equal(at(second, 2), got) {
 		t.Errorf("StepChain(kept step) = %v, index %d, %v, want the new chain, 1", got, index, err)
 	}
-	for query, want := range map[string]int{"zebra": 0, "elephant": 0, "giraffe": 1} {
-		if hits := mustSearch(t, s, query, mine); len(hits) != want {
-			t.Errorf("Search(%q) after the replacement = %d hits, want %d", query, len(hits), want)
-		}
-	}
+	wantTitles(t, s, "zebra")
+	wantTitles(t, s, "elephant")
+	wantTitles(t, s, "giraffe", second.Title)
 }
 
 func refusedChain(t *testing.T, s Protocols) {
@@ -151,25 +134,18 @@ func refusedChain(t *testing.T, s Protocols) {
 		_, err := s.SaveChains(t.Context(), fresh(c))
 		wantCode(t, "SaveChains("+name+")", err, fault.InvalidArgument)
 	}
-	_, _, err := s.StepChain(t.Context(), []string{mine}, twice.Steps[0].UUID)
-	wantCode(t, "StepChain(refused)", err, fault.NotFound)
-	if hits := mustSearch(t, s, "good label", mine); len(hits) != 0 {
-		t.Errorf("Search(refused chain) = %d hits, want none", len(hits))
-	}
+	wantNoStep(t, s, mine, twice.Steps[0].UUID)
+	wantTitles(t, s, "good label")
 }
 
 func deleteChain(t *testing.T, s Protocols) {
 	c, kept := NewChain(mine, "Deleted", "Zebra"), NewChain(theirs, "Deleted", "Zebra")
 	mustSave(t, s, c, kept)
 	mustDelete(t, s, c, 1)
-	_, err := s.Chain(t.Context(), []string{mine}, c.ID)
-	wantCode(t, "Chain(deleted)", err, fault.NotFound)
-	_, _, err = s.StepChain(t.Context(), []string{mine}, c.Steps[0].UUID)
-	wantCode(t, "StepChain(deleted)", err, fault.NotFound)
+	wantNoChain(t, s, mine, c.ID)
+	wantNoStep(t, s, mine, c.Steps[0].UUID)
 	wantCode(t, "DeleteChain(again)", s.DeleteChain(t.Context(), mine, c.ID, 1), fault.NotFound)
-	if hits := mustSearch(t, s, "zebra", mine); len(hits) != 0 {
-		t.Errorf("Search(deleted) = %d hits, want none", len(hits))
-	}
+	wantTitles(t, s, "zebra")
 	if hits := mustSearch(t, s, "zebra", theirs); len(hits) != 1 {
 		t.Errorf("Search(same title elsewhere) = %d hits, want 1", len(hits))
 	}
@@ -183,17 +159,12 @@ func spacesIsolated(t *testing.T, s Protocols) {
 	_, _, absent := s.StepChain(t.Context(), []string{mine}, "absent")
 	wantCode(t, "StepChain(foreign)", err, fault.NotFound)
 	wantCode(t, "StepChain(absent)", absent, fault.NotFound)
-	_, err = s.Chain(t.Context(), []string{mine}, c.ID)
-	wantCode(t, "Chain(foreign)", err, fault.NotFound)
+	wantNoChain(t, s, mine, c.ID)
 	wantCode(t, "DeleteChain(foreign)", s.DeleteChain(t.Context(), mine, c.ID, 1), fault.NotFound)
 	for _, query := range []string{"Secret zebra", "zebra", "hidden"} {
-		if hits := mustSearch(t, s, query, mine); len(hits) != 0 {
-			t.Errorf("Search(%q) in another space = %d hits, want none", query, len(hits))
-		}
+		wantTitles(t, s, query)
 	}
-	if got := listed(t, s, mine, 10); len(got) != 1 || got[0] != "Visible" {
-		t.Errorf("List(mine) = %q, want only the visible one", got)
-	}
+	wantListed(t, s, mine, "Visible")
 }
 
 func firstSpaceWins(t *testing.T, s Protocols) {
@@ -225,8 +196,7 @@ func stepTaken(t *testing.T, s Protocols) {
 	if err != nil || got.Title != "A" {
 		t.Errorf("StepChain = %q, %v, want A", got.Title, err)
 	}
-	_, err = s.Chain(t.Context(), []string{mine}, b.ID)
-	wantCode(t, "Chain(refused)", err, fault.NotFound)
+	wantNoChain(t, s, mine, b.ID)
 }
 
 func cancelledSaveChain(t *testing.T, s Protocols) {
@@ -235,9 +205,7 @@ func cancelledSaveChain(t *testing.T, s Protocols) {
 	if _, err := s.SaveChains(cancelled(t), fresh(c)); !errors.Is(err, context.Canceled) {
 		t.Errorf("SaveChains(cancelled) = %v, want context.Canceled", err)
 	}
-	if err := s.DeleteChain(cancelled(t), mine, kept.ID, 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("DeleteChain(cancelled) = %v, want context.Canceled", err)
-	}
+	wantCancelled(t, "DeleteChain(cancelled)", s.DeleteChain(cancelled(t), mine, kept.ID, 1))
 	if got := listed(t, s, mine, 10); len(got) != 1 || got[0] != "Kept" {
 		t.Errorf("List = %q, want only the kept one", got)
 	}
@@ -249,8 +217,7 @@ func allOrNoneOfManyChains(t *testing.T, s Protocols) {
 	other := NewChain(mine, "Fresh", "One")
 	_, err := s.SaveChains(t.Context(), fresh(other, NewChain(mine, "Taken", "Two")))
 	wantCode(t, "SaveChains(one is taken)", err, fault.DuplicateChain)
-	_, err = s.Chain(t.Context(), []string{mine}, other.ID)
-	wantCode(t, "Chain(the other one)", err, fault.NotFound)
+	wantNoChain(t, s, mine, other.ID)
 }
 
 // historyIsolated: deleted chains, ratings and counts are as private as stored
@@ -279,22 +246,15 @@ func historyIsolated(t *testing.T, s Protocols) {
 			}
 		})
 	}
-	if got := listed(t, s, mine, 10); len(got) != 0 {
-		t.Errorf("List(mine) = %q, want none", got)
-	}
-	if n, err := s.Count(t.Context(), mine); err != nil || n != 0 {
-		t.Errorf("Count(mine) = %d, %v, want 0, nil", n, err)
-	}
+	wantListed(t, s, mine)
+	wantCount(t, s, mine, 0)
 	wantQuality(t, s, mine, nil, c.Steps[0].UUID)
 	mustRate(t, s, mine, library.Rating{Step: c.Steps[0].UUID, Outcome: library.OutcomeFailure})
 	wantQuality(t, s, theirs, map[string]api.Quality{c.Steps[0].UUID: {SuccessCount: 1}}, c.Steps[0].UUID)
 	// A title of theirs is free in mine, with a history of its own.
 	mustSave(t, s, NewChain(mine, "Secret", "One"), NewChain(mine, "Secret and deleted", "One"))
 	wantCode(t, "DeleteChain(their revision)", s.DeleteChain(t.Context(), mine, c.ID, 2), fault.Conflict)
-	versions, err := s.Versions(t.Context(), []string{mine}, c.ID)
-	if err != nil || len(versions) != 1 || versions[0].Revision != 1 {
-		t.Errorf("Versions(mine) = %v, %v, want one of my own", versions, err)
-	}
+	wantRevisions(t, s, []string{mine}, c.ID, 1)
 }
 
 func tenThousandSteps(t *testing.T, s Protocols) {
@@ -335,17 +295,14 @@ func veryLongTitle(t *testing.T, s Protocols) {
 	wantStored(t, s, at(c, 1))
 	want := []string{"A", long, other.Title, "z"}
 	slices.Sort(want)
-	if got := listed(t, s, mine, 1); !slices.Equal(got, want) {
-		t.Errorf("List in pages of one = %d titles, want all 4 in order", len(got))
-	}
+	wantListed(t, s, mine, want...)
 	hits := mustSearch(t, s, long, mine)
 	if len(hits) == 0 || hits[0].Chain.ID != c.ID || hits[0].Score < 0.9 {
 		t.Errorf("Search(the long title) = %d hits, want the chain first with at least 0.9", len(hits))
 	}
 	mustReplace(t, s, c, 1)
 	mustDelete(t, s, c, 2)
-	versions, err := s.Versions(t.Context(), []string{mine}, c.ID)
-	if err != nil || len(versions) != 3 || versions[2].Title != long {
-		t.Errorf("Versions = %d, %v, want 3 with the whole title", len(versions), err)
+	if versions := wantRevisions(t, s, []string{mine}, c.ID, 3, 2, 1); versions[2].Title != long {
+		t.Errorf("Versions = %v, want the whole title", versions)
 	}
 }

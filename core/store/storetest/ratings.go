@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -41,9 +39,7 @@ func wantQuality(t *testing.T, s library.Ratings, space string, want map[string]
 	if len(want) == 0 && len(got) == 0 {
 		return
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Quality (-want +got):\n%s", diff)
-	}
+	wantSame(t, "Quality", want, got)
 }
 
 func ratingsAddUp(t *testing.T, s Protocols) {

@@ -1,15 +1,11 @@
 package storetest
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -35,13 +31,10 @@ func talkative(t *testing.T, s Runs, principal string) run.Run {
 	r := mustCreate(t, s, principal, NewChain(mine, "Talkative", "One", "Two"))
 	for _, reason := range []string{"first", "second"} {
 		r.Outcome = reason
-		err := s.SaveRun(t.Context(), runs.Save{
+		mustSaveRun(t, s, runs.Save{
 			Run: r, Events: []run.Event{{Kind: run.Refused, Run: r.ID, Reason: reason}, {Kind: run.Asked, Run: r.ID, Reason: reason}},
 			Recorded: []runs.Recorded{{Key: "nonce:" + reason, Payload: reason, Reply: json.RawMessage(`"` + reason + `"`)}},
 		})
-		if err != nil {
-			t.Fatalf("SaveRun = %v, want nil", err)
-		}
 		r = mustRun(t, s, r.ID)
 	}
 	return r
@@ -72,9 +65,7 @@ func wantEvents(t *testing.T, s Runs, id run.ID, want ...run.Event) {
 	if err != nil {
 		t.Fatalf("Events = %v, want nil", err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Events (-want +got):\n%s", diff)
-	}
+	wantSame(t, "Events", want, got)
 }
 
 func erased(t *testing.T, s Runs) {
@@ -87,9 +78,7 @@ func erased(t *testing.T, s Runs) {
 		run.Event{Kind: run.Refused, Run: r.ID}, run.Event{Kind: run.Asked, Run: r.ID},
 		run.Event{Kind: run.Redacted, Run: r.ID, Reason: "why"})
 	for _, key := range []string{"nonce:first", "nonce:second"} {
-		if _, found, err := s.Recorded(t.Context(), r.ID, key); found || err != nil {
-			t.Errorf("Recorded(%s) = %t, %v, want it gone", key, found, err)
-		}
+		wantRecorded(t, s, r.ID, key, false)
 	}
 	if _, err := s.Pinned(t.Context(), r.Pin); err != nil {
 		t.Errorf("Pinned = %v, want the protocol still", err)
@@ -99,15 +88,7 @@ func erased(t *testing.T, s Runs) {
 func erasedAlone(t *testing.T, s Runs) {
 	r, other := talkative(t, s, "somebody"), talkative(t, s, "somebody")
 	mustErase(t, s, r)
-	if diff := cmp.Diff(other, mustRun(t, s, other.ID)); diff != "" {
-		t.Errorf("the other run (-want +got):\n%s", diff)
-	}
-	if events, err := s.Events(t.Context(), other.ID); err != nil || len(events) != 4 || events[3].Reason != "second" {
-		t.Errorf("Events(other) = %v, %v, want them whole", events, err)
-	}
-	if _, found, err := s.Recorded(t.Context(), other.ID, "nonce:first"); !found || err != nil {
-		t.Errorf("Recorded(other) = %t, %v, want it", found, err)
-	}
+	unchanged(t, s, other)
 }
 
 func erasedTooLate(t *testing.T, s Runs) {
@@ -123,44 +104,27 @@ func erasedTooLate(t *testing.T, s Runs) {
 
 func unchanged(t *testing.T, s Runs, r run.Run) {
 	t.Helper()
-	if diff := cmp.Diff(r, mustRun(t, s, r.ID)); diff != "" {
-		t.Errorf("Run (-want +got):\n%s", diff)
-	}
-	if events, err := s.Events(t.Context(), r.ID); err != nil || len(events) != 4 || events[0].Reason != "first" {
-		t.Errorf("Events = %v, %v, want them whole", events, err)
-	}
-	if _, found, err := s.Recorded(t.Context(), r.ID, "nonce:second"); !found || err != nil {
-		t.Errorf("Recorded = %t, %v, want it", found, err)
-	}
+	wantSame(t, "Run", r, mustRun(t, s, r.ID))
+	wantReasons(t, s, r.ID, "first", "first", "second", "second")
+	wantRecorded(t, s, r.ID, "nonce:second", true)
 }
 
 func erasedCancelled(t *testing.T, s Runs) {
 	r := talkative(t, s, "somebody")
-	if err := s.EraseRun(cancelled(t), runs.Save{Run: r}, hush); !errors.Is(err, context.Canceled) {
-		t.Errorf("EraseRun(cancelled) = %v, want context.Canceled", err)
-	}
-	if err := s.Scrub(cancelled(t)); !errors.Is(err, context.Canceled) {
-		t.Errorf("Scrub(cancelled) = %v, want context.Canceled", err)
-	}
+	wantCancelled(t, "EraseRun(cancelled)", s.EraseRun(cancelled(t), runs.Save{Run: r}, hush))
+	wantCancelled(t, "Scrub(cancelled)", s.Scrub(cancelled(t)))
 	unchanged(t, s, r)
 }
 
 func erasedTwice(t *testing.T, s Runs) {
 	r := mustErase(t, s, mustErase(t, s, talkative(t, s, "somebody")))
-	if events, err := s.Events(t.Context(), r.ID); err != nil || len(events) != 6 {
-		t.Errorf("Events = %d, %v, want four that are erased and two that say so", len(events), err)
-	}
+	wantReasons(t, s, r.ID, "", "", "", "", "", "why")
 }
 
 func erasedContinues(t *testing.T, s Runs) {
 	r := mustErase(t, s, talkative(t, s, "somebody"))
-	if err := s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Asked, Run: r.ID, Reason: "third"}}}); err != nil {
-		t.Fatalf("SaveRun = %v, want nil", err)
-	}
-	events, err := s.Events(t.Context(), r.ID)
-	if err != nil || len(events) != 6 || events[5].Reason != "third" {
-		t.Errorf("Events = %v, %v, want the new one whole", events, err)
-	}
+	mustSaveRun(t, s, runs.Save{Run: r, Events: []run.Event{{Kind: run.Asked, Run: r.ID, Reason: "third"}}})
+	wantReasons(t, s, r.ID, "", "", "", "", "why", "third")
 }
 
 func erasedWhileSaving(t *testing.T, s Runs) {

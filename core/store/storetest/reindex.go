@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -29,13 +28,6 @@ func RunReindex(t *testing.T, empty func(t *testing.T) Reindexed) {
 	for name, later := range map[string]int{"an earlier": -1, "a later": 1} {
 		t.Run("a program that starts makes an index of "+name+" version again", func(t *testing.T) { startsAnew(t, empty(t), later) })
 		t.Run("a program refuses an index of "+name+" version while it runs", func(t *testing.T) { refusesIndex(t, empty(t), later) })
-	}
-}
-
-func wantTitles(t *testing.T, s Protocols, query string, want ...string) {
-	t.Helper()
-	if got := titles(mustSearch(t, s, query, mine)); !slices.Equal(got, want) {
-		t.Errorf("Search(%q) = %q, want %q", query, got, want)
 	}
 }
 

@@ -52,9 +52,7 @@ func runRoundTrip(t *testing.T, s Runs) {
 	}
 	want.State = run.Asking
 	want.Input = json.RawMessage(`{"big":12345678901234567890,"html":"<a>&"}`)
-	if err := s.CreateRun(t.Context(), runs.Save{Run: want}, c); err != nil {
-		t.Fatalf("CreateRun = %v, want nil", err)
-	}
+	mustCreateRun(t, s, runs.Save{Run: want}, c)
 	want.Revision = 1
 	for range 3 {
 		got := mustRun(t, s, want.ID)
@@ -63,9 +61,7 @@ func runRoundTrip(t *testing.T, s Runs) {
 		}
 		got.Seq++
 		got.UpdatedAt = got.UpdatedAt.Add(time.Minute)
-		if err := s.SaveRun(t.Context(), runs.Save{Run: got}); err != nil {
-			t.Fatalf("SaveRun = %v, want nil", err)
-		}
+		mustSaveRun(t, s, runs.Save{Run: got})
 		want = got
 		want.Revision++
 	}
@@ -94,19 +90,12 @@ func createdWithEvents(t *testing.T, s Runs) {
 	r := NewRun("me", c)
 	save := runs.Save{
 		Run:      r,
-		Events:   []run.Event{{Kind: run.Needed, Run: r.ID, Step: 1, At: epoch}, {Kind: run.Asked, Run: r.ID, Step: 1, At: epoch}},
+		Events:   []run.Event{{Kind: run.Needed, Run: r.ID, Step: 1, At: epoch, Reason: "first"}, {Kind: run.Asked, Run: r.ID, Step: 1, At: epoch, Reason: "second"}},
 		Recorded: []runs.Recorded{{Key: "seq:1", Payload: "p", Reply: []byte(`{}`)}},
 	}
-	if err := s.CreateRun(t.Context(), save, c); err != nil {
-		t.Fatalf("CreateRun = %v, want nil", err)
-	}
-	events, err := s.Events(t.Context(), r.ID)
-	if err != nil || len(events) != 2 || events[1].Kind != run.Asked {
-		t.Errorf("Events = %+v, %v, want both, in order", events, err)
-	}
-	if _, ok, err := s.Recorded(t.Context(), r.ID, "seq:1"); !ok || err != nil {
-		t.Errorf("Recorded = %t, %v, want true, nil", ok, err)
-	}
+	mustCreateRun(t, s, save, c)
+	wantReasons(t, s, r.ID, "first", "second")
+	wantRecorded(t, s, r.ID, "seq:1", true)
 }
 
 func runNotThere(t *testing.T, s Runs) {
@@ -116,10 +105,7 @@ func runNotThere(t *testing.T, s Runs) {
 	wantCode(t, "Pinned", err, fault.NotFound)
 	_, err = s.Events(t.Context(), "nothing")
 	wantCode(t, "Events", err, fault.NotFound)
-	_, ok, err := s.Recorded(t.Context(), "nothing", "key")
-	if ok || err != nil {
-		t.Errorf("Recorded = %t, %v, want false, nil", ok, err)
-	}
+	wantRecorded(t, s, "nothing", "key", false)
 	q := runs.OpenQuery{Principal: "nobody", Spaces: []string{mine}, Chain: "nothing", Limit: 5}
 	if open, err := s.OpenRuns(t.Context(), q); err != nil || len(open) != 0 {
 		t.Errorf("OpenRuns = %v, %v, want none, nil", open, err)
@@ -143,9 +129,7 @@ func readIfChanged(t *testing.T, s Runs) {
 	if got, err := s.RunUnless(t.Context(), r); got.Changed || err != nil || got.Run.ID != "" {
 		t.Errorf("RunUnless(the revision it has) = %+v, %v, want nothing", got, err)
 	}
-	if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
-		t.Fatalf("SaveRun = %v, want nil", err)
-	}
+	mustSaveRun(t, s, runs.Save{Run: r})
 	for _, known := range []int64{0, r.Revision, r.Revision + 2} {
 		got, err := s.RunUnless(t.Context(), run.Run{ID: r.ID, Revision: known})
 		if err != nil || !got.Changed || got.Run.Revision != r.Revision+1 || got.Absent != (runs.Absent{}) {
@@ -162,13 +146,9 @@ func pastIsElsewhere(t *testing.T, s Runs) {
 	r := mustCreate(t, s, "somebody", NewChain(mine, "Past", "One"))
 	want := r
 	r.Past = run.Past{Nonces: []string{"used"}, Evidence: []*run.Evidence{{Output: json.RawMessage(`1`)}}}
-	if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
-		t.Fatalf("SaveRun = %v, want nil", err)
-	}
+	mustSaveRun(t, s, runs.Save{Run: r})
 	want.Revision++
-	if diff := cmp.Diff(want, mustRun(t, s, r.ID), rawJSON); diff != "" {
-		t.Errorf("Run (-want +got):\n%s", diff)
-	}
+	wantSame(t, "Run", want, mustRun(t, s, r.ID), rawJSON)
 }
 
 func eventsBetween(t *testing.T, s Runs) {
@@ -176,9 +156,7 @@ func eventsBetween(t *testing.T, s Runs) {
 	r, other := mustCreate(t, s, "somebody", c), mustCreate(t, s, "somebody", c) // both at revision 1
 	for revision := int64(2); revision <= 5; revision++ {
 		for _, at := range []*run.Run{&r, &other} {
-			if err := s.SaveRun(t.Context(), runs.Save{Run: *at, Events: []run.Event{{Kind: run.Refused, Reason: fmt.Sprint(at.ID, revision)}}}); err != nil {
-				t.Fatalf("SaveRun = %v, want nil", err)
-			}
+			mustSaveRun(t, s, runs.Save{Run: *at, Events: []run.Event{{Kind: run.Refused, Reason: fmt.Sprint(at.ID, revision)}}})
 			at.Revision++
 		}
 	}
@@ -199,9 +177,7 @@ func eventsBetween(t *testing.T, s Runs) {
 
 func eventsInOrder(t *testing.T, s Runs) {
 	r := mustCreate(t, s, "somebody", NewChain(mine, "Events", "One"))
-	if events, err := s.Events(t.Context(), r.ID); err != nil || len(events) != 0 {
-		t.Errorf("Events(new run) = %v, %v, want none, nil", events, err)
-	}
+	wantReasons(t, s, r.ID)
 	var want []run.Event
 	for revision := range 12 {
 		var events []run.Event
@@ -212,19 +188,11 @@ func eventsInOrder(t *testing.T, s Runs) {
 				Answer: &driver.Answer{InputID: "evidence", Value: json.RawMessage(`{"a":[1,2]}`)},
 			})
 		}
-		if err := s.SaveRun(t.Context(), runs.Save{Run: r, Events: events}); err != nil {
-			t.Fatalf("SaveRun = %v, want nil", err)
-		}
+		mustSaveRun(t, s, runs.Save{Run: r, Events: events})
 		want = append(want, events...)
 		r = mustRun(t, s, r.ID)
 	}
-	got, err := s.Events(t.Context(), r.ID)
-	if err != nil {
-		t.Fatalf("Events = %v, want nil", err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Events (-want +got):\n%s", diff)
-	}
+	wantEvents(t, s, r.ID, want...)
 }
 
 func recordedReplies(t *testing.T, s Runs) {
@@ -232,9 +200,7 @@ func recordedReplies(t *testing.T, s Runs) {
 	r, other := mustCreate(t, s, "somebody", c), mustCreate(t, s, "other", c)
 	save := func(replies ...runs.Recorded) {
 		t.Helper()
-		if err := s.SaveRun(t.Context(), runs.Save{Run: r, Recorded: replies}); err != nil {
-			t.Fatalf("SaveRun = %v, want nil", err)
-		}
+		mustSaveRun(t, s, runs.Save{Run: r, Recorded: replies})
 		r = mustRun(t, s, r.ID)
 	}
 	want := func(id run.ID, key, payload, reply string) {
@@ -255,9 +221,7 @@ func recordedReplies(t *testing.T, s Runs) {
 	// A nonce stays valid after a failed submission; its next reply counts.
 	save(runs.Recorded{Key: "nonce:1", Payload: "p4", Reply: json.RawMessage(`{"n":4}`)})
 	want(r.ID, "nonce:1", "p4", `{"n":4}`)
-	if _, ok, err := s.Recorded(t.Context(), other.ID, "nonce:1"); ok || err != nil {
-		t.Errorf("Recorded(other run) = %t, %v, want false, nil", ok, err)
-	}
+	wantRecorded(t, s, other.ID, "nonce:1", false)
 }
 
 // openRuns stores runs of one protocol in every state, last changed in the order of
@@ -270,9 +234,7 @@ func openRuns(t *testing.T, s Runs) (q runs.OpenQuery, live []run.Summary) {
 		r.State = state
 		r.Step.Index = 1 + i%3
 		r.UpdatedAt = epoch.Add(time.Duration(i) * time.Minute)
-		if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
-			t.Fatalf("SaveRun = %v, want nil", err)
-		}
+		mustSaveRun(t, s, runs.Save{Run: r})
 		if state.Live() {
 			live = append(live, r.Summary())
 		}
@@ -290,9 +252,7 @@ func wantOpen(t *testing.T, call string, got []run.Summary, err error, want ...r
 	if err != nil {
 		t.Fatalf("%s = %v, want nil", call, err)
 	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", call, diff)
-	}
+	wantSame(t, call, want, got, cmpopts.EquateEmpty())
 }
 
 func openByChange(t *testing.T, s Runs) {
@@ -305,9 +265,7 @@ func openByChange(t *testing.T, s Runs) {
 	wantOpen(t, "OpenRuns(2)", got, err, last, third)
 	r := mustRun(t, s, first.ID)
 	r.UpdatedAt = epoch.Add(time.Hour)
-	if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
-		t.Fatalf("SaveRun = %v, want nil", err)
-	}
+	mustSaveRun(t, s, runs.Save{Run: r})
 	got, err = s.OpenRuns(t.Context(), q)
 	wantOpen(t, "OpenRuns(2) after a change", got, err, r.Summary(), last)
 }
@@ -326,9 +284,7 @@ func openByConnection(t *testing.T, s Runs) {
 	for _, connection := range []string{"connection-2", ""} { // resumed there
 		r := mustRun(t, s, second.ID)
 		r.Connection = connection
-		if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
-			t.Fatalf("SaveRun = %v, want nil", err)
-		}
+		mustSaveRun(t, s, runs.Save{Run: r})
 		second = r.Summary()
 		find("connection-1", last, third, first)
 		find("")

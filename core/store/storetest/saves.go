@@ -125,16 +125,12 @@ func failingSaveLeavesNothing(t *testing.T, s Runs) {
 
 func wantNothingOf(t *testing.T, s Runs, save runs.Save, before run.Run) {
 	t.Helper()
-	if diff := cmp.Diff(before, mustRun(t, s, before.ID), rawJSON); diff != "" {
-		t.Errorf("Run after the failed save (-want +got):\n%s", diff)
-	}
+	wantSame(t, "Run after the failed save", before, mustRun(t, s, before.ID), rawJSON)
 	events, err := s.Events(t.Context(), before.ID)
 	if err != nil || slices.Contains(reasons(events), save.Events[0].Reason) {
 		t.Errorf("Events after the failed save = %v, %v, want none of it", events, err)
 	}
-	if _, ok, err := s.Recorded(t.Context(), before.ID, save.Recorded[0].Key); ok || err != nil {
-		t.Errorf("Recorded after the failed save = %t, %v, want false, nil", ok, err)
-	}
+	wantRecorded(t, s, before.ID, save.Recorded[0].Key, false)
 }
 
 func failingSaveHarmsNobody(t *testing.T, s Runs) {
@@ -170,16 +166,12 @@ func cancelledWrites(t *testing.T, s Runs) {
 	c := NewChain(mine, "Cancelled", "One")
 	r := mustCreate(t, s, "somebody", c)
 	never := NewRun("somebody", c)
-	if err := s.CreateRun(cancelled(t), runs.Save{Run: never}, c); !errors.Is(err, context.Canceled) {
-		t.Errorf("CreateRun(cancelled) = %v, want context.Canceled", err)
-	}
+	wantCancelled(t, "CreateRun(cancelled)", s.CreateRun(cancelled(t), runs.Save{Run: never}, c))
 	_, err := s.Run(t.Context(), never.ID)
 	wantCode(t, "Run(never created)", err, fault.NotFound)
 	changed := r
 	changed.Outcome = "never"
-	if err := s.SaveRun(cancelled(t), runs.Save{Run: changed}); !errors.Is(err, context.Canceled) {
-		t.Errorf("SaveRun(cancelled) = %v, want context.Canceled", err)
-	}
+	wantCancelled(t, "SaveRun(cancelled)", s.SaveRun(cancelled(t), runs.Save{Run: changed}))
 	if got := mustRun(t, s, r.ID); got.Revision != r.Revision || got.Outcome != "" {
 		t.Errorf("Run = revision %d, outcome %q, want it unchanged", got.Revision, got.Outcome)
 	}
@@ -241,12 +233,7 @@ func writesAreVisible(t *testing.T, s Runs) {
 func savedTwice(t *testing.T, s Runs) {
 	r := mustCreate(t, s, "somebody", NewChain(mine, "Twice", "One"))
 	save := runs.Save{Run: r, Events: []run.Event{{Kind: run.Refused, Reason: "once"}}}
-	if err := s.SaveRun(t.Context(), save); err != nil {
-		t.Fatalf("SaveRun = %v, want nil", err)
-	}
+	mustSaveRun(t, s, save)
 	wantCode(t, "SaveRun(the same again)", s.SaveRun(t.Context(), save), fault.Conflict)
-	events, err := s.Events(t.Context(), r.ID)
-	if err != nil || len(events) != 1 {
-		t.Errorf("Events = %d events, %v, want 1", len(events), err)
-	}
+	wantReasons(t, s, r.ID, "once")
 }

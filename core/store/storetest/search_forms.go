@@ -219,9 +219,7 @@ func searchReplaced(t *testing.T, s Protocols) {
 		t.Fatalf("SaveChains = %v, want nil", err)
 	}
 	wantFirst(t, s, map[string]string{"walrus": "", "narwhal": "Backup"})
-	if err := s.DeleteChain(t.Context(), mine, c.ID, revisions[0]); err != nil {
-		t.Fatalf("DeleteChain = %v, want nil", err)
-	}
+	mustDelete(t, s, c, revisions[0])
 	wantFirst(t, s, map[string]string{"narwhal": "", "backup": "", "bakcup": ""})
 }
 

@@ -6,8 +6,10 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -229,9 +231,7 @@ func at(c protocol.Chain, revision int64) protocol.Chain {
 func mustCreate(t *testing.T, s runs.Runs, principal string, c protocol.Chain) run.Run {
 	t.Helper()
 	r := NewRun(principal, c)
-	if err := s.CreateRun(t.Context(), runs.Save{Run: r}, c); err != nil {
-		t.Fatalf("CreateRun(%s) = %v, want nil", r.ID, err)
-	}
+	mustCreateRun(t, s, runs.Save{Run: r}, c)
 	return mustRun(t, s, r.ID)
 }
 
@@ -251,6 +251,105 @@ func wantCode(t *testing.T, call string, err error, want fault.Code) {
 	}
 }
 
+// wantSame compares what was read with what was stored.
+func wantSame(t *testing.T, what string, want, got any, options ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, options...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func wantCancelled(t *testing.T, call string, err error) {
+	t.Helper()
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%s = %v, want context.Canceled", call, err)
+	}
+}
+
+func wantCount(t *testing.T, s library.Protocols, space string, want int) {
+	t.Helper()
+	if got, err := s.Count(t.Context(), space); err != nil || got != want {
+		t.Errorf("Count(%s) = %d, %v, want %d, nil", space, got, err, want)
+	}
+}
+
+// wantNoChain checks that a space has no chain of the id.
+func wantNoChain(t *testing.T, s library.Protocols, space, id string) {
+	t.Helper()
+	_, err := s.Chain(t.Context(), []string{space}, id)
+	wantCode(t, "Chain("+id+")", err, fault.NotFound)
+}
+
+// wantNoStep checks that no chain of a space has the step.
+func wantNoStep(t *testing.T, s library.Protocols, space, uuid string) {
+	t.Helper()
+	_, _, err := s.StepChain(t.Context(), []string{space}, uuid)
+	wantCode(t, "StepChain("+uuid+")", err, fault.NotFound)
+}
+
+// wantRevisions checks which revisions the history of a chain has.
+func wantRevisions(t *testing.T, s library.ProtocolHistory, spaces []string, id string, want ...int64) []library.Version {
+	t.Helper()
+	versions, err := s.Versions(t.Context(), spaces, id)
+	var got []int64
+	for _, v := range versions {
+		got = append(got, v.Revision)
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("Versions(%s) = revisions %v, %v, want %v", id, got, err, want)
+	}
+	return versions
+}
+
+// wantTitles checks which protocols of a space a search finds, the best first.
+func wantTitles(t *testing.T, s library.Searcher, query string, want ...string) {
+	t.Helper()
+	if hits := mustSearch(t, s, query, mine); !slices.Equal(titles(hits), want) {
+		t.Errorf("Search(%q) = %s, want %q", query, describe(hits), want)
+	}
+}
+
+func mustCreateRun(t *testing.T, s runs.Runs, save runs.Save, pin protocol.Chain) {
+	t.Helper()
+	if err := s.CreateRun(t.Context(), save, pin); err != nil {
+		t.Fatalf("CreateRun(%s) = %v, want nil", save.Run.ID, err)
+	}
+}
+
+func mustSaveRun(t *testing.T, s runs.Runs, save runs.Save) {
+	t.Helper()
+	if err := s.SaveRun(t.Context(), save); err != nil {
+		t.Fatalf("SaveRun(%s) = %v, want nil", save.Run.ID, err)
+	}
+}
+
+// wantRecorded checks whether a run has a reply of the key.
+func wantRecorded(t *testing.T, s runs.History, id run.ID, key string, want bool) {
+	t.Helper()
+	if _, ok, err := s.Recorded(t.Context(), id, key); err != nil || ok != want {
+		t.Errorf("Recorded(%s, %s) = %t, %v, want %t, nil", id, key, ok, err, want)
+	}
+}
+
+// wantReasons checks the reasons of a run's events, oldest first.
+func wantReasons(t *testing.T, s runs.History, id run.ID, want ...string) {
+	t.Helper()
+	events, err := s.Events(t.Context(), id)
+	if got := reasons(events); err != nil || !slices.Equal(got, want) {
+		t.Errorf("Events(%s) have the reasons %q, %v, want %q", id, got, err, want)
+	}
+}
+
+// wantListed checks which titles a space has, in order, read in pages of one and as one.
+func wantListed(t *testing.T, s library.Protocols, space string, want ...string) {
+	t.Helper()
+	for _, limit := range []int{1, 1000} {
+		if got := listed(t, s, space, limit); !slices.Equal(got, want) {
+			t.Errorf("List(%s) in pages of %d = %q, want %q", space, limit, got, want)
+		}
+	}
+}
+
 func cancelled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -264,14 +363,8 @@ func pinOutlivesProtocol(t *testing.T, s Store) {
 	if first.Pin != second.Pin {
 		t.Fatalf("pins %q and %q differ for one chain", first.Pin, second.Pin)
 	}
-	if err := s.Protocols.DeleteChain(t.Context(), mine, c.ID, 1); err != nil {
-		t.Fatalf("DeleteChain = %v, want nil", err)
-	}
-	got, err := s.Runs.Pinned(t.Context(), first.Pin)
-	if err != nil {
-		t.Fatalf("Pinned = %v, want nil", err)
-	}
-	if diff := cmp.Diff(c, got); diff != "" {
-		t.Errorf("Pinned (-want +got):\n%s", diff)
+	mustDelete(t, s.Protocols, c, 1)
+	if got, err := s.Runs.Pinned(t.Context(), first.Pin); err != nil || !cmp.Equal(c, got) {
+		t.Errorf("Pinned = %+v, %v, want %+v", got, err, c)
 	}
 }

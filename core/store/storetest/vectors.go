@@ -3,11 +3,10 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -69,9 +68,7 @@ func wantMissing(t *testing.T, s library.Vectors, model string, want map[string]
 		}
 		got[p.Hash] = p.Text
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Missing(%s) (-want +got):\n%s", model, diff)
-	}
+	wantSame(t, fmt.Sprintf("Missing(%s)", model), want, got)
 }
 
 func wantKnown(t *testing.T, s library.Vectors, model string, want map[string][]float32, asked ...string) {
@@ -83,9 +80,7 @@ func wantKnown(t *testing.T, s library.Vectors, model string, want map[string][]
 	if len(want) == 0 && len(got) == 0 {
 		return
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Known(%s) (-want +got):\n%s", model, diff)
-	}
+	wantSame(t, fmt.Sprintf("Known(%s)", model), want, got)
 }
 
 // vectorsFor makes a vector of unit length for each of the hashes, different for
@@ -249,9 +244,7 @@ func vectorsRefused(t *testing.T, s Protocols) {
 func vectorsCancelled(t *testing.T, s Protocols) {
 	c := NewChain(mine, "Cancelled", "One")
 	mustSave(t, s, c)
-	if err := s.SaveVectors(cancelled(t), model, vectorsFor(1, hashes(c)...)); !errors.Is(err, context.Canceled) {
-		t.Errorf("SaveVectors(cancelled) = %v, want context.Canceled", err)
-	}
+	wantCancelled(t, "SaveVectors(cancelled)", s.SaveVectors(cancelled(t), model, vectorsFor(1, hashes(c)...)))
 	if _, err := s.Missing(cancelled(t), model, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("Missing(cancelled) = %v, want context.Canceled", err)
 	}
