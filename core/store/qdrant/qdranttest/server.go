@@ -38,8 +38,6 @@ type Options struct {
 	APIKey string
 	// Certificate and Key are PEM files; with them the server speaks only TLS.
 	Certificate, Key string
-	// Env are further settings of the server, such as QDRANT__LOG_LEVEL=DEBUG.
-	Env []string
 }
 
 // Server is a running server. Its methods are not for concurrent use.
@@ -93,33 +91,6 @@ func check(t testing.TB, err error) {
 
 // Address is where the server speaks gRPC, as host:port.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.grpc)) }
-
-// CPU is the processor time that the server which Start gave has used; 0 if that
-// is not known.
-func CPU() time.Duration {
-	if shared.server == nil {
-		return 0
-	}
-	pid, err := shared.server.pid()
-	if err != nil {
-		return 0
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	_, after, _ := strings.Cut(string(stat), ") ") // its name may have blanks
-	fields := strings.Fields(after)
-	if len(fields) < 13 {
-		return 0
-	}
-	var ticks int64 // of 10 ms, in the program and in the kernel
-	for _, f := range fields[11:13] {
-		n, _ := strconv.ParseInt(f, 10, 64) // 0 if it is not a number
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond
-}
 
 // Kill ends the server as a crash does (SIGKILL); its data stays.
 func (s *Server) Kill(t testing.TB) {
@@ -215,7 +186,7 @@ func (s *Server) environment() []string {
 	if s.options.Certificate != "" {
 		env = append(env, "QDRANT__SERVICE__ENABLE_TLS=true", "QDRANT__TLS__CERT="+s.options.Certificate, "QDRANT__TLS__KEY="+s.options.Key)
 	}
-	return append(env, s.options.Env...)
+	return env
 }
 
 // awaitReady polls the server until it answers and its process still lives: on
