@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"bytes"
-	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +17,6 @@ import (
 func TestABackupHasWhatWasStored(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, filepath.Join(dir, "kairos.db"))
-	defer s.Close()
 	before := newRuns(t, s, 50)
 	var writing sync.WaitGroup
 	stop := make(chan struct{})
@@ -47,7 +45,6 @@ func TestABackupHasWhatWasStored(t *testing.T) {
 		t.Fatalf("Backup = %d, %v; Stat = %v, %v, want a private file of that size", size, err, info, found)
 	}
 	copied := open(t, path)
-	defer copied.Close()
 	for _, id := range before {
 		if _, err := copied.Run(t.Context(), run.ID(id)); err != nil {
 			t.Errorf("Run(%s) of the copy = %v, want nil", id, err)
@@ -55,9 +52,7 @@ func TestABackupHasWhatWasStored(t *testing.T) {
 	}
 	newRuns(t, copied, 1)
 	original, err := s.DatabaseID(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if id, err := copied.DatabaseID(t.Context()); err != nil || id == original || len(id) != len(original) {
 		t.Errorf("DatabaseID of the copy = %q, %v, want another one than %q", id, err, original)
 	}
@@ -71,7 +66,6 @@ func TestABackupOverwritesNothing(t *testing.T) {
 	for _, name := range []string{"copy.db", "copy.db.partial"} {
 		dir := t.TempDir()
 		s := open(t, filepath.Join(dir, "kairos.db"))
-		defer s.Close()
 		newRuns(t, s, 1)
 		there := write(t, filepath.Join(dir, name), "precious")
 		if _, err := s.Backup(t.Context(), filepath.Join(dir, "copy.db")); err == nil || !strings.Contains(err.Error(), name) {
@@ -88,12 +82,9 @@ func TestADamagedDatabaseMakesNoBackup(t *testing.T) {
 	path := filepath.Join(dir, "kairos.db")
 	s := open(t, path)
 	newRuns(t, s, 3)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	script(t, path, `UPDATE runs SET document = json_set(document, '$.revision', 2) WHERE number = 2`)
 	s = open(t, path)
-	defer s.Close()
 	before, _ := os.ReadFile(path)
 	if _, err := s.Backup(t.Context(), filepath.Join(dir, "copy.db")); err == nil || !strings.Contains(err.Error(), "kairos doctor --deep") {
 		t.Errorf("Backup = %v, want that the copy is damaged", err)
@@ -114,17 +105,10 @@ func TestACopyOfSQLiteUsesTheLogAgain(t *testing.T) {
 	newRuns(t, s, 1)
 	path := filepath.Join(dir, "copy.db")
 	script(t, filepath.Join(dir, "kairos.db"), `VACUUM INTO '`+path+`'`)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	s = open(t, path)
-	defer s.Close()
 	newRuns(t, s, 1)
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := openRaw(t, path)
 	var mode string
 	if err := db.QueryRow(`PRAGMA journal_mode`).Scan(&mode); err != nil || mode != "wal" {
 		t.Errorf("the journal mode of the copy in use is %q, %v, want wal", mode, err)

@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,9 +22,7 @@ func benchRun(b *testing.B, s *sqlitetest.Store) run.Run {
 		r.Nonces = append(r.Nonces, storetest.NewNonce())
 		r.Evidence = append(r.Evidence, &run.Evidence{Output: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)})
 	}
-	if err := s.CreateRun(b.Context(), runs.Save{Run: r}, c); err != nil {
-		b.Fatalf("CreateRun = %v, want nil", err)
-	}
+	must(b, s.CreateRun(b.Context(), runs.Save{Run: r}, c))
 	r.Revision = 1
 	return r
 }
@@ -37,9 +34,7 @@ func each(b *testing.B, call func() error) {
 	var took []time.Duration
 	for b.Loop() {
 		start := time.Now()
-		if err := call(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, call())
 		took = append(took, time.Since(start))
 	}
 	slices.Sort(took)
@@ -48,8 +43,7 @@ func each(b *testing.B, call func() error) {
 }
 
 func BenchmarkSaveRun(b *testing.B) {
-	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
-	defer s.Close()
+	s, _ := fresh(b)
 	r := benchRun(b, s)
 	each(b, func() error {
 		err := s.SaveRun(b.Context(), runs.Save{
@@ -63,8 +57,7 @@ func BenchmarkSaveRun(b *testing.B) {
 }
 
 func BenchmarkSaveRunParallel(b *testing.B) {
-	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
-	defer s.Close()
+	s, _ := fresh(b)
 	b.SetParallelism(16)
 	b.RunParallel(func(pb *testing.PB) {
 		r := benchRun(b, s)
@@ -79,8 +72,7 @@ func BenchmarkSaveRunParallel(b *testing.B) {
 }
 
 func BenchmarkRun(b *testing.B) {
-	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
-	defer s.Close()
+	s, _ := fresh(b)
 	r := benchRun(b, s)
 	each(b, func() error {
 		_, err := s.Run(b.Context(), r.ID)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/run"
@@ -21,14 +20,10 @@ func TestALateSaveWritesNoMoreThanAnEarlyOne(t *testing.T) {
 	for _, size := range []int{100, 100 << 10} {
 		t.Run(fmt.Sprintf("evidence of %d bytes", size), func(t *testing.T) {
 			const saves, tenth = 400, 40
-			path := filepath.Join(t.TempDir(), "kairos.db")
-			s := open(t, path)
-			defer s.Close()
+			s, path := fresh(t)
 			chain := storetest.NewChain("user:test", "Many steps", "One")
 			r := storetest.NewRun("somebody", chain)
-			if err := s.CreateRun(t.Context(), runs.Save{Run: r}, chain); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.CreateRun(t.Context(), runs.Save{Run: r}, chain))
 			keepLog(t, path)
 			var first, last int64
 			for i := range saves {
@@ -36,9 +31,7 @@ func TestALateSaveWritesNoMoreThanAnEarlyOne(t *testing.T) {
 				r.Revision++
 				r.Proofs, r.Evidence = append(r.Proofs, proof), append(r.Evidence, evidence)
 				before := sizeOf(t, path+"-wal")
-				if err := s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Accepted, Run: r.ID, Proof: proof, Evidence: evidence}}}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Accepted, Run: r.ID, Proof: proof, Evidence: evidence}}}))
 				switch wrote := sizeOf(t, path+"-wal") - before; {
 				case i < tenth:
 					first += wrote
@@ -63,30 +56,21 @@ func TestALateSaveWritesNoMoreThanAnEarlyOne(t *testing.T) {
 // keepLog reads until the test ends, so that the log only grows.
 func keepLog(t *testing.T, path string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := openRaw(t, path)
 	tx, err := db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		_ = tx.Rollback()
 		db.Close()
 	})
 	var n int
-	if err := tx.QueryRowContext(t.Context(), `SELECT count(*) FROM saves`).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tx.QueryRowContext(t.Context(), `SELECT count(*) FROM saves`).Scan(&n))
 }
 
 func sizeOf(t *testing.T, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return info.Size()
 }
 

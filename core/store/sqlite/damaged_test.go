@@ -8,7 +8,6 @@ import (
 
 func TestADamagedProtocolIsAnErrorAtEverySearch(t *testing.T) {
 	s := open(t, indexedFile(t, `UPDATE chains SET outline = x'00' WHERE title = 'Protocol walrus333'`))
-	defer s.Close()
 	for i := range 2 {
 		hits, err := s.Search(t.Context(), library.Query{Text: "walrus333", Spaces: []string{"user:a"}, Limit: 1})
 		if err == nil {

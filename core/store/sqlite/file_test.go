@@ -20,9 +20,7 @@ import (
 func TestOpenTouchesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there")
 	s := open(t, filepath.Join(dir, "kairos.db"))
-	if err := s.Close(); err != nil {
-		t.Errorf("Close(never used) = %v, want nil", err)
-	}
+	must(t, s.Close())
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("Stat(%s) = %v, want it not to exist", dir, err)
 	}
@@ -34,7 +32,6 @@ func TestOpenTouchesNothing(t *testing.T) {
 func TestFileIsPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data", "kairos.db")
 	s := open(t, path)
-	defer s.Close()
 	newRuns(t, s, 1)
 	for file, want := range map[string]os.FileMode{
 		filepath.Dir(path): 0o700 | os.ModeDir,
@@ -54,13 +51,10 @@ func TestFileIsPrivate(t *testing.T) {
 }
 
 func TestCloseEndsEverything(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
+	s, path := fresh(t)
 	ids := newRuns(t, s, 1)
 	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
+		must(t, s.Close())
 	}
 	_, err := s.Run(t.Context(), run.ID(ids[0]))
 	wantFailure(t, err, path, "closed")
@@ -70,15 +64,13 @@ func TestCloseEndsEverything(t *testing.T) {
 		t.Errorf("Stat(-wal) after Close = %v, want it folded into the database", err)
 	}
 	again := open(t, path)
-	defer again.Close()
 	if _, err := again.Run(t.Context(), run.ID(ids[0])); err != nil {
 		t.Errorf("Run after reopening = %v, want nil", err)
 	}
 }
 
 func TestCloseLetsAcceptedWritesFinish(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
+	s, path := fresh(t)
 	c := storetest.NewChain("user:test", "Racing", "One")
 	var acknowledged sync.Map
 	var all sync.WaitGroup
@@ -94,13 +86,10 @@ func TestCloseLetsAcceptedWritesFinish(t *testing.T) {
 		})
 	}
 	all.Go(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
+		must(t, s.Close())
 	})
 	all.Wait()
 	again := open(t, path)
-	defer again.Close()
 	acknowledged.Range(func(id, _ any) bool {
 		if _, err := again.Run(t.Context(), id.(run.ID)); err != nil {
 			t.Errorf("Run(acknowledged) = %v, want nil", err)
@@ -122,60 +111,60 @@ func wantFailure(t *testing.T, err error, path, why string) {
 }
 
 func TestUnusableFileSaysWhichAndWhy(t *testing.T) {
+	made := func(statements string) func(*testing.T, string) string {
+		return func(t *testing.T, path string) string { return script(t, path, statements) }
+	}
+	used := func(change func(t *testing.T, path string) string) func(*testing.T, string) string {
+		return func(t *testing.T, path string) string {
+			s := open(t, path)
+			newRuns(t, s, 1)
+			must(t, s.Close())
+			return change(t, path)
+		}
+	}
+	const ours = `PRAGMA application_id = 0x4b414952; CREATE TABLE t (a); `
 	for name, tc := range map[string]struct {
-		prepare func(t *testing.T, dir string) (path string)
+		prepare func(t *testing.T, path string) string
 		why     string
+		check   string // what Check says; empty: it finds nothing
 	}{
-		"below a file": {func(t *testing.T, dir string) string {
-			return filepath.Join(write(t, filepath.Join(dir, "file"), "content"), "kairos.db")
-		}, "a part of its directory is a file"},
-		"not a database": {func(t *testing.T, dir string) string {
-			return write(t, filepath.Join(dir, "kairos.db"), strings.Repeat("no database, just text ", 1000))
-		}, "it is not a database"},
-		"a directory": {func(t *testing.T, dir string) string {
-			path := filepath.Join(dir, "kairos.db")
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
+		"below a file": {func(t *testing.T, path string) string {
+			return filepath.Join(write(t, path, "content"), "kairos.db")
+		}, "a part of its directory is a file", "a part of its directory is a file"},
+		"a short other file": {func(t *testing.T, path string) string { return write(t, path, "hi") }, "it is not a database", "it is not a database"},
+		"not a database": {func(t *testing.T, path string) string {
+			return write(t, path, strings.Repeat("no database, just text ", 1000))
+		}, "it is not a database", "it is not a database"},
+		"a directory": {func(t *testing.T, path string) string {
+			must(t, os.Mkdir(path, 0o700))
 			return path
-		}, "it cannot be opened"},
-		"another program's database": {func(t *testing.T, dir string) string {
-			return script(t, filepath.Join(dir, "kairos.db"), `CREATE TABLE songs (name TEXT)`)
-		}, "a database of another program"},
-		"newer schema": {func(t *testing.T, dir string) string {
-			path := filepath.Join(dir, "kairos.db")
-			s := open(t, path)
-			newRuns(t, s, 1)
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return script(t, path, `PRAGMA user_version = 9999`)
-		}, "newer version of this program"},
-		"a database of an earlier build": {func(t *testing.T, dir string) string {
-			return script(t, filepath.Join(dir, "kairos.db"), predate)
-		}, "an earlier build of KAIROS made it"},
-		"damaged": {func(t *testing.T, dir string) string {
-			path := filepath.Join(dir, "kairos.db")
-			s := open(t, path)
-			newRuns(t, s, 1)
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+		}, "it cannot be opened", "it is a directory"},
+		"another program's database":                {made(`CREATE TABLE songs (name TEXT)`), "a database of another program", "a database of another program"},
+		"another program's with a version":          {made(`PRAGMA user_version = 7`), "a database of another program", "a database of another program"},
+		"ours by its id, of a version below one":    {made(ours + `PRAGMA user_version = -1`), "a database of another program", "a database of another program"},
+		"ours by its id, without a version":         {made(ours), "a database of another program", "a database of another program"},
+		"ours by its id, without the tables of one": {made(ours + `PRAGMA user_version = 1`), "a database of another program", "a database of another program"},
+		"an earlier build's":                        {made(predate), "an earlier build of KAIROS made it", "an earlier build of KAIROS made it"},
+		"newer schema":                              {used(made(`PRAGMA user_version = 9999`)), "newer version of this program", ""},
+		"damaged": {used(func(t *testing.T, path string) string {
 			return write(t, path, "SQLite format 3\x00"+strings.Repeat("\xff", 8000))
-		}, "it "},
+		}), "it ", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := tc.prepare(t, t.TempDir())
+			path := tc.prepare(t, filepath.Join(t.TempDir(), "kairos.db"))
 			before, _ := os.ReadFile(path)
 			s := open(t, path)
+			if err := s.Check(); tc.check != "" {
+				wantFailure(t, err, path, tc.check)
+			} else if err != nil {
+				t.Errorf("Check = %v, want nil", err)
+			}
 			for range 2 { // a failed opening is tried again, not remembered as done
 				_, err := s.Count(t.Context(), "user:test")
 				wantFailure(t, err, path, tc.why)
 				wantFailure(t, save(s, storetest.NewChain("user:test", "T", "S")), path, tc.why)
 			}
-			if err := s.Close(); err != nil {
-				t.Errorf("Close = %v, want nil", err)
-			}
+			must(t, s.Close())
 			if after, _ := os.ReadFile(path); string(after) != string(before) {
 				t.Error("the file was changed")
 			}
@@ -183,24 +172,14 @@ func TestUnusableFileSaysWhichAndWhy(t *testing.T) {
 	}
 }
 
-// Permissions do not bind root, so where the tests run as root this shows that
-// the store works there, and elsewhere that it says what is wrong.
-func TestUnwritableDirectory(t *testing.T) {
+func TestCheckMakesNothing(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o500); err != nil {
-		t.Fatal(err)
+	for _, path := range []string{filepath.Join(dir, "new", "deep", "kairos.db"), write(t, filepath.Join(dir, "empty"), "")} {
+		must(t, open(t, path).Check())
 	}
-	path := filepath.Join(dir, "kairos.db")
-	s := open(t, path)
-	defer s.Close()
-	_, err := s.Count(t.Context(), "user:test")
-	if os.Geteuid() == 0 {
-		if err != nil {
-			t.Errorf("Count as root = %v, want nil", err)
-		}
-		return
+	if found, err := os.ReadDir(dir); err != nil || len(found) != 1 {
+		t.Errorf("after Check there are %v, %v, want the empty file", found, err)
 	}
-	wantFailure(t, err, path, "no permission")
 }
 
 func TestFailedOpeningIsTriedAgain(t *testing.T) {
@@ -208,12 +187,9 @@ func TestFailedOpeningIsTriedAgain(t *testing.T) {
 	blocker := write(t, filepath.Join(dir, "data"), "in the way")
 	path := filepath.Join(blocker, "kairos.db")
 	s := open(t, path)
-	defer s.Close()
 	_, err := s.Count(t.Context(), "user:test")
 	wantFailure(t, err, path, "a part of its directory is a file")
-	if err := os.Remove(blocker); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(blocker))
 	if _, err := s.Count(t.Context(), "user:test"); err != nil {
 		t.Errorf("Count after the cause was removed = %v, want nil", err)
 	}
@@ -221,29 +197,23 @@ func TestFailedOpeningIsTriedAgain(t *testing.T) {
 
 func TestEventsAreAppendOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
-	id := newRuns(t, s, 1)[0]
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	script(t, path, `INSERT INTO saves SELECT (number << 20) + 2, NULL, x'00' FROM runs WHERE id = '`+id+`'`)
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	for _, change := range []string{`UPDATE saves SET document = x'00'`, `DELETE FROM saves`} {
-		if _, err := db.Exec(change); err == nil || !strings.Contains(err.Error(), "append-only") {
-			t.Errorf("%s = %v, want a refusal", change, err)
+	r := secretive(t, path, "x")
+	for _, when := range []string{"at first", "after a redaction"} {
+		db := openRaw(t, path)
+		for _, change := range []string{`UPDATE saves SET document = x'00'`, `DELETE FROM saves`} {
+			if _, err := db.Exec(change); err == nil || !strings.Contains(err.Error(), "append-only") {
+				t.Errorf("%s %s = %v, want a refusal", change, when, err)
+			}
 		}
+		erase(t, open(t, path), r)
+		r.Revision++
 	}
 }
 
 // TestASaveThatFailsHalfWayLeavesNothing: the head was written before the row that
 // cannot be.
 func TestASaveThatFailsHalfWayLeavesNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
+	s, path := fresh(t)
 	ids := newRuns(t, s, 12)
 	bad, good := ids[0], ids[1:]
 	script(t, path, `INSERT INTO saves SELECT (number << 20) + 2, NULL, x'00' FROM runs WHERE id = '`+bad+`'`)
@@ -275,29 +245,21 @@ func TestASaveThatFailsHalfWayLeavesNothing(t *testing.T) {
 			t.Errorf("Run = outcome %q, revision %d, %v, want the saved one", r.Outcome, r.Revision, err)
 		}
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Close())
 }
 
 func write(t testing.TB, path, content string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
 // openRaw opens a file past the store.
 func openRaw(t testing.TB, path string) *sql.DB {
 	t.Helper()
-	if err := sqlite.RegisterFunctions(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sqlite.RegisterFunctions())
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -308,9 +270,7 @@ func script(t testing.TB, path, statements string) string {
 	if _, err := db.Exec(statements); err != nil {
 		t.Fatalf("%s: %v", statements, err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	return path
 }
 
@@ -320,42 +280,9 @@ func FuzzSearch(f *testing.F) {
 	} {
 		f.Add(query)
 	}
-	s := open(f, filepath.Join(f.TempDir(), "kairos.db"))
-	f.Cleanup(func() { _ = s.Close() })
+	s, _ := fresh(f)
 	for _, title := range []string{"Calendar appointment", "会議を予約する", "Quoted near a b", "Überprüfung"} {
-		if err := save(s, storetest.NewChain("user:test", title, "One", "Two")); err != nil {
-			f.Fatalf("SaveChain = %v, want nil", err)
-		}
+		must(f, save(s, storetest.NewChain("user:test", title, "One", "Two")))
 	}
 	f.Fuzz(func(t *testing.T, query string) { storetest.CheckSearch(t, s, []string{"user:test"}, query) })
-}
-
-func TestCheckFindsOutWithoutTouchingAnything(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, content string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	for name, tc := range map[string]struct{ path, why string }{
-		"nothing there yet":  {filepath.Join(dir, "new", "deep", "kairos.db"), ""},
-		"an empty file":      {write("empty", ""), ""},
-		"a short other file": {write("short", "hi"), "not a database"},
-		"another file":       {write("other", strings.Repeat("no database ", 20)), "not a database"},
-		"below a file":       {filepath.Join(write("folder", "x"), "kairos.db"), "is a file"},
-		"a folder":           {dir, "directory"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := open(t, tc.path)
-			err := s.Check()
-			if (tc.why == "") != (err == nil) || (err != nil && (!strings.Contains(err.Error(), tc.why) || !strings.Contains(err.Error(), tc.path))) {
-				t.Errorf("Check(%s) = %v, want an error with file and %q", tc.path, err, tc.why)
-			}
-		})
-	}
-	if _, err := os.Stat(filepath.Join(dir, "new")); !os.IsNotExist(err) {
-		t.Errorf("Check made a folder: %v", err)
-	}
 }

@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,14 +16,10 @@ func endedRuns(t *testing.T, s *sqlitetest.Store, n int) {
 	c := storetest.NewChain("user:test", "Ended", "One")
 	for range n {
 		r := storetest.NewRun("somebody", c)
-		if err := s.CreateRun(t.Context(), runs.Save{Run: r}, c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.CreateRun(t.Context(), runs.Save{Run: r}, c))
 		r.Revision, r.State = 1, run.Ended
 		ev := run.Event{Kind: run.Abandoned, Run: r.ID, Evidence: &run.Evidence{Output: noise(20_000)}}
-		if err := s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{ev}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{ev}}))
 	}
 }
 
@@ -50,13 +45,10 @@ func removeAll(t *testing.T, s *sqlitetest.Store) {
 }
 
 func TestTheFileShrinksWhenRunsAreRemoved(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
+	s, path := fresh(t)
 	endedRuns(t, s, 400)
 	live := newRuns(t, s, 1)[0]
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	full := sizeOf(t, path)
 
 	s = open(t, path)
@@ -75,29 +67,21 @@ func TestTheFileShrinksWhenRunsAreRemoved(t *testing.T) {
 	if damages, err := s.Integrity(t.Context()); err != nil || len(damages) > 0 {
 		t.Errorf("Integrity = %v, %v, want no damage", damages, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	if size := sizeOf(t, path); size != after.Size {
 		t.Errorf("the closed file has %d bytes, want %d", size, after.Size)
 	}
 }
 
 func TestALongLogBecomesShortAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
-	defer s.Close()
+	s, path := fresh(t)
 	c := storetest.NewChain("user:test", "Large", "One")
 	r := storetest.NewRun("somebody", c)
-	if err := s.CreateRun(t.Context(), runs.Save{Run: r}, c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.CreateRun(t.Context(), runs.Save{Run: r}, c))
 	const large, kept = 24 << 20, 17 << 20
 	save := func(size int) {
 		r.Revision++
-		if err := s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Refused, Evidence: &run.Evidence{Output: noise(size)}}}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Refused, Evidence: &run.Evidence{Output: noise(size)}}}}))
 	}
 	save(large)
 	if size := sizeOf(t, path+"-wal"); size < large {

@@ -38,25 +38,15 @@ func smallDisk(t *testing.T) string {
 func occupy(t *testing.T, dir string, leave int64) (release func()) {
 	t.Helper()
 	var stat unix.Statfs_t
-	if err := unix.Statfs(dir, &stat); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Statfs(dir, &stat))
 	free := int64(stat.Bavail) * stat.Bsize
 	path := filepath.Join(dir, "ballast")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Fallocate(int(f.Fd()), 0, 0, free-leave); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.Fallocate(int(f.Fd()), 0, 0, free-leave))
+	must(t, f.Close())
 	return func() {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(path))
 	}
 }
 
@@ -64,11 +54,8 @@ func TestFullDiskStoresNothingHalf(t *testing.T) {
 	dir := smallDisk(t)
 	path := filepath.Join(dir, "kairos.db")
 	s := open(t, path)
-	defer s.Close()
 	kept := storetest.NewChain("user:test", "Kept", "Zebra", "Two")
-	if err := save(s, kept); err != nil {
-		t.Fatalf("SaveChains = %v, want nil", err)
-	}
+	must(t, save(s, kept))
 	kept.Revision = 1
 	release := occupy(t, dir, 256<<10)
 	stored, failed := fillUp(t, s, path)
@@ -90,11 +77,8 @@ func TestFullDiskStoresNothingHalf(t *testing.T) {
 		t.Errorf("SaveChains with room again = %v, want nil", err)
 	}
 	wantAll(t, s, stored+1)
-	if err := s.Close(); err != nil {
-		t.Errorf("Close = %v, want nil", err)
-	}
+	must(t, s.Close())
 	again := open(t, path)
-	defer again.Close()
 	wantAll(t, again, stored+1)
 }
 
@@ -117,7 +101,6 @@ func TestFullDiskFromTheStart(t *testing.T) {
 	dir := smallDisk(t)
 	path := filepath.Join(dir, "kairos.db")
 	s := open(t, path)
-	defer s.Close()
 	release := occupy(t, dir, 16<<10)
 	err := save(s, bulky("Protocol 000"))
 	if err == nil || !strings.Contains(err.Error(), path) || errors.Is(err, os.ErrPermission) {

@@ -3,7 +3,6 @@
 package sqlite_test
 
 import (
-	"database/sql"
 	"errors"
 	"io/fs"
 	"os"
@@ -20,13 +19,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // replace puts another file with the same content under the name, as a
 // restored backup or an editor does.
@@ -73,7 +65,6 @@ func TestNothingIsStoredInAFileThatIsGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "data", "kairos.db")
 			s := open(t, path)
-			defer s.Close()
 			kept := newRuns(t, s, 2)
 			tc.harm(t, path)
 			why := strings.ReplaceAll(tc.why, "PATH", path)
@@ -94,7 +85,6 @@ func TestNothingIsStoredInAFileThatIsGone(t *testing.T) {
 			}
 			must(t, s.Close())
 			again := open(t, path)
-			defer again.Close()
 			for _, id := range kept {
 				if _, err := again.Run(t.Context(), run.ID(id)); err != nil {
 					t.Errorf("Run(acknowledged) after a restart = %v, want nil", err)
@@ -117,13 +107,9 @@ func wantGone(t *testing.T, err error, why string) {
 
 // A file that disappears while a transaction runs takes the transaction with it.
 func TestACommitToAFileThatIsGoneIsNotAcknowledged(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
-	defer s.Close()
+	s, path := fresh(t)
 	newRuns(t, s, 1)
-	other, err := sql.Open("sqlite", path+"?_txlock=immediate")
-	must(t, err)
-	defer other.Close()
+	other := openRaw(t, path+"?_txlock=immediate")
 	tx, err := other.BeginTx(t.Context(), nil) // so that the transaction of the store has to wait
 	must(t, err)
 	saved := make(chan error, 1)
@@ -155,7 +141,6 @@ func TestAReplacedFileIsNotRead(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "kairos.db")
 	s := open(t, path)
-	defer s.Close()
 	must(t, save(s, storetest.NewChain("user:test", "Ours", "One")))
 	script(t, path, `PRAGMA wal_checkpoint(TRUNCATE)`) // a log with pages would cover the other database
 	other := open(t, filepath.Join(dir, "other.db"))
@@ -186,7 +171,6 @@ func TestUseByOthersIsNotALoss(t *testing.T) {
 		t.Skipf("NOT TESTED: no symbolic links here: %v", err)
 	}
 	s := open(t, path)
-	defer s.Close()
 	ids := newRuns(t, s, 1)
 	for _, name := range []string{path, real} {
 		other := open(t, name)

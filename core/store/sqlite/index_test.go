@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"database/sql"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -19,8 +18,7 @@ import (
 // changed by the statements while nobody has it open.
 func indexedFile(t *testing.T, statements ...string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
+	s, path := fresh(t)
 	var changes []library.Change
 	for i := range 620 {
 		changes = append(changes, library.Change{Chain: storetest.NewChain("user:a", fmt.Sprintf("Protocol walrus%d", i), "Step")})
@@ -28,14 +26,8 @@ func indexedFile(t *testing.T, statements ...string) string {
 	if _, err := s.SaveChains(t.Context(), changes); err != nil {
 		t.Fatalf("SaveChains = %v, want nil", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatalf("Close = %v, want nil", err)
-	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	must(t, s.Close())
+	db := openRaw(t, path)
 	for _, statement := range statements {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
@@ -59,20 +51,15 @@ func TestStoresThatStartTogetherMakeTheIndexAgain(t *testing.T) {
 	var g errgroup.Group
 	for range 3 { // windows of one user
 		s := open(t, path)
-		defer s.Close()
 		g.Go(func() error { wantFound(t, s); return nil })
 	}
 	_ = g.Wait() // the functions report to t
 }
 
 func TestTheIndexOfPassagesIsMadeWithTheFirstVector(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
-	defer s.Close()
+	s, path := fresh(t)
 	c := storetest.NewChain("user:a", "Rotating credentials", "One", "Two")
-	if err := save(s, c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, save(s, c))
 	const indexed = `SELECT 1 FROM sqlite_schema WHERE name = 'steps_passage'`
 	if rows := raw(t, path, indexed); len(rows) > 0 {
 		t.Errorf("there is an index of passages before there is a vector")
@@ -81,9 +68,7 @@ func TestTheIndexOfPassagesIsMadeWithTheFirstVector(t *testing.T) {
 	if err != nil || len(missing) != 2 {
 		t.Fatalf("Missing = %v, %v, want two passages", missing, err)
 	}
-	if err := s.SaveVectors(t.Context(), "model", map[string][]float32{missing[0].Hash: {1, 2}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SaveVectors(t.Context(), "model", map[string][]float32{missing[0].Hash: {1, 2}}))
 	if rows := raw(t, path, indexed); len(rows) != 1 {
 		t.Errorf("there is no index of passages")
 	}
@@ -107,8 +92,6 @@ func TestIndexesOfOtherVersions(t *testing.T) {
 func TestAnotherProcessFindsWhatWasStoredMeanwhile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kairos.db")
 	one, two := open(t, path), open(t, path)
-	defer one.Close()
-	defer two.Close()
 	for i, title := range []string{"Rotating credentials", "Scheduling appointments", "Configuring printers", "Rotating printers"} {
 		one, two = two, one
 		if _, err := one.SaveChains(t.Context(), []library.Change{{Chain: storetest.NewChain("user:a", title, "Step")}}); err != nil {

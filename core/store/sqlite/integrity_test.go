@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,9 +19,7 @@ func TestIntegrityFindsDamage(t *testing.T) {
 		"nothing": {func(*testing.T, string) {}, ""},
 		"a page overwritten": {func(t *testing.T, path string) {
 			content, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			at := bytes.LastIndex(content, []byte("Zebra crossing"))
 			if at < 4096 {
 				t.Fatalf("the text stands at %d of %d, want it behind the first page", at, len(content))
@@ -32,12 +29,8 @@ func TestIntegrityFindsDamage(t *testing.T) {
 		}, "page"},
 		"the end cut off": {func(t *testing.T, path string) {
 			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Truncate(path, info.Size()/2); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, os.Truncate(path, info.Size()/2))
 		}, "damaged"},
 		"an index that disagrees": {func(t *testing.T, path string) {
 			script(t, path, `PRAGMA writable_schema = ON; PRAGMA foreign_keys = OFF;
@@ -58,19 +51,13 @@ func TestIntegrityFindsDamage(t *testing.T) {
 		}, "step 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "kairos.db")
-			s := open(t, path)
+			s, path := fresh(t)
 			newRuns(t, s, 3)
-			if err := save(s, storetest.NewChain("user:test", "Zebra crossing", "One", "Two")); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, save(s, storetest.NewChain("user:test", "Zebra crossing", "One", "Two")))
+			must(t, s.Close())
 			tc.harm(t, path)
 			before, _ := os.ReadFile(path)
 			s = open(t, path)
-			defer s.Close()
 			damages, err := s.Integrity(t.Context())
 			got := strings.Join(damages, "\n")
 			if err != nil {
@@ -87,9 +74,7 @@ func TestIntegrityFindsDamage(t *testing.T) {
 }
 
 func TestIntegrityOfNoFileMakesNone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
-	defer s.Close()
+	s, path := fresh(t)
 	if damages, err := s.Integrity(t.Context()); err != nil || len(damages) > 0 {
 		t.Errorf("Integrity = %v, %v, want nothing", damages, err)
 	}

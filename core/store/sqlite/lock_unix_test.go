@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -19,13 +18,9 @@ import (
 // holdLock takes the write lock as another process would, until release.
 func holdLock(t *testing.T, path string) (release func()) {
 	t.Helper()
-	f, err := os.OpenFile(path+".lock", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	must(t, err)
+	must(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
 	return func() {
 		if err := f.Close(); err != nil {
 			t.Errorf("Close(lock) = %v, want nil", err)
@@ -34,9 +29,7 @@ func holdLock(t *testing.T, path string) (release func()) {
 }
 
 func TestCallersLeaveWhileAnotherProcessWrites(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
-	defer s.Close()
+	s, path := fresh(t)
 	ids := newRuns(t, s, 8)
 	release := holdLock(t, path)
 	save := func(ctx context.Context, id string) error {
@@ -72,5 +65,25 @@ func TestCallersLeaveWhileAnotherProcessWrites(t *testing.T) {
 		if got, want := wantCounted(t, s, id), int64(1-i%2); got != want {
 			t.Errorf("run %d has number %d, want %d", i, got, want)
 		}
+	}
+}
+
+// Closing ends an opening that waits for the lock.
+func TestCloseEndsAnOpening(t *testing.T) {
+	s, path := fresh(t)
+	defer holdLock(t, path)()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := s.Count(ctx, "space"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Count while another process holds the lock = %v, want that the deadline passed", err)
+	}
+	called := make(chan error, 1)
+	go func() {
+		_, err := s.Count(t.Context(), "space")
+		called <- err
+	}()
+	must(t, s.Close())
+	if err := <-called; err == nil {
+		t.Error("Count = nil, want that the store is closed")
 	}
 }

@@ -42,22 +42,13 @@ func TestALostLogIsSeenByReadiness(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "kairos.db")
-			opened, err := sqlite.OpenWith(path, sqlite.Limits{MinFree: -1, WriteEvery: time.Nanosecond}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := sqlitetest.Of(opened)
-			defer s.Close()
-			if err := steps(s, t, 40); err != nil {
-				t.Fatal(err)
-			}
+			s := openLimited(t, path, sqlite.Limits{MinFree: -1, WriteEvery: time.Nanosecond})
+			must(t, steps(s, t, 40))
 			if err := s.CheckWrite(t.Context()); err != nil {
 				t.Fatalf("CheckWrite = %v, want nil", err)
 			}
-			if err := os.Truncate(path+"-wal", left(sizeOf(t, path+"-wal"))); err != nil {
-				t.Fatal(err)
-			}
-			err = s.CheckWrite(t.Context())
+			must(t, os.Truncate(path+"-wal", left(sizeOf(t, path+"-wal"))))
+			err := s.CheckWrite(t.Context())
 			t.Logf("CheckWrite = %v; steps = %v", err, steps(s, t, 1))
 			if err == nil {
 				t.Error("CheckWrite = nil, want what is wrong")

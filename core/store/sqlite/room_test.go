@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -19,17 +18,8 @@ import (
 
 func openLimited(t *testing.T, path string, limits sqlite.Limits) *sqlitetest.Store {
 	t.Helper()
-	opened, err := sqlite.OpenWith(path, limits, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := sqlitetest.Of(opened)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("Close = %v", err)
-		}
-	})
-	return s
+	s, err := sqlite.OpenWith(path, limits, nil)
+	return opened(t, s, err)
 }
 
 // A check that only reads says nothing of a disk that is full.
@@ -39,20 +29,12 @@ func TestCheckWriteCommitsAndNotTooOften(t *testing.T) {
 	if _, err := s.Count(t.Context(), "user:test"); err != nil { // makes the file
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := openRaw(t, path)
 	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	commits := func() (n int) { // changes with every commit of others
-		if err := conn.QueryRowContext(t.Context(), "PRAGMA data_version").Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.QueryRowContext(t.Context(), "PRAGMA data_version").Scan(&n))
 		return n
 	}
 	before := commits()
@@ -101,9 +83,7 @@ func TestASizeLimitIsNamedAndHarmsNothing(t *testing.T) {
 	if err := s.CheckWrite(t.Context()); err != nil {
 		t.Errorf("CheckWrite at the limit = %v, want nil: what needs no room is still stored", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	larger := openLimited(t, path, sqlite.Limits{MaxSize: 8 << 20})
 	if err := save(larger, bulky(fmt.Sprintf("Protocol %03d", stored))); err != nil {
 		t.Errorf("a save with a larger limit = %v, want nil", err)

@@ -17,9 +17,7 @@ func TestTheIndexFollowsEveryChange(t *testing.T) {
 
 // Merging is what a mint into a large library could wait for.
 func TestAMintRarelyMergesALargeSegment(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
-	defer s.Close()
+	s, path := fresh(t)
 	var changes []library.Change
 	for i := range 400 {
 		changes = append(changes, library.Change{Chain: storetest.NewChain("user:a", fmt.Sprintf("Imported %d", i), "Step")})
@@ -30,9 +28,7 @@ func TestAMintRarelyMergesALargeSegment(t *testing.T) {
 	const mints, most = 100, 12
 	larger, size := 0, int64(len(changes))
 	for i := range mints {
-		if err := save(s, storetest.NewChain("user:a", fmt.Sprintf("Minted %d", i), "Step")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, save(s, storetest.NewChain("user:a", fmt.Sprintf("Minted %d", i), "Step")))
 		row := raw(t, path, `SELECT count(*), max(documents), sum(documents) FROM search_segments`)[0]
 		if row[0].(int64) > most || row[2].(int64) != int64(len(changes)+i+1) {
 			t.Fatalf("%d segments with %d protocols after %d mints, want at most %d with all %d", row[0], row[2], i+1, most, len(changes)+i+1)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
@@ -20,13 +21,32 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// open opens a store, which is closed at the end of the test at the latest.
 func open(t testing.TB, path string) *sqlitetest.Store {
 	t.Helper()
-	s, err := sqlitetest.Open(path, nil)
+	s, err := sqlite.Open(path, nil)
+	return opened(t, s, err)
+}
+
+func opened(t testing.TB, s *sqlite.Store, err error) *sqlitetest.Store {
+	t.Helper()
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return sqlitetest.Of(s)
+}
+
+// fresh opens a new file.
+func fresh(t testing.TB) (s *sqlitetest.Store, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "kairos.db")
+	return open(t, path), path
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
-		t.Fatalf("Open(%s) = %v, want nil", path, err)
+		t.Fatal(err)
 	}
-	return s
 }
 
 // save stores chains where none is.

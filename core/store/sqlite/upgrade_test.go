@@ -22,41 +22,31 @@ func raw(t *testing.T, path, query string) [][]any {
 	}
 	defer rows.Close()
 	names, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all [][]any
 	for rows.Next() {
 		row, into := make([]any, len(names)), make([]any, len(names))
 		for i := range row {
 			into[i] = &row[i]
 		}
-		if err := rows.Scan(into...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(into...))
 		all = append(all, row)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rows.Err())
 	return all
 }
 
 func content(t *testing.T, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
 func backups(t *testing.T, path string) []string {
 	t.Helper()
 	found, err := filepath.Glob(path + ".*.backup*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return found
 }
 
@@ -77,23 +67,16 @@ func TestVersionsOfTheSchema(t *testing.T) {
 
 func openLater(t *testing.T, path string, more ...string) *sqlitetest.Store {
 	t.Helper()
-	opened, err := sqlite.OpenMigrated(path, more...)
-	if err != nil {
-		t.Fatalf("OpenMigrated(%s) = %v, want nil", path, err)
-	}
-	s := sqlitetest.Of(opened)
-	return s
+	s, err := sqlite.OpenMigrated(path, more...)
+	return opened(t, s, err)
 }
 
 // storedOnce is a closed database with a run.
 func storedOnce(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := open(t, path)
+	s, path := fresh(t)
 	newRuns(t, s, 1)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	return path
 }
 
@@ -104,9 +87,7 @@ func TestAnUpdateOfTheSchemaLeavesABackup(t *testing.T) {
 		if _, err := s.Count(t.Context(), "user:test"); err != nil {
 			t.Errorf("Count = %v, want nil", err)
 		}
-		if err := s.Close(); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
+		must(t, s.Close())
 	}
 	made := backups(t, path)
 	if len(made) != 1 {
@@ -129,7 +110,6 @@ func TestADamagedDatabaseIsNotUpdated(t *testing.T) {
 	}
 	write(t, path, string(damaged))
 	s := openLater(t, path, later)
-	defer s.Close()
 	if _, err := s.Count(t.Context(), "user:test"); err == nil || !strings.Contains(err.Error(), "has to be updated, but the backup before that failed") {
 		t.Errorf("Count = %v, want that the backup failed", err)
 	}
@@ -144,7 +124,6 @@ func TestADamagedDatabaseIsNotUpdated(t *testing.T) {
 func TestABackupOfAnEarlierBuildIsRefused(t *testing.T) {
 	path := script(t, storedOnce(t), predate)
 	s := open(t, path)
-	defer s.Close()
 	_, err := s.Backup(t.Context(), filepath.Join(t.TempDir(), "copy.db"))
 	wantFailure(t, err, "kairos.db", "an earlier build of KAIROS made it")
 }
@@ -185,33 +164,6 @@ func TestWhatAKilledProgramOfAnotherKindLeftIsUnchanged(t *testing.T) {
 				if !bytes.Equal(before, content(t, file)) {
 					t.Errorf("%s was changed", filepath.Base(file))
 				}
-			}
-		})
-	}
-}
-
-// The version of a file may be anything: it is not the index of a migration before it is
-// known to be one.
-func TestAFileOfAVersionThatCannotBeIsRefused(t *testing.T) {
-	for name, made := range map[string]string{
-		"ours below one":       `PRAGMA application_id = 0x4b414952; PRAGMA user_version = -1; CREATE TABLE t (a)`,
-		"ours with none":       `PRAGMA application_id = 0x4b414952; CREATE TABLE t (a)`,
-		"another's, no tables": `PRAGMA user_version = 7`,
-		"ours without ours":    `PRAGMA application_id = 0x4b414952; PRAGMA user_version = 1; CREATE TABLE t (a)`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := script(t, filepath.Join(t.TempDir(), "kairos.db"), made)
-			before := content(t, path)
-			s := open(t, path)
-			defer s.Close()
-			_, used := s.Count(t.Context(), "user:test")
-			for call, err := range map[string]error{"Check": s.Check(), "Count": used} {
-				if err == nil || !strings.Contains(err.Error(), "another program") {
-					t.Errorf("%s = %v, want that another program made it", call, err)
-				}
-			}
-			if !bytes.Equal(before, content(t, path)) {
-				t.Error("the file was changed")
 			}
 		})
 	}
