@@ -43,7 +43,7 @@ func statusCommand(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "List the running servers of the database", Args: cobra.NoArgs,
 		Long: `Lists the servers that use the database: with PostgreSQL those of all machines, as each reports itself every 5 s, else
-those of this machine that run with this configuration. A server that was killed is listed as lost for an hour.
+those of this machine that also run with the drivers of this configuration. A server that was killed is listed as lost for an hour.
 Reloading, drivers and logs are matters of each server: kairos driver and kairos logs talk to those of this machine.`,
 		Example: "  kairos status\n  kairos status -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,7 +62,7 @@ func status(cmd *cobra.Command, at *session.Session) (report statusReport, err e
 	c := servers.Look(*at, cmd.ErrOrStderr())
 	report = statusReport{Database: c.Database.String(), Servers: []serverStatus{}}
 	if !c.Database.Postgres() {
-		return report, new(servers.Choice).WithMaybe(cmd, c, func(found []socket.Found) error { return report.addLocal(cmd.Context(), found) })
+		return report, new(servers.Choice).WithMaybe(cmd, c, func(found []socket.Found) error { return report.addLocal(cmd.Context(), c.OfDatabase(found)) })
 	}
 	return report, at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 		all, _, err := app.Replicas(ctx, a)
@@ -78,7 +78,7 @@ func status(cmd *cobra.Command, at *session.Session) (report statusReport, err e
 // addLocal adds servers of this machine.
 func (r *statusReport) addLocal(ctx context.Context, found []socket.Found) error {
 	for _, f := range found {
-		s := serverStatus{Version: f.Version, Started: f.StartedAt, State: replicas.State{PID: f.PID, Drivers: []replicas.Driver{}}}
+		s := serverStatus{Address: f.HTTP, Version: f.Version, Started: f.StartedAt, State: replicas.State{PID: f.PID, Drivers: []replicas.Driver{}}}
 		all, err := servers.Drivers(ctx, f)
 		if err != nil {
 			return fmt.Errorf("ask server %d: %w", f.PID, err)

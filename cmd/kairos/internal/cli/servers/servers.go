@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,7 +66,16 @@ func Look(s session.Session, warn io.Writer) Target {
 
 // concerns says whether a server runs with this configuration.
 func (l Target) concerns(f socket.Found) bool {
-	return sameFolder(f.DriversDir, l.Drivers.Dir) || (l.broken != nil && l.file != "" && f.Config == l.file)
+	return samePath(f.DriversDir, l.Drivers.Dir) || (l.broken != nil && l.file != "" && f.Config == l.file)
+}
+
+// OfDatabase are those of the servers that use the database of this configuration. The
+// database of one that is wrong is not known.
+func (l Target) OfDatabase(found []socket.Found) []socket.Found {
+	if l.broken != nil {
+		return found
+	}
+	return slices.DeleteFunc(slices.Clone(found), func(f socket.Found) bool { return !samePath(f.Database, string(l.Database)) })
 }
 
 // LockOrServers reads the lock. Where servers run, as in dev mode without one,
@@ -162,8 +172,8 @@ func adminRefused(c config.Config) error {
 	return nil
 }
 
-// sameFolder compares two folders as they are, links followed.
-func sameFolder(a, b string) bool {
+// samePath compares two files or folders as they are, links followed.
+func samePath(a, b string) bool {
 	real := func(dir string) string {
 		if abs, err := filepath.Abs(dir); err == nil {
 			dir = abs
