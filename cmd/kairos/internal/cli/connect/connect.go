@@ -109,6 +109,11 @@ func thisProgram(at *session.Session) (command, error) {
 	if at.OnServer() {
 		return command{}, errors.New("--db is the address of a PostgreSQL database, which may have a password: write it into a configuration file and use --config")
 	}
+	if at.File != "" {
+		if _, err := files.Read(at.File); err != nil {
+			return command{}, fmt.Errorf("no client would find the server with this configuration: %w", err)
+		}
+	}
 	c := command{program: program}
 	for _, named := range [][2]string{{"--config", at.File}, {"--db", at.Database}} {
 		for _, path := range files.Absolute(named[1]) { // clients start servers in any folder
