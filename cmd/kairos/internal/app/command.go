@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -32,6 +33,9 @@ func addCommand(c config.Config, file string, to *driverhost.Config) error {
 	if err := json.Unmarshal(own.Config, &settings); err != nil {
 		return fmt.Errorf("drivers.settings.%s.config: %w", commandDriver, err)
 	}
+	if err := relativePath(settings); err != nil {
+		return err
+	}
 	mask, ok := settings["mask"].([]any)
 	if settings["mask"] != nil && !ok {
 		return fmt.Errorf("drivers.settings.%s.config.mask must be a list of paths", commandDriver)
@@ -57,5 +61,22 @@ func addCommand(c config.Config, file string, to *driverhost.Config) error {
 	}
 	own.Call, own.MemoryMiB = cmp.Or(own.Call, to.Call, callOfCommand), cmp.Or(own.MemoryMiB, memoryOfCommand)
 	to.Drivers[commandDriver] = own
+	return nil
+}
+
+// relativePath refuses a relative path, which would begin somewhere else where the driver
+// runs. The driver itself refuses what is not a text.
+func relativePath(settings map[string]any) error {
+	for _, key := range []string{"workspace", "repositories", "read", "mask"} {
+		paths, several := settings[key].([]any)
+		if !several {
+			paths = []any{settings[key]}
+		}
+		for _, path := range paths { // the driver itself refuses what is not a text
+			if path, ok := path.(string); ok && path != "" && !filepath.IsAbs(path) {
+				return fmt.Errorf("drivers.settings.%s.config.%s: %q must be an absolute path", commandDriver, key, path)
+			}
+		}
+	}
 	return nil
 }
