@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -88,7 +89,11 @@ func CheckListen(c config.Config, t Transports, dev bool) error {
 // Serve serves the transports until ctx ends or one of them does. say is where
 // people read what is served; config names the configuration file.
 func Serve(ctx context.Context, a *App, by Transports, config string, say io.Writer) (err error) {
-	if err := errors.Join(a.Store.Check(), a.Index.checkOwner(ctx)); err != nil {
+	wrong, unused := a.Config.Drivers.SettingProblems(a.setup.Descriptors(), config)
+	for _, err := range unused { // such as of a driver that was removed and may come back
+		a.log.Warn("settings of drivers are not used", slog.Any("error", err))
+	}
+	if err := errors.Join(append(wrong, a.Store.Check(), a.Index.checkOwner(ctx))...); err != nil {
 		return err
 	}
 	shared, err := newReplica(ctx, a, by)

@@ -96,24 +96,25 @@ func (d DriversConfig) problems() []error {
 	return errs
 }
 
-// settingProblems compares the settings of drivers with what the lock says of
-// them. No driver is started.
-func (d DriversConfig) settingProblems(lock driverhost.Lock, in places) []error {
+// SettingProblems compares the settings of drivers with what the drivers say of them:
+// what is wrong, and what belongs to no driver. No driver is started; file is the
+// configuration file.
+func (d DriversConfig) SettingProblems(drivers []driver.Descriptor, file string) (wrong, unused []error) {
 	schemas := map[string]json.RawMessage{}
-	for _, e := range lock.Drivers {
-		schemas[e.Name] = e.Descriptor.ConfigSchema
+	for _, known := range drivers {
+		schemas[known.Name] = known.ConfigSchema
 	}
-	var problems []error
+	in := placesIn(file)
 	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
 		at := "drivers.settings." + name
 		expected, locked := schemas[name]
 		if !locked {
-			problems = append(problems, fmt.Errorf("%s%s: drivers.lock has no driver of this name%s", in.of("drivers", "settings", name), at, fields.Suggestion(name, slices.Collect(maps.Keys(schemas)))))
+			unused = append(unused, fmt.Errorf("%s%s: drivers.lock has no driver of this name%s", in.of("drivers", "settings", name), at, fields.Suggestion(name, slices.Collect(maps.Keys(schemas)))))
 			continue
 		}
 		given, err := d.Settings[name].JSON()
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s.config: %w", at, err))
+			wrong = append(wrong, fmt.Errorf("%s.config: %w", at, err))
 			continue
 		}
 		if len(given) == 0 || len(expected) == 0 {
@@ -121,10 +122,10 @@ func (d DriversConfig) settingProblems(lock driverhost.Lock, in places) []error 
 		}
 		for _, found := range schema.Validate(expected, given) {
 			place := in.of(append([]string{"drivers", "settings", name, "config"}, strings.Split(found.Pointer, "/")[1:]...)...)
-			problems = append(problems, fmt.Errorf("%s%s.config%s: %s", place, at, strings.ReplaceAll(found.Pointer, "/", "."), found.Message))
+			wrong = append(wrong, fmt.Errorf("%s%s.config%s: %s", place, at, strings.ReplaceAll(found.Pointer, "/", "."), found.Message))
 		}
 	}
-	return problems
+	return wrong, unused
 }
 
 // JSON returns the configuration of the driver, or nil if none is set.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/goccy/go-yaml"
 
@@ -93,7 +94,8 @@ func (s Source) CheckFiles() error {
 	if err == nil {
 		_, err = decision.Compile(src, lock.Descriptors())
 	}
-	return errors.Join(append(append(problems, err), c.Drivers.settingProblems(lock, placesIn(s.File))...)...)
+	wrong, unused := c.Drivers.SettingProblems(lock.Descriptors(), s.File)
+	return errors.Join(append(problems, slices.Concat([]error{err}, wrong, unused)...)...)
 }
 
 // Salvage is as much of a configuration that is wrong as finds servers.
