@@ -65,16 +65,19 @@ func completeStates(cmd *cobra.Command) {
 	}
 }
 
-// listRuns prints the runs that the request selects, page by page.
+// listRuns prints the runs that the request selects.
 func listRuns(ctx context.Context, t api.Transport, out *output.Format, w io.Writer, in operations.ListRunsRequest) error {
-	id := (&output.Printer{W: w}).ID
-	list := output.NewPages(out, w, []string{"RUN", "PROTOCOL", "STATE", "STEP", "CHANGED"}, func(r run.Summary) []string {
-		return []string{id(string(r.ID)), r.Title, stateOf(r), stepOf(r), output.Moment(r.UpdatedAt)}
-	})
-	if err := session.EachRuns(ctx, t, in, list.Print); err != nil {
+	all := []run.Summary{}
+	if err := session.EachRuns(ctx, t, in, func(page []run.Summary) error { all = append(all, page...); return nil }); err != nil {
 		return err
 	}
-	return list.End()
+	return out.Print(w, all, func(p *output.Printer) {
+		rows := [][]string{{"RUN", "PROTOCOL", "STATE", "STEP", "CHANGED"}}
+		for _, r := range all {
+			rows = append(rows, []string{p.ID(string(r.ID)), r.Title, stateOf(r), stepOf(r), output.Moment(r.UpdatedAt)})
+		}
+		p.Table(rows)
+	})
 }
 
 // runsAbandon is `kairos runs abandon`.
