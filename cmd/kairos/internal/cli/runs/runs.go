@@ -44,7 +44,15 @@ func runsList(at *session.Session, out *output.Format) *cobra.Command {
 				return fmt.Errorf("no run is in state %q; the states are %s", state, output.List(operations.States))
 			}
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				return listRuns(ctx, t, out, cmd.OutOrStdout(), operations.ListRunsRequest{All: all, State: run.State(state)})
+				n, err := listRuns(ctx, t, out, cmd.OutOrStdout(), operations.ListRunsRequest{All: all, State: run.State(state)})
+				if err != nil || n > 0 || all || state != "" || !out.ForPeople() {
+					return err
+				}
+				ended, err := operations.ListRuns.Call(ctx, t, operations.ListRunsRequest{All: true, Limit: 1})
+				if err == nil && len(ended.Runs) > 0 {
+					output.Tell(cmd.ErrOrStderr(), "no run is open; `kairos runs list --all` lists those that have ended\n")
+				}
+				return err
 			})
 		},
 	}
@@ -65,13 +73,13 @@ func completeStates(cmd *cobra.Command) {
 	}
 }
 
-// listRuns prints the runs that the request selects.
-func listRuns(ctx context.Context, t api.Transport, out *output.Format, w io.Writer, in operations.ListRunsRequest) error {
+// listRuns prints the runs that the request selects, and returns how many.
+func listRuns(ctx context.Context, t api.Transport, out *output.Format, w io.Writer, in operations.ListRunsRequest) (n int, err error) {
 	all := []run.Summary{}
 	if err := session.EachRuns(ctx, t, in, func(page []run.Summary) error { all = append(all, page...); return nil }); err != nil {
-		return err
+		return 0, err
 	}
-	return out.Print(w, all, func(p *output.Printer) {
+	return len(all), out.Print(w, all, func(p *output.Printer) {
 		rows := [][]string{{"RUN", "PROTOCOL", "STATE", "STEP", "CHANGED"}}
 		for _, r := range all {
 			rows = append(rows, []string{p.ID(string(r.ID)), r.Title, stateOf(r), stepOf(r), output.Moment(r.UpdatedAt)})
