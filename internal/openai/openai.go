@@ -11,8 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -149,4 +152,108 @@ func (e Endpoint) shown(text string) string {
 		text = strings.ReplaceAll(text, string(e.Key), hidden)
 	}
 	return plain.LineWithin(text, maxQuoted)
+}
+
+// Refusal is an answer with a status other than 200 OK.
+type Refusal struct {
+	Status  int
+	Message string // of the endpoint, fit to be shown
+	// After is the Retry-After of the endpoint, or zero if there is none.
+	After time.Duration
+}
+
+// Error says what the endpoint answered, and what to look at.
+func (r *Refusal) Error() string {
+	text := fmt.Sprintf("it answers %d %s", r.Status, http.StatusText(r.Status))
+	if r.Message != "" {
+		text += ": " + r.Message
+	}
+	switch {
+	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
+		text += " (is the API key right?)"
+	case r.Status == http.StatusNotFound:
+		text += " (are the URL and the model right?)"
+	case r.Status >= 300 && r.Status < 400:
+		text += " (redirects are not followed; give the URL it leads to)"
+	}
+	return text
+}
+
+// Passing reports whether the same request may succeed a little later.
+func (r *Refusal) Passing() bool {
+	return r.Status == http.StatusTooManyRequests || r.Status >= 500
+}
+
+// Content reports whether this request was refused for what is in it.
+func (r *Refusal) Content() bool {
+	return r.Status == http.StatusBadRequest || r.Status == http.StatusRequestEntityTooLarge || r.Status == http.StatusUnprocessableEntity
+}
+
+// Unusable is an answer that cannot be used.
+type Unusable struct{ Problem string }
+
+// Error says why.
+func (e *Unusable) Error() string { return "its answer cannot be used: " + e.Problem }
+
+func retryAfter(h http.Header) time.Duration {
+	v := h.Get("Retry-After")
+	if seconds, err := strconv.Atoi(v); err == nil && seconds > 0 {
+		return time.Duration(min(seconds, 86400)) * time.Second
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// Secret is a text that is never printed.
+type Secret string
+
+const hidden = "(hidden)"
+
+// String hides the secret.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return hidden
+}
+
+// GoString hides the secret.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue hides the secret.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText hides the secret.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// CheckURL says why a URL cannot be asked, without repeating it: it may hold a password.
+func CheckURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return errors.New("is not a URL; write it like http://127.0.0.1:8080/v1")
+	case u.User != nil:
+		return errors.New("holds a name or password; give the key by the setting for it")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("has a query or fragment, which an OpenAI-compatible endpoint does not know; give the key by the setting for it")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return errors.New("must begin with http:// or https:// and name a host")
+	}
+	return nil
+}
+
+var versioned = regexp.MustCompile(`/v[0-9]+$`)
+
+// Versioned is a URL that CheckURL accepts, with /v1 if it has no version.
+func Versioned(raw string) string {
+	raw = strings.TrimRight(raw, "/")
+	for _, path := range []string{"/embeddings", "/chat/completions"} {
+		raw = strings.TrimSuffix(raw, path)
+	}
+	if !versioned.MatchString(raw) {
+		raw += "/v1"
+	}
+	return raw
 }

@@ -1,3 +1,5 @@
+// Package app wires a server: stores, drivers, engine and transports. It is the
+// only package of the command that knows which of each there are.
 package app
 
 import (
@@ -6,6 +8,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
@@ -14,9 +19,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/handover"
 	"github.com/kairos-mcp/kairos/core/metrics"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/operations"
+	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -217,4 +225,110 @@ func (a *App) challengeTypes() []string {
 		}
 	}
 	return types
+}
+
+// The observers below are nil, and not merely hold a nil, where nothing is measured.
+
+func (a *App) hostOptions(file string) driverhost.Options {
+	o := driverhost.Options{Confinement: Confinement(a.Config, file)}
+	if a.measures != nil {
+		o.Observer = a.measures
+	}
+	return o
+}
+
+func (a *App) embeddingObserver() embedding.Observer {
+	if a.measures == nil {
+		return nil
+	}
+	return a.measures
+}
+
+func (a *App) toolObserver() mcpserver.Observer {
+	if a.measures == nil {
+		return nil
+	}
+	return a.measures
+}
+
+func (a *App) httpObserver() rest.Observer {
+	if a.measures == nil {
+		return nil
+	}
+	return a.measures
+}
+
+// measuredStore is the store that the engine calls.
+func (a *App) measuredStore() director.Store {
+	if a.measures == nil {
+		return a.engineStore()
+	}
+	return a.measures.Store(a.engineStore())
+}
+
+// changes are the spaces whose protocols changed since somebody took them. Writers
+// never wait for the clients that are notified.
+type changes struct {
+	some chan struct{} // has an element while there are any
+
+	mu     sync.Mutex // guards the field below
+	spaces map[string]bool
+}
+
+func newChanges() *changes {
+	return &changes{some: make(chan struct{}, 1), spaces: map[string]bool{}}
+}
+
+func (c *changes) add(space string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spaces[space] = true
+	select {
+	case c.some <- struct{}{}:
+	default:
+	}
+}
+
+func (c *changes) take() (spaces []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for space := range c.spaces {
+		spaces = append(spaces, space)
+	}
+	clear(c.spaces)
+	return spaces
+}
+
+// working names what a server is doing, so that one that does not stop in time can say
+// what it waits for. The zero value does nothing; it is safe for concurrent use.
+type working struct {
+	mu    sync.Mutex // guards names
+	names []string   // of what has begun and not ended, in that order
+}
+
+// during runs do under a name.
+func (w *working) during(name string, do func() error) error {
+	w.mu.Lock()
+	w.names = append(w.names, name)
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		i := slices.Index(w.names, name)
+		w.names = slices.Delete(w.names, i, i+1)
+	}()
+	return do()
+}
+
+// String lists the names, each once.
+func (w *working) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []string
+	for _, name := range w.names {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return strings.Join(out, ", ")
 }

@@ -1,17 +1,33 @@
 package app
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/rest"
+	"github.com/kairos-mcp/kairos/core/server/socket"
+	"github.com/kairos-mcp/kairos/core/server/web/runpage"
 	"github.com/kairos-mcp/kairos/core/statement"
 )
 
@@ -102,4 +118,148 @@ func (o operator) problem(ctx context.Context, part string, err error) string {
 	}
 	o.app.log.WarnContext(ctx, "a part of the server has a problem", "part", part, "error", err)
 	return "it does not work; the log of the server has the cause"
+}
+
+// adminSocket is where this process is to listen, or "".
+func adminSocket(c config.Config) string {
+	switch s := c.Admin.Socket; s {
+	case "":
+		return socket.DefaultSocket()
+	case config.AdminOff:
+		return ""
+	default:
+		return files.Absolute(socket.In(s))[0]
+	}
+}
+
+// AdminPlaces are the folders and sockets where servers of this configuration may listen.
+func AdminPlaces(c config.Config) []string {
+	places := socket.DefaultFolders()
+	if c.Admin.Socket != "" && c.Admin.Socket != config.AdminOff {
+		places = append(places, filepath.Clean(c.Admin.Socket))
+	}
+	return places
+}
+
+// machine is what the operator of this machine sees of the process and changes;
+// config names the configuration file.
+func machine(a *App, config string) operations.Machine {
+	info := operations.Info{
+		PID: os.Getpid(), Version: a.Version, StartedAt: time.Now(), DriversDir: files.Absolute(a.Config.Drivers.Dir)[0],
+		Database: databaseOf(a.Config), Config: config, Watch: *a.Config.Drivers.Watch,
+	}
+	return operations.Machine{Drivers: a.host, Setup: a.setup, Log: a.logged, Info: func() operations.Info {
+		now := info
+		now.HTTP = a.mainPort.address()
+		return now
+	}}
+}
+
+// asOperator says who the operator of this machine calls as.
+func asOperator(a *App) func(operations.Operation) access.Caller {
+	return func(o operations.Operation) access.Caller {
+		if o.OfRuns {
+			return a.RunCaller()
+		}
+		return a.Caller()
+	}
+}
+
+// operatorLabel separates this use of the state keys from any other.
+const operatorLabel = "kairos operator token 1"
+
+// sharedTokens are the tokens of operators of servers that share a database behind one
+// proxy: a call reaches any of them, so a token of its own for each would be wrong at the
+// others. They have the same state keys, from which the tokens are derived.
+func sharedTokens(stateKeys func() ([][32]byte, error)) ([]string, error) {
+	keys, err := stateKeys()
+	if err != nil {
+		return nil, err
+	}
+	tokens := make([]string, len(keys))
+	for i, key := range keys {
+		token, err := hkdf.Key(sha256.New, key[:], nil, operatorLabel, 16)
+		if err != nil {
+			return nil, err
+		}
+		tokens[i] = hex.EncodeToString(token)
+	}
+	return tokens, nil
+}
+
+// ServerAt returns a client for the operations of the server at a URL, if it is a server of
+// this user on this machine; false: it is not. The caller closes the client.
+func ServerAt(ctx context.Context, c config.Config, at *url.URL) (own socket.Client, ok bool) {
+	// A place that was refused is one whose servers are not this user's.
+	found, _ := socket.Find(ctx, AdminPlaces(c)...)
+	for _, f := range found {
+		if ok || !reaches(at, f.HTTP) {
+			f.Close()
+			continue
+		}
+		own, ok = f.Client, true
+	}
+	return own, ok
+}
+
+// reaches reports whether a URL is that of the server that listens at an address.
+func reaches(at *url.URL, listens string) bool {
+	listener, err := netip.ParseAddrPort(listens)
+	if err != nil {
+		return false
+	}
+	usual := map[string]string{"http": "80", "https": "443"}[at.Scheme]
+	own := listener.Addr().Unmap()
+	name, port := at.Hostname(), cmp.Or(at.Port(), usual)
+	if port != strconv.Itoa(int(listener.Port())) {
+		return false
+	}
+	ip, err := netip.ParseAddr(name)
+	local := name == "localhost" || err == nil && ip.Unmap().IsLoopback()
+	return own.IsUnspecified() && local || own.IsLoopback() && name == "localhost" || err == nil && ip.Unmap() == own
+}
+
+// Page is one of the caller's runs as a web page, drawn on a tree.
+func (a *App) Page(ctx context.Context, c access.Caller, id run.ID, tree decision.Outline) ([]byte, error) {
+	line, err := a.Engine.Archive.Timeline(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	made, err := a.Engine.Archive.Decisions(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = runpage.Run{Timeline: line, Decisions: made, Tree: tree}.Page(&b)
+	return b.Bytes(), err
+}
+
+// Statement signs a statement of one of the caller's runs.
+func (a *App) Statement(ctx context.Context, c access.Caller, id run.ID, withoutEvidence bool) ([]byte, error) {
+	account, err := a.Engine.Archive.Account(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	s, beside, err := statement.Of(recordOf(account, a.Version))
+	if err != nil {
+		return nil, fmt.Errorf("the proof chain of run %s is broken, so nothing is signed: %w", id, err)
+	}
+	if withoutEvidence {
+		beside = nil
+	}
+	key, err := a.Config.SigningKey()
+	if err != nil {
+		return nil, err
+	}
+	return statement.Sign(ctx, key, s, beside)
+}
+
+func recordOf(a archive.Account, version string) statement.Record {
+	rec := statement.Record{Run: a.Run, Challenges: a.Challenges, Version: version, At: time.Now(),
+		Revision: a.Protocol.Revision, Current: a.Protocol.Current, Stored: a.Protocol.Stored,
+	}
+	for _, step := range a.Chain.Steps {
+		rec.Labels = append(rec.Labels, step.Label)
+	}
+	return rec
 }

@@ -5,18 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"strings"
+	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/embedding"
+	"github.com/kairos-mcp/kairos/core/embedding/static"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/index"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/replicas"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
+	"github.com/kairos-mcp/kairos/core/store/qdrant/former"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
@@ -116,4 +124,191 @@ func (a *App) closeStores() error {
 		return a.Store.Close()
 	}
 	return errors.Join(a.Index.server.Close(), a.Store.Close())
+}
+
+// Backup copies a SQLite database into a new file and returns its size. Servers may
+// write meanwhile.
+func Backup(ctx context.Context, from config.Database, path string) (size int64, err error) {
+	if from.Postgres() {
+		return 0, fmt.Errorf("the database is on a PostgreSQL server, whose tools copy it while servers run: pg_dump --format custom --file %s '%s'", path, from)
+	}
+	s, err := sqlite.Open(from.Address(), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.Backup(ctx, path)
+}
+
+// Moved counts what Migrate has moved.
+type Moved struct {
+	Protocols int `json:"protocols"`
+	Versions  int `json:"versions"` // older ones of protocols, deletions included
+	Runs      int `json:"runs"`
+}
+
+// Migrate copies everything of a SQLite file into an empty PostgreSQL database.
+// progress is called now and then. The file is not changed, except that the schema of an
+// older version is updated first.
+func Migrate(ctx context.Context, from, to config.Database, progress func(Moved)) (moved Moved, err error) {
+	if from.Postgres() {
+		return moved, errors.New("database is a PostgreSQL address already: pg_dump and pg_restore move it")
+	}
+	if !to.Postgres() {
+		return moved, errors.New("--to must be the address of an empty PostgreSQL database: postgres://USER@HOST/NAME")
+	}
+	for _, file := range from.Files() {
+		if _, err := os.Stat(file); err != nil {
+			return moved, fmt.Errorf("look at the database to move: %w", err)
+		}
+	}
+	source, err := sqlite.Open(from.Address(), nil)
+	if err != nil {
+		return moved, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	target, err := postgres.Open(to.Address(), nil)
+	if err != nil {
+		return moved, err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	if err := target.Check(); err != nil {
+		return moved, err
+	}
+	loaded, err := target.Load(ctx, source.Rows(ctx), func(l postgres.Loaded) { progress(Moved(l)) })
+	return Moved(loaded), err
+}
+
+// Index is an index of the protocols on a Qdrant server, and what feeds it. A nil
+// Index is that of a server without one.
+type Index struct {
+	Feeder   *index.Feeder
+	server   *qdrant.Index
+	database index.Outbox
+}
+
+// indexProbe bounds how long the server of the index may take to answer something
+// small.
+const indexProbe = 800 * time.Millisecond
+
+// Release removes the index that is there, whatever database it was made from.
+func (x *Index) Release(ctx context.Context) error { return x.server.Release(ctx) }
+
+// Usable reports whether the index can be used, if there is one.
+func (x *Index) Usable(ctx context.Context) error {
+	if x == nil {
+		return nil
+	}
+	// Opening the database can take longer than the probe, and is not its concern.
+	if _, err := x.database.DatabaseID(ctx); err != nil {
+		return err
+	}
+	return x.probe(ctx, (*index.Feeder).Check)
+}
+
+// answers reports why the index is not up to date or does not answer.
+func (x *Index) answers(ctx context.Context) error { return x.probe(ctx, (*index.Feeder).Health) }
+
+// probe asks within indexProbe. Without an index nothing is wrong.
+func (x *Index) probe(ctx context.Context, ask func(*index.Feeder, context.Context) error) error {
+	if x == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, indexProbe)
+	defer cancel()
+	return ask(x.Feeder, ctx)
+}
+
+// checkOwner refuses to start beside an index that belongs to something else: its
+// protocols would seem to be gone. A server that does not answer is checked later.
+func (x *Index) checkOwner(ctx context.Context) error {
+	if err := x.Usable(ctx); fault.CodeOf(err) == fault.Conflict {
+		return err
+	}
+	return nil
+}
+
+// Embedder returns the configured endpoint or model, which is not asked yet, or nil.
+func Embedder(c config.EmbeddingConfig, observer embedding.Observer, log *slog.Logger) (library.Embedder, error) {
+	if !c.On() {
+		return nil, nil
+	}
+	if c.Provider == config.EmbedStatic {
+		return static.New(c.Model, log), nil
+	}
+	key, err := c.Key()
+	if err != nil {
+		return nil, err
+	}
+	cfg := c.Client(key)
+	cfg.Observer = observer
+	if cfg.Exposed() {
+		log.Warn("the key of the embedding endpoint crosses the network in the clear; use https", "url", c.URL)
+	}
+	client, err := embedding.New(cfg, log)
+	if err != nil {
+		return nil, fmt.Errorf("embedding: %w", err)
+	}
+	return client, nil
+}
+
+// formerBuiltin begins the UUIDs of the protocols that every server brings along.
+const formerBuiltin = "00000000-0000-0000-0000-"
+
+// FormerProtocols passes the protocols that the earlier server kept in a collection to
+// take, except the built-in ones. problems are its broken points, which do not stop the
+// rest.
+func (a *App) FormerProtocols(ctx context.Context, url, collection string, take func(title string, item *library.ImportItem)) (problems []string, err error) {
+	q := a.Config.Qdrant
+	q.URL = url
+	o, err := q.Options()
+	if err != nil {
+		return nil, err
+	}
+	var items []former.Protocol
+	report, err := former.Read(ctx, former.Options{Options: o.Options, Collection: collection}, func(p former.Protocol) error {
+		if !strings.HasPrefix(p.Chain.Steps[0].UUID, formerBuiltin) {
+			items = append(items, p)
+		}
+		return nil
+	})
+	for _, p := range report.Problems {
+		problems = append(problems, fmt.Sprintf("collection %s, point %s: %s", report.Collection, p.Point, p.Problem))
+	}
+	if err != nil {
+		return problems, fmt.Errorf("read the protocols in Qdrant: %w", err)
+	}
+	for _, p := range items {
+		take(p.Chain.Title, formerItem(p))
+	}
+	return problems, nil
+}
+
+// formerItem is a protocol as a document, with its identities and ratings if the
+// document has the same steps.
+func formerItem(p former.Protocol) *library.ImportItem {
+	item := &library.ImportItem{Document: protocol.Render(p.Chain), Record: recordOfFormer(p.Chain)}
+	if item.Record != nil {
+		item.Record.Quality = p.Quality
+	}
+	return item
+}
+
+// recordOfFormer returns the record of a chain, or nil if its document would have other steps.
+// The spaces of the earlier server mean nothing here.
+func recordOfFormer(chain protocol.Chain) *library.Record {
+	parsed, _ := protocol.Parse([]byte(protocol.Render(chain))) // what is wrong with it the import reports
+	if len(parsed) != 1 || len(parsed[0].Steps) != len(chain.Steps) {
+		return nil
+	}
+	chain.ID, chain.Title = parsed[0].ID, parsed[0].Title
+	chain.Space = ""
+	steps := make([]protocol.Step, len(chain.Steps))
+	for i, step := range chain.Steps {
+		step.Name = parsed[0].Steps[i].Name
+		steps[i] = step
+	}
+	chain.Steps = steps
+	record := library.RecordOf(chain)
+	return &record
 }

@@ -1,8 +1,14 @@
+// Package cli is the command line: the root command, and how commands say that
+// they are used wrongly. Each group of commands is a package below it.
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"regexp"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +25,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/tools"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/tree"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 // Root is the program with all its commands.
@@ -71,5 +78,93 @@ func addGroup(cmd *cobra.Command, id, title string, commands ...*cobra.Command) 
 	for _, c := range commands {
 		c.GroupID = id
 		cmd.AddCommand(c)
+	}
+}
+
+// helpWidth is how wide a help is: what every terminal has.
+const helpWidth = 80
+
+// printHelp prints the help of a command.
+func printHelp(cmd *cobra.Command, _ []string) {
+	text := strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n\n" + cmd.UsageString()
+	fmt.Fprint(cmd.OutOrStdout(), fit(text, helpWidth))
+}
+
+// described is a line of a list of flags, up to where the description begins.
+var described = regexp.MustCompile(`^ *(?:-\w, )?--.*?\S {2,}`)
+
+// fit breaks lines that are wider than the width: a paragraph anew, and the
+// description of a flag below its beginning. Lines that are indented are not part of
+// a paragraph.
+func fit(text string, width int) string {
+	var out, paragraph []string
+	end := func() {
+		if len(paragraph) > 0 {
+			out = append(out, broken(strings.Join(paragraph, " "), width))
+			paragraph = nil
+		}
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		head := described.FindString(line)
+		switch {
+		case head != "":
+			end()
+			indent := strings.Repeat(" ", len(head))
+			out = append(out, head+strings.ReplaceAll(broken(line[len(head):], width-len(head)), "\n", "\n"+indent))
+		case line == "" || strings.HasPrefix(line, " ") || strings.HasSuffix(line, ":"):
+			end()
+			out = append(out, line)
+		default:
+			paragraph = append(paragraph, line)
+		}
+	}
+	end()
+	return strings.Join(out, "\n")
+}
+
+// broken is a text on lines of at most the width, unless a word is wider.
+func broken(text string, width int) string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return strings.Join(append(lines, line), "\n")
+}
+
+// explainUsage lets a command and those below it say how they are used when they
+// are used wrongly. A group of commands refuses one that it does not have,
+// instead of printing its help as if nothing were wrong.
+func explainUsage(cmd *cobra.Command) {
+	if cmd.HasSubCommands() && !cmd.Runnable() && cmd.HasParent() {
+		cmd.Args = cobra.ArbitraryArgs
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			meant := ""
+			var names []string
+			for _, below := range cmd.Commands() {
+				names = append(names, below.Name())
+			}
+			if closest := fields.Closest(args[0], names); closest != "" {
+				meant = fmt.Sprintf("; did you mean %q?", closest)
+			}
+			return fmt.Errorf("unknown command %q for %q%s `%s --help` lists them", args[0], cmd.CommandPath(), cmp.Or(meant, ";"), cmd.CommandPath())
+		}
+	} else if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return fmt.Errorf("%w\n  usage: %s", err, cmd.UseLine())
+			}
+			return nil
+		}
+	}
+	for _, below := range cmd.Commands() {
+		explainUsage(below)
 	}
 }

@@ -1,16 +1,21 @@
 package config
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/statement"
 )
 
 // Source says where a configuration comes from.
@@ -116,4 +121,111 @@ func (s Source) Salvage() Config {
 	_ = c.overlay(os.LookupEnv) // what is wrong is said already
 	_ = c.defaults()
 	return c
+}
+
+// TreeSource reads the decision tree.
+func (c Config) TreeSource() (decision.Source, error) {
+	if c.Tree == "" {
+		return decision.Default(), nil
+	}
+	b, err := files.Read(c.Tree)
+	if err != nil {
+		return decision.Source{}, fmt.Errorf("read the decision tree: %w", err)
+	}
+	return decision.Source{Name: c.Tree, YAML: b}, nil
+}
+
+// CompileTree reads and compiles the decision tree against the locked drivers.
+func (c Config) CompileTree() (*decision.Tree, error) {
+	lock, err := c.ReadLock()
+	if err != nil {
+		return nil, err
+	}
+	src, err := c.TreeSource()
+	if err != nil {
+		return nil, err
+	}
+	return decision.Compile(src, lock.Descriptors())
+}
+
+// Facts are what conditions of the tree see as `config`.
+func (c Config) Facts() decision.ConfigFacts {
+	return decision.ConfigFacts{
+		UserInput: decision.UserInputFacts{Enabled: c.UserInput.ServerDriver, Driver: c.UserInput.Driver},
+		Approval:  decision.ApprovalFacts{DelegateToClient: *c.Approval.DelegateToClient, TrustAgent: c.Approval.TrustAgent, Typed: c.Approval.Typed},
+	}
+}
+
+// SigningKey reads the key that signs statements, and makes one where there is none,
+// unless replicas share it.
+func (c Config) SigningKey() (statement.Key, error) {
+	path := c.Signing.KeyFile
+	text, err := files.ReadPrivate(path)
+	if errors.Is(err, fs.ErrNotExist) && c.Replica.Address == "" {
+		if err := files.MakeKey(path, statement.NewKey().Encode()); err != nil {
+			return statement.Key{}, err
+		}
+		text, err = files.ReadPrivate(path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return statement.Key{}, fmt.Errorf("key file %s does not exist; replicas share one: make it once with `openssl genpkey -algorithm ed25519` and copy it to each of them", path)
+	case err != nil:
+		return statement.Key{}, fmt.Errorf("read the key that signs statements: %w", err)
+	}
+	key, err := statement.ParseKey(text)
+	if err != nil {
+		return key, fmt.Errorf("key file %s: %w; restore it, or move it away to have a new one made, which others do not know yet", path, err)
+	}
+	return key, nil
+}
+
+// CheckSigningKey reports a key that cannot be used. A missing key is not an error: it is made when first needed.
+func (c Config) CheckSigningKey() (detail string, err error) {
+	path := c.Signing.KeyFile
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && c.Replica.Address == "" {
+		return path + ", made when first needed", nil
+	}
+	_, err = c.SigningKey()
+	return path, err
+}
+
+// StateKeys reads the keys that open requestState, of which the first one seals it, and
+// makes one where there is none: a restarted server must be able to open what the last
+// one sealed. The key of a replica is not made: it is one that all of them share.
+func (c Config) StateKeys() ([][32]byte, error) {
+	path := c.MCP.StateKeyFile
+	b, err := files.Read(path)
+	if errors.Is(err, fs.ErrNotExist) && c.Replica.Address == "" {
+		var key [32]byte
+		_, _ = rand.Read(key[:]) // never fails
+		if err := files.MakeKey(path, []byte(hex.EncodeToString(key[:])+"\n")); err != nil {
+			return nil, err
+		}
+		b, err = files.Read(path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("key file %s does not exist; replicas share one: make it once with `openssl rand -hex 32` and copy it to each of them", path)
+	case err != nil:
+		return nil, fmt.Errorf("read the key that seals questions to clients: %w", err)
+	}
+	return parseKeys(path, string(b))
+}
+
+// parseKeys reads a file with one key in each line.
+func parseKeys(path, text string) ([][32]byte, error) {
+	lines := strings.Fields(text)
+	keys := make([][32]byte, len(lines))
+	for i, line := range lines {
+		raw, err := hex.DecodeString(line)
+		if err != nil || len(raw) != len(keys[i]) {
+			return nil, fmt.Errorf("key file %s must hold 64 hex digits in each line; delete it to have a new one made", path)
+		}
+		copy(keys[i][:], raw)
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("key file %s is empty; delete it to have a new key made", path)
+	}
+	return keys, nil
 }

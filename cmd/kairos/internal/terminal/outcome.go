@@ -3,6 +3,9 @@ package terminal
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 )
 
 // giveUp returns a StopError for a reply that only a person can continue from.
@@ -93,4 +96,105 @@ func (p *play) askWhetherAgain(ctx context.Context, r stepReply) error {
 		return err
 	}
 	return stop
+}
+
+// The server words its replies for agents. A person reads here what happened: what
+// tells an agent which tool to call next is left out, because the host calls it.
+
+// sayings are what a person is told instead of the server's words, where those are
+// about the person.
+var sayings = map[string]string{
+	"USER_DECLINED":         "the step was declined, so nothing was done or recorded for it; a run that is resumed asks again",
+	"AMBIGUOUS_RUN":         "several open runs could be meant; `kairos runs list` lists them",
+	"NO_OPEN_RUN":           "the run is over",
+	"EVIDENCE_NOT_ACCEPTED": "only what KAIROS sees itself, or your own answer, counts for this step",
+}
+
+// remedies are what a person can do about a code, where resuming the run is not all.
+var remedies = map[string]string{
+	"OUTCOME_UNKNOWN":      "find out what happened, then record it with `kairos runs decide`",
+	"MAX_RETRIES_EXCEEDED": "change the step in the protocol, or resume the run to try once more",
+	"CANCELLED":            "a run that is resumed starts it again",
+}
+
+// whyStopped says to a person why the run stops at a reply.
+func whyStopped(r stepReply) string {
+	if said, ok := sayings[r.ErrorCode]; ok {
+		return said
+	}
+	said := forPerson(r.Message)
+	if remedy, ok := remedies[r.ErrorCode]; ok {
+		said = strings.TrimRight(said, ". ") + "; " + remedy
+	}
+	return said
+}
+
+var (
+	// forAgents begins, or is in, what only an agent is told.
+	forAgents = regexp.MustCompile(`\bkairos_[a-z]+\b|^(?:Ask|Tell) the (?:person|user|operator)\b|^Propose only\b|\bnobody but you\b|^Really\b` +
+		`|^The server obtains this itself\b|^Find (?:and fix )?the cause\b|\b[Dd]o not (?:answer|call it|do|fabricate|infer|invent|make)\b`)
+	// sentenceEnd is where one sentence, or one clause, ends and another begins.
+	sentenceEnd = regexp.MustCompile(`[.!?;] +`)
+	// dataBegins is the line in front of a block of data; the line behind it has the
+	// same backquotes, and no line between them does.
+	dataBegins = regexp.MustCompile("^([> ]*`{3,})data$")
+)
+
+// unfenced is a text without the lines around blocks of data. Nothing of the data
+// is left out.
+func unfenced(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		m := dataBegins.FindStringSubmatch(lines[i])
+		if m == nil {
+			continue
+		}
+		if end := slices.Index(lines[i:], m[1]); end > 0 {
+			lines = slices.Delete(slices.Delete(lines, i+end, i+end+1), i, i+1)
+			i += end - 2
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// forPerson is a message of the server without what is for agents. Its quotations
+// stand on lines of their own.
+func forPerson(message string) string {
+	var lines []string
+	closing := ""
+	for line := range strings.SplitSeq(message, "\n") {
+		m := dataBegins.FindStringSubmatch(line)
+		switch {
+		case closing == "" && m != nil:
+			closing = m[1]
+		case closing != "" && line != closing:
+			lines = append(lines, line)
+		case closing != "":
+			closing = ""
+		default:
+			if kept := withoutAgents(line); kept != "" {
+				lines = append(lines, kept)
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return message
+	}
+	return strings.Join(lines, "\n")
+}
+
+// withoutAgents leaves out the sentences that are for agents.
+func withoutAgents(line string) string {
+	var kept strings.Builder
+	for line != "" {
+		sentence := line
+		if end := sentenceEnd.FindStringIndex(line); end != nil {
+			sentence = line[:end[1]]
+		}
+		line = line[len(sentence):]
+		if !forAgents.MatchString(sentence) {
+			kept.WriteString(sentence)
+		}
+	}
+	return strings.TrimRight(kept.String(), " ;")
 }

@@ -1,3 +1,4 @@
+// Package ask lets the person at the terminal confirm a change.
 package ask
 
 import (

@@ -1,3 +1,4 @@
+// Package documents reads the Markdown files that the arguments of a command name.
 package documents
 
 import (

@@ -1,10 +1,29 @@
+// Package drivers has the commands that write, install, inspect and swap drivers.
 package drivers
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/servers"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/operations"
+	"github.com/kairos-mcp/kairos/core/server/socket"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Command is `kairos driver`.
@@ -19,4 +38,475 @@ func Command(at *session.Session) *cobra.Command {
 		driverReloadCommand(at, out), driverRollbackCommand(at, out), driverLogsCommand(at, out), driverTestCommand(at),
 	)
 	return cmd
+}
+
+// vouches is the strongest provenance that a driver can be recorded with: what its
+// descriptor allows, within the operator's limit. Empty: it vouches for nothing itself.
+func vouches(d driver.Descriptor, l driverhost.Limits) driver.Provenance {
+	strongest := drivers.StrongestClaim(d)
+	if l.MaxProvenance == "" {
+		return strongest
+	}
+	return run.Weakest([]driver.Provenance{strongest, l.MaxProvenance})
+}
+
+// answersForPersons reports whether what a driver says can count as a person's answer.
+func answersForPersons(d driver.Descriptor, l driverhost.Limits) bool {
+	return d.Has(driver.FeatureHuman) && !l.NoPerson
+}
+
+// vouchesText is for people. barred: the operator does not let it answer for a person.
+func vouchesText(p driver.Provenance, barred bool) string {
+	text := "for nothing itself: it judges the evidence of others"
+	if p != "" {
+		text = "at most " + string(p)
+	}
+	if barred {
+		text += ", not for a person"
+	}
+	return text
+}
+
+// limitsText is what the operator has limited, or empty.
+func limitsText(l driverhost.Limits) string {
+	var parts []string
+	if l.MaxProvenance != "" {
+		parts = append(parts, "max_provenance "+string(l.MaxProvenance))
+	}
+	if l.NoPerson {
+		parts = append(parts, "human false")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// driverList is what `driver list` prints.
+type driverList struct {
+	DriversDir string         `json:"drivers_dir"`
+	Drivers    []listedDriver `json:"drivers"`
+	Servers    []servers.Info `json:"servers"`
+}
+
+// listedDriver is a driver of the lock and where it stands in each server.
+type listedDriver struct {
+	Name     string        `json:"name"`
+	Version  string        `json:"version"`
+	Role     driver.Role   `json:"role"`
+	Handles  []string      `json:"handles"`
+	Effect   driver.Effect `json:"effect"`
+	Features []string      `json:"features"`
+	// Vouches is the strongest provenance that it is recorded with; empty: it
+	// vouches for nothing itself. Human: it may answer for a person. Both are
+	// within what the configuration allows.
+	Vouches   driver.Provenance `json:"vouches,omitempty"`
+	Human     bool              `json:"human"`
+	Platforms []string          `json:"platforms"` // the lock has a sum for
+	// Locked is false for a driver that a server runs but the lock does not have.
+	Locked bool         `json:"locked"`
+	Live   []liveDriver `json:"live"`
+}
+
+// liveDriver is where a driver stands in one server.
+type liveDriver struct {
+	Server     int              `json:"server"` // process id
+	State      driverhost.State `json:"state"`
+	Version    string           `json:"version"`
+	SHA256     string           `json:"sha256"`
+	Generation int              `json:"generation"`
+	PID        int              `json:"pid,omitempty"`
+	Isolation  driverhost.Level `json:"isolation"`
+}
+
+func driverListCommand(at *session.Session, out *output.Format) *cobra.Command {
+	var choice servers.Choice
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the locked drivers and their state in running servers", Args: cobra.NoArgs,
+		Long:    "Lists the drivers of drivers.lock and the state of each in the running servers. It starts no driver.",
+		Example: "  kairos driver list\n  kairos driver list -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c := servers.Look(*at, cmd.ErrOrStderr())
+			return choice.WithMaybe(cmd, c, func(found []socket.Found) error {
+				lock, err := c.LockOrServers(found)
+				if err != nil {
+					return err
+				}
+				list, err := listDrivers(cmd.Context(), c.Config, lock, found)
+				if err != nil {
+					return err
+				}
+				return out.Print(cmd.OutOrStdout(), list, list.text)
+			})
+		},
+	}
+	choice.AddTo(cmd)
+	return cmd
+}
+
+func listDrivers(ctx context.Context, c config.Config, lock driverhost.Lock, found []socket.Found) (driverList, error) {
+	list := driverList{DriversDir: c.Drivers.Dir, Drivers: []listedDriver{}, Servers: []servers.Info{}}
+	for _, e := range lock.Drivers {
+		d := listed(e.Descriptor)
+		d.Locked = true
+		limits := c.Drivers.Settings[e.Name].Limits()
+		d.Vouches, d.Human = vouches(e.Descriptor, limits), answersForPersons(e.Descriptor, limits)
+		for platform := range e.SHA256 {
+			d.Platforms = append(d.Platforms, platform)
+		}
+		slices.Sort(d.Platforms)
+		list.Drivers = append(list.Drivers, d)
+	}
+	for _, s := range found {
+		list.Servers = append(list.Servers, servers.Info{Info: s.Info, Socket: s.Socket})
+		all, err := servers.Drivers(ctx, s)
+		if err != nil {
+			return list, err
+		}
+		for _, status := range all {
+			list.join(s.PID, status)
+		}
+	}
+	return list, nil
+}
+
+func listed(d driver.Descriptor) listedDriver {
+	return listedDriver{
+		Name: d.Name, Version: d.Version, Role: d.Role, Handles: orNone(d.Handles), Effect: d.Effect,
+		Features: orNone(d.Features), Platforms: []string{}, Live: []liveDriver{},
+	}
+}
+
+func orNone(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+// join adds where a driver stands in a server.
+func (l *driverList) join(server int, s driverhost.Status) {
+	i := slices.IndexFunc(l.Drivers, func(d listedDriver) bool { return d.Name == s.Name })
+	if i < 0 {
+		i = len(l.Drivers)
+		l.Drivers = append(l.Drivers, listed(driver.Descriptor{
+			Name: s.Name, Version: s.Version, Role: s.Role, Handles: s.Handles, Effect: s.Effect,
+		}))
+	}
+	l.Drivers[i].Live = append(l.Drivers[i].Live, liveDriver{
+		Server: server, State: s.State, Version: s.Version, SHA256: s.SHA256, Generation: s.Generation, PID: s.PID, Isolation: s.Isolation,
+	})
+}
+
+func (l driverList) text(p *output.Printer) {
+	head := []string{"NAME", "VERSION", "ROLE", "HANDLES", "EFFECT", "FEATURES", "VOUCHES"}
+	if len(l.Servers) > 0 {
+		head = append(head, "SERVER", "STATE", "GENERATION", "PID")
+	}
+	rows := [][]string{head}
+	for _, d := range l.Drivers {
+		row := []string{d.Name, d.Version, string(d.Role), strings.Join(d.Handles, ","), string(d.Effect), strings.Join(d.Features, ","), d.vouches()}
+		for i, live := range d.Live {
+			if i > 0 {
+				row = []string{"", "", "", "", "", "", ""}
+			}
+			rows = append(rows, append(row, strconv.Itoa(live.Server), live.words(d), strconv.Itoa(live.Generation), pid(live.PID)))
+		}
+		if len(d.Live) == 0 {
+			rows = append(rows, row)
+		}
+	}
+	p.Table(rows)
+}
+
+// vouches is the column of that name.
+func (d listedDriver) vouches() string {
+	text := cmp.Or(string(d.Vouches), "-")
+	if slices.Contains(d.Features, driver.FeatureHuman) && !d.Human {
+		text += " (no person)"
+	}
+	return text
+}
+
+// words is the state, and how the server's driver differs from the lock's.
+func (l liveDriver) words(d listedDriver) string {
+	switch {
+	case !d.Locked:
+		return string(l.State) + " (not locked)"
+	case l.Version != d.Version:
+		return string(l.State) + " (" + l.Version + ")"
+	}
+	return string(l.State)
+}
+
+// pid is a process id in a table; one that is not there is a dash.
+func pid(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+// driverInfo is what `driver info` prints: what the lock says of a driver, and
+// what each running server does.
+type driverInfo struct {
+	Name   string                  `json:"name"`
+	Locked *driverhost.LockedEntry `json:"locked,omitempty"`
+	// Vouches and Human are what the configuration lets the locked driver vouch for.
+	Vouches driver.Provenance `json:"vouches,omitempty"`
+	Human   bool              `json:"human"`
+	Servers []driverIn        `json:"servers"` // none: no server runs
+}
+
+// driverIn is a driver in one server.
+type driverIn struct {
+	Server servers.Info       `json:"server"`
+	Status *driverhost.Status `json:"status,omitempty"`
+	Log    []driverhost.Line  `json:"log"`
+	// Problem is why there is no status.
+	Problem string `json:"problem,omitempty"`
+}
+
+func driverInfoCommand(at *session.Session, out *output.Format) *cobra.Command {
+	var choice servers.Choice
+	var lines int
+	cmd := &cobra.Command{
+		Use: "info NAME", Short: "Show a driver's lock entry, its state in running servers and its log",
+		Example: "  kairos driver info shell\n  kairos driver info shell -o json",
+		Args:    oneDriver(at), ValidArgsFunction: completeDriver(at),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c := servers.Look(*at, cmd.ErrOrStderr())
+			return choice.WithMaybe(cmd, c, func(servers []socket.Found) error {
+				lock, err := c.LockOrServers(servers)
+				if err != nil {
+					return err
+				}
+				info := driverInfo{Name: args[0], Servers: []driverIn{}}
+				if e, ok := EntryOf(lock, args[0]); ok {
+					info.Locked = &e
+					limits := c.Drivers.Settings[e.Name].Limits()
+					info.Vouches, info.Human = vouches(e.Descriptor, limits), answersForPersons(e.Descriptor, limits)
+				}
+				known := info.Locked != nil
+				for _, s := range servers {
+					in := driverInServer(cmd.Context(), s, args[0], lines)
+					known = known || in.Status != nil
+					info.Servers = append(info.Servers, in)
+				}
+				if !known {
+					return noSuchDriver(args[0], lock, c.Config)
+				}
+				return out.Print(cmd.OutOrStdout(), info, info.text)
+			})
+		},
+	}
+	choice.AddTo(cmd)
+	cmd.Flags().IntVar(&lines, "lines", operations.DefaultLines, "how many of the last log lines")
+	return cmd
+}
+
+// EntryOf finds a driver in the lock.
+func EntryOf(lock driverhost.Lock, name string) (driverhost.LockedEntry, bool) {
+	i := slices.IndexFunc(lock.Drivers, func(e driverhost.LockedEntry) bool { return e.Name == name })
+	if i < 0 {
+		return driverhost.LockedEntry{}, false
+	}
+	return lock.Drivers[i], true
+}
+
+func noSuchDriver(name string, lock driverhost.Lock, c config.Config) error {
+	if len(lock.Drivers) == 0 {
+		return fmt.Errorf("no driver %q is locked in %s or runs in a server; `kairos driver list` shows which there are", name, c.Drivers.Dir)
+	}
+	return fmt.Errorf("no driver %q is locked in %s; there are: %s", name, c.Drivers.Dir, strings.Join(namesOf(lock), ", "))
+}
+
+func namesOf(lock driverhost.Lock) []string {
+	names := make([]string, len(lock.Drivers))
+	for i, e := range lock.Drivers {
+		names[i] = e.Name
+	}
+	return names
+}
+
+// completeDriver completes the first argument with a locked driver, completeDrivers
+// each argument with one that is not an argument yet. Both read the lock only, and
+// report no errors: a person is typing.
+func completeDriver(at *session.Session) cobra.CompletionFunc {
+	all := completeDrivers(at)
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return all(cmd, args, typed)
+	}
+}
+
+func completeDrivers(at *session.Session) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		lock, err := at.Salvage().ReadLock()
+		if err != nil {
+			cobra.CompDebugln(err.Error(), false)
+		}
+		var found []cobra.Completion
+		for _, e := range lock.Drivers {
+			if strings.HasPrefix(e.Name, typed) && !slices.Contains(args, e.Name) {
+				found = append(found, cobra.CompletionWithDesc(e.Name, fmt.Sprintf("%s, handles %s", e.Descriptor.Role, strings.Join(e.Descriptor.Handles, ", "))))
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// oneDriver accepts the name of one driver, and otherwise says which there are.
+func oneDriver(at *session.Session) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 1:
+			return nil
+		case len(args) > 1:
+			return fmt.Errorf("one driver at a time, not %d", len(args))
+		}
+		if c, err := at.Load(); err == nil {
+			if lock, err := c.ReadLock(); err == nil && len(lock.Drivers) > 0 {
+				return fmt.Errorf("name a driver; there are: %s", strings.Join(namesOf(lock), ", "))
+			}
+		}
+		return errors.New("name a driver; `kairos driver list` shows which there are")
+	}
+}
+
+func driverInServer(ctx context.Context, s socket.Found, name string, lines int) driverIn {
+	in := driverIn{Server: servers.Info{Info: s.Info, Socket: s.Socket}, Log: []driverhost.Line{}}
+	all, err := servers.Drivers(ctx, s)
+	i := slices.IndexFunc(all, func(d driverhost.Status) bool { return d.Name == name })
+	switch {
+	case err != nil:
+		in.Problem = err.Error()
+		return in
+	case i < 0:
+		in.Problem = fmt.Sprintf("this server runs no driver %q", name)
+		return in
+	}
+	in.Status = &all[i]
+	log, err := operations.DriverLogs.Call(ctx, s, operations.DriverLogsRequest{LogRequest: operations.LogRequest{Lines: lines}, Driver: name})
+	if err != nil {
+		in.Problem = err.Error()
+	}
+	in.Log = append(in.Log, log.Lines...)
+	return in
+}
+
+func (i driverInfo) text(p *output.Printer) {
+	p.Printf("%s\n", i.Name)
+	if e := i.Locked; e != nil {
+		printEntry(p, *e)
+		printRow(p, "vouches", vouchesText(i.Vouches, e.Descriptor.Has(driver.FeatureHuman) && !i.Human))
+	} else {
+		p.Printf("  not in the lock\n")
+	}
+	if len(i.Servers) == 0 {
+		p.Printf("\nno server runs with these drivers; the above is what the lock says\n")
+	}
+	for _, in := range i.Servers {
+		p.Printf("\nserver %d (%s)\n", in.Server.PID, in.Server.Version)
+		if in.Problem != "" {
+			printRow(p, "problem", in.Problem)
+		}
+		if in.Status != nil {
+			printStatus(p, *in.Status)
+			printLog(p, in.Log)
+		}
+	}
+}
+
+// printRow prints one fact, unless there is none.
+func printRow(p *output.Printer, name, value string) {
+	if value != "" {
+		p.Printf("  %-11s %s\n", name, value)
+	}
+}
+
+func printEntry(p *output.Printer, e driverhost.LockedEntry) {
+	d := e.Descriptor
+	printRow(p, "version", e.Version)
+	printRow(p, "role", string(d.Role)+", handles "+strings.Join(d.Handles, ", "))
+	printRow(p, "effect", string(d.Effect))
+	printRow(p, "transport", cmp.Or(string(d.Transport), "grpc"))
+	printRow(p, "features", strings.Join(d.Features, ", "))
+	printRow(p, "needs", strings.Join(d.Needs, ", "))
+	printRow(p, "sends", strings.Join(d.Methods(), ", "))
+	printRow(p, "file", e.File)
+	for _, platform := range slices.Sorted(maps.Keys(e.SHA256)) {
+		printRow(p, "sha256", e.SHA256[platform]+"  "+platform)
+	}
+}
+
+func printStatus(p *output.Printer, s driverhost.Status) {
+	state := string(s.State)
+	if !s.Since.IsZero() {
+		state += " since " + output.Moment(s.Since)
+	}
+	printRow(p, "state", state)
+	printRow(p, "generation", fmt.Sprint(s.Generation))
+	printRow(p, "version", s.Version)
+	printRow(p, "sha256", s.SHA256)
+	printRow(p, "pid", pid(s.PID))
+	printRow(p, "transport", s.Transport)
+	printRow(p, "effect", string(s.Effect))
+	printRow(p, "starts", fmt.Sprintf("%d, %d crashes", s.Starts, s.Crashes))
+	breaker := s.Breaker.State
+	if !s.Breaker.Until.IsZero() {
+		breaker += " until " + output.Moment(s.Breaker.Until)
+	}
+	printRow(p, "breaker", breaker)
+	if !s.RetryAt.IsZero() {
+		printRow(p, "next start", "not before "+output.Moment(s.RetryAt))
+	}
+	printRow(p, "calls", fmt.Sprintf("%d, %d failed, %d made again, %d in flight", s.Calls, s.Failures, s.Repeats, s.InFlight))
+	for _, method := range slices.Sorted(maps.Keys(s.Latency)) {
+		l := s.Latency[method]
+		printRow(p, "latency", fmt.Sprintf("%-10s p50 %.2f ms  p90 %.2f ms  p99 %.2f ms  max %.2f ms  (%d calls)", method, l.P50, l.P90, l.P99, l.Max, l.Count))
+	}
+	if s.RSSBytes > 0 {
+		printRow(p, "memory", fmt.Sprintf("%.1f MiB", float64(s.RSSBytes)/(1<<20)))
+	}
+	printRow(p, "limits", limitsText(driverhost.Limits{MaxProvenance: s.MaxProvenance, NoPerson: !s.Human}))
+	printRow(p, "config", output.CompactJSON(s.Config))
+	printRow(p, "env_from", strings.Join(s.EnvFrom, ", "))
+	printRow(p, "isolation", string(s.Isolation))
+	for _, warning := range s.Warnings {
+		printRow(p, "warning", warning)
+	}
+	for _, protection := range s.Protection {
+		printRow(p, "protection", protection)
+	}
+	if s.Excess.Count > 0 {
+		printRow(p, "memory", fmt.Sprintf("ended %d times for it, last at %s: %s", s.Excess.Count, output.Moment(s.Excess.At), s.Excess.Why))
+	}
+	if s.LastError != "" {
+		printRow(p, "last error", output.Moment(s.LastErrorAt)+"  "+s.LastError)
+	}
+}
+
+func printLog(p *output.Printer, log []driverhost.Line) {
+	if len(log) == 0 {
+		p.Printf("  log         no lines\n")
+		return
+	}
+	p.Printf("  log, the last %d lines:\n", len(log))
+	for _, line := range log {
+		p.Printf("    %s\n", logText(line))
+	}
+}
+
+// logText is a log line for people.
+func logText(l driverhost.Line) string {
+	return fmt.Sprintf("%s  g%d  %-6s %-5s %s", l.At.Local().Format("15:04:05.000"), l.Generation, l.Stream, l.Level, l.Text)
+}
+
+// MarshalJSON leaves out nothing that a reader has to test for.
+func (i driverInfo) MarshalJSON() ([]byte, error) {
+	type plain driverInfo
+	return json.Marshal(struct {
+		plain
+		Running bool `json:"running"` // a server runs with these drivers
+	}{plain(i), len(i.Servers) > 0})
 }

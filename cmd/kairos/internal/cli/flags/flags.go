@@ -1,3 +1,4 @@
+// Package flags reads flags that several groups of commands have.
 package flags
 
 import (

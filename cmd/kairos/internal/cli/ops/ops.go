@@ -1,12 +1,234 @@
+// Package ops has the commands that check an installation.
 package ops
 
 import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/decision"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
 
 // Commands are the commands that check an installation.
 func Commands(at *session.Session) []*cobra.Command {
 	return []*cobra.Command{initCommand(), configCommand(at), versionCommand(at), schemaCommand(at), embeddingCommand(at), doctorCommand(at), indexCommand(at), backupCommand(at), migrateCommand(at), logsCommand(at), statusCommand(at)}
+}
+
+// initCommand is `kairos init`.
+func initCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "init [FILE]", Short: "Write a configuration file to start from", Args: cobra.MaximumNArgs(1),
+		Long: "Writes a configuration file, kairos.yaml in this folder unless FILE names another, with every key, its meaning and its\n" +
+			"default, all of it in comments. A file that exists is never changed. With FILE - it is printed.",
+		Example: "  kairos init\n  kairos init /etc/kairos/kairos.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			sample, err := config.Sample()
+			if err != nil {
+				return err
+			}
+			path := append(args, "kairos.yaml")[0]
+			if path == "-" {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), sample)
+				return err
+			}
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+			if errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("%s exists: it stays as it is. Name another file, or compare with `kairos init -`", path)
+			}
+			if err != nil {
+				return fmt.Errorf("write the configuration: %w", err)
+			}
+			_, err = f.WriteString(sample)
+			if err = errors.Join(err, f.Close()); err != nil {
+				return fmt.Errorf("write the configuration: %w", err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n  next: change it, then `kairos config check --config %s`\n", path, path)
+			return nil
+		},
+	}
+}
+
+func configCommand(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Show and check the configuration", Example: "  kairos config check\n  kairos config show"}
+	cmd.AddCommand(&cobra.Command{
+		Use: "check", Short: "Check the configuration, the driver settings and the decision tree", Args: cobra.NoArgs,
+		Long: "Reads the configuration, the settings of the drivers and the decision tree, reports every problem at once, and then\n" +
+			"checks that the database and the index answer.",
+		Example: "  kairos config check --config kairos.yaml",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := at.CheckFiles(); err != nil {
+				return err
+			}
+			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				if err := errors.Join(a.Store.Check(), a.Index.Usable(ctx)); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "ok\n  database %s\n", a.Config.Database)
+				if a.Index != nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "  index    %s\n", a.Index.Feeder.Location())
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "  drivers  %s\n", a.Config.Drivers.Dir)
+				if e := a.Config.Embedding; e.On() {
+					fmt.Fprintf(cmd.OutOrStdout(), "  embedding %s %s at %s\n", e.Provider, filepath.Base(e.Model), e.At())
+				}
+				return nil
+			})
+		},
+	})
+	cmd.AddCommand(configShow(at))
+	return cmd
+}
+
+// configShow is `kairos config show`.
+func configShow(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "show", Short: "Show every setting with its value and where that comes from", Args: cobra.NoArgs,
+		Long: "Shows the value that is used for each key of the configuration, and whether it is from the file, the environment, a\n" +
+			"flag or the default. Settings of drivers are named without their values, which may be secret.",
+		Example: "  kairos config show\n  kairos config show --config kairos.yaml -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at.LogLevel = "" // commands log less than the server does
+			settings, err := at.Settings()
+			if err != nil {
+				return err
+			}
+			return out.Print(cmd.OutOrStdout(), settings, func(p *output.Printer) {
+				rows := [][]string{{"KEY", "VALUE", "FROM"}}
+				for _, s := range settings {
+					rows = append(rows, []string{s.Key, fmt.Sprint(s.Value), s.From})
+				}
+				p.Table(rows)
+			})
+		},
+	}
+	out.AddTo(cmd)
+	return cmd
+}
+
+// build is the version of this program and what it was built from.
+type build struct {
+	Version  string   `json:"version"`
+	Commit   string   `json:"commit,omitempty"`
+	Changed  bool     `json:"changed,omitempty"` // since that commit
+	Go       string   `json:"go"`
+	Platform string   `json:"platform"`
+	MCP      []string `json:"mcp_versions"`
+}
+
+// versionCommand is `kairos version`.
+func versionCommand(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Long:    "Prints the version, the commit it was built from where that is known, and the versions of MCP that it speaks.",
+		Example: "  kairos version\n  kairos version -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b := thisBuild(at.Version)
+			return out.Print(cmd.OutOrStdout(), b, func(p *output.Printer) {
+				p.Printf("kairos %s\n", b.Version)
+				if b.Commit != "" {
+					commit := b.Commit
+					if b.Changed {
+						commit += ", changed since"
+					}
+					p.Printf("  commit    %s\n", commit)
+				}
+				p.Printf("  built by  %s for %s\n  MCP       %s\n", b.Go, b.Platform, output.List(b.MCP))
+			})
+		},
+	}
+	out.AddTo(cmd)
+	return cmd
+}
+
+func thisBuild(version string) build {
+	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, MCP: mcpserver.Versions()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.modified":
+			b.Changed = s.Value == "true"
+		}
+	}
+	return b
+}
+
+// challengeSchema describes what the core owns of a challenge; a test compares
+// it with protocol.Common.
+//
+//go:embed challenge.schema.json
+var challengeSchema []byte
+
+func schemaCommand(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{Use: "schema", Short: "Print JSON Schemas for editors", Example: "  kairos schema config > kairos.schema.json"}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "challenge",
+		Short: "Print the JSON Schema of the challenge block of a step",
+		Long: `Prints the JSON Schema of the challenge block of a step: the keys that all challenges have and one object for each
+type that a driver handles. Only the driver knows the contents of
+that object: kairos lint asks it.`,
+		Example: "  kairos schema challenge > challenge.schema.json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tree, err := at.Tree("")
+			if err != nil {
+				return err
+			}
+			schema, err := schemaOf(tree.Types())
+			if err != nil {
+				return err
+			}
+			return output.PrintJSON(cmd.OutOrStdout(), schema)
+		},
+	}, fixedSchema("config", "Print the JSON Schema of the configuration file", config.Schema),
+		fixedSchema("tree", "Print the JSON Schema of the decision tree", decision.Schema()))
+	return cmd
+}
+
+// fixedSchema prints a schema that depends on nothing.
+func fixedSchema(name, short string, schema []byte) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Example: "  kairos schema " + name + " > " + name + ".schema.json", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(schema)
+			return err
+		},
+	}
+}
+
+// schemaOf is the schema of challenges of the types.
+func schemaOf(types []string) (map[string]any, error) {
+	var schema map[string]any
+	if err := json.Unmarshal(challengeSchema, &schema); err != nil {
+		return nil, fmt.Errorf("read the schema of challenges: %w", err)
+	}
+	challenge := schema["properties"].(map[string]any)["challenge"].(map[string]any)
+	properties := challenge["properties"].(map[string]any)
+	properties["type"].(map[string]any)["enum"] = types
+	for _, kind := range types {
+		if _, own := properties[kind]; !own {
+			properties[kind] = map[string]any{"type": "object", "description": "Parameters of " + kind + " challenges; kairos lint has its driver check them."}
+		}
+	}
+	return schema, nil
 }

@@ -1,16 +1,23 @@
+// Package output prints results and errors: as text for people, and as JSON and
+// YAML for programs. Texts of others cannot steer the terminal.
 package output
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/tty"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -177,3 +184,110 @@ func CompactJSON(raw json.RawMessage) string {
 	}
 	return api.Readable(raw)
 }
+
+// shortID is how many digits of an id are shown. The beginning of a UUIDv7 is
+// the time, so runs of one minute differ at the end alone.
+const shortID = 8
+
+// shortestID is how many digits at least name something.
+const shortestID = 4
+
+// ShortID is the end of a UUID or of a URI that ends in one.
+func ShortID(id string) string { return id[max(0, len(id)-shortID):] }
+
+// EndsID reports whether the argument is the end of an id, long enough to be meant.
+func EndsID(id, arg string) bool {
+	return len(arg) >= shortestID && strings.HasSuffix(id, strings.ToLower(arg)) &&
+		strings.Trim(strings.ToLower(arg), "0123456789abcdef-") == ""
+}
+
+// Digest is a digest: its beginning at a terminal, and whole where a program reads it.
+func (p *Printer) Digest(sum string) string {
+	if IsTerminal(p.W) {
+		return ShortSum(sum)
+	}
+	return sum
+}
+
+// ID is an id in a list: short at a terminal, and whole where a program reads it.
+func (p *Printer) ID(id string) string {
+	if IsTerminal(p.W) {
+		return ShortID(id)
+	}
+	return id
+}
+
+// HasColours reports whether a terminal is at the stream that shows colours, and
+// whose user wants them (https://no-color.org).
+func HasColours(stream any) bool {
+	return IsTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// IsTerminal reports whether a person is at the stream. The null device is a
+// character device, too, and nobody is there.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
+
+// Commands is a text that the server words for agents with the commands of people
+// in it: "call kairos_next with URI" becomes "run `kairos next URI`".
+func Commands(text string) string {
+	return toolCall.ReplaceAllStringFunc(text, func(found string) string {
+		m := toolCall.FindStringSubmatch(found)
+		command := "`kairos " + strings.TrimPrefix(m[2], "kairos_")
+		if m[3] != "" {
+			command += " " + m[3]
+		}
+		if m[4] != "" {
+			command += " --run-id " + m[4]
+		}
+		return strings.NewReplacer("calling", "running", "call", "run").Replace(m[1]) + command + "`"
+	})
+}
+
+// toolCall finds a tool, the verb before it, and URI and run behind it. Each tool has
+// the command of its name.
+var toolCall = regexp.MustCompile(`\b(call(?:ing)? )?(` + strings.Join(toolset.Names(), "|") + `)\b(?: with (kairos://mem/[0-9a-f-]{36})(?: and run_id ([0-9a-f-]{36}))?)?`)
+
+// ExitStatus is 1 for an error that has none of its own.
+func ExitStatus(err error) int {
+	var with withStatus
+	if errors.As(err, &with) {
+		return with.status
+	}
+	return 1
+}
+
+// Message is what a person at a terminal can use of an error. Its first line is
+// the program's; the others are indented, because a text that the error quotes
+// may have lines that look like the program's.
+func Message(err error) string {
+	text := err.Error()
+	var f *fault.Error
+	if errors.As(err, &f) {
+		text += "\n  next: " + f.ForPeople()
+	}
+	return continuation.ReplaceAllString(plain.Text(Commands(text)), "\n  $1")
+}
+
+var continuation = regexp.MustCompile(`\n([^ \n])`)
+
+// withStatus is an error with the exit status that tells it from others.
+type withStatus struct {
+	status int
+	error
+}
+
+// Failure is err with an exit status of its own.
+func Failure(status int, err error) error { return withStatus{status, err} }
+
+func (e withStatus) Unwrap() error { return e.error }

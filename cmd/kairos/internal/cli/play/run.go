@@ -1,3 +1,4 @@
+// Package play has the commands that execute protocols: run, begin, next and attest.
 package play
 
 import (
@@ -9,7 +10,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -271,4 +274,29 @@ func (f Flags) files(c *terminal.Config) error {
 		c.AllowAutoSampling = append(c.AllowAutoSampling, file.AllowAutoSampling...)
 	}
 	return nil
+}
+
+// Commands are the commands that execute protocols.
+func Commands(at *session.Session) []*cobra.Command {
+	return []*cobra.Command{runCommand(at), beginCommand(at), nextCommand(at), attestCommand(at), callCommand(at)}
+}
+
+// browser opens an address for the person at this terminal; nil: there is no
+// screen to open it on, and a browser in the terminal would take it from us.
+func browser() func(context.Context, string) error {
+	opener := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		opener = "open"
+	} else if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+		return nil
+	}
+	path, err := exec.LookPath(opener)
+	if err != nil {
+		return nil
+	}
+	return func(ctx context.Context, address string) error {
+		cmd := exec.CommandContext(ctx, path, address)
+		cmd.Env = terminal.Environment()
+		return cmd.Run()
+	}
 }

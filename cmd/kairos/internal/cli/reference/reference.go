@@ -1,3 +1,4 @@
+// Package reference finds the step or the protocol that an argument names.
 package reference
 
 import (

@@ -1,17 +1,23 @@
+// Package serve is the command that serves MCP and REST.
 package serve
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
 // Command is `kairos serve`.
@@ -81,4 +87,46 @@ func (f *httpFlag) Set(v string) error {
 		f.by.Address = v
 	}
 	return nil
+}
+
+// sayDev names what dev mode relaxes.
+func sayDev(s session.Session, to io.Writer, c config.Config) {
+	attached := os.Getenv(driverrpc.AttachEnv)
+	if !s.Dev {
+		if attached != "" {
+			fmt.Fprintf(to, "kairos: %s is set and means nothing without --dev\n", driverrpc.AttachEnv)
+		}
+		return
+	}
+	const line = "************************************************************************"
+	fmt.Fprintf(to, "%s\n  DEV MODE: for authors of drivers only, never for production\n"+
+		"  - drivers.lock is not read: every kairos-driver-* in\n    %s\n    runs as it is, whatever its bytes\n"+
+		"  - binaries that change there are taken up at once\n", line, c.Drivers.Dir)
+	if attached != "" {
+		fmt.Fprintf(to, "  - running processes stand in for drivers: %s\n", attached)
+	}
+	fmt.Fprintln(to, line)
+}
+
+// sayServing tells a person at the terminal what is served and how a client
+// finds it. A client that starts the server reads none of it.
+func sayServing(to io.Writer, a *app.App, by app.Transports) error {
+	lock, err := a.Config.ReadLock()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(to, "kairos %s\n  database  %s\n  drivers   %d of %s\n", a.Version, a.Config.Database, len(lock.Drivers), a.Config.Drivers.Dir)
+	connect := "kairos connect CLIENT --http"
+	if !by.HTTP {
+		fmt.Fprintf(to, "  waiting for an MCP client on standard input: clients start this program themselves\n")
+		connect = "kairos connect CLIENT"
+	}
+	fmt.Fprintf(to, "  `%s` writes what a client needs; Ctrl-C stops the server\n", connect)
+	return nil
+}
+
+// watched reports whether a person watches the server. With standard input and
+// output, they have typed the command themselves only if they are there, too.
+func watched(in, log any, by app.Transports) bool {
+	return output.IsTerminal(log) && (by.HTTP || output.IsTerminal(in))
 }

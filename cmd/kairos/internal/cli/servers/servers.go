@@ -1,3 +1,4 @@
+// Package servers finds the running servers that a command talks to.
 package servers
 
 import (

@@ -1,3 +1,4 @@
+// Package signing writes signed statements of runs.
 package signing
 
 import (

@@ -1,3 +1,4 @@
+// Package timeline prints what happened in a run.
 package timeline
 
 import (

@@ -1,3 +1,4 @@
+// Package tree has the commands that check and explain the decision tree.
 package tree
 
 import (

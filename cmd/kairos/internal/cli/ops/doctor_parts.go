@@ -2,9 +2,12 @@ package ops
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
@@ -14,7 +17,49 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/handover"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
+
+// Fixes of a damaged database.
+const (
+	damagedPostgres = "stop every server that uses it and restore the last backup; the log of PostgreSQL and its extension amcheck say whether pages are damaged, too"
+	damagedFile     = "stop every server that uses it, keep a copy of it with its -wal and -shm, and restore the last backup; " +
+		"without a backup, `sqlite3 FILE .recover | sqlite3 NEW` saves what can still be read"
+)
+
+// sound looks for damage of the database that shows in little time.
+func (r *doctorReport) sound(ctx context.Context, a *app.App) bool {
+	damages, err := a.Store.QuickCheck(ctx)
+	return r.damage(a, "database", a.Config.Database.String(), damages, err)
+}
+
+// integrity reads the whole database and compares what belongs together.
+func (r *doctorReport) integrity(ctx context.Context, a *app.App) bool {
+	damages, err := a.Store.Integrity(ctx)
+	return r.damage(a, "integrity", "the whole database was read, nothing is damaged", damages, err)
+}
+
+// damage notes a check of the database, and reports whether it is sound.
+func (r *doctorReport) damage(a *app.App, check, sound string, damages []string, err error) bool {
+	var problems []finding
+	for _, d := range damages {
+		problems = append(problems, finding{Problem: d})
+	}
+	if err != nil {
+		problems = append(problems, finding{Problem: err.Error()})
+	}
+	if len(problems) == 0 {
+		r.note(check, sound)
+		return true
+	}
+	fix := damagedFile
+	if a.Config.Database.Postgres() {
+		fix = damagedPostgres
+	}
+	problems[len(problems)-1].Fix = fix
+	r.note(check, a.Config.Database.String(), problems...)
+	return false
+}
 
 // embedding says whether the endpoint answers and what is not embedded yet.
 // Missing vectors are not an error: a running server adds them.
@@ -86,4 +131,53 @@ var demandFix = map[string]string{
 	string(driverhost.LevelNamespace): "let this account make user namespaces (Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0; Docker: a seccomp profile that allows them), " +
 		"or set drivers.isolation to landlock or auto",
 	string(driverhost.LevelLandlock): "use Linux 5.13 or later with Landlock among its security modules (see /sys/kernel/security/lsm), or set drivers.isolation to namespace or auto",
+}
+
+// commands runs a command, where the operator lets KAIROS run some: through the driver,
+// which is started as a server starts it, so that what works here works there.
+func (r *doctorReport) commands(ctx context.Context, a *app.App) {
+	const name, via = "commands", "command"
+	own := a.Config.Drivers.Settings[via]
+	settings, err := own.JSON()
+	var with struct {
+		Workspace string   `json:"workspace"`
+		Wrapper   []string `json:"wrapper"`
+	}
+	if err == nil && len(settings) > 0 {
+		err = json.Unmarshal(settings, &with)
+	}
+	if err != nil || with.Workspace == "" {
+		return // the driver itself refuses unsound settings
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	value, status, err := a.Act(ctx, via, driver.Input{
+		ID: driver.KindEvidence, Kind: driver.KindEvidence, Type: "shell", Display: json.RawMessage(`{"cmd":"echo works","timeout_seconds":60}`),
+	})
+	var said struct {
+		Code   int    `json:"exit_code"`
+		Stdout string `json:"stdout"`
+		Stderr string `json:"stderr"`
+	}
+	if err == nil {
+		err = json.Unmarshal(value, &said)
+	}
+	if err == nil && (said.Code != 0 || said.Stdout != "works\n") {
+		err = errors.New("a command fails in the sandbox: " + strings.TrimSpace(said.Stderr))
+	}
+	if err != nil {
+		r.check(name, "", "until this is fixed, steps wait that only KAIROS can observe", err)
+		return
+	}
+	r.note(name, "the driver ran one, on a copy of "+with.Workspace)
+	for _, warning := range status.Warnings {
+		r.warn(warning, "")
+	}
+	if len(with.Wrapper) > 0 {
+		return
+	}
+	if slices.ContainsFunc(status.Protection, func(words string) bool { return strings.Contains(words, "no cgroup") }) {
+		r.warn("the memory of all processes of a command together is not limited: memory_mb is for each process",
+			"delegate a cgroup to the server (systemd: Delegate=yes), or lower memory_mb and processes")
+	}
 }

@@ -1,2 +1,0 @@
-// Package ask lets the person at the terminal confirm a change.
-package ask

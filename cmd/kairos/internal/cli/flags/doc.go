@@ -1,2 +1,0 @@
-// Package flags reads flags that several groups of commands have.
-package flags

@@ -1,2 +1,0 @@
-// Package ops has the commands that check an installation.
-package ops

@@ -1,0 +1,339 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/embedding/static"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/index"
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/search"
+)
+
+// backedUp is what `kairos backup` prints.
+type backedUp struct {
+	File  string `json:"file"`
+	Bytes int64  `json:"bytes"`
+	// AlsoKeep are the files that a restored server needs besides the copy.
+	AlsoKeep []string `json:"also_keep"`
+}
+
+// backupCommand is `kairos backup`.
+func backupCommand(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "backup FILE", Short: "Copy the SQLite database while servers use it", Args: cobra.ExactArgs(1),
+		Long: "Writes a copy of the database, as it is at one moment, to a new file, and checks the copy as `kairos doctor --deep` does before\n" +
+			"the file gets its name. It overwrites nothing. Servers may run. For a database on a PostgreSQL server it names the command\n" +
+			"to use. Keys and configuration are not in the copy: the command lists the files to keep with it.",
+		Example: "  kairos backup /backup/kairos-monday.db",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := at.Load()
+			if err != nil {
+				return err
+			}
+			size, err := output.While(cmd.ErrOrStderr(), "copying and checking", func() (int64, error) {
+				return app.Backup(cmd.Context(), c.Database, args[0])
+			})
+			if err != nil {
+				return err
+			}
+			made := backedUp{File: args[0], Bytes: size, AlsoKeep: besides(c, at.File)}
+			return out.Print(cmd.OutOrStdout(), made, func(p *output.Printer) {
+				p.Printf("%s: %.1f MB, checked\n", made.File, float64(made.Bytes)/1e6)
+				for _, f := range made.AlsoKeep {
+					p.Printf("also keep %s\n", f)
+				}
+			})
+		},
+	}
+	out.AddTo(cmd)
+	return cmd
+}
+
+// besides lists those files of an installation that exist and that nothing can make
+// again.
+func besides(c config.Config, file string) []string {
+	kept := []string{}
+	for _, path := range []string{file, c.Signing.KeyFile, c.MCP.StateKeyFile, c.Tree, c.ToolsFile, config.LockPath(c.Drivers.Dir)} {
+		if _, err := os.Stat(path); err == nil {
+			kept = append(kept, path)
+		}
+	}
+	return kept
+}
+
+// migrateCommand is `kairos migrate`.
+func migrateCommand(at *session.Session) *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use: "migrate --to ADDRESS", Short: "Copy the SQLite database with protocols and runs to PostgreSQL", Args: cobra.NoArgs,
+		Long: "Copies protocols with their history, ratings and vectors, runs with everything that happened in them, grants and declines from the\n" +
+			"configured SQLite database into an empty PostgreSQL database. Stop all servers before. The SQLite file stays as it is.\n\n" +
+			"Others can see the command line: leave the password out of the address and set PGPASSWORD or PGPASSFILE.",
+		Example: "  kairos migrate --to postgres://kairos@db.example/kairos",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := at.Load()
+			if err != nil {
+				return err
+			}
+			p := output.NewProgress(cmd.ErrOrStderr(), 0, "moving")
+			defer p.End()
+			shown := 0
+			moved, err := app.Migrate(cmd.Context(), c.Database, config.Database(to), func(m app.Moved) {
+				all := m.Protocols + m.Versions + m.Runs
+				p.Add(all - shown)
+				shown = all
+			})
+			p.End()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "moved %d protocols with %d older versions, and %d runs\n"+
+				"now set database: to that address, and copy %s and %s to every server\n",
+				moved.Protocols, moved.Versions, moved.Runs, c.MCP.StateKeyFile, c.Signing.KeyFile)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "address of an empty PostgreSQL database: postgres://USER@HOST/NAME")
+	if err := cmd.MarkFlagRequired("to"); err != nil {
+		panic(err) // the flag is there
+	}
+	return cmd
+}
+
+// indexFix is what to do about an index that cannot be used.
+const indexFix = "start Qdrant, or correct the section qdrant of the configuration; nothing is lost meanwhile"
+
+// index checks the index in Qdrant, if there is one.
+func (r *doctorReport) index(ctx context.Context, a *app.App) {
+	if a.Index == nil {
+		return
+	}
+	fix := indexFix
+	err := a.Index.Usable(ctx)
+	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Hint != "" {
+		fix = f.Hint
+	}
+	r.check("index", a.Index.Feeder.Location(), fix, err)
+}
+
+func indexCommand(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "index", Short: "Check or rebuild the index of the protocols in Qdrant",
+		Long: `The database has all protocols; the index on a Qdrant server (qdrant.url) is made from it. A running server keeps
+it up to date.`,
+		Example: "  kairos index check\n  kairos index rebuild",
+	}
+	cmd.AddCommand(indexCheck(at), indexRebuild(at))
+	return cmd
+}
+
+// withIndex calls do with the index, which has to be configured.
+func withIndex(cmd *cobra.Command, at *session.Session, do func(context.Context, *app.Index, *output.Progress) error) error {
+	return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+		if a.Index == nil {
+			return errors.New("there is no index: set qdrant.url or QDRANT_URL to the address of a Qdrant server")
+		}
+		total := 0
+		for cursor := ""; ; {
+			page, next, err := a.Store.Protocols.Entries(ctx, cursor, 1000)
+			if err != nil {
+				return err
+			}
+			if total, cursor = total+len(page), next; next == "" {
+				break
+			}
+		}
+		p := output.NewProgress(cmd.ErrOrStderr(), total, "reading protocols")
+		defer p.End()
+		return do(ctx, a.Index, p)
+	})
+}
+
+func indexCheck(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "check", Short: "Compare every step in the index with the database", Args: cobra.NoArgs,
+		Long: `Delivers what the index lacks, then compares the payload and the vector of every step. The exit status is 1 if
+something differs; kairos index rebuild corrects it.`,
+		Example: "  kairos index check",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withIndex(cmd, at, func(ctx context.Context, x *app.Index, p *output.Progress) error {
+				r, err := x.Feeder.Compare(ctx, p.Add)
+				p.End()
+				if err != nil {
+					return err
+				}
+				if err := out.Print(cmd.OutOrStdout(), r, func(p *output.Printer) { printDifference(p, r, x.Feeder.Location()) }); err != nil {
+					return err
+				}
+				if !r.Good() {
+					return errors.New("the index differs from the database; run `kairos index rebuild`")
+				}
+				return nil
+			})
+		},
+	}
+	out.AddTo(cmd)
+	return cmd
+}
+
+func printDifference(p *output.Printer, r index.Report, where string) {
+	p.Printf("%s\n%s, %s: %d missing, %d wrong, %d stray\n", where, output.Count(r.Protocols, "protocol"), output.Count(r.Steps, "step"), r.Missing, r.Wrong, r.Stray)
+	for _, title := range r.Of {
+		p.Printf("  %s\n", title)
+	}
+}
+
+func indexRebuild(at *session.Session) *cobra.Command {
+	replace := false
+	cmd := &cobra.Command{
+		Use: "rebuild", Short: "Remove the index and make it again from the database", Args: cobra.NoArgs,
+		Long: `Removes the collections of this database's index and makes a new one. Nothing else in Qdrant is touched. Servers
+may run: their searches use the database alone until the index is complete. If the command is interrupted, a running
+server continues.
+
+With --replace it also removes the index of the database that had the name qdrant.collection before: for a database
+that was restored from a backup and replaces that one.`,
+		Example: "  kairos index rebuild\n  kairos index rebuild --replace",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withIndex(cmd, at, func(ctx context.Context, x *app.Index, p *output.Progress) error {
+				if replace {
+					if err := x.Release(ctx); err != nil {
+						return err
+					}
+				}
+				n := 0
+				if err := x.Feeder.Rebuild(ctx, func(more int) { n += more; p.Add(more) }); err != nil {
+					return err
+				}
+				p.End()
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", x.Feeder.Location(), output.Count(n, "protocol"))
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&replace, "replace", false, "also replace the index of another database under this name")
+	return cmd
+}
+
+// embeddingReport is what `embedding check` prints.
+type embeddingReport struct {
+	OK        bool   `json:"ok"`
+	Provider  string `json:"provider"`
+	At        string `json:"at"`
+	Model     string `json:"model"` // under which vectors are stored
+	Dimension int    `json:"dimension"`
+	// Tokens is the size of the vocabulary, of a model in a folder.
+	Tokens       int               `json:"tokens,omitempty"`
+	Similarities []similarityOfTwo `json:"similarities"`
+	Milliseconds float64           `json:"milliseconds"` // of the comparison
+}
+
+// similarityOfTwo is the cosine of two texts.
+type similarityOfTwo struct {
+	A      string  `json:"a"`
+	B      string  `json:"b"`
+	Cosine float64 `json:"cosine"`
+}
+
+// Texts that a working model tells apart: the first two mean the same in other words.
+const (
+	checkedText  = "restart the web server"
+	checkedLike  = "reboot the server of the website"
+	checkedOther = "bake a chocolate cake"
+)
+
+func embeddingCommand(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{Use: "embedding", Short: "Check the embedding model", Example: "  kairos embedding check"}
+	out := new(output.Format)
+	check := &cobra.Command{
+		Use:   "check",
+		Short: "Check that the embedding model tells meanings apart",
+		Long: "Loads the configured model or asks the endpoint, describes it, and compares a text with one that has the same meaning\n" +
+			"and with one that has another. The exit status is 1 if this fails, or if the other text is as similar.",
+		Example: "  kairos embedding check",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := at.Load()
+			if err != nil {
+				return err
+			}
+			r, err := output.While(cmd.ErrOrStderr(), "asking the model", func() (embeddingReport, error) {
+				return examineEmbedding(cmd.Context(), c.Embedding)
+			})
+			if err != nil {
+				return err
+			}
+			if err := out.Print(cmd.OutOrStdout(), r, r.text); err != nil {
+				return err
+			}
+			if !r.OK {
+				return errors.New("the model finds a text with another meaning as similar as one with the same; use another model")
+			}
+			return nil
+		},
+	}
+	out.AddTo(check)
+	cmd.AddCommand(check)
+	return cmd
+}
+
+// examineEmbedding compares the texts.
+func examineEmbedding(ctx context.Context, c config.EmbeddingConfig) (embeddingReport, error) {
+	e, err := app.Embedder(c, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return embeddingReport{}, err
+	}
+	if e == nil {
+		return embeddingReport{}, errors.New("no embedding is configured, so words alone are compared; set embedding.model to the folder of a model, or embedding.provider and embedding.url to an endpoint")
+	}
+	r := embeddingReport{Provider: c.Provider, At: c.At()}
+	if s, ok := e.(*static.Embedder); ok {
+		m, err := s.Model()
+		if err != nil {
+			return r, fmt.Errorf("%w; %s", err, c.Fix())
+		}
+		r.Tokens = m.Tokens()
+	}
+	began := time.Now()
+	out, err := e.Embed(ctx, []string{checkedText, checkedLike, checkedOther})
+	switch {
+	case errors.Is(err, library.ErrTextRefused):
+		return r, fmt.Errorf("the model does not take the English texts of this check: %w", err)
+	case err != nil:
+		return r, fmt.Errorf("%w; %s", err, c.Fix())
+	}
+	r.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
+	r.Model, r.Dimension = out.Model, len(out.Vectors[0])
+	same, other := search.Cosine(out.Vectors[0], out.Vectors[1]), search.Cosine(out.Vectors[0], out.Vectors[2])
+	r.Similarities = []similarityOfTwo{{checkedText, checkedLike, same}, {checkedText, checkedOther, other}}
+	r.OK = same > other
+	return r, nil
+}
+
+func (r embeddingReport) text(p *output.Printer) {
+	p.Printf("provider    %s\nat          %s\nmodel       %s\n", r.Provider, output.Lines(r.At), output.Lines(r.Model))
+	if r.Tokens > 0 {
+		p.Printf("vocabulary  %d tokens\n", r.Tokens)
+	}
+	p.Printf("dimension   %d\ntook        %.2f ms\n", r.Dimension, r.Milliseconds)
+	for _, s := range r.Similarities {
+		p.Printf("%10.3f  %q, %q\n", s.Cosine, s.A, s.B)
+	}
+	if r.OK {
+		p.Printf("ok: the text with the same meaning is more similar\n")
+	}
+}

@@ -1,2 +1,0 @@
-// Package reference finds the step or the protocol that an argument names.
-package reference

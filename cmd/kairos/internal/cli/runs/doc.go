@@ -1,2 +1,0 @@
-// Package runs has the commands that look at runs, resume and end them.
-package runs

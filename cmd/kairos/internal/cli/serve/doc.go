@@ -1,2 +1,0 @@
-// Package serve is the command that serves MCP and REST.
-package serve

@@ -1,2 +1,0 @@
-// Package servers finds the running servers that a command talks to.
-package servers

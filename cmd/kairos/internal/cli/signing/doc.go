@@ -1,2 +1,0 @@
-// Package signing writes signed statements of runs.
-package signing

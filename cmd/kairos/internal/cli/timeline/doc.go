@@ -1,2 +1,0 @@
-// Package timeline prints what happened in a run.
-package timeline

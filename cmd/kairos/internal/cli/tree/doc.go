@@ -1,2 +1,0 @@
-// Package tree has the commands that check and explain the decision tree.
-package tree
