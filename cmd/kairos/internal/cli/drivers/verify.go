@@ -74,13 +74,11 @@ func driverVerifyCommand(at *session.Session, out *output.Format) *cobra.Command
 			if err != nil {
 				return err
 			}
-			if err := out.Print(cmd.OutOrStdout(), report, report.text); err != nil {
-				return err
+			err = out.Print(cmd.OutOrStdout(), report, report.text)
+			if err == nil && !report.OK {
+				err = fmt.Errorf("the drivers in %s are not as they should be", c.Drivers.Dir)
 			}
-			if !report.OK {
-				return fmt.Errorf("the drivers in %s are not as they should be", c.Drivers.Dir)
-			}
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&start, "start", false, "also start, describe, configure (dry run) and probe each driver")

@@ -168,18 +168,11 @@ func list(at *session.Session) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				all, err := a.Engine.Grants.Granted(ctx, a.RunCaller())
-				if err != nil {
-					return err
-				}
-				if all == nil {
-					all = []grants.Grant{}
-				}
-				return out.Print(cmd.OutOrStdout(), all, func(p *output.Printer) { printGrants(p, all) })
+				return output.Reply(cmd, out, printGrants)(append([]grants.Grant{}, all...), err)
 			})
 		},
 	}
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 func printGrants(p *output.Printer, all []grants.Grant) {

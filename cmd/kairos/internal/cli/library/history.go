@@ -33,16 +33,11 @@ func historyCommand(at *session.Session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				reply, err := operations.ProtocolHistory.Call(ctx, t, operations.ProtocolRequest{Protocol: title})
-				if err != nil {
-					return err
-				}
-				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printHistory(p, reply) })
+				return output.Reply(cmd, out, printHistory)(operations.ProtocolHistory.Call(ctx, t, operations.ProtocolRequest{Protocol: title}))
 			})
 		},
 	}
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 const refHelp = "REF is the URI or UUID of a step, the end of it,\nthe id of a protocol, its exact title, or a file that holds it."
@@ -97,8 +92,7 @@ without A the one before B. ` + refHelp,
 			})
 		},
 	}
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 // revisions reads the revisions of the arguments.
@@ -190,16 +184,11 @@ protocol the last one. ` + refHelp,
 				if err != nil {
 					return err
 				}
-				reply, err := operations.RestoreProtocol.Call(ctx, t, revisionOf(title, append(asked, 0)[0]))
-				if err != nil {
-					return err
-				}
-				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printRestored(p, reply) })
+				return output.Reply(cmd, out, printRestored)(operations.RestoreProtocol.Call(ctx, t, revisionOf(title, append(asked, 0)[0])))
 			})
 		},
 	}
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 func printRestored(p *output.Printer, r library.RestoreReply) {

@@ -32,14 +32,10 @@ func searchCommand(at *session.Session) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Query = strings.Join(args, " ")
 			if explain {
-				return explainSearch(cmd, at, *out, in)
+				return explainSearch(cmd, at, out, in)
 			}
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				reply, err := api.Search.Call(ctx, t, in)
-				if err != nil {
-					return err
-				}
-				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printChoices(p, reply) })
+				return output.Reply(cmd, out, printChoices)(api.Search.Call(ctx, t, in))
 			})
 		},
 	}
@@ -52,16 +48,12 @@ func searchCommand(at *session.Session) *cobra.Command {
 }
 
 // explainSearch is for the operator of the database, so no server offers it.
-func explainSearch(cmd *cobra.Command, at *session.Session, out output.Format, in api.SearchRequest) error {
+func explainSearch(cmd *cobra.Command, at *session.Session, out *output.Format, in api.SearchRequest) error {
 	if at.Server() != "" {
 		return errors.New("--explain looks into the local database: use it where the server runs, without --url and " + session.ServerEnv)
 	}
 	return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-		reply, err := a.Engine.Library.ExplainSearch(ctx, a.Caller(), in)
-		if err != nil {
-			return err
-		}
-		return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printExplained(p, reply) })
+		return output.Reply(cmd, out, printExplained)(a.Engine.Library.ExplainSearch(ctx, a.Caller(), in))
 	})
 }
 
@@ -192,11 +184,8 @@ whole protocol. --output md prints the document that kairos mint and kairos upda
 				if err != nil {
 					return err
 				}
-				reply, err := api.Dump.Call(ctx, t, api.DumpRequest{URI: named.URI, Protocol: whole || named.Whole})
-				if err != nil {
-					return err
-				}
-				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { p.Document(reply.Document) })
+				return output.Reply(cmd, out, func(p *output.Printer, r api.DumpReply) { p.Document(r.Document) })(
+					api.Dump.Call(ctx, t, api.DumpRequest{URI: named.URI, Protocol: whole || named.Whole}))
 			})
 		},
 	}
@@ -212,11 +201,7 @@ func spacesCommand(at *session.Session) *cobra.Command {
 		Example: "  kairos spaces\n  kairos spaces --titles -o md",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				reply, err := reference.Spaces(ctx, t, titles)
-				if err != nil {
-					return err
-				}
-				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printSpaces(p, reply, titles) })
+				return output.Reply(cmd, out, func(p *output.Printer, r api.SpacesReply) { printSpaces(p, r, titles) })(reference.Spaces(ctx, t, titles))
 			})
 		},
 	}
@@ -283,8 +268,7 @@ func listCommand(at *session.Session) *cobra.Command {
 			})
 		},
 	}
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 func printProtocols(p *output.Printer, all []listed) {

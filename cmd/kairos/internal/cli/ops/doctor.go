@@ -86,18 +86,15 @@ func doctorCommand(at *session.Session) *cobra.Command {
 				}
 				return examine(cmd.Context(), *at, deep), nil
 			})
-			if err := out.Print(cmd.OutOrStdout(), r, r.text); err != nil {
-				return err
+			err := out.Print(cmd.OutOrStdout(), r, r.text)
+			if err == nil && !r.OK {
+				err = errors.New("something needs attention")
 			}
-			if !r.OK {
-				return errors.New("something needs attention")
-			}
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&deep, "deep", false, "also read the whole database and check that nothing in it is damaged")
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 // examine looks at everything it can get at.

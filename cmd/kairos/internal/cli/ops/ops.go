@@ -103,21 +103,16 @@ func configShow(at *session.Session) *cobra.Command {
 		Example: "  kairos config show\n  kairos config show --config kairos.yaml -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at.LogLevel = "" // commands log less than the server does
-			settings, err := at.Settings()
-			if err != nil {
-				return err
-			}
-			return out.Print(cmd.OutOrStdout(), settings, func(p *output.Printer) {
+			return output.Reply(cmd, out, func(p *output.Printer, settings []config.Setting) {
 				rows := [][]string{{"KEY", "VALUE", "FROM"}}
 				for _, s := range settings {
 					rows = append(rows, []string{s.Key, fmt.Sprint(s.Value), s.From})
 				}
 				p.Table(rows)
-			})
+			})(at.Settings())
 		},
 	}
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 // build is the version of this program and what it was built from.
@@ -152,8 +147,7 @@ func versionCommand(at *session.Session) *cobra.Command {
 			})
 		},
 	}
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 func thisBuild(version string) build {

@@ -53,15 +53,10 @@ those of this machine that also run with the drivers of this configuration. A se
 Reloading, drivers and logs are matters of each server: kairos driver and kairos logs talk to those of this machine.`,
 		Example: "  kairos status\n  kairos status -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := status(cmd, at)
-			if err != nil {
-				return err
-			}
-			return out.Print(cmd.OutOrStdout(), report, report.text)
+			return output.Reply(cmd, out, printStatus)(status(cmd, at))
 		},
 	}
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 func status(cmd *cobra.Command, at *session.Session) (report statusReport, err error) {
@@ -100,7 +95,7 @@ func (r *statusReport) addLocal(ctx context.Context, found []socket.Found) error
 	return nil
 }
 
-func (r statusReport) text(p *output.Printer) {
+func printStatus(p *output.Printer, r statusReport) {
 	if len(r.Servers) == 0 {
 		p.Printf("no server uses %s, or none that has answered a call yet\n", r.Database)
 		return

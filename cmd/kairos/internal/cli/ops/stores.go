@@ -58,8 +58,7 @@ func backupCommand(at *session.Session) *cobra.Command {
 			})
 		},
 	}
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 // besides lists those files of an installation that exist and that nothing can make
@@ -176,18 +175,15 @@ something differs; kairos index rebuild corrects it.`,
 				if err != nil {
 					return err
 				}
-				if err := out.Print(cmd.OutOrStdout(), r, func(p *output.Printer) { printDifference(p, r, x.Feeder.Location()) }); err != nil {
-					return err
+				err = out.Print(cmd.OutOrStdout(), r, func(p *output.Printer) { printDifference(p, r, x.Feeder.Location()) })
+				if err == nil && !r.Good() {
+					err = errors.New("the index differs from the database; run `kairos index rebuild`")
 				}
-				if !r.Good() {
-					return errors.New("the index differs from the database; run `kairos index rebuild`")
-				}
-				return nil
+				return err
 			})
 		},
 	}
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 func printDifference(p *output.Printer, r index.Report, where string) {
@@ -277,13 +273,11 @@ func embeddingCommand(at *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := out.Print(cmd.OutOrStdout(), r, r.text); err != nil {
-				return err
+			err = out.Print(cmd.OutOrStdout(), r, r.text)
+			if err == nil && !r.OK {
+				err = errors.New("the model finds a text with another meaning as similar as one with the same; use another model")
 			}
-			if !r.OK {
-				return errors.New("the model finds a text with another meaning as similar as one with the same; use another model")
-			}
-			return nil
+			return err
 		},
 	}
 	out.AddTo(check)

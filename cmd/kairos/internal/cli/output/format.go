@@ -38,22 +38,22 @@ const (
 	FormatYAML     Format = "yaml"
 )
 
-// AddTo gives a command and the commands below it the flag --output.
-func (f *Format) AddTo(cmd *cobra.Command) {
-	f.flag(cmd, FormatText, formatFlag{f, []Format{FormatText, FormatJSON, FormatYAML}})
+// AddTo gives a command and the commands below it the flag --output, and returns it.
+func (f *Format) AddTo(cmd *cobra.Command) *cobra.Command {
+	return f.flag(cmd, FormatText, formatFlag{f, []Format{FormatText, FormatJSON, FormatYAML}})
 }
 
 // AddToTool is AddTo for a command that prints the reply of one of the nine
 // calls: text at a terminal, and piped as scripts for the earlier server expect.
-func (f *Format) AddToTool(cmd *cobra.Command, piped Format) {
+func (f *Format) AddToTool(cmd *cobra.Command, piped Format) *cobra.Command {
 	usual := piped
 	if IsTerminal(os.Stdout) {
 		usual = FormatText
 	}
-	f.flag(cmd, usual, formatFlag{f, []Format{FormatText, FormatMarkdown, FormatJSON, FormatYAML}})
+	return f.flag(cmd, usual, formatFlag{f, []Format{FormatText, FormatMarkdown, FormatJSON, FormatYAML}})
 }
 
-func (f *Format) flag(cmd *cobra.Command, usual Format, v formatFlag) {
+func (f *Format) flag(cmd *cobra.Command, usual Format, v formatFlag) *cobra.Command {
 	*f = usual
 	cmd.PersistentFlags().VarP(v, "output", "o", v.choices())
 	complete := func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -66,6 +66,7 @@ func (f *Format) flag(cmd *cobra.Command, usual Format, v formatFlag) {
 	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil {
 		panic(err) // the flag is there
 	}
+	return cmd
 }
 
 // formatFlag is --output of a command.
@@ -125,6 +126,16 @@ func (f *Format) Print(w io.Writer, v any, people func(p *Printer)) error {
 	p := &Printer{W: w, markdown: *f == FormatMarkdown}
 	people(p)
 	return p.Err
+}
+
+// Reply prints what a call returned, for people by the given function, or returns its error.
+func Reply[T any](cmd *cobra.Command, f *Format, people func(*Printer, T)) func(T, error) error {
+	return func(reply T, err error) error {
+		if err != nil {
+			return err
+		}
+		return f.Print(cmd.OutOrStdout(), reply, func(p *Printer) { people(p, reply) })
+	}
 }
 
 // Item prints one of many results, such as a log line: JSON and YAML one a line.

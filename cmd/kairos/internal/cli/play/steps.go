@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/flags"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
@@ -22,6 +21,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -259,49 +259,29 @@ people read; this one suits scripts.`,
 	}
 }
 
-// attester closes a run. A reply with a run id beside an error means that the
-// run is closed and that its statement was not written.
-type attester func(ctx context.Context, in api.AttestRequest) (api.AttestReply, error)
+// mayState finds out before the run is closed what can be found out of its statement.
+func mayState(ctx context.Context, t api.Transport, path string) error {
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("write the statement: %w", err)
+	}
+	_, err := operations.SigningKey.Call(ctx, t, operations.SigningKeyRequest{})
+	return err
+}
 
-// withAttester runs do with the way to attest; with a path it writes a
-// statement of the run there, which needs the database and its key.
-func withAttester(ctx context.Context, s session.Session, path string, do func(context.Context, api.Transport, attester) error) error {
-	if path == "" {
-		return s.WithTools(ctx, func(ctx context.Context, t api.Transport) error {
-			return do(ctx, t, func(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
-				return api.Attest.Call(ctx, t, in)
-			})
-		})
+// state writes a signed statement of the run that was attested.
+func state(ctx context.Context, t api.Transport, attested api.AttestReply, path string) error {
+	if attested.RunID == "" {
+		return fmt.Errorf("no run was attested, so there is nothing to state: %s", attested.Message)
 	}
-	if address := s.Server(); address != "" {
-		return fmt.Errorf("--statement needs the database and its signing key, which are with the server %s: leave it out and run `kairos runs export` there", address)
+	in := operations.ExportRunRequest{RunRequest: operations.RunRequest{RunID: run.ID(attested.RunID)}}
+	signed, err := operations.ExportRun.Call(ctx, t, in)
+	if err == nil {
+		err = signing.Write(io.Discard, path, []byte(signed.Statement))
 	}
-	return s.With(ctx, func(ctx context.Context, a *app.App) error {
-		// What can be found out before the run is closed is.
-		if _, err := a.Config.SigningKey(); err != nil {
-			return err
-		}
-		if _, err := os.Stat(filepath.Dir(path)); err != nil {
-			return fmt.Errorf("write the statement: %w", err)
-		}
-		return do(ctx, session.Local(a), func(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
-			reply, err := a.Engine.Attest(ctx, a.RunCaller(), in)
-			if err != nil {
-				return api.AttestReply{}, err
-			}
-			if reply.RunID == "" {
-				return reply, fmt.Errorf("no run was attested, so there is nothing to state: %s", reply.Message)
-			}
-			data, err := a.Statement(ctx, a.RunCaller(), run.ID(reply.RunID), false)
-			if err == nil {
-				err = signing.Write(io.Discard, path, data)
-			}
-			if err != nil {
-				return reply, fmt.Errorf("the run is attested, its statement is missing (`kairos runs export %s` makes it): %w", reply.RunID, err)
-			}
-			return reply, nil
-		})
-	})
+	if err != nil {
+		err = fmt.Errorf("the run is attested, its statement is missing (`kairos runs export %s` makes it): %w", attested.RunID, err)
+	}
+	return err
 }
 
 func attestCommand(at *session.Session) *cobra.Command {
@@ -318,21 +298,25 @@ func attestCommand(at *session.Session) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Outcome, in.Message = args[1], args[2]
-			return withAttester(cmd.Context(), *at, to, func(ctx context.Context, t api.Transport, attest attester) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				named, err := reference.Find(ctx, t, args[0])
 				if err != nil {
 					return err
 				}
 				in.URI = named.URI
-				if in.RunID, err = openRun(ctx, t, in.RunID); err != nil {
+				if in.RunID, err = openRun(ctx, t, in.RunID); err == nil && to != "" {
+					err = mayState(ctx, t, to)
+				}
+				if err != nil {
 					return err
 				}
-				reply, err := attest(ctx, in)
-				if err != nil && reply.RunID == "" {
-					return missingRun(*at, in, err)
+				reply, err := api.Attest.Call(ctx, t, in)
+				if err != nil && in.RunID != "" {
+					return session.Missing(ctx, t, run.ID(in.RunID), err)
 				}
-				stated := err // the run is closed all the same
-				err = errors.Join(out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printAttested(p, reply) }), stated)
+				if err = output.Reply(cmd, out, printAttested)(reply, err); err == nil && to != "" {
+					err = state(ctx, t, reply, to)
+				}
 				if strict && reply.ErrorCode != "" {
 					err = errors.Join(err, fault.New(fault.Code(reply.ErrorCode), "%s", reply.Message))
 				}
@@ -347,19 +331,6 @@ func attestCommand(at *session.Session) *cobra.Command {
 	cmd.Flags().StringVar(&to, "statement", "", "write a signed statement of the run into this file, as kairos runs export does")
 	flags.Strict(cmd, &strict)
 	return cmd
-}
-
-// missingRun is what an operator can use of an attestation's error, where the run
-// that was named is not in the local database.
-func missingRun(s session.Session, in api.AttestRequest, err error) error {
-	if in.RunID == "" || fault.CodeOf(err) != fault.NotFound || s.Server() != "" || !strings.Contains(err.Error(), in.RunID) {
-		return err
-	}
-	c, loadErr := s.Load()
-	if loadErr != nil {
-		return err
-	}
-	return session.NoSuchRun(in.RunID, c.Database.String())
 }
 
 func printAttested(p *output.Printer, reply api.AttestReply) {

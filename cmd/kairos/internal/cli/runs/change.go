@@ -34,11 +34,7 @@ looks next: at once while a client waits, else with the client's next call.`,
 		Example: "  kairos runs cancel RUN",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {
-				reply, err := operations.CancelRun.Call(ctx, t, operations.CancelRunRequest{RunRequest: operations.RunRequest{RunID: id}, By: session.Operator()})
-				if err != nil {
-					return err
-				}
-				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printCancelled(p, reply) })
+				return output.Reply(cmd, out, printCancelled)(operations.CancelRun.Call(ctx, t, operations.CancelRunRequest{RunRequest: operations.RunRequest{RunID: id}, By: session.Operator()}))
 			})
 		},
 	}
@@ -76,11 +72,7 @@ whether it acted. Find out first, for example in your bank account. The run reco
 			in.By = session.Operator()
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {
 				in.RunID = id
-				reply, err := operations.DecideRun.Call(ctx, t, in)
-				if err != nil {
-					return err
-				}
-				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printDecided(p, reply) })
+				return output.Reply(cmd, out, printDecided)(operations.DecideRun.Call(ctx, t, in))
 			})
 		},
 	}
@@ -116,11 +108,7 @@ holder of a link is not identified, so no link takes a decline back.`,
 		Example: "  kairos runs undecline RUN --reason 'Ann pressed the wrong button'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
-				reply, err := a.Engine.Undecline(ctx, a.RunCaller(), director.UndeclineInput{Run: id, By: session.Operator(), Reason: reason})
-				if err != nil {
-					return err
-				}
-				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printUndeclined(p, reply) })
+				return output.Reply(cmd, out, printUndeclined)(a.Engine.Undecline(ctx, a.RunCaller(), director.UndeclineInput{Run: id, By: session.Operator(), Reason: reason}))
 			})
 		},
 	}
@@ -158,16 +146,10 @@ The database file is rewritten: if it is large, this takes a while and other pro
 			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
 				in.Run = id
 				reply, err := a.Engine.Archive.Redact(ctx, a.RunCaller(), in)
-				if err != nil {
-					return err
+				if err = output.Reply(cmd, out, printRedacted)(reply, err); err == nil && reply.Remains != "" {
+					err = fmt.Errorf("the run is redacted, but what was erased may still be in the files: %s", reply.Remains)
 				}
-				if err := out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printRedacted(p, reply) }); err != nil {
-					return err
-				}
-				if reply.Remains != "" {
-					return fmt.Errorf("the run is redacted, but what was erased may still be in the files: %s", reply.Remains)
-				}
-				return nil
+				return err
 			})
 		},
 	}
@@ -204,11 +186,7 @@ minutes. Export a statement first if a run must be provable later. With --dry-ru
 				if in.OlderThan <= 0 {
 					return errors.New("run.keep is 0s, which keeps runs forever: say with --older-than which ones to remove, for example --older-than 90d")
 				}
-				reply, err := a.Engine.Archive.Prune(ctx, in)
-				if err != nil {
-					return err
-				}
-				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printPruned(p, reply) })
+				return output.Reply(cmd, out, printPruned)(a.Engine.Archive.Prune(ctx, in))
 			})
 		},
 	}

@@ -104,13 +104,9 @@ func runsAbandon(at *session.Session, out *output.Format) *cobra.Command {
 		Args:    cobra.ExactArgs(1), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {
-				s, err := operations.AbandonRun.Call(ctx, t, operations.AbandonRunRequest{RunRequest: operations.RunRequest{RunID: id}, Reason: reason})
-				if err != nil {
-					return err
-				}
-				return out.Print(cmd.OutOrStdout(), s, func(p *output.Printer) {
+				return output.Reply(cmd, out, func(p *output.Printer, s run.Summary) {
 					p.Printf("run %s of %q is abandoned, at step %s\n", s.ID, s.Title, stepOf(s))
-				})
+				})(operations.AbandonRun.Call(ctx, t, operations.AbandonRunRequest{RunRequest: operations.RunRequest{RunID: id}, Reason: reason}))
 			})
 		},
 	}
@@ -147,11 +143,7 @@ func runsShow(at *session.Session, out *output.Format) *cobra.Command {
 			switch {
 			case html == "":
 				return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {
-					line, err := operations.ShowRun.Call(ctx, t, operations.RunRequest{RunID: id})
-					if err != nil {
-						return err
-					}
-					return out.Print(cmd.OutOrStdout(), line, func(p *output.Printer) { timeline.Timeline(p, line) })
+					return output.Reply(cmd, out, timeline.Timeline)(operations.ShowRun.Call(ctx, t, operations.RunRequest{RunID: id}))
 				})
 			case tree == "":
 				return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {

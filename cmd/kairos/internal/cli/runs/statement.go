@@ -239,13 +239,9 @@ kairos runs verify --key takes as a file; openssl and others read it too. With -
 far as you trust the connection.`,
 		Example: "  kairos runs key > kairos.pub",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := keyOf(cmd.Context(), at)
-			if err != nil {
-				return err
-			}
-			return out.Print(cmd.OutOrStdout(), v, func(p *output.Printer) {
-				p.Printf("key id  %s\nbase64  %s\n%s", v.KeyID, v.PublicKey, output.Lines(v.PEM))
-			})
+			return output.Reply(cmd, out, func(p *output.Printer, k publicKey) {
+				p.Printf("key id  %s\nbase64  %s\n%s", k.KeyID, k.PublicKey, output.Lines(k.PEM))
+			})(keyOf(cmd.Context(), at))
 		},
 	}
 }

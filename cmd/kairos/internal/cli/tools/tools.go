@@ -308,8 +308,7 @@ func list(at *session.Session) *cobra.Command {
 			})
 		},
 	}
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 // launch is how the server is started or reached.

@@ -42,11 +42,7 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 			}
 			if runID != "" {
 				return at.WithLocalRun(cmd.Context(), runID, func(ctx context.Context, a *app.App, id run.ID) error {
-					list, err := explainRun(ctx, a, id, step, cmd.ErrOrStderr())
-					if err != nil {
-						return err
-					}
-					return out.Print(cmd.OutOrStdout(), list, func(p *output.Printer) { printWalked(p, list) })
+					return output.Reply(cmd, out, printWalked)(explainRun(ctx, a, id, step, cmd.ErrOrStderr()))
 				})
 			}
 			c, err := at.Load()

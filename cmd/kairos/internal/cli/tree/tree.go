@@ -62,6 +62,5 @@ func treeCheckCommand(at *session.Session) *cobra.Command {
 			return errors.Join(out.Print(cmd.OutOrStdout(), r, func(p *output.Printer) { p.Printf("ok\n") }), err)
 		},
 	}
-	out.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
