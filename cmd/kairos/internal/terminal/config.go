@@ -64,8 +64,6 @@ type Model struct {
 	URL  string
 	Name string
 	Key  openai.Secret
-	// Timeout of one completion; 0 means 2 minutes.
-	Timeout time.Duration
 }
 
 // Config says what to play and with what. Server and exactly one of URI, Query
@@ -75,8 +73,6 @@ type Config struct {
 	Server []string
 	// ServerEnv is added to this process's environment for the server ("KEY=value").
 	ServerEnv []string
-	// ServerName is what the person calls the server; "" means "KAIROS".
-	ServerName string
 	// ServerLog receives the standard error of the server and of the servers
 	// in Servers; nil drops it.
 	ServerLog io.Writer
@@ -162,17 +158,13 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (c Config) serverName() string {
-	if c.ServerName == "" {
-		return "KAIROS"
-	}
-	return c.ServerName
-}
+// serverName is what the person calls the server.
+const serverName = "KAIROS"
 
 // allowsAuto reports whether the person trusts this server with automatic requests.
 // Hosts name a server in their own way: case, blanks and an ending such as -mcp do not count.
 func (c Config) allowsAuto() bool {
-	own := bareServer(c.serverName())
+	own := bareServer(serverName)
 	return slices.ContainsFunc(c.AllowAutoSampling, func(name string) bool { return bareServer(name) == own })
 }
 

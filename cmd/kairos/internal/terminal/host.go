@@ -127,7 +127,7 @@ func (h *host) told(format string, args ...any) {
 // Elicit shows the server's form, or the address where the person answers.
 func (h *host) Elicit(ctx context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	defer h.questions.begin()()
-	h.exchange.ask()
+	h.exchange.note(func(a *asked) { a.anything = true })
 	ask := h.elicit
 	if req.Params.Mode == mcp.ElicitationModeURL {
 		ask = h.elicitAt
@@ -137,7 +137,7 @@ func (h *host) Elicit(ctx context.Context, req mcp.ElicitationRequest) (*mcp.Eli
 		h.fail(err)
 		return nil, err
 	}
-	h.exchange.answered(res.Action == mcp.ElicitationResponseActionCancel)
+	h.exchange.note(func(a *asked) { a.dismissed = res.Action == mcp.ElicitationResponseActionCancel })
 	return res, nil
 }
 
@@ -150,20 +150,21 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 	if err != nil {
 		return nil, fmt.Errorf("the server's form cannot be shown: %w", err)
 	}
-	h.exchange.showForm()
+	h.exchange.note(func(a *asked) { a.form = true })
 	h.steps.introduce(params.Message)
 	d, err := h.decide(ctx, question{kind: KindElicitation, text: params.Message + f.text(), unread: unfenced(params.Message), schema: raw})
 	if err != nil {
 		return nil, err
 	}
-	h.exchange.approve("")
-	h.exchange.answer(slices.ContainsFunc(f.fields, field.approves))
-	if h.script == nil && d.verb == verbAnswer && approves(d.answer) {
-		h.exchange.approve(params.Message)
-	}
-	if slices.ContainsFunc(f.fields, field.grants) {
-		h.exchange.allow(d.verb == verbAnswer && permits(d.answer))
-	}
+	h.exchange.note(func(a *asked) {
+		a.onlyApproved = a.onlyApproved && slices.ContainsFunc(f.fields, field.approves)
+		if a.approved = ""; h.script == nil && d.verb == verbAnswer && approves(d.answer) {
+			a.approved = params.Message
+		}
+		if slices.ContainsFunc(f.fields, field.grants) {
+			a.disallowed = d.verb != verbAnswer || !permits(d.answer)
+		}
+	})
 	res := &mcp.ElicitationResult{}
 	switch d.verb {
 	case verbDecline:
@@ -184,7 +185,7 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 // CreateMessage shows the server's prompt and lets a model answer it.
 func (h *host) CreateMessage(ctx context.Context, req mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 	defer h.questions.begin()()
-	h.exchange.ask()
+	h.exchange.note(func(a *asked) { a.anything = true })
 	c, err := h.sample(ctx, req.CreateMessageParams)
 	if err != nil {
 		if !errors.Is(err, errRefused) {

@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -38,6 +37,9 @@ type completion struct {
 	Model      string
 	StopReason string // of MCP: endTurn, maxTokens
 }
+
+// completionTime bounds one completion.
+const completionTime = 2 * time.Minute
 
 // maxToolRounds bounds how often a model may call tools for one answer.
 const maxToolRounds = 10
@@ -87,7 +89,7 @@ func stopReason(finish string) string {
 }
 
 func (m model) send(ctx context.Context, req openai.ChatRequest) (openai.ChatReply, error) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.Timeout, 2*time.Minute))
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
 	return m.client.Chat(ctx, openai.Endpoint{URL: openai.Versioned(m.URL), Key: m.Key}, req)
 }

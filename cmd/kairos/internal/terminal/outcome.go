@@ -62,7 +62,7 @@ func (p *play) refused(r stepReply) bool {
 	case "", codeWaiting, codeWaitingDriver:
 		return false
 	case codeMissingField:
-		return p.worked || p.host.exchange.hasAsked()
+		return p.worked || p.host.exchange.known().anything
 	}
 	return giveUp(r) == nil
 }
@@ -78,7 +78,7 @@ func stepTitle(r stepReply) string {
 // there, there is one. Evidence that a person or the agent gave was refused for a
 // reason that they read, and they are asked for it anew.
 func (p *play) askWhetherAgain(ctx context.Context, r stepReply) error {
-	bySelf := !p.worked && !p.host.exchange.answeredItself()
+	bySelf := !p.worked && !p.host.exchange.known().itself()
 	byHost := p.worked && r.isAction() && p.host.watched()
 	if !p.refused(r) || !bySelf && !byHost {
 		return nil

@@ -54,9 +54,9 @@ func Play(ctx context.Context, cfg Config) (res Result, err error) {
 		h.console.close()
 	}()
 	server.OnNotification(h.notified)
-	h.tools.adopt(cfg.serverName(), server)
+	h.tools.adopt(serverName, server)
 	if len(cfg.AllowAutoSampling) > 0 && !cfg.allowsAuto() {
-		h.console.say("allowAutoSampling names %s and not this server, %s: what it asks of your model is shown to you first", strings.Join(cfg.AllowAutoSampling, ", "), cfg.serverName())
+		h.console.say("allowAutoSampling names %s and not this server, %s: what it asks of your model is shown to you first", strings.Join(cfg.AllowAutoSampling, ", "), serverName)
 	}
 	p := &play{host: h, server: server, tried: map[string]int{}, solved: map[int]Solved{}, failed: map[int]int{}, began: time.Now()}
 	p.result.Version = server.ProtocolVersion()
@@ -76,8 +76,6 @@ type play struct {
 	host   *host
 	server *client.Client
 	result Result
-	// takesRunID: the tools know run_id.
-	takesRunID bool
 	// tried counts the submissions for each challenge, by nonce.
 	tried  map[string]int
 	solved map[int]Solved // by step index
@@ -88,9 +86,6 @@ type play struct {
 }
 
 func (p *play) run(ctx context.Context) error {
-	if err := p.readTools(ctx); err != nil {
-		return err
-	}
 	uri, err := p.locate(ctx)
 	if err != nil {
 		return err
@@ -122,37 +117,9 @@ func (p *play) run(ctx context.Context) error {
 	return &StopError{Code: StopNoProgress, Message: fmt.Sprintf("no end after %d calls", maxCalls)}
 }
 
-// readTools finds out whether this server knows run_id; older ones do not.
-func (p *play) readTools(ctx context.Context) error {
-	list, err := p.server.ListTools(ctx, mcp.ListToolsRequest{})
-	if err != nil {
-		return fmt.Errorf("list the server's tools: %w", err)
-	}
-	for _, tool := range list.Tools {
-		if tool.Name != "kairos_next" {
-			continue
-		}
-		raw, err := json.Marshal(tool)
-		if err != nil {
-			return err
-		}
-		var listed struct {
-			InputSchema struct {
-				Properties map[string]json.RawMessage `json:"properties"`
-			} `json:"inputSchema"`
-		}
-		if err := json.Unmarshal(raw, &listed); err != nil {
-			return fmt.Errorf("schema of kairos_next: %w", err)
-		}
-		_, p.takesRunID = listed.InputSchema.Properties["run_id"]
-		return nil
-	}
-	return errors.New("this server has no tool kairos_next")
-}
-
 // call calls a tool of the server and returns its object.
 func (p *play) call(ctx context.Context, tool string, arguments map[string]any) (json.RawMessage, error) {
-	p.host.exchange.begin()
+	p.host.exchange.note(func(a *asked) { a.anything, a.form, a.onlyApproved = false, false, true })
 	var req mcp.CallToolRequest
 	req.Params.Name = tool
 	req.Params.Arguments = arguments
@@ -208,14 +175,14 @@ func (p *play) afterRefusal(ctx context.Context, uri string) (stepReply, error) 
 // ask for what it needs, else the agent's own work. A reply with an error code
 // says that the server has tried.
 func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepReply, error) {
-	if reply.ErrorCode == codeWaiting && p.host.exchange.wasDismissed() {
+	if reply.ErrorCode == codeWaiting && p.host.exchange.known().dismissed {
 		// The server would ask again, and the person has just closed the question.
 		return stepReply{}, &StopError{
 			Code: StopDismissed, Message: "the question was dismissed without an answer; the run stays open and asks again when it is resumed",
 			NextAction: reply.NextAction,
 		}
 	}
-	if reply.waitsAtAddress() && !p.host.exchange.hasShownForm() {
+	if reply.waitsAtAddress() && !p.host.exchange.known().form {
 		if err := p.host.visit(ctx, reply); err != nil {
 			return stepReply{}, err
 		}
@@ -278,7 +245,7 @@ func (p *play) serverMayAsk() bool {
 
 func (p *play) next(ctx context.Context, uri string, solution map[string]any) (stepReply, error) {
 	arguments := map[string]any{"uri": uri, "solution": solution}
-	if p.takesRunID && p.result.RunID != "" {
+	if p.result.RunID != "" {
 		arguments["run_id"] = p.result.RunID
 	}
 	raw, err := p.call(ctx, "kairos_next", arguments)
@@ -290,7 +257,7 @@ func (p *play) next(ctx context.Context, uri string, solution map[string]any) (s
 
 // unsolved is the error of a step whose work was not done.
 func (p *play) unsolved(ctx context.Context, reply stepReply, err error) error {
-	if none := (*noServerError)(nil); errors.As(err, &none) && p.host.exchange.wasDisallowed() {
+	if none := (*noServerError)(nil); errors.As(err, &none) && p.host.exchange.known().disallowed {
 		none.run = p.result.RunID
 	}
 	if !errors.Is(err, errRefused) {
@@ -310,7 +277,7 @@ func (p *play) attest(ctx context.Context, uri string) error {
 		"uri": uri, "outcome": "success", "llm_model_id": modelID,
 		"message": "Played to the end by kairos run.",
 	}
-	if p.takesRunID && p.result.RunID != "" {
+	if p.result.RunID != "" {
 		arguments["run_id"] = p.result.RunID
 	}
 	raw, err := p.call(ctx, "kairos_attest", arguments)

@@ -261,7 +261,7 @@ func (p *prompter) decide(_ context.Context, q question) (decision, error) {
 		if r.call != nil {
 			args = r.call.Arguments
 		}
-		filled, err := fill(args, groups, p.results)
+		filled, err := fill(args, func(v pick) (any, error) { return v.value(groups, p.results) })
 		if err != nil {
 			return decision{}, fmt.Errorf("script: rule %d: arguments: %w", i+1, err)
 		}
@@ -331,75 +331,49 @@ func parsePick(ref string) pick {
 
 // eachPick calls f for every pick in a tree of maps, lists and strings.
 func eachPick(tree any, f func(pick)) {
-	switch v := tree.(type) {
-	case map[string]any:
-		for _, child := range v {
-			eachPick(child, f)
-		}
-	case []any:
-		for _, child := range v {
-			eachPick(child, f)
-		}
-	case string:
-		for _, ref := range pickPattern.FindAllString(v, -1) {
-			if ref != "$$" {
-				f(parsePick(ref))
-			}
-		}
-	}
+	_, _ = fill(tree, func(p pick) (any, error) { f(p); return nil, nil })
 }
 
-// fill returns a copy of the tree with every pick replaced.
-func fill(tree any, groups map[string]string, results map[string]json.RawMessage) (any, error) {
+// fill returns a copy of the tree with the value of every pick in its place.
+func fill(tree any, value func(pick) (any, error)) (filled any, err error) {
 	switch v := tree.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, child := range v {
-			filled, err := fill(child, groups, results)
-			if err != nil {
+			if out[key], err = fill(child, value); err != nil {
 				return nil, err
 			}
-			out[key] = filled
 		}
 		return out, nil
 	case []any:
 		out := make([]any, len(v))
 		for i, child := range v {
-			filled, err := fill(child, groups, results)
-			if err != nil {
+			if out[i], err = fill(child, value); err != nil {
 				return nil, err
 			}
-			out[i] = filled
 		}
 		return out, nil
 	case string:
-		return fillText(v, groups, results)
+		return fillText(v, value)
 	}
 	return tree, nil
 }
 
-func fillText(text string, groups map[string]string, results map[string]json.RawMessage) (any, error) {
+func fillText(text string, value func(pick) (any, error)) (any, error) {
 	if ref := pickPattern.FindString(text); ref == text && ref != "$$" && ref != "" {
-		return parsePick(ref).value(groups, results)
+		return value(parsePick(ref))
 	}
 	var failed error
 	out := pickPattern.ReplaceAllStringFunc(text, func(ref string) string {
 		if ref == "$$" {
 			return "$"
 		}
-		value, err := parsePick(ref).value(groups, results)
-		if err != nil {
-			failed = err
-			return ""
-		}
-		if s, ok := value.(string); ok {
-			return s
-		}
-		raw, err := json.Marshal(value)
-		if err != nil {
+		v, err := value(parsePick(ref))
+		raw, encodeErr := json.Marshal(v)
+		if err = errors.Join(err, encodeErr); err != nil {
 			failed = err
 		}
-		return string(raw)
+		return plainText(raw)
 	})
 	return out, failed
 }
