@@ -182,18 +182,24 @@ func (o oneShot) run(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	p, err := o.start()
+	p, err := startChild(o.binary, o.guard, o.args, o.env)
 	if err != nil {
-		return nil, err
+		return nil, diedError{err}
 	}
-	abort := context.AfterFunc(ctx, p.kill)
-	out := &output{max: o.max, full: p.kill}
+	abort := context.AfterFunc(ctx, func() { p.kill() })
+	out := &output{max: o.max, full: func() { p.kill() }}
 	var streams sync.WaitGroup
-	streams.Go(func() { p.feed(o.input) })
+	streams.Go(func() { // a process need not read its input
+		_, _ = p.pipes.stdin.host.Write(o.input)
+		_ = p.pipes.stdin.host.Close()
+	})
 	streams.Go(func() { _, _ = io.Copy(out, &leftovers{file: p.pipes.stdout.host}) })
-	streams.Go(func() { p.listen(o.say) })
-	ended := waitFor(p.cmd, p.end)
-	excess := o.guard.ended(p.cmd.Process.Pid)
+	streams.Go(func() {
+		split := &lineSplitter{max: maxLine, emit: o.say}
+		_, _ = io.Copy(split, &leftovers{file: p.pipes.stderr.host}) // ends when the process does
+		split.flush()
+	})
+	ended := p.wait()
 	// The group is dead. Escaped child processes may keep the pipes open.
 	deadline := time.Now().Add(lingering)
 	for _, f := range []pipe{p.pipes.stdin, p.pipes.stdout, p.pipes.stderr} {
@@ -202,38 +208,19 @@ func (o oneShot) run(ctx context.Context) ([]byte, error) {
 	streams.Wait()
 	aborted := !abort()
 	_ = p.pipes.closeHostEnds() // stdin is closed already
+	var excess *excessError
 	switch {
 	case out.over:
 		return nil, fmt.Errorf("it printed more than %d bytes", o.max)
 	case ended == nil:
 		return out.kept.Bytes(), nil
-	case excess != nil:
+	case errors.As(ended, &excess):
 		return nil, diedError{excess}
 	case aborted:
 		return out.kept.Bytes(), fmt.Errorf("it was still running and is killed: %w", context.Cause(ctx))
 	default:
 		return out.kept.Bytes(), howItEnded(ended)
 	}
-}
-
-func (o oneShot) start() (*oneProcess, error) {
-	pipes, err := openPipes()
-	if err != nil {
-		return nil, fmt.Errorf("open pipes: %w", err)
-	}
-	cmd := &exec.Cmd{
-		Args: append([]string{o.binary.path}, o.args...), Env: o.env, Dir: "/",
-		Stdin: pipes.stdin.child, Stdout: pipes.stdout.child, Stderr: pipes.stderr.child,
-		SysProcAttr: processAttributes(),
-	}
-	o.binary.runBy(cmd)
-	err = o.guard.start(cmd)
-	_ = pipes.closeChildEnds()
-	if err != nil {
-		_ = pipes.closeHostEnds()
-		return nil, diedError{fmt.Errorf("execute %s: %w", o.binary.path, startHint(err))}
-	}
-	return &oneProcess{cmd: cmd, pipes: pipes}, nil
 }
 
 // startHint adds a hint to some errors of the kernel.
@@ -256,44 +243,6 @@ func howItEnded(err error) error {
 		return fmt.Errorf("it failed: %w", err)
 	}
 	return diedError{fmt.Errorf("its process ended: %w", err)}
-}
-
-// oneProcess is a running oneShot.
-type oneProcess struct {
-	cmd   *exec.Cmd
-	pipes *pipes
-
-	mu    sync.Mutex // guards the field below
-	ended bool
-}
-
-// kill ends the process group.
-func (p *oneProcess) kill() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.ended { // after its end another process may have the number
-		_ = killGroup(p.cmd.Process.Pid)
-	}
-}
-
-// end ends what the process left behind in its group.
-func (p *oneProcess) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = true
-	_ = killGroup(p.cmd.Process.Pid) // no such process: the group is empty
-}
-
-// feed writes the input; a process need not read it.
-func (p *oneProcess) feed(input []byte) {
-	_, _ = p.pipes.stdin.host.Write(input)
-	_ = p.pipes.stdin.host.Close()
-}
-
-func (p *oneProcess) listen(say func(line []byte, cut bool)) {
-	split := &lineSplitter{max: maxLine, emit: say}
-	_, _ = io.Copy(split, &leftovers{file: p.pipes.stderr.host}) // ends when the process does
-	split.flush()
 }
 
 // maxLeftovers is more than a pipe holds.

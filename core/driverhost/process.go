@@ -40,10 +40,9 @@ type process struct {
 	readers   sync.WaitGroup
 
 	mu       sync.Mutex // guards the fields below
-	cmd      *exec.Cmd  // nil: not started
+	child    *child     // nil: not started
 	lifeline *os.File
 	killed   bool
-	ended    bool
 	err      error // how it ended; read after exited
 }
 
@@ -63,72 +62,43 @@ func (p *process) Start(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, binary.close()) }()
-	pipes, err := openPipes()
-	if err != nil {
-		return fmt.Errorf("open pipes: %w", err)
-	}
-	defer func() { err = errors.Join(err, pipes.closeChildEnds()) }()
-
-	cmd := &exec.Cmd{
-		Args: []string{binary.path}, Env: p.env, Dir: "/",
-		Stdin: pipes.stdin.child, Stdout: pipes.stdout.child, Stderr: pipes.stderr.child,
-		SysProcAttr: processAttributes(),
-	}
-	binary.runBy(cmd)
-	if err := p.launch(ctx, cmd, pipes.stdin.host); err != nil {
-		return errors.Join(fmt.Errorf("execute %s: %w", binary.path, err), pipes.closeHostEnds())
-	}
-	p.readers.Go(func() { p.handshake.readFrom(pipes.stdout.host, p.says) })
-	p.readers.Go(func() { p.says.readFrom(pipes.stderr.host, "stderr") })
-	go p.reap(pipes)
-	return nil
-}
-
-// launch forks on the starter's thread unless the process was killed before.
-func (p *process) launch(ctx context.Context, cmd *exec.Cmd, lifeline *os.File) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.killed {
-		return errors.New("stopped before it started")
+		return fmt.Errorf("execute %s: stopped before it started", binary.path)
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return fmt.Errorf("execute %s: %w", binary.path, err)
 	}
-	if err := p.guard.start(cmd, p.socketDir); err != nil {
+	child, err := startChild(binary, p.guard, nil, p.env, p.socketDir)
+	if err != nil {
 		p.guard.close()
 		return err
 	}
-	p.cmd, p.lifeline = cmd, lifeline
+	p.child, p.lifeline = child, child.pipes.stdin.host
+	p.readers.Go(func() { p.handshake.readFrom(child.pipes.stdout.host, p.says) })
+	p.readers.Go(func() { p.says.readFrom(child.pipes.stderr.host, "stderr") })
+	go p.reap(child)
 	return nil
 }
 
 // reap waits for the end of the process, ends its group, and closes the pipes.
-func (p *process) reap(pipes *pipes) {
-	err := waitFor(p.cmd, p.end)
-	if excess := p.guard.ended(p.cmd.Process.Pid); excess != nil {
-		err = excess
-	}
+func (p *process) reap(child *child) {
+	err := child.wait()
 	p.guard.close() // ends processes that left the process group, where there is a cgroup
+	stdout, stderr := child.pipes.stdout.host, child.pipes.stderr.host
 	deadline := time.Now().Add(lingering)
-	_ = pipes.stdout.host.SetReadDeadline(deadline)
-	_ = pipes.stderr.host.SetReadDeadline(deadline)
+	_ = stdout.SetReadDeadline(deadline)
+	_ = stderr.SetReadDeadline(deadline)
 	p.readers.Wait()
 	p.closeLifeline()
-	_ = pipes.stdout.host.Close()
-	_ = pipes.stderr.host.Close()
+	_ = stdout.Close()
+	_ = stderr.Close()
 
 	p.mu.Lock()
 	p.err = err
 	p.mu.Unlock()
 	close(p.exited)
-}
-
-// end records that the process has ended and ends the rest of its group.
-func (p *process) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = true
-	_ = killGroup(p.cmd.Process.Pid) // no such process: the group is empty
 }
 
 // stop asks the process to end by closing its lifeline, and ends its whole
@@ -160,10 +130,7 @@ func (p *process) stop(grace time.Duration) {
 func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.killed = p.killed || !p.ended
-	if p.cmd != nil && !p.ended { // after its end another process may have the number
-		_ = killGroup(p.cmd.Process.Pid)
-	}
+	p.killed = p.child == nil || p.child.kill() || p.killed
 }
 
 func (p *process) closeLifeline() {
@@ -191,10 +158,10 @@ func (p *process) ownEnd() error {
 func (p *process) pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd == nil {
+	if p.child == nil {
 		return 0
 	}
-	return p.cmd.Process.Pid
+	return p.child.cmd.Process.Pid
 }
 
 // Wait implements runner.Runner.
@@ -244,6 +211,63 @@ func (p *process) PluginToHost(network, address string) (string, string, error) 
 // HostToPlugin implements runner.Runner.
 func (p *process) HostToPlugin(network, address string) (string, string, error) {
 	return network, address, nil
+}
+
+// child is a running process, the first of its group.
+type child struct {
+	cmd   *exec.Cmd
+	pipes *pipes
+	guard *guard
+
+	mu    sync.Mutex // guards the field below
+	ended bool
+}
+
+// startChild executes a binary, which may change the folders of its own.
+func startChild(b *binary, g *guard, args, env []string, own ...string) (*child, error) {
+	pipes, err := openPipes()
+	if err != nil {
+		return nil, fmt.Errorf("open pipes: %w", err)
+	}
+	cmd := &exec.Cmd{
+		Args: append([]string{b.path}, args...), Env: env, Dir: "/",
+		Stdin: pipes.stdin.child, Stdout: pipes.stdout.child, Stderr: pipes.stderr.child,
+		SysProcAttr: processAttributes(),
+	}
+	b.runBy(cmd)
+	err = g.start(cmd, own...)
+	_ = pipes.closeChildEnds()
+	if err != nil {
+		_ = pipes.closeHostEnds()
+		return nil, fmt.Errorf("execute %s: %w", b.path, startHint(err))
+	}
+	return &child{cmd: cmd, pipes: pipes, guard: g}, nil
+}
+
+// kill ends the process group. It returns false if the process has ended already.
+func (c *child) kill() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended { // another process may have the number
+		return false
+	}
+	_ = killGroup(c.cmd.Process.Pid)
+	return true
+}
+
+// wait reaps the process and ends what it has left behind. It returns how the process
+// ended, or that it used too much memory.
+func (c *child) wait() error {
+	err := waitFor(c.cmd, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ended = true
+		_ = killGroup(c.cmd.Process.Pid) // no such process: the group is empty
+	})
+	if excess := c.guard.ended(c.cmd.Process.Pid); excess != nil && err != nil {
+		return excess
+	}
+	return err
 }
 
 func killGroup(pid int) error { return syscall.Kill(-pid, syscall.SIGKILL) }
