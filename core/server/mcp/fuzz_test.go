@@ -133,7 +133,8 @@ func FuzzHTTP(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { s.Close() })
-	session := openSession(f, s)
+	here := direct{t: f, h: s.HTTP()}
+	session := here.initialize()
 	f.Fuzz(func(t *testing.T, method, accept, kind, id, version, rpcMethod, name, body string) {
 		if !token(method) {
 			return
@@ -154,9 +155,11 @@ func FuzzHTTP(f *testing.F) {
 			t.Errorf("%s %q = %d %q, want JSON and no internal error", method, body, w.Code, text)
 		}
 		if method == http.MethodDelete || w.Code == http.StatusNotFound {
-			session = openSession(t, s)
+			session = here.initialize()
 		}
-		post(t, s, "", "", "", `{"name":"kairos_spaces","arguments":{}}`)
+		if w := here.do(t.Context(), http.MethodPost, "", rpc(1, "tools/call", obj{"name": "kairos_spaces", "arguments": obj{}})); w.Code != http.StatusOK {
+			t.Fatalf("the next call = %d %s", w.Code, w.Body)
+		}
 		for len(d.continued) > 0 {
 			<-d.continued
 		}

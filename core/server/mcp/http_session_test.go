@@ -119,7 +119,7 @@ func TestFullServerEvictsTheLongestIdleSession(t *testing.T) {
 
 // direct speaks to a handler without a network, so that time can be a bubble's.
 type direct struct {
-	t  *testing.T
+	t  testing.TB
 	h  http.Handler
 	at string // the address it calls from; empty: that of all tests
 }

@@ -79,13 +79,3 @@ func TestARowCallsItsUseCase(t *testing.T) {
 		t.Errorf("error = %v, want an *ArgumentsError", err)
 	}
 }
-
-// The cost of inferring the schemas at a start.
-func BenchmarkSchemas(b *testing.B) {
-	for b.Loop() {
-		for _, row := range toolset.Table {
-			row.Input().JSON()
-			row.Output().JSON()
-		}
-	}
-}
