@@ -133,12 +133,12 @@ func FuzzHTTP(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { s.Close() })
-	here := direct{t: f, h: s.HTTP()}
-	session := here.initialize()
+	session := direct{t: f, h: s.HTTP()}.initialize()
 	f.Fuzz(func(t *testing.T, method, accept, kind, id, version, rpcMethod, name, body string) {
 		if !token(method) {
 			return
 		}
+		here := direct{t: t, h: s.HTTP()}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond) // of streams
 		defer cancel()
 		r := httptest.NewRequestWithContext(ctx, method, "/mcp", strings.NewReader(body))
