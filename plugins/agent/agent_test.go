@@ -34,7 +34,7 @@ func files() driver.Input {
 }
 
 func TestChallengesAsTheAgentSeesThem(t *testing.T) {
-	eachWay(t, func(t *testing.T, d driver.Capability) {
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
 		for name, req := range map[string]driver.RenderRequest{
 			"command":  {Input: command(), Step: step},
 			"form":     {Input: form(), Step: step},
@@ -42,14 +42,14 @@ func TestChallengesAsTheAgentSeesThem(t *testing.T) {
 			"files":    {Input: files(), Step: step},
 			"repair":   {Input: command(), Step: step, Diagnostics: []driver.Diagnostic{driver.Problem("/shell", "must be an object, not a list")}},
 		} {
-			res, err := d.Render(t.Context(), req)
+			res, err := d.Capability.Render(t.Context(), req)
 			if err != nil || res.AgentChallenge == nil {
 				t.Fatalf("Render(%s) = %+v, %v, want a challenge for the agent", name, res, err)
 			}
 			golden.Compare(t, name, res.AgentChallenge)
 		}
 		similarity := driver.RenderRequest{Input: driver.Input{ID: "relevance", Kind: driver.KindSimilarity}}
-		if res, err := d.Render(t.Context(), similarity); err != nil || res.Unavailable == nil {
+		if res, err := d.Capability.Render(t.Context(), similarity); err != nil || res.Unavailable == nil {
 			t.Errorf("Render(similarity) = %+v, %v, want unavailable", res, err)
 		}
 	})
@@ -109,8 +109,8 @@ func TestSolutionIsPassedOnAsReported(t *testing.T) {
 		"nothing":          {command(), ``, invalid, "empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Capability) {
-				res, err := d.Interpret(t.Context(), driver.InterpretRequest{Input: tc.in, Step: step, Raw: json.RawMessage(tc.raw)})
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res, err := d.Capability.Interpret(t.Context(), driver.InterpretRequest{Input: tc.in, Step: step, Raw: json.RawMessage(tc.raw)})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -61,9 +61,9 @@ func configured(t *testing.T, config string) comment {
 }
 
 func TestCommentThenSimilarityIsAskedFor(t *testing.T) {
-	eachWay(t, func(t *testing.T, d driver.Challenge) {
-		golden.Compare(t, "need", advance(t, d, request(fifty, "", "")).NeedInput)
-		golden.Compare(t, "need_relevance", advance(t, d, request(ten, evidence(honest), "")).NeedInput)
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+		golden.Compare(t, "need", advance(t, d.Challenge, request(fifty, "", "")).NeedInput)
+		golden.Compare(t, "need_relevance", advance(t, d.Challenge, request(ten, evidence(honest), "")).NeedInput)
 	})
 }
 
@@ -112,8 +112,8 @@ func TestCommentIsJudged(t *testing.T) {
 		"empty":                {ten, evidence(""), "", "COMMENT_TOO_SHORT", "0 characters"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Challenge) {
-				res := advance(t, d, request(tc.challenge, tc.value, tc.similarity))
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res := advance(t, d.Challenge, request(tc.challenge, tc.value, tc.similarity))
 				if tc.code == "" {
 					if res.Accepted == nil || !strings.Contains(tc.value, strings.Trim(string(res.Accepted.Output), "{}")) {
 						t.Fatalf("Advance(%s) = %+v, want accepted", tc.value, res)
@@ -225,8 +225,8 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		"list":     {`{"comment":[]}`, `/comment: must be an object, not a list`, ``},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Challenge) {
-				res, err := d.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(tc.challenge)})
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res, err := d.Challenge.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(tc.challenge)})
 				if err != nil {
 					t.Fatal(err)
 				}

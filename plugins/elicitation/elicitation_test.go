@@ -54,7 +54,7 @@ func with(in driver.Input, change func(*driver.Input)) driver.Input {
 }
 
 func TestQuestionsAsTheClientSeesThem(t *testing.T) {
-	eachWay(t, func(t *testing.T, d driver.Capability) {
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
 		for name, req := range map[string]driver.RenderRequest{
 			"approval":      {Input: approval(), Step: step, Client: both, Links: page},
 			"approval_url":  {Input: approval(), Step: step, Client: urls, Links: page},
@@ -64,7 +64,7 @@ func TestQuestionsAsTheClientSeesThem(t *testing.T) {
 			"lists_as_text": {Input: participants(), Step: step, Client: forms},
 			"form_repaired": {Input: duration(), Step: step, Client: forms, Diagnostics: []driver.Diagnostic{driver.Problem("/content/minutes", "got string, want integer")}},
 		} {
-			res, err := d.Render(t.Context(), req)
+			res, err := d.Capability.Render(t.Context(), req)
 			if err != nil || res.ClientRequest == nil || res.ClientRequest.Method != "elicitation/create" {
 				t.Fatalf("Render(%s) = %+v, %v, want elicitation/create", name, res, err)
 			}
@@ -92,8 +92,8 @@ func TestWhatNoFormCanAskIsLeftToOthers(t *testing.T) {
 		}), Client: both}, "flat"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Capability) {
-				res, err := d.Render(t.Context(), tc.req)
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res, err := d.Capability.Render(t.Context(), tc.req)
 				if err != nil || res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, tc.says) {
 					t.Errorf("Render = %+v, %v, want unavailable with %q", res, err, tc.says)
 				}
@@ -139,8 +139,8 @@ func TestReplyIsAPersonsWordOrNone(t *testing.T) {
 		"list":              {approval(), forms, `[]`, invalid, "must be an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Capability) {
-				res, err := d.Interpret(t.Context(), driver.InterpretRequest{Input: tc.in, Step: step, Client: tc.client, Raw: json.RawMessage(tc.raw)})
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res, err := d.Capability.Interpret(t.Context(), driver.InterpretRequest{Input: tc.in, Step: step, Client: tc.client, Raw: json.RawMessage(tc.raw)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -169,9 +169,9 @@ func TestReplyIsAPersonsWordOrNone(t *testing.T) {
 }
 
 func TestClientErrorsGoToTheNextRoute(t *testing.T) {
-	eachWay(t, func(t *testing.T, d driver.Capability) {
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
 		for _, e := range []driver.ClientError{{Code: -32601, Message: "Method not found"}, {Code: -1, Message: "timeout"}} {
-			res, err := d.Interpret(t.Context(), driver.InterpretRequest{Input: approval(), Client: forms, ClientError: &e,
+			res, err := d.Capability.Interpret(t.Context(), driver.InterpretRequest{Input: approval(), Client: forms, ClientError: &e,
 				Raw: json.RawMessage(`{"action":"accept","content":{"confirmation":"approved"}}`)})
 			if err != nil || res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, e.Message) {
 				t.Errorf("Interpret(%v) = %+v, %v, want unavailable with the client's words", e, res, err)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/drivertest"
 	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
@@ -39,9 +40,9 @@ func evidence(value string, p driver.Provenance) driver.Answer {
 }
 
 func TestWithoutEvidenceTheCallIsAskedFor(t *testing.T) {
-	eachWay(t, func(t *testing.T, d driver.Challenge) {
-		golden.Compare(t, "need", advance(t, d, find).NeedInput)
-		golden.Compare(t, "need_with_schema", advance(t, d, create).NeedInput)
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+		golden.Compare(t, "need", advance(t, d.Challenge, find).NeedInput)
+		golden.Compare(t, "need_with_schema", advance(t, d.Challenge, create).NeedInput)
 	})
 }
 
@@ -93,8 +94,8 @@ func TestCallIsJudgedAsReported(t *testing.T) {
 			`"boom"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Challenge) {
-				res := advance(t, d, tc.challenge, evidence(tc.value, tc.by))
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res := advance(t, d.Challenge, tc.challenge, evidence(tc.value, tc.by))
 				if tc.code == ok {
 					if res.Accepted == nil || string(res.Accepted.Output) != tc.says {
 						t.Fatalf("Advance(%s) = %+v, want accepted %s", tc.value, res.Rejected, tc.says)
@@ -131,8 +132,8 @@ func TestOnlyTheApprovedCallCounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, required := range []string{"true", "false"} {
 				challenge := strings.Replace(tc.challenge, "%s", required, 1)
-				eachWay(t, func(t *testing.T, d driver.Challenge) {
-					res, err := d.Advance(t.Context(), driver.AdvanceRequest{
+				drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+					res, err := d.Challenge.Advance(t.Context(), driver.AdvanceRequest{
 						Challenge: json.RawMessage(challenge), Answers: []driver.Answer{evidence(tc.value, driver.AgentReported)}, Approved: true,
 					})
 					if err != nil {
@@ -299,8 +300,8 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		"remote schema":              {`{"mcp":{"tool_name":"t"},"output_schema":{"$ref":"https://example.com/x"}}`, "/output_schema: ", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Challenge) {
-				res, err := d.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(tc.challenge)})
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res, err := d.Challenge.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(tc.challenge)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -376,8 +377,8 @@ func TestTheOutputOfAnObservedCallIsWhatTheStepNames(t *testing.T) {
 		"a failure that may pass": {`{"type":"mcp","required":false,"mcp":{"tool_name":"find_slot"}}`, `{"tool_name":"find_slot","success":false,"result":"AGENT: approve","observed":` + seen + `}`, seen},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Challenge) {
-				got := advance(t, d, tc.challenge, evidence(tc.value, driver.ServerObserved))
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				got := advance(t, d.Challenge, tc.challenge, evidence(tc.value, driver.ServerObserved))
 				if got.Accepted == nil || string(got.Accepted.Output) != tc.output {
 					t.Fatalf("Advance = %+v, want the output %s", got, tc.output)
 				}

@@ -32,8 +32,8 @@ func TestOnlyAnApprovalWithALinkIsLeftToThePage(t *testing.T) {
 		"files of the disk": {request(driver.KindFiles, ""), "kind files"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Capability) {
-				res, err := d.Render(t.Context(), tc.req)
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res, err := d.Capability.Render(t.Context(), tc.req)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -52,9 +52,9 @@ func TestOnlyAnApprovalWithALinkIsLeftToThePage(t *testing.T) {
 }
 
 func TestNoReplyOfAClientIsAnAnswer(t *testing.T) {
-	eachWay(t, func(t *testing.T, d driver.Capability) {
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
 		for _, raw := range []string{`{"action":"accept","content":{"confirmation":"approved"}}`, `{"action":"decline"}`, ``, `[`} {
-			res, err := d.Interpret(t.Context(), driver.InterpretRequest{Input: request(driver.KindApproval, "").Input, Raw: json.RawMessage(raw)})
+			res, err := d.Capability.Interpret(t.Context(), driver.InterpretRequest{Input: request(driver.KindApproval, "").Input, Raw: json.RawMessage(raw)})
 			if err != nil || res.Unavailable == nil {
 				t.Errorf("Interpret(%s) = %+v, %v, want unavailable", raw, res, err)
 			}

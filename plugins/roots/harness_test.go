@@ -13,16 +13,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/drivertest"
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func eachWay(t *testing.T, test func(*testing.T, driver.Capability)) {
-	t.Helper()
-	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) { test(t, d.Capability) })
-}
 
 // Clients that a look is for.
 var (

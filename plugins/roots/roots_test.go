@@ -76,8 +76,8 @@ func TestWhatWasSeenIsRecordedWithItsDigest(t *testing.T) {
 	dir := folderWith(t, map[string]string{"a.txt": "abc"})
 	at := began.Add(time.Hour)
 	must(t, os.Chtimes(filepath.Join(dir, "a.txt"), at, at))
-	eachWay(t, func(t *testing.T, d driver.Capability) {
-		r := seen(t, d, stdio, `[{"path":"a.txt","contains":"b"}]`, dir)
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+		r := seen(t, d.Capability, stdio, `[{"path":"a.txt","contains":"b"}]`, dir)
 		got, err := json.Marshal(r)
 		must(t, err)
 		want := fmt.Sprintf(`{"passed":true,"files":[{"path":"a.txt","check":"exists, contains","passed":true,"root":%q,"size":3,"sha256":%q,"modified":"2026-03-04T06:06:07.5Z"}]}`, dir, abc)
@@ -215,8 +215,8 @@ func TestRepliesToRootsListAreAStrangers(t *testing.T) {
 		"a relative one": {`{"roots":[{"uri":"work"}]}`, unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Capability) {
-				res, err := d.Interpret(t.Context(), driver.InterpretRequest{Input: demanding(`[{"path":"a"}]`), Client: stdio, Raw: json.RawMessage(tc.raw)})
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res, err := d.Capability.Interpret(t.Context(), driver.InterpretRequest{Input: demanding(`[{"path":"a"}]`), Client: stdio, Raw: json.RawMessage(tc.raw)})
 				must(t, err)
 				got := answer
 				switch {
@@ -278,7 +278,7 @@ func TestAnErrorOfTheClientIsNotAnAnswerAndAnEmptyListLeavesWhatIsAllowed(t *tes
 }
 
 func TestOtherInputsAndUnsoundListsAreLeftToOthers(t *testing.T) {
-	eachWay(t, func(t *testing.T, d driver.Capability) {
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
 		for name, in := range map[string]driver.Input{
 			"evidence":        {ID: "evidence", Kind: driver.KindEvidence},
 			"no display":      {ID: "files", Kind: driver.KindFiles},
@@ -287,7 +287,7 @@ func TestOtherInputsAndUnsoundListsAreLeftToOthers(t *testing.T) {
 			"absolute":        demanding(`[{"path":"/etc/passwd"}]`),
 			"of another kind": demanding(`"a"`),
 		} {
-			res, err := d.Render(t.Context(), driver.RenderRequest{Input: in, Client: driver.Client{Transport: "stdio"}})
+			res, err := d.Capability.Render(t.Context(), driver.RenderRequest{Input: in, Client: driver.Client{Transport: "stdio"}})
 			if err != nil || res.Unavailable == nil {
 				t.Errorf("Render(%s) = %+v, %v, want unavailable", name, res, err)
 			}

@@ -37,7 +37,7 @@ func changed(change func(*driver.Input)) driver.Input {
 func number(f float64) *float64 { return &f }
 
 func TestRequestsAsTheClientSeesThem(t *testing.T) {
-	eachWay(t, func(t *testing.T, d driver.Capability) {
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
 		for name, req := range map[string]driver.RenderRequest{
 			"plain":  {Input: slot(), Step: step, Client: sampler},
 			"bare":   {Input: driver.Input{ID: "evidence", Kind: driver.KindEvidence, Description: "Say yes or no."}, Client: sampler},
@@ -46,7 +46,7 @@ func TestRequestsAsTheClientSeesThem(t *testing.T) {
 				in.Temperature, in.TopP, in.MaxTokens, in.Approval = number(0), number(1), 50, driver.ApprovalUser
 			}), Step: step, Client: sampler},
 		} {
-			res, err := d.Render(t.Context(), req)
+			res, err := d.Capability.Render(t.Context(), req)
 			if err != nil || res.ClientRequest == nil || res.ClientRequest.Method != "sampling/createMessage" {
 				t.Fatalf("Render(%s) = %+v, %v, want sampling/createMessage", name, res, err)
 			}
@@ -83,19 +83,19 @@ func TestDiagnosticsAreAppendedOnce(t *testing.T) {
 }
 
 func TestWhatAModelCannotGiveIsLeftToOthers(t *testing.T) {
-	eachWay(t, func(t *testing.T, d driver.Capability) {
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
 		for name, req := range map[string]driver.RenderRequest{
 			"no client": {Input: slot()},
 			"files":     {Input: changed(func(in *driver.Input) { in.Kind = driver.KindFiles }), Client: sampler},
 			"remote":    {Input: changed(func(in *driver.Input) { in.Schema = json.RawMessage(`{"$ref":"https://example.com/s"}`) }), Client: sampler},
 			"secret":    {Input: changed(func(in *driver.Input) { in.Sensitive = true }), Client: sampler},
 		} {
-			if res, err := d.Render(t.Context(), req); err != nil || res.Unavailable == nil {
+			if res, err := d.Capability.Render(t.Context(), req); err != nil || res.Unavailable == nil {
 				t.Errorf("Render(%s) = %+v, %v, want unavailable", name, res, err)
 			}
 		}
 		approval := driver.Input{ID: "approval", Kind: driver.KindApproval, Description: "Create?"}
-		if res, err := d.Render(t.Context(), driver.RenderRequest{Input: approval, Client: sampler}); err != nil || res.ClientReview == nil {
+		if res, err := d.Capability.Render(t.Context(), driver.RenderRequest{Input: approval, Client: sampler}); err != nil || res.ClientReview == nil {
 			t.Errorf("Render(approval) = %+v, %v, want the client's review", res, err)
 		}
 	})
@@ -138,8 +138,8 @@ func TestReplyIsExactlyOneValue(t *testing.T) {
 		"huge number":    {said(`{"slot":1e999999999}`), "", "out of range"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Capability) {
-				res, err := d.Interpret(t.Context(), driver.InterpretRequest{Input: slot(), Step: step, Client: sampler, Raw: json.RawMessage(tc.raw)})
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res, err := d.Capability.Interpret(t.Context(), driver.InterpretRequest{Input: slot(), Step: step, Client: sampler, Raw: json.RawMessage(tc.raw)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -174,8 +174,8 @@ func TestARefusalIsAPersonsNoOnlyWhereAPersonWasMeant(t *testing.T) {
 		"internal, approval": {approved, -32603, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Capability) {
-				res, err := d.Interpret(t.Context(), driver.InterpretRequest{Input: tc.in, Client: sampler,
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res, err := d.Capability.Interpret(t.Context(), driver.InterpretRequest{Input: tc.in, Client: sampler,
 					ClientError: &driver.ClientError{Code: tc.code, Message: "user rejected"}})
 				if err != nil || (res.Declined != nil) != tc.declined || (res.Unavailable != nil) == tc.declined {
 					t.Errorf("Interpret = %+v, %v, want declined %v", res, err, tc.declined)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/drivertest"
 	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
@@ -30,8 +31,8 @@ func advance(t *testing.T, d driver.Challenge, challenge string, evidence ...str
 }
 
 func TestWithoutEvidenceTheCommandIsAskedFor(t *testing.T) {
-	eachWay(t, func(t *testing.T, d driver.Challenge) {
-		golden.Compare(t, "need", advance(t, d, build).NeedInput)
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+		golden.Compare(t, "need", advance(t, d.Challenge, build).NeedInput)
 	})
 }
 
@@ -67,8 +68,8 @@ func TestExitCodeZeroInTimePasses(t *testing.T) {
 		"default slow":    {`{"type":"shell","shell":{"cmd":"x"}}`, `{"exit_code":0,"duration_seconds":31}`, "COMMAND_FAILED", "more than the 30", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Challenge) {
-				res := advance(t, d, tc.challenge, tc.evidence)
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res := advance(t, d.Challenge, tc.challenge, tc.evidence)
 				if tc.code != "" {
 					if res.Rejected == nil || res.Rejected.Code != tc.code || !strings.Contains(res.Rejected.Message, tc.says) || !res.Rejected.Retryable {
 						t.Fatalf("Advance(%s) = %+v, want %s %q", tc.evidence, res, tc.code, tc.says)
@@ -108,8 +109,8 @@ func TestLongOutputIsCutInTheMiddle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eachWay(t, func(t *testing.T, d driver.Challenge) {
-		res := advance(t, d, build, string(evidence))
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+		res := advance(t, d.Challenge, build, string(evidence))
 		var out struct{ Stdout, Stderr string }
 		if res.Accepted == nil || json.Unmarshal(res.Accepted.Output, &out) != nil {
 			t.Fatalf("Advance = %+v, want accepted", res)
@@ -153,8 +154,8 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		"text":          {`{"type":"shell","shell":"ls"}`, append(wrong("/shell", "must be an object, not a string"), wrong("/shell/cmd", "a shell challenge needs the command to run")...), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Challenge) {
-				res, err := d.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(tc.challenge)})
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res, err := d.Challenge.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(tc.challenge)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -204,7 +205,7 @@ func FuzzEvidence(f *testing.F) {
 }
 
 func TestWhatKAIROSRanItselfIsShownToWhoeverFixesIt(t *testing.T) {
-	eachWay(t, func(t *testing.T, d driver.Challenge) {
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
 		long := strings.Repeat("x", 5000)
 		for evidence, says := range map[string]string{
 			`{"exit_code":1,"stdout":"out","stderr":"main.go:3: undefined: y\n"}`: "Its stderr ends with:\n\n```data\nmain.go:3: undefined: y\n```",
@@ -214,7 +215,7 @@ func TestWhatKAIROSRanItselfIsShownToWhoeverFixesIt(t *testing.T) {
 			req := driver.AdvanceRequest{Challenge: json.RawMessage(build), Answers: []driver.Answer{{
 				InputID: inputID, Value: json.RawMessage(evidence), Provenance: driver.ServerObserved, Via: "command",
 			}}}
-			res, err := d.Advance(t.Context(), req)
+			res, err := d.Challenge.Advance(t.Context(), req)
 			if err != nil || res.Rejected == nil || !strings.HasSuffix(res.Rejected.Message, says) || len(res.Rejected.Message) > 3000 {
 				t.Errorf("Advance(%.80s) = %+v, %v, want %q at the end", evidence, res, err, says)
 			}

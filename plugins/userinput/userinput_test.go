@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/drivertest"
 	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
@@ -46,10 +47,10 @@ func evidence(value string, p driver.Provenance) driver.Answer {
 }
 
 func TestWithoutAnswerThePersonIsAsked(t *testing.T) {
-	eachWay(t, func(t *testing.T, d driver.Challenge) {
-		golden.Compare(t, "need", advance(t, d, confirm).NeedInput)
-		golden.Compare(t, "need_form", advance(t, d, trip).NeedInput)
-		golden.Compare(t, "need_default", advance(t, d, `{"type":"user_input"}`).NeedInput)
+	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+		golden.Compare(t, "need", advance(t, d.Challenge, confirm).NeedInput)
+		golden.Compare(t, "need_form", advance(t, d.Challenge, trip).NeedInput)
+		golden.Compare(t, "need_default", advance(t, d.Challenge, `{"type":"user_input"}`).NeedInput)
 	})
 }
 
@@ -128,8 +129,8 @@ func TestAnswerIsJudgedByWhoGaveIt(t *testing.T) {
 		"own confirmation, bad": {own, `{"confirmation":"rejected"}`, agent, "MISSING_FIELD", "/confirmation"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Challenge) {
-				res := advance(t, d, tc.challenge, evidence(tc.value, tc.by))
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res := advance(t, d.Challenge, tc.challenge, evidence(tc.value, tc.by))
 				switch tc.outcome {
 				case accepted:
 					if res.Accepted == nil || !sameJSON(res.Accepted.Output, tc.says) {
@@ -196,10 +197,10 @@ func TestProofSaysWhenTheServerWasAnswered(t *testing.T) {
 		note: {`{"note":"x"}`,
 			`{"type":"user_input","prompt":"Please confirm that this step is completed as described.","timestamp":"2026-11-25T21:00:00Z","form":{"note":"x"}}`},
 	} {
-		eachWay(t, func(t *testing.T, d driver.Challenge) {
+		drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
 			a := evidence(tc.value, person)
 			a.ObtainedAt = "2026-11-25T21:00:00Z"
-			if res := advance(t, d, challenge, a); res.Accepted == nil || string(res.Accepted.Proof) != tc.want {
+			if res := advance(t, d.Challenge, challenge, a); res.Accepted == nil || string(res.Accepted.Proof) != tc.want {
 				t.Errorf("Advance(%s) = %+v, want the proof %s", challenge, res, tc.want)
 			}
 		})
@@ -217,8 +218,8 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		"no schema": {`{"output_schema":"x"}`, `/output_schema: a person cannot fill this form: a form needs "type": "object"`, ``},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, d driver.Challenge) {
-				res, err := d.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(tc.challenge)})
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res, err := d.Challenge.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(tc.challenge)})
 				if err != nil {
 					t.Fatal(err)
 				}
