@@ -521,14 +521,16 @@ func TestHostileStderrIsCleanedAndHarmless(t *testing.T) {
 
 func TestFloodOfStderrIsCut(t *testing.T) {
 	log := &programs.Output{}
-	h := newHost(t, driverhost.Config{}, log)
-	mustObey(t, h, "alpha", "say", "text", strings.Repeat("noise\n", 20_000))
+	lockOf(t)
+	t.Setenv("KAIROS_TEST_START", "flood")
+	h := newHost(t, driverhost.Config{Drivers: map[string]driverhost.DriverConfig{"alpha": {EnvFrom: []string{"KAIROS_TEST_START"}}}}, log)
+	mustObey(t, h, "alpha", "flood")
 	mustObey(t, h, "alpha", "pid")
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Count(log.String(), `"line":"noise"`); lines > 1000 || lines < 100 {
-		t.Errorf("%d of 20000 lines were logged", lines)
+		t.Errorf("%d of 350000 lines were logged", lines)
 	}
 	if !strings.Contains(log.String(), "lines dropped") {
 		t.Error("nothing says that lines were dropped")
@@ -615,6 +617,7 @@ func TestDriverThatDoesNotStartSaysWhy(t *testing.T) {
 	}{
 		"never speaks":         {"alpha", "silent", "", 300 * time.Millisecond, []string{"start driver alpha"}},
 		"speaks gibberish":     {"alpha", "gibberish", "", 0, []string{"start driver alpha", "what is a handshake"}},
+		"closes its stdout":    {"alpha", "mute", "", 0, []string{"closed its stdout without a handshake"}},
 		"exits":                {"alpha", "exit", "", 0, []string{"start driver alpha", "exit status 3", "my disk is", "full"}},
 		"dislikes its config":  {"alpha", "", `{"refuse":1}`, 0, []string{"/refuse", "I do not like it"}},
 		"is sick":              {"alpha", "", `{"sick":1}`, 0, []string{"I am sick"}},
@@ -707,10 +710,7 @@ func TestRepairedDriverStartsAgain(t *testing.T) {
 		t.Fatal("a driver without a binary started")
 	}
 	copyFile(t, filepath.Join(binaries, "kairos-driver-alpha"), path)
-	eventually(t, "the driver serves calls", func() bool {
-		_, err := obey(t.Context(), t, h, "alpha", "pid")
-		return err == nil
-	})
+	servesAgain(t, h)
 }
 
 func TestSettingsOfAnUnlockedDriverAreRefused(t *testing.T) {

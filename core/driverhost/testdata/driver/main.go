@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,11 @@ func main() {
 	case "gibberish":
 		fmt.Println("what is a handshake")
 		time.Sleep(time.Hour) // an empty select is a deadlock to a program without cgo
+	case "mute":
+		_ = syscall.Close(1)
+		time.Sleep(time.Hour)
+	case "flood":
+		flood()
 	case "exit":
 		fmt.Fprintln(os.Stderr, "my disk is \x1b[31mfull")
 		os.Exit(3)
@@ -105,8 +111,15 @@ func (p *puppet) Advance(ctx context.Context, req driver.AdvanceRequest) (driver
 	if err := json.Unmarshal(req.Challenge, &o); err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	if o.Do == "reject" {
+	switch o.Do {
+	case "reject":
 		return driver.Reject(o.Text, "no"), nil
+	case "garbage":
+		return driver.AdvanceResult{Accepted: &driver.Accepted{Proof: json.RawMessage(`}{`)}}, nil
+	case "nothing":
+		return driver.AdvanceResult{}, nil
+	case "huge":
+		return driver.Accept(json.RawMessage(`"`+strings.Repeat("x", 20<<20)+`"`), nil), nil
 	}
 	value, err := p.obey(ctx, o)
 	if err != nil {
@@ -183,12 +196,53 @@ func (p *puppet) obey(ctx context.Context, o order) (any, error) {
 		fmt.Print(o.Text)
 		return "printed", nil
 	case "grandchild":
-		child := exec.Command("/bin/sleep", "1000")
-		child.Stderr = os.NewFile(2, "stderr")
-		err := child.Start()
-		return child.Process.Pid, err
+		return grandchild()
+	case "leave":
+		return leave(o.File)
+	case "hungry":
+		took := bytes.Repeat([]byte("x"), 500<<20)
+		<-ctx.Done()
+		return len(took), nil
+	case "hungry child":
+		return nil, exec.Command("/bin/sh", "-c", "x=$(head -c 400000000 /dev/zero | tr '\\0' x); sleep 100").Run()
+	case "flood":
+		flood()
+		return "flooded", nil
 	}
 	return nil, fmt.Errorf("I cannot %q", o.Do)
+}
+
+// grandchild starts a process that holds stderr and outlives this one.
+func grandchild() (pid int, err error) {
+	child := exec.Command("/bin/sleep", "1000")
+	child.Stderr = os.NewFile(2, "stderr")
+	if err := child.Start(); err != nil {
+		return 0, err
+	}
+	return child.Process.Pid, nil
+}
+
+// leave ends the process, but not its many children, whose numbers it writes to a file.
+func leave(file string) (any, error) {
+	pids := make([]string, 100)
+	for i := range pids {
+		pid, err := grandchild()
+		if err != nil {
+			return nil, err
+		}
+		pids[i] = fmt.Sprint(pid)
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(pids, "\n")), 0o600); err != nil {
+		return nil, err
+	}
+	os.Exit(4)
+	return nil, nil
+}
+
+// flood writes 2 MiB to stderr, half of it in one line, past whatever buffers os.Stderr.
+func flood() {
+	_, _ = syscall.Write(2, bytes.Repeat([]byte("noise\n"), 1<<20/6))
+	_, _ = syscall.Write(2, bytes.Repeat([]byte("\x1b[31m!"), 1<<20/6))
 }
 
 // look opens a file and says what is in it, or why it cannot.
