@@ -78,18 +78,6 @@ func TestAQuestionOfACancelledCallIsAskedAgainByTheNext(t *testing.T) {
 	}
 }
 
-func TestAModelOfACancelledCallIsAskedAgainByTheNext(t *testing.T) {
-	d := newDirector(sample("how much?"))
-	v := newSite(t, config(), d).visit(everything)
-	id, r := v.call("kairos_begin", beginArgs)
-	r.question("sampling/createMessage")
-	v.sends(cancelled(id), http.StatusAccepted)
-	r.over()
-	id, r = v.call("kairos_next", beginArgs)
-	v.answer(r.question("sampling/createMessage").ID, `{"model":"m"}`)
-	r.step(id)
-}
-
 // A call whose answer was lost waits in vain, and so do those that join it while it is
 // open. After it, an answer is overdue at some time.
 func TestAQuestionIsAskedAgainWhenItsAnswerIsOverdue(t *testing.T) {

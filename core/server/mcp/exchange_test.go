@@ -24,36 +24,6 @@ const (
 
 var beginArgs = obj{"uri": stepURI}
 
-func TestLegacyClientIsAskedWithinTheCall(t *testing.T) {
-	d := newDirector(elicit("sure?"), sample("how much?"))
-	w := dial(t, config(), d)
-	w.initialize(everything)
-
-	id := w.call("kairos_begin", beginArgs)
-	w.answer(w.question("elicitation/create").ID, accepted)
-	asked := w.question("sampling/createMessage")
-	if got, want := string(asked.Params), string(d.asks[1].Params); got != want {
-		t.Errorf("sampling params = %s, want them verbatim: %s", got, want)
-	}
-	w.answer(asked.ID, `{"role":"assistant","content":{"type":"text","text":"42"},"model":"m"}`)
-
-	got := w.step(id)
-	if len(got.Solved) != 2 || string(got.Solved[0].Output) != accepted {
-		t.Errorf("solved = %+v, want both answers as the client sent them", got.Solved)
-	}
-	want := driver.Client{
-		Name: "old", Version: "1", Era: "2025-11-25", Transport: "stdio",
-		ElicitationForm: true, Sampling: true, Roots: true,
-		Capabilities: json.RawMessage(`{"elicitation":{"form":{}},"roots":{},"sampling":{}}`),
-	}
-	if diff := cmp.Diff(want, d.lastClient()); diff != "" {
-		t.Errorf("client (-want +got):\n%s", diff)
-	}
-	if d.lastCaller().Connection == "" {
-		t.Error("a legacy caller has no connection")
-	}
-}
-
 func TestClientCapabilitiesAreRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		capabilities string
@@ -258,25 +228,6 @@ func TestLateAnswerCounts(t *testing.T) {
 	w.reply(id)
 }
 
-func TestModelThatTakesTooLongIsNotWaitedForLonger(t *testing.T) {
-	d := newDirector(sample("how much?"))
-	d.wait = time.Millisecond // the route's own timeout
-	w := dial(t, config(), d)
-	w.initialize(everything)
-	id := w.call("kairos_begin", beginArgs)
-	asked := w.question("sampling/createMessage")
-	w.reply(id)
-	withdrawn := w.until("withdrawal", func(m msg) bool { return m.Method == "notifications/cancelled" })
-	if !strings.Contains(string(withdrawn.Params), `"requestId":`+string(asked.ID)) {
-		t.Errorf("withdrawn = %s, want request %s", withdrawn.Params, asked.ID)
-	}
-	w.answer(asked.ID, accepted)
-	w.reply(w.request("ping", obj{}))
-	if len(d.continued) != 0 {
-		t.Error("the engine was told an answer to a question it has given up")
-	}
-}
-
 func TestOpenQuestionIsJoinedNotAskedAgain(t *testing.T) {
 	cfg := config()
 	cfg.PlainWait = time.Millisecond
@@ -323,33 +274,6 @@ func TestNewerQuestionOfARunReplacesTheOlder(t *testing.T) {
 	}
 	w.answer(old.ID, accepted) // too late: nobody asks any more
 	w.reply(w.request("ping", obj{}))
-}
-
-func TestStrayAnswersAreDropped(t *testing.T) {
-	d := newDirector(elicit("sure?"))
-	w := dial(t, config(), d)
-	w.initialize(everything)
-	id := w.call("kairos_begin", beginArgs)
-	asked := w.question("elicitation/create")
-	for _, stray := range []string{
-		`{"jsonrpc":"2.0","id":4711,"result":{}}`,
-		`{"jsonrpc":"2.0","id":"x","result":{}}`,
-		`{"jsonrpc":"2.0","id":null,"result":{}}`,
-		`{"jsonrpc":"2.0","result":{}}`,
-		`{"jsonrpc":"2.0","id":-1,"error":{"code":1,"message":"m"}}`,
-		`{"jsonrpc":"2.0","id":1.5,"error":{}}`,
-	} {
-		w.raw(stray)
-	}
-	w.answer(asked.ID, accepted)
-	w.answer(asked.ID, `{"action":"decline"}`)
-	if got := w.step(id); len(got.Solved) != 1 || string(got.Solved[0].Output) != accepted {
-		t.Errorf("solved = %+v, want the first answer only", got.Solved)
-	}
-	w.reply(w.request("ping", obj{}))
-	if len(w.kept) != 0 || len(d.continued) != 1 {
-		t.Errorf("messages %v, %d answers taken; want none and 1", w.kept, len(d.continued))
-	}
 }
 
 func TestWaitingCallsDoNotBlockOthers(t *testing.T) {

@@ -9,46 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/kairos-mcp/kairos/core/fault"
 )
-
-func TestHTTPProgressIsReportedOnTheStreamOfTheCall(t *testing.T) {
-	d := newDirector(elicit("sure?"))
-	v := newSite(t, config(), d).visit(everything)
-	r := v.post(rpc(1, "tools/call", obj{
-		"name": "kairos_begin", "arguments": beginArgs, "_meta": obj{"progressToken": "p"},
-	}), nil)
-	asked := r.question("elicitation/create")
-	for range 3 {
-		m := r.until("progress", func(m msg) bool { return m.Method == "notifications/progress" })
-		if !strings.Contains(string(m.Params), `"progressToken":"p"`) {
-			t.Errorf("progress = %s, want the call's token", m.Params)
-		}
-	}
-	v.answer(asked.ID, accepted)
-	r.step("1")
-}
-
-func TestLateAnswerOverHTTPCounts(t *testing.T) {
-	cfg := config()
-	cfg.PlainWait = time.Millisecond
-	d := newDirector(elicit("sure?"), elicit("really?"))
-	v := newSite(t, cfg, d).visit(everything)
-	id, r := v.call("kairos_begin", beginArgs)
-	asked := r.question("elicitation/create")
-	if got := r.step(id); got.ErrorCode != string(fault.WaitingForUser) {
-		t.Errorf("reply after the wait = %+v, want WAITING_FOR_USER", got)
-	}
-	r.over()
-	v.answer(asked.ID, accepted)
-	if got := <-d.continued; string(got.Result) != accepted || !got.Caller.Detached {
-		t.Errorf("late answer = %s, detached %v; want it as sent and detached", got.Result, got.Caller.Detached)
-	}
-	id, r = v.call("kairos_next", beginArgs)
-	v.answer(r.question("elicitation/create").ID, accepted)
-	r.step(id)
-}
 
 func TestQuestionThatIsGivenUpIsWithdrawnBeforeTheReply(t *testing.T) {
 	d := newDirector(sample("how much?"))

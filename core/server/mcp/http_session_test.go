@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,20 +68,6 @@ func TestWhoOpensManySessionsEndsTheirOwn(t *testing.T) {
 	}
 	if got := alive(busy[2]); got != http.StatusNotFound {
 		t.Errorf("the longest idle session of bob = %d, want 404", got)
-	}
-}
-
-func TestConcurrentInitializesGetSessionsOfTheirOwn(t *testing.T) {
-	s := newSite(t, config(), newDirector())
-	var wg sync.WaitGroup
-	ids := make([]string, 100)
-	for i := range ids {
-		wg.Go(func() { ids[i] = s.visit(everything).session })
-	}
-	wg.Wait()
-	slices.Sort(ids)
-	if n := len(slices.Compact(ids)); n != len(ids) {
-		t.Errorf("%d sessions for %d clients", n, len(ids))
 	}
 }
 
@@ -251,21 +236,6 @@ func TestClientsThatAskAndVanishMakeRoom(t *testing.T) {
 		}
 		if !here.alive(asking) {
 			t.Error("a session whose client may still answer has made room for others before idle ones")
-		}
-	})
-}
-
-// Unanswered questions in sessions that nothing uses must not keep others out.
-func TestQuestionsPinNoSessions(t *testing.T) {
-	cfg := config()
-	cfg.MaxSessions, cfg.MaxSessionsPerClient, cfg.PlainWait = 4, 4, time.Second
-	bubble(t, cfg, newDirector(elicit("sure?")), func(t *testing.T, here direct) {
-		for range 3 * cfg.MaxSessions {
-			id := here.initialize()
-			if id == "" {
-				t.Fatal("initialize is refused: open questions keep sessions that nothing uses")
-			}
-			here.do(t.Context(), http.MethodPost, id, rpc(1, "tools/call", obj{"name": "kairos_begin", "arguments": beginArgs}))
 		}
 	})
 }
@@ -464,7 +434,7 @@ func TestRealClientsOverHTTPInEveryEra(t *testing.T) {
 					t.Fatal(err)
 				}
 				c := client.NewClient(way,
-					client.WithElicitationHandler(person{mcp.ElicitationResponseActionAccept}),
+					client.WithElicitationHandler(person{}),
 					client.WithSamplingHandler(model{}), client.WithProtocolVersion(version))
 				if err := c.Start(t.Context()); err != nil {
 					t.Fatal(err)

@@ -269,22 +269,6 @@ func TestLegacyHTTPClientIsAskedOnTheStreamOfItsCall(t *testing.T) {
 	}
 }
 
-func TestModernHTTPClientIsAskedByInputRequired(t *testing.T) {
-	d := newDirector(elicit("sure?"), sample("how much?"))
-	v := &visitor{site: newSite(t, config(), d)}
-	id, r := v.modern(everything, "kairos_begin", beginArgs, nil)
-	first := r.result(id)
-	if r.isStream() || r.header.Get("Mcp-Session-Id") != "" || first.ResultType != "input_required" {
-		t.Fatalf("response %v, result %+v; want JSON without a session that asks", r.header, first)
-	}
-	id, r = v.modern(everything, "kairos_begin", beginArgs, answers(first, accepted))
-	second := r.result(id)
-	id, r = v.modern(everything, "kairos_begin", beginArgs, answers(second, `{"model":"m"}`))
-	if got := r.step(id); len(got.Solved) != 2 || string(got.Solved[0].Output) != accepted {
-		t.Errorf("solved = %+v, want both answers", got.Solved)
-	}
-}
-
 func TestHTTPRequestsThatAreNotMCPAreRefused(t *testing.T) {
 	s := newSite(t, config(), newDirector())
 	known := s.visit(`{}`)

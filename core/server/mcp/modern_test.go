@@ -267,21 +267,6 @@ func TestQuestionDoesNotLiveLongerAfterARestartWithAnEarlierClock(t *testing.T) 
 	}
 }
 
-func TestQuestionDoesNotLiveLongerWhenTheClockIsSetBack(t *testing.T) {
-	for pass, want := range map[time.Duration]bool{59 * time.Minute: true, 61 * time.Minute: false} {
-		machine := clocktest.New(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
-		running := clock.New(machine)
-		got := asksAt(t, machine, func() *clock.Clock {
-			machine.Jump(-30 * time.Minute)
-			machine.Pass(pass)
-			return running
-		})
-		if got != want {
-			t.Errorf("after %s the question is taken back: %t, want %t", pass, got, want)
-		}
-	}
-}
-
 // Replicas get a new key one by one: first all of them open it, then all seal with it.
 func TestKeysAreRotatedWhileQuestionsAreOpen(t *testing.T) {
 	keyed := func(numbers ...byte) mcpserver.Config {

@@ -214,16 +214,3 @@ func TestPromptChangesReachHTTPStreams(t *testing.T) {
 	s.server.ProtocolsChanged([]string{ours})
 	get.until("notice", func(m msg) bool { return m.Method == promptsChanged })
 }
-
-func TestOnlyLegacyClientsArePromisedPromptChanges(t *testing.T) {
-	w := dial(t, config(), menuOf())
-	id := w.request("initialize", obj{
-		"protocolVersion": "2025-11-25", "capabilities": obj{}, "clientInfo": obj{"name": "old", "version": "1"},
-	})
-	if got := w.reply(id); !strings.Contains(string(got.Result), `"prompts":{"listChanged":true}`) {
-		t.Errorf("initialize = %s, want the promise", got.Result)
-	}
-	if got := w.reply(w.request("server/discover", obj{"_meta": modernMeta(`{}`)})); strings.Contains(string(got.Result), "listChanged") {
-		t.Errorf("server/discover = %s, want no promise", got.Result)
-	}
-}

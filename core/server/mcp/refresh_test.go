@@ -97,8 +97,11 @@ func TestOnlyLegacyClientsArePromisedTheNotice(t *testing.T) {
 	id := w.request("initialize", obj{
 		"protocolVersion": "2025-11-25", "capabilities": obj{}, "clientInfo": obj{"name": "old", "version": "1"},
 	})
-	if got := w.reply(id); !strings.Contains(string(got.Result), `"tools":{"listChanged":true}`) {
-		t.Errorf("initialize = %s, want the promise", got.Result)
+	got := w.reply(id)
+	for _, promise := range []string{`"tools":{"listChanged":true}`, `"prompts":{"listChanged":true}`} {
+		if !strings.Contains(string(got.Result), promise) {
+			t.Errorf("initialize = %s, want %s", got.Result, promise)
+		}
 	}
 	id = w.request("server/discover", obj{"_meta": modernMeta(`{}`)})
 	if got := w.reply(id); strings.Contains(string(got.Result), "listChanged") {

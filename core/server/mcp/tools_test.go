@@ -309,32 +309,6 @@ func TestMissingOrPlaceholderSolutionReachesTheEngine(t *testing.T) {
 	}
 }
 
-func TestArgumentsReachTheEngine(t *testing.T) {
-	d := newDirector()
-	w := dial(t, config(), d)
-	w.result(w.call("kairos_begin", obj{"uri": stepURI, "input": obj{"n": 1}, "session_id": "s"}))
-	if got := d.begins[0]; got.URI != stepURI || string(got.Input) != `{"n":1}` || got.SessionID != "s" {
-		t.Errorf("begin input = %+v", got)
-	}
-	w.result(w.call("kairos_mint", obj{"markdown_doc": "d", "llm_model_id": "m", "force_update": true, "space": "s"}))
-	if got := d.mints[0]; got.Document != "d" || got.ModelID != "m" || !got.Force || got.Space != "s" {
-		t.Errorf("mint input = %+v", got)
-	}
-	for args, want := range map[string]string{
-		`{"query":"q","space":"a","space_id":"b"}`:    "q|a|b|0|",
-		`{"query":"q","space_id":"b"}`:                "q||b|0|",
-		`{"query":"q","queries":["r","s"],"limit":7}`: "q|||7|r,s",
-	} {
-		r := w.result(w.call("kairos_search", json.RawMessage(args)))
-		if got := decode[step](t, r.Structured).Message; got != want {
-			t.Errorf("search %s looked for %s, want %s", args, got, want)
-		}
-	}
-	if c := d.lastCaller(); c.Principal != "local" || c.Space != "space:personal" {
-		t.Errorf("caller = %+v", c)
-	}
-}
-
 func TestAttestTextIsSetOut(t *testing.T) {
 	w := dial(t, config(), newDirector())
 	r := w.result(w.call("kairos_attest", goodArgs["kairos_attest"]))
@@ -403,33 +377,6 @@ func TestConfigIsChecked(t *testing.T) {
 				t.Error("New took it")
 			}
 		})
-	}
-}
-
-func TestToolsAreTheOnesThatClientsList(t *testing.T) {
-	cfg := config()
-	types := []string{"weather"}
-	cfg.ChallengeTypes = func() []string { return types }
-	s, in, out := newServed(t, cfg, newDirector())
-	w := speak(t, in, out)
-	w.initialize(`{}`)
-	types = []string{"weather", "shell"} // s has to notice by itself
-	var names []string
-	for _, got := range s.Tools() {
-		names = append(names, got.Name)
-		want, ok := w.tools()[got.Name]
-		if !ok || got.Title != want.Title || got.Description != want.Description {
-			t.Errorf("Tools has %s %q, tools/list %+v", got.Name, got.Title, want)
-		}
-		for which, pair := range map[string][2]json.RawMessage{"input": {want.InputSchema, got.Input}, "output": {want.OutputSchema, got.Output}} {
-			if diff := cmp.Diff(decode[any](t, pair[0]), decode[any](t, pair[1])); diff != "" {
-				t.Errorf("%s schema of %s (-tools/list +Tools):\n%s", which, got.Name, diff)
-			}
-		}
-	}
-	want := "kairos_search kairos_begin kairos_next kairos_attest kairos_mint kairos_update kairos_delete kairos_dump kairos_spaces"
-	if got := strings.Join(names, " "); got != want {
-		t.Errorf("Tools lists %s, want %s", got, want)
 	}
 }
 
