@@ -205,21 +205,6 @@ func TestReloadRefusesAnUnlockedBinaryAlsoWhereNothingElseChanged(t *testing.T) 
 	mustObey(t, h, "alpha", "pid")
 }
 
-func TestOtherTimesAreNoOtherDriver(t *testing.T) {
-	cfg := folder(t, "alpha")
-	h := newHost(t, cfg, io.Discard)
-	pid := pidOf(t, h, "alpha")
-	cfg.Call, cfg.Idle = 300*time.Millisecond, time.Hour
-	h = h.swap(t, cfg)
-	if s, _ := h.StatusOf("alpha"); s.PID != pid {
-		t.Errorf("process %d, want %d kept", s.PID, pid)
-	}
-	if _, err := obey(t.Context(), t, h, "alpha", "wait", "file", filepath.Join(t.TempDir(), "waiting")); err == nil ||
-		!strings.Contains(err.Error(), "within 300ms") {
-		t.Errorf("error = %v, want that the new time is kept", err)
-	}
-}
-
 func TestADriverMayHaveTimesOfItsOwn(t *testing.T) {
 	cfg := folder(t, "alpha", "beta")
 	cfg.Drivers = map[string]driverhost.DriverConfig{"alpha": {Call: 300 * time.Millisecond}}

@@ -302,32 +302,6 @@ func TestCallSurvivesTheDeathOfItsProcess(t *testing.T) {
 	}
 }
 
-func TestKilledInTheMiddleOfACallItIsMadeAgain(t *testing.T) {
-	h := newHost(t, driverhost.Config{}, io.Discard)
-	pid := pidOf(t, h, "alpha")
-	entered := filepath.Join(t.TempDir(), "entered")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan error, 1)
-	go func() {
-		_, err := obey(ctx, t, h, "alpha", "wait", "file", entered)
-		done <- err
-	}()
-	exists := func() bool { _, err := os.Stat(entered); return err == nil }
-	eventually(t, "the call has arrived", exists)
-	if err := os.Remove(entered); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the call has arrived at a fresh process", exists)
-	cancel()
-	if err := <-done; !strings.Contains(err.Error(), "cancel") {
-		t.Errorf("the call ended with %v, want the caller's own cancellation", err)
-	}
-}
-
 func TestManyCallsUnderRepeatedKillsAllSucceed(t *testing.T) {
 	h := newHost(t, driverhost.Config{}, io.Discard)
 	load := startLoad(t, 8, func() (challenges, func()) { return h, func() {} })
@@ -440,14 +414,6 @@ func TestErrorsOfADriverAreNotRepeated(t *testing.T) {
 	}
 	if after := pidOf(t, h, "alpha"); after != before {
 		t.Errorf("process %d was replaced by %d", before, after)
-	}
-}
-
-func TestEveryCallHasADeadline(t *testing.T) {
-	h := newHost(t, driverhost.Config{Call: 300 * time.Millisecond}, io.Discard)
-	_, err := obey(t.Context(), t, h, "alpha", "wait", "file", filepath.Join(t.TempDir(), "entered"))
-	if err == nil || !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "within 300ms") {
-		t.Errorf("error = %v, want a missed deadline", err)
 	}
 }
 
