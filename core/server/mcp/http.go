@@ -183,18 +183,27 @@ func (t *httpTransport) close(limit time.Duration) error {
 	t.closed = true
 	t.mu.Unlock()
 	t.sessions.close()
+	defer t.stopWork()
+	if !drained(&t.running, t.stopWork, limit) {
+		return errors.New("HTTP calls did not end with the server: a client reads nothing, or the engine hangs")
+	}
+	return nil
+}
+
+// drained waits for calls, cancels them after the time limit, and reports whether they
+// have ended then.
+func drained(running *sync.WaitGroup, cancel func(), limit time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		t.running.Wait()
+		running.Wait()
 	}()
-	timeout := time.AfterFunc(limit, t.stopWork)
+	timeout := time.AfterFunc(limit, cancel)
 	defer timeout.Stop()
-	defer t.stopWork()
 	select {
 	case <-done:
-		return nil
+		return true
 	case <-time.After(limit + cancelTime):
-		return errors.New("HTTP calls did not end with the server: a client reads nothing, or the engine hangs")
+		return false
 	}
 }

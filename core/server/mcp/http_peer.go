@@ -34,20 +34,7 @@ func (p *sessionPeer) call(
 	if !p.deliver(q.posed) && !p.own.able {
 		return nil, nil, errUnreachable
 	}
-	close(q.out)
-	select {
-	case r := <-q.posed.answer:
-		p.withdraw(q.posed)
-		return r.result, r.err, nil
-	case <-p.sess.gone:
-		return nil, nil, errGone
-	case <-ctx.Done():
-		if over(p.sess.gone) {
-			return nil, nil, errGone
-		}
-		p.withdraw(q.posed)
-		return nil, nil, ctx.Err()
-	}
+	return q.answered(ctx, p.sess.gone, func() { p.withdraw(q.posed) })
 }
 
 // send sends a message by the response or a GET stream. It returns nil if neither is open.

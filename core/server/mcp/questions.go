@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Limits of one connection.
@@ -257,14 +259,24 @@ func (qs *questions) settleLocked(q *question, round director.Round, err error) 
 	}
 }
 
-// over reports whether a connection has ended. Its questions are cancelled then, so a
-// waiter must check for the reason.
-func over(gone <-chan struct{}) bool {
+// answered waits for the reply to the question, which is out, until ctx or the connection
+// ends. withdraw cancels the copies that the client has not answered.
+func (q *question) answered(ctx context.Context, gone <-chan struct{}, withdraw func()) (json.RawMessage, *driver.ClientError, error) {
+	close(q.out)
 	select {
+	case r := <-q.posed.answer:
+		withdraw()
+		return r.result, r.err, nil
 	case <-gone:
-		return true
+		return nil, nil, errGone
+	case <-ctx.Done():
+	}
+	select {
+	case <-gone: // a connection that ends cancels its questions
+		return nil, nil, errGone
 	default:
-		return false
+		withdraw()
+		return nil, nil, ctx.Err()
 	}
 }
 

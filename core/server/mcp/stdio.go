@@ -292,28 +292,11 @@ func (l *stdioConn) call(
 	if err := l.requests.send(q.posed, l.lastID.Add(1), l.write); err != nil {
 		return nil, nil, fmt.Errorf("ask client: %w", err)
 	}
-	close(q.out)
-	select {
-	case r := <-q.posed.answer:
-		_ = l.withdraw(q.posed) // the answer counts in any case
-		return r.result, r.err, nil
-	case <-l.gone:
-		return nil, nil, errGone
-	case <-ctx.Done():
-		if over(l.gone) {
-			return nil, nil, errGone
+	return q.answered(ctx, l.gone, func() {
+		for _, id := range l.requests.close(q.posed) {
+			l.send(ctx, withdrawal(id))
 		}
-		return nil, nil, errors.Join(ctx.Err(), l.withdraw(q.posed))
-	}
-}
-
-// withdraw cancels the copies of a question that the client has not answered.
-func (l *stdioConn) withdraw(q *posed) error {
-	var errs []error
-	for _, id := range l.requests.close(q) {
-		errs = append(errs, l.write(withdrawal(id)))
-	}
-	return errors.Join(errs...)
+	})
 }
 
 func (l *stdioConn) notify(method string, params any) error { return l.write(notice(method, params)) }
@@ -322,17 +305,8 @@ func (l *stdioConn) notify(method string, params any) error { return l.write(not
 // is worth recording. Longer calls are cancelled.
 func (l *stdioConn) drain(stopWork context.CancelFunc, limit time.Duration) error {
 	close(l.gone)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.running.Wait()
-	}()
-	timeout := time.AfterFunc(limit, stopWork)
-	defer timeout.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-time.After(limit + cancelTime):
+	if !drained(&l.running, stopWork, limit) {
 		return errors.New("calls did not end after their connection: the client reads nothing, or the engine hangs")
 	}
+	return nil
 }
