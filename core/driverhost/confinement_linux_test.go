@@ -134,7 +134,7 @@ func hostile(t *testing.T, orders []string) []byte {
 	t.Helper()
 	script := "#!/bin/sh\n" + `found=$(env | tr '\n"\\' '   ' | sed 's/.*/"environment: &"/')` + "\n"
 	for _, o := range orders {
-		script += fmt.Sprintf("found=\"$found,$(echo \"%s\" | %s)\"\n", strings.ReplaceAll(o, `"`, `\"`), probePath(t))
+		script += fmt.Sprintf("found=\"$found,$(echo \"%s\" | %s)\"\n", strings.ReplaceAll(o, `"`, `\"`), probePath())
 	}
 	return []byte(script + `printf '{"name":"hostile","version":"1.0.0","role":"challenge","handles":["hostile"],"effect":"pure","transport":"exec",'
 printf '"config_schema":{"type":"object","x-found":[%s]}}' "$found"` + "\n")
@@ -648,7 +648,7 @@ func TestUserWithoutPrivilegesGetsAMountNamespaceToo(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, "kairos.db"), []byte(secret), 0o600))
 	user := exec.Command("/proc/self/exe")
-	user.Env = append(os.Environ(), userMode+"="+probePath(t), "KAIROS_TEST_USER_DIR="+dir)
+	user.Env = append(os.Environ(), userMode+"="+probePath(), "KAIROS_TEST_USER_DIR="+dir)
 	if os.Geteuid() == 0 {
 		const nobody = 65534
 		user.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

@@ -81,8 +81,8 @@ func buildDrivers() (string, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the test driver: %w\n%s", err, out)
 	}
-	for _, name := range []string{"beta", "gamma", "changer", "capable", "otherwise", "pure"} {
-		if err := os.Link(first, filepath.Join(dir, "kairos-driver-"+name)); err != nil {
+	for _, name := range []string{"kairos-driver-beta", "kairos-driver-gamma", "kairos-driver-changer", "kairos-driver-capable", "kairos-driver-otherwise", "kairos-driver-pure", "probe"} {
+		if err := os.Link(first, filepath.Join(dir, name)); err != nil {
 			return "", err
 		}
 	}

@@ -1,4 +1,5 @@
-// Command driver is a real small driver for the tests of package driverhost.
+// Command driver is a real small driver for the tests of package driverhost, and under
+// another name a process of the exec transport (probe.go).
 // Its name is that of its file, what a call does stands in the challenge, and
 // what goes wrong at its start stands in KAIROS_TEST_START, or in the file
 // that KAIROS_TEST_START_FILE names.
@@ -25,7 +26,11 @@ import (
 )
 
 func main() {
-	name := strings.TrimPrefix(filepath.Base(os.Args[0]), "kairos-driver-")
+	name, driving := strings.CutPrefix(filepath.Base(os.Args[0]), "kairos-driver-")
+	if !driving {
+		probe()
+		return
+	}
 	start := os.Getenv("KAIROS_TEST_START")
 	if file := os.Getenv("KAIROS_TEST_START_FILE"); file != "" {
 		b, _ := os.ReadFile(file)
@@ -245,7 +250,8 @@ func flood() {
 	_, _ = syscall.Write(2, bytes.Repeat([]byte("\x1b[31m!"), 1<<20/6))
 }
 
-// look opens a file and says what is in it, or why it cannot.
+// look opens a file and says what is in it, or why it cannot. What is hidden has no
+// content.
 func look(file string, how int) string {
 	f, err := os.OpenFile(file, how, 0o600)
 	if err != nil {
@@ -255,6 +261,9 @@ func look(file string, how int) string {
 	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	if err != nil {
 		return "refused: " + err.Error()
+	}
+	if info, err := f.Stat(); err == nil && info.Mode()&os.ModeDevice != 0 && len(b) == 0 {
+		return "refused: it is an empty device"
 	}
 	return "opened: " + string(b)
 }

@@ -1,35 +1,27 @@
-// Command probe is a driver on the exec transport for the tests of package
-// driverhost: the request says what it does, good or bad.
 package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 )
 
-type order struct {
-	Do   string `json:"do"`
-	Text string `json:"text"`
-	File string `json:"file"`
-}
-
-func main() {
+// probe is a process of one call on the exec transport, which replies on stdout.
+func probe() {
 	var o order
 	if do := os.Getenv("KAIROS_TEST_DO"); do != "" { // without reading stdin
 		o.Do = do
 	} else if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
 		fail(err)
 	}
-	if err := obey(o); err != nil {
+	if err := probed(o); err != nil {
 		fail(err)
 	}
 }
@@ -40,27 +32,14 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-func obey(o order) error {
+func probed(o order) error {
 	switch o.Do {
 	case "state":
 		return state()
 	case "echo":
 		return reply(o.Text)
-	case "dial":
-		conn, err := net.DialTimeout("tcp", o.Text, 5*time.Second)
-		if err != nil {
-			return reply(err.Error())
-		}
-		defer func() { _ = conn.Close() }()
-		_, err = io.Copy(conn, strings.NewReader("hello\n"))
-		if err != nil {
-			return err
-		}
-		return reply("reached")
 	case "fail":
 		return fmt.Errorf("I cannot: %s", o.Text)
-	case "die":
-		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "nothing":
 		return nil
 	case "garbage":
@@ -72,11 +51,6 @@ func obey(o order) error {
 				return err
 			}
 		}
-	case "flood":
-		for range 50_000 {
-			fmt.Fprintln(os.Stderr, "noise noise noise")
-		}
-		return reply("flooded")
 	case "hang", "unread":
 		if err := note(o.File); err != nil {
 			return err
@@ -85,30 +59,18 @@ func obey(o order) error {
 	case "wait":
 		return wait(o.File, filepath.Dir(o.File))
 	case "grandchild":
-		return grandchild(o, false)
+		return holder(false)
 	case "escape":
-		return grandchild(o, true)
+		return holder(true)
 	case "escape and wait":
 		return orphan(o)
 	case "escape unmarked":
 		_ = os.Unsetenv("KAIROS_DRIVER_PROCESS")
-		return grandchild(o, true)
-	case "read":
-		return look(o.File, os.O_RDONLY)
-	case "change":
-		return look(o.File, os.O_RDWR)
-	case "create":
-		return look(o.File, os.O_RDWR|os.O_CREATE|os.O_EXCL)
-	case "list":
-		entries, err := os.ReadDir(o.File)
-		if err != nil {
-			return reply("refused: " + err.Error())
-		}
-		return reply(fmt.Sprint(entries))
+		return holder(true)
 	case "parent environment":
-		return look(fmt.Sprintf("/proc/%d/environ", os.Getppid()), os.O_RDONLY)
+		return reply(look(fmt.Sprintf("/proc/%d/environ", os.Getppid()), os.O_RDONLY))
 	case "parent root":
-		return look(fmt.Sprintf("/proc/%d/root%s", os.Getppid(), o.File), os.O_RDONLY)
+		return reply(look(fmt.Sprintf("/proc/%d/root%s", os.Getppid(), o.File), os.O_RDONLY))
 	case "signal parent":
 		if err := syscall.Kill(os.Getppid(), syscall.SIGURG); err != nil {
 			return reply("refused: " + err.Error())
@@ -118,41 +80,20 @@ func obey(o order) error {
 		out, err := exec.Command("/bin/sh", "-c", o.Text).CombinedOutput()
 		return reply(fmt.Sprintf("%s%v", out, err))
 	case "uncover":
-		return uncover(o.File)
-	case "connect":
-		conn, err := net.Dial("unix", o.File)
-		if err != nil {
-			return reply("refused: " + err.Error())
-		}
-		_ = conn.Close()
-		return reply("connected")
+		return reply(uncover(o.File))
 	case "descriptors":
 		return descriptors()
 	case "write":
 		return os.WriteFile(o.File, make([]byte, 65<<20), 0o600)
 	}
-	return fmt.Errorf("I cannot %q", o.Do)
+	value, err := (&puppet{}).obey(context.Background(), o)
+	if err != nil {
+		return err
+	}
+	return reply(value)
 }
 
 func reply(v any) error { return json.NewEncoder(os.Stdout).Encode(v) }
-
-// look opens a file and says what is in it, or why it cannot. What is hidden
-// has no content.
-func look(file string, how int) error {
-	f, err := os.OpenFile(file, how, 0o600)
-	if err != nil {
-		return reply("refused: " + err.Error())
-	}
-	defer func() { _ = f.Close() }()
-	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
-	if err != nil {
-		return reply("refused: " + err.Error())
-	}
-	if info, err := f.Stat(); err == nil && info.Mode()&os.ModeDevice != 0 && len(b) == 0 {
-		return reply("refused: it is an empty device")
-	}
-	return reply("opened: " + string(b))
-}
 
 // descriptors lists the open files of this process.
 func descriptors() error {
@@ -193,8 +134,8 @@ func wait(file, dir string) error {
 	}
 }
 
-// grandchild leaves a process behind that holds all three streams.
-func grandchild(o order, leave bool) error {
+// holder leaves a process behind that holds all three streams.
+func holder(leave bool) error {
 	child := exec.Command("sleep", "1000")
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: leave}

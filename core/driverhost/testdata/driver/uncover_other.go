@@ -4,4 +4,4 @@ package main
 
 import "os"
 
-func uncover(file string) error { return look(file, os.O_RDONLY) }
+func uncover(file string) string { return look(file, os.O_RDONLY) }
