@@ -154,18 +154,6 @@ func TestARunFromSearchToAttest(t *testing.T) {
 	}
 }
 
-// The earlier server's REST let a step be skipped.
-func TestRESTSkipsNoStep(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(twoSteps)
-	begun := w.post("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uris[0])).want(200, "")
-	w.post("kairos_next", fmt.Sprintf(`{"uri":%q,"solution":%s}`, uris[1], begun.solution(0))).want(200, "")
-	a := w.post("kairos_attest", fmt.Sprintf(`{"uri":%q,"outcome":"success","message":"m"}`, uris[0])).want(200, "")
-	if missing, _ := a.fields["missing_steps"].([]any); a.fields["verified"] != false || len(missing) != 1 || missing[0] != uris[1] {
-		t.Errorf("attest after a skipped step: %s", a.body)
-	}
-}
-
 func TestARunOfAnotherProtocolIsNotAttested(t *testing.T) {
 	w := newWorld(t, nil)
 	claimed, of := w.mint(strings.ReplaceAll(twoSteps, "# ", "# Another ")), w.mint(twoSteps)

@@ -259,7 +259,7 @@ func TestTheRefusalOfALargeBodyCanBeRead(t *testing.T) {
 // Many clients that send the most expensive documents at once must not take the
 // memory of the machine.
 func TestManyLargeDocumentsAtOnceTakeLittleMemory(t *testing.T) {
-	clients, most := 256, uint64(2<<30)
+	clients, most := 64, uint64(2<<30)
 	if testing.Short() {
 		clients, most = 16, 1<<30
 	}

@@ -2,9 +2,7 @@ package runpage_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,8 +18,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/web/webtest"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
-
-var pictures = flag.String("pictures", "", "write what the browser shows into this folder")
 
 func html(t testing.TB, r runpage.Run) string {
 	t.Helper()
@@ -67,7 +63,6 @@ func TestPageShowsTheWayThatWasTaken(t *testing.T) {
 				t.Errorf("at a width of %d these reach beyond it: %v", width, over)
 			}
 			picture := b.Picture()
-			save(t, fmt.Sprintf("run-%d-%s.png", width, scheme), picture.Bounds().String(), func(f *os.File) error { return png.Encode(f, picture) })
 			if n := webtest.Colours(picture); n < 30 {
 				t.Errorf("the picture has %d colours, want a page with text and lines", n)
 			}
@@ -88,24 +83,6 @@ func TestPageShowsTheWayThatWasTaken(t *testing.T) {
 			}
 		})
 	}
-}
-
-func save(t *testing.T, name, what string, write func(*os.File) error) {
-	t.Helper()
-	if *pictures == "" {
-		return
-	}
-	f, err := os.Create(filepath.Join(*pictures, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := write(f); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("wrote %s, %s", f.Name(), what)
 }
 
 func TestPageLoadsNothingAndRunsNothing(t *testing.T) {
