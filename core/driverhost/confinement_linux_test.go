@@ -221,23 +221,6 @@ func TestUnknownBinaryIsNotRunWhereTheDemandedIsolationIsMissing(t *testing.T) {
 	}
 }
 
-// Landlock does not stop connections to sockets in the file system: there the
-// token and the check of the peer have to.
-func TestAdminSocketIsHiddenByAMountNamespace(t *testing.T) {
-	i := newInstallation(t)
-	for name, setup := range isolations(t, i) {
-		if setup.Confinement.Level != driverhost.LevelNamespace {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			e := newExec(t, "", setup, io.Discard)
-			if got := said(t, e, "connect", "file", filepath.Join(i.admin, "1.sock")); !strings.HasPrefix(got, "refused") {
-				t.Error(got)
-			}
-		})
-	}
-}
-
 // listen makes a socket in a folder of its own, as go-plugin does for a driver.
 func listen(t *testing.T, base, folder string) (socket string) {
 	t.Helper()
@@ -559,18 +542,6 @@ func TestDriverWithoutNetworkStartsInsideLandlock(t *testing.T) {
 		if words := strings.Join(e.Protection(), "\n"); !strings.Contains(words, want) {
 			t.Errorf("Protection:\n%s", words)
 		}
-	}
-}
-
-func TestLandlockRefusesAFolderThatContainsTheDatabase(t *testing.T) {
-	i := newInstallation(t)
-	e := newExec(t, "", driverhost.ExecSetup{
-		Read:        []string{i.project},
-		Confinement: i.at(driverhost.LevelLandlock),
-	}, io.Discard)
-	_, err := e.Run(t.Context(), "Advance", order("state"))
-	if err == nil || !strings.Contains(err.Error(), "it may use "+i.project) || !strings.Contains(err.Error(), "t.db") {
-		t.Errorf("Run = %v, want that the folder and the database are named", err)
 	}
 }
 

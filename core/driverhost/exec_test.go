@@ -216,21 +216,6 @@ func pidIn(t *testing.T, file string) int {
 	return pid
 }
 
-func TestExecFloodOfStderrIsCutAndHarmless(t *testing.T) {
-	log := &programs.Output{}
-	e := newExec(t, "", driverhost.ExecSetup{}, log)
-	if got, err := e.Run(t.Context(), "Advance", order("flood")); err != nil || strings.TrimSpace(got) != `"flooded"` {
-		t.Errorf("Run = %s, %v", got, err)
-	}
-	e.CloseCalls()
-	if lines := strings.Count(log.String(), `"line":"noise`); lines < 100 || lines > 2000 {
-		t.Errorf("%d of 175000 lines were logged", lines)
-	}
-	if !strings.Contains(log.String(), "lines dropped") {
-		t.Error("nothing says that lines were dropped")
-	}
-}
-
 func TestExecRunsABoundedNumberOfProcesses(t *testing.T) {
 	const calls, atOnce = 40, 16
 	e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)

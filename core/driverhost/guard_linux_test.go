@@ -42,31 +42,6 @@ func stateOf(t testing.TB, e *driverhost.Exec) probeState {
 	return s
 }
 
-func TestExecEnvironmentIsFixed(t *testing.T) {
-	t.Setenv("KAIROS_TEST_SECRET", "secret")
-	e := newExec(t, "", driverhost.ExecSetup{Env: []string{"SHARED=yes"}, Config: json.RawMessage(`{"a": 1}`)}, io.Discard)
-	got := stateOf(t, e)
-	want := map[string]bool{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin": true,
-		"GOMEMLIMIT=256MiB": true, "SHARED=yes": true, `KAIROS_DRIVER_CONFIG={"a": 1}`: true,
-	}
-	for _, e := range got.Env {
-		if strings.HasPrefix(e, "KAIROS_DRIVER_PROCESS=") { // of which process it is
-			continue
-		}
-		if strings.HasPrefix(e, "GOMEMLIMIT=") { // with a cgroup it is lower
-			e = "GOMEMLIMIT=256MiB"
-		}
-		if !want[e] {
-			t.Errorf("the driver sees %s", e)
-		}
-		delete(want, e)
-	}
-	if len(want) > 0 {
-		t.Errorf("the driver does not see %v", want)
-	}
-}
-
 func procFile(t *testing.T, pid int, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
@@ -227,14 +202,6 @@ func TestAnOperatorKeepsADriverFromTheNetwork(t *testing.T) {
 			eventually(t, "driver and grandchild are gone", func() bool { return gone(pid) && gone(child) })
 		})
 	}
-}
-
-func TestDriverWithoutNetworkDiesWithItsHost(t *testing.T) {
-	t.Setenv(hostNetwork, "deny")
-	host, pid, _, _ := hostProcess(t, t.TempDir())
-	check(t, host.Process.Kill())
-	_ = host.Wait()
-	eventually(t, "the driver is gone", func() bool { return gone(pid) })
 }
 
 func TestNetworkPolicyIsOneOfTwo(t *testing.T) {

@@ -36,9 +36,6 @@ var binaries string
 // hostMode makes this test binary run as a host, for tests that kill it.
 const hostMode = "KAIROS_TEST_HOST"
 
-// hostNetwork is the network policy of that host's driver.
-const hostNetwork = "KAIROS_TEST_HOST_NETWORK"
-
 // userMode makes this test binary run a driver for a user without privileges.
 const userMode = "KAIROS_TEST_USER_PROBE"
 
@@ -98,8 +95,7 @@ func beHost(dir string) (err error) {
 	}
 	h := driverhost.New(slog.New(slog.DiscardHandler), driverhost.Options{Confinement: driverhost.Confinement{Level: driverhost.LevelNone}})
 	defer func() { err = errors.Join(err, h.Close()) }()
-	own := driverhost.DriverConfig{Network: driverhost.Network(os.Getenv(hostNetwork))}
-	set, err := h.Load(driverhost.Config{Dir: dir, Lock: lock, Drivers: map[string]driverhost.DriverConfig{"alpha": own}})
+	set, err := h.Load(driverhost.Config{Dir: dir, Lock: lock})
 	if err != nil {
 		return err
 	}
@@ -270,23 +266,6 @@ func TestNothingStartsBeforeTheFirstCall(t *testing.T) {
 	mustObey(t, h, "alpha", "pid")
 	if got := strings.Count(log.String(), "driver started"); got != 1 {
 		t.Errorf("%d drivers were started, want 1: %s", got, log)
-	}
-}
-
-func TestCallsReachBothRoles(t *testing.T) {
-	h := newHost(t, driverhost.Config{Drivers: map[string]driverhost.DriverConfig{
-		"alpha": {Config: json.RawMessage(`{"a":1}`)},
-	}}, io.Discard)
-	if got := mustObey(t, h, "alpha", "config"); got != `{"a":1}` {
-		t.Errorf("the driver was configured with %s", got)
-	}
-	c, ok := h.Capability("capable", 0)
-	if !ok {
-		t.Fatal("there is no capability driver capable")
-	}
-	res, err := c.Interpret(t.Context(), driver.InterpretRequest{Raw: json.RawMessage(`"yes"`)})
-	if err != nil || res.Answer == nil || string(res.Answer.Value) != `"yes"` {
-		t.Errorf("Interpret = %+v, %v", res, err)
 	}
 }
 
