@@ -570,121 +570,6 @@ func otherType(s *stage) {
 	}
 }
 
-// The seed's decision tree of a person's input, by its two flags: who is asked,
-// and who is when that one cannot answer. A model is always to show the question
-// to its user, whatever the step says.
-func TestTheFlagsSayWhoIsAskedForAPersonsInput(t *testing.T) {
-	t.Parallel()
-	const form, sampled, nobody = "elicitation/create", "sampling/createMessage", ""
-	for flags, want := range map[string]struct{ forms, model, both string }{
-		"":                                    {form, nobody, form},
-		"user_input: {driver: sampling}\n":    {form, nobody, form},
-		"user_input: {server_driver: true}\n": {form, sampled, form},
-		"user_input: {server_driver: true, driver: elicitation}\n": {form, sampled, form},
-		"user_input: {server_driver: true, driver: sampling}\n":    {form, sampled, sampled},
-		"user_input: {server_driver: true, driver: agent}\n":       {nobody, nobody, nobody},
-	} {
-		t.Run(flags, func(t *testing.T) {
-			t.Parallel()
-			b := withShippedDrivers(t, flags)
-			for _, era := range []string{legacyEra, modernEra} {
-				for can, method := range map[string]string{hasForms: want.forms, hasModel: want.model, hasBoth: want.both, hasNothing: nobody} {
-					s := &stage{b.visit(t, era, can), t}
-					uri := b.mint(fmt.Sprintf(personDoc, t.Name()+era+can))[0]
-					s.asks(s.next(s.begun(uri, ""), ""), method)
-				}
-			}
-		})
-	}
-}
-
-// asks checks whom the server asks; an empty method is nobody but the agent.
-func (s *stage) asks(k *toolCall, method string) {
-	s.t.Helper()
-	h := k.hear()
-	switch {
-	case method == "" && (h.reply == nil || h.reply.ErrorCode != "MISSING_FIELD" || *h.reply.RetryCount != 0):
-		s.t.Errorf("%s, client with %s: the server says %s, want it to tell the agent what is missing", s.era, s.can, h)
-	case method != "" && (h.question == nil || h.question.Method != method):
-		s.t.Errorf("%s, client with %s: the server says %s, want it to ask %s", s.era, s.can, h, method)
-	case method == "sampling/createMessage":
-		s.shownToAPerson(h.question)
-	}
-	k.leave()
-}
-
-func (s *stage) shownToAPerson(q *posed) {
-	s.t.Helper()
-	var p struct {
-		Metadata struct {
-			Mode string `json:"approvalMode"`
-		} `json:"metadata"`
-	}
-	if err := json.Unmarshal(q.Params, &p); err != nil || p.Metadata.Mode != "user" || !strings.Contains(q.text(), "Show the") {
-		s.t.Errorf("a model is asked in a person's place with approval mode %q: %s", p.Metadata.Mode, q.text())
-	}
-}
-
-// Each of elicitation and sampling is the other's fallback, and the agent comes
-// last. An answer that the server obtains is one of two words.
-func TestAPersonsInputFallsBackWhereItsDriverFails(t *testing.T) {
-	long(t)
-	t.Parallel()
-	forms := withShippedDrivers(t, "user_input: {server_driver: true}\nmcp: {plain_wait: 50s}\n")
-	sampled := withShippedDrivers(t, "user_input: {server_driver: true, driver: sampling}\nmcp: {plain_wait: 50s}\n")
-	for name, tc := range map[string]struct {
-		b    *program
-		can  string
-		play func(*stage, *api.StepReply)
-	}{
-		"the form breaks": {forms, hasBoth, func(s *stage, r *api.StepReply) {
-			k := s.next(r, "")
-			k.answer(k.ask("elicitation/create"), filled(`{"confirmation":"perhaps"}`))
-			k.answer(k.ask("elicitation/create"), filled(`{"confirmation":"approved","more":1}`))
-			k.answer(k.ask("sampling/createMessage"), says(yes))
-			s.solvedBy(k, driver.ModelGenerated)
-		}},
-		"the model does not keep to the form": {sampled, hasBoth, func(s *stage, r *api.StepReply) {
-			k := s.next(r, "")
-			k.answer(k.ask("sampling/createMessage"), says("The user said: approved"))
-			k.answer(k.ask("sampling/createMessage"), says(`{"confirmation":"approved","confidence":1}`))
-			k.answer(k.ask("elicitation/create"), filled(yes))
-			s.solvedBy(k, driver.ClientAttested)
-		}},
-		"the model approves": {sampled, hasModel, func(s *stage, r *api.StepReply) {
-			k := s.next(r, "")
-			k.answer(k.ask("sampling/createMessage"), says(yes))
-			s.solvedBy(k, driver.ModelGenerated)
-		}},
-		"the model declines": {sampled, hasBoth, func(s *stage, r *api.StepReply) {
-			k := s.next(r, "")
-			k.answer(k.ask("sampling/createMessage"), says(`{"confirmation":"rejected"}`))
-			r = k.step()
-			s.code(r, "USER_DECLINED")
-			s.proves(r)
-		}},
-		"both fail": {sampled, hasBoth, func(s *stage, r *api.StepReply) {
-			k := s.next(r, "")
-			k.answer(k.ask("sampling/createMessage"), says(""))
-			k.answer(k.ask("sampling/createMessage"), says("[]"))
-			k.answer(k.ask("elicitation/create"), filled(`{}`))
-			k.answer(k.ask("elicitation/create"), filled(`{}`))
-			r = k.step()
-			if r.ErrorCode != "SAMPLING_FAILED" || len(r.Solved) > 0 {
-				s.t.Errorf("after both failed: %+v", r)
-			}
-			s.solvedBy(s.submit(r, "user_input", `{"confirmation":"They said: continue"}`), driver.AgentReported)
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBothEras(t, func(t *testing.T, era string) {
-				s := &stage{tc.b.visit(t, era, tc.can), t}
-				tc.play(s, s.begun(s.document(personDoc), ""))
-			})
-		})
-	}
-}
-
 // inputDoc needs a value before its first step, which uses it in a command.
 const inputDoc = "# %s\n\nNeeds a name.\n\n```json\n{\"inputs\":{\"type\":\"object\",\"required\":[\"who\"],\"additionalProperties\":false," +
 	"\"properties\":{\"who\":{\"type\":\"string\",\"minLength\":2}}}}\n```\n" +
@@ -728,32 +613,6 @@ func TestMissingInputsOfARunAreAskedForOrListed(t *testing.T) {
 	})
 }
 
-// A list is typed by the person, so that the calendar protocol starts with its
-// address alone.
-func TestAListThatARunNeedsIsAskedFor(t *testing.T) {
-	t.Parallel()
-	doc, err := os.ReadFile("../../examples/calendar-appointment.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := withShippedDrivers(t, "mcp: {plain_wait: 50s}\n")
-	inBothEras(t, func(t *testing.T, era string) {
-		s := &stage{b.visit(t, era, hasForms), t}
-		uri := b.mint(strings.Replace(string(doc), "# Create calendar appointment", "# "+t.Name(), 1))[0]
-		k := s.call("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
-		q := k.ask("elicitation/create")
-		if !strings.Contains(string(q.Params), "One per line, or separated by commas.") {
-			t.Errorf("the form is %s", q.Params)
-		}
-		k.answer(q, filled(`{"participants":" , "}`))
-		k.answer(k.ask("elicitation/create"), filled(`{"participants":"Adam, Betty"}`))
-		r := k.step()
-		if got := string(r.Challenge.Display); !strings.Contains(got, `["Adam","Betty"]`) {
-			t.Errorf("the challenge is %s, want the list that was typed", got)
-		}
-	})
-}
-
 // The server looks at files itself, for a client elsewhere where the operator
 // allows it; such a client learns that a check failed, not what is there.
 func TestFilesAreLookedAtWhereTheOperatorAllowsIt(t *testing.T) {
@@ -786,16 +645,6 @@ func TestFilesAreLookedAtWhereTheOperatorAllowsIt(t *testing.T) {
 	b.routed(4, "shell", "files", "roots", "answered", "")
 	b.routed(2, "shell", "evidence", "agent", "rejected", "FILES_MISMATCH")
 	b.routed(2, "shell", "evidence", "agent", "accepted", "")
-}
-
-// solvedBy checks that the call solved the run's only step, and who vouches.
-func (s *stage) solvedBy(k *toolCall, who driver.Provenance) {
-	s.t.Helper()
-	r := k.step()
-	if len(r.Solved) != 1 || r.Solved[0].Provenance != who {
-		s.t.Errorf("the reply is %+v, want a step solved %s", r, who)
-	}
-	s.proves(r, who)
 }
 
 func quoted(text string) string {

@@ -78,34 +78,3 @@ func TestALongCallWhoseDriverIsKilledIsNotRepeated(t *testing.T) {
 	s.acted(1)
 	p.leave()
 }
-
-// The server of the tool dies: the same.
-func TestALongCallWhoseToolServerDiesIsNotRepeated(t *testing.T) {
-	t.Parallel()
-	s, p, r := longCall(t)
-	for _, pid := range processesOf(t, p.cmd.Process.Pid, s.path("counter")) {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 2 {
-		p.until(r, "OUTCOME_UNKNOWN")
-	}
-	s.acted(1)
-	p.leave()
-}
-
-// Nobody knows what a cancelled call has done; the server of the tool is ended.
-func TestALongCallOfAToolIsCancelled(t *testing.T) {
-	t.Parallel()
-	s, p, r := longCall(t)
-	got := p.step("kairos_next", p.next(r, `,"cancel":true`))
-	if got.ErrorCode != "OUTCOME_UNKNOWN" || !strings.Contains(got.Message, "cancelled") {
-		t.Errorf("cancelled: %s: %s", got.ErrorCode, got.Message)
-	}
-	if left := processesOf(t, p.cmd.Process.Pid, s.path("counter")); len(left) > 0 {
-		t.Errorf("processes of the tool's server are left: %v", left)
-	}
-	s.acted(1)
-	p.leave()
-}

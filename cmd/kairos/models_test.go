@@ -33,57 +33,6 @@ func (s sampledType) document(kind, more string) string {
 	return fmt.Sprintf("# %%s\n\n## Do\n\nDo it.\n\n```json\n{\"challenge\":{\"type\":%[1]q,%[1]q:%[2]s,\"sampling\":{}%[3]s}}\n```\n", kind, s.challenge, more)
 }
 
-// Each of the four types is proved by the client's model where it answers well,
-// is asked for once more where it does not, and is the agent's after that.
-func TestAllFourTypesAreAnsweredByTheClientsModel(t *testing.T) {
-	long(t)
-	t.Parallel()
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nuser_input: {server_driver: true, driver: sampling}\nmcp: {plain_wait: 50s}\n")
-	for kind, typ := range sampledTypes {
-		for name, answers := range map[string][]string{
-			"well":             {typ.good},
-			"badly, then well": {"Sure! " + typ.good, typ.good},
-			"badly twice":      {"```json\n" + typ.good + "\n```", `{"something":"else"}`},
-		} {
-			t.Run(kind+" "+name, func(t *testing.T) {
-				inBothEras(t, func(t *testing.T, era string) {
-					(&stage{b.visit(t, era, hasModel), t}).sampled(kind, typ, answers)
-				})
-			})
-		}
-	}
-}
-
-// sampled plays a step of the type whose model gives these answers.
-func (s *stage) sampled(kind string, typ sampledType, answers []string) {
-	s.t.Helper()
-	k := s.call("kairos_begin", fmt.Sprintf(`{"uri":%q}`, s.document(typ.document(kind, ""))))
-	for i, text := range answers {
-		q := k.ask("sampling/createMessage")
-		if asked := q.text(); !strings.Contains(asked, typ.wording) || strings.Contains(asked, "could not be taken") != (i > 0) {
-			s.t.Errorf("question %d is %s, want %q, and what was wrong only after a bad answer", i+1, asked, typ.wording)
-		}
-		k.answer(q, says(text))
-	}
-	r := k.step()
-	if answers[len(answers)-1] != typ.good {
-		if len(r.Solved) > 0 || r.StepIndex != 1 {
-			s.t.Errorf("after two bad answers: %+v, want the open step", r)
-		}
-		s.proves(r)
-		return
-	}
-	line := s.b.timeline(s.t, r.RunID)
-	var told bool
-	for _, m := range line.Moments {
-		told = told || m.What == "answered" && m.Model == "m-1" && m.StopReason == "endTurn"
-	}
-	if !told {
-		s.t.Errorf("the timeline tells neither model nor stop reason: %+v", line.Moments)
-	}
-	s.proves(r, driver.ModelGenerated)
-}
-
 // A model of the server's own is a driver and an entry of the tree: a client that
 // can do nothing is not asked, and a judge finds one result good and one bad.
 func TestAModelOfTheServersOwnIsOneEntryOfTheTree(t *testing.T) {

@@ -2,17 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // script is a driver of the exec transport in shell. It works in a folder, where it
@@ -57,17 +54,6 @@ Render*)
   echo "$key" >>acts
   echo ` + paid + ` ;;`,
 	}
-}
-
-// transfer is a challenge driver whose first act never replies.
-var transfer = script{
-	name: "transfer", via: "agent",
-	descriptor: `"role":"challenge","handles":["transfer"],"effect":"effects"`,
-	cases: `Validate*) echo '{}' ;;
-Advance*'"input_id":"evidence"'*)
-  echo "$key" >>acts
-  if [ "$(wc -l <acts)" -gt 1 ]; then echo '{"accepted":{"proof":{"receipt":8},"observed":true}}'; else exec sleep 60; fi ;;
-Advance*) echo '{"need_input":[{"id":"evidence","kind":"evidence","type":"transfer","description":"What is it for?","schema":{"type":"object"}}]}' ;;`,
 }
 
 // wait is a capability that has asked somebody, and has the answer when a file with
@@ -204,35 +190,6 @@ func TestADriverThatHangsAfterItActedActsOnce(t *testing.T) {
 	}
 }
 
-// The same over HTTP, where each call is a request of its own.
-func TestADriverThatHangsAfterItActedActsOnceOverHTTP(t *testing.T) {
-	t.Parallel()
-	s := withScript(t, pay(""), acting("2s"), "")
-	l := s.startHTTP()
-	rest := func(tool string, args map[string]any) *api.StepReply {
-		t.Helper()
-		raw, err := json.Marshal(l.rest(tool, args))
-		r := new(api.StepReply)
-		if err := errors.Join(err, json.Unmarshal(raw, r)); err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	if status, minted := l.request("POST", "/api/kairos_mint/raw?llm_model_id=test", "text/markdown", oneCommand); status != 200 {
-		t.Fatalf("mint = %d %v", status, minted)
-	}
-	choice := l.rest("kairos_search", map[string]any{"query": "one"})["choices"].([]any)[0].(map[string]any)
-	r := rest("kairos_begin", map[string]any{"uri": choice["uri"]})
-	next := map[string]any{"uri": r.CurrentStep.URI, "run_id": r.RunID}
-	for range 3 {
-		expect(t, rest("kairos_next", next), "OUTCOME_UNKNOWN")
-	}
-	s.acted(1)
-	s.decided(r, "--did-not-happen")
-	expect(t, rest("kairos_next", next), "")
-	s.acted(2)
-}
-
 // A call that was lost before it acted is known not to have acted, so that another
 // attempt is made, under another key.
 func TestACallThatWasNotDoneIsMadeAgainUnderAnotherKey(t *testing.T) {
@@ -250,46 +207,6 @@ func TestACallThatWasNotDoneIsMadeAgainUnderAnotherKey(t *testing.T) {
 	p.leave()
 }
 
-// The unknown outcome of a challenge driver is decided by a person too: the
-// decision takes the place of the verdict.
-func TestWhatAChallengeDriverDidIsDecided(t *testing.T) {
-	t.Parallel()
-	for said, want := range map[string]struct {
-		decision   []string
-		acts       int
-		output     string
-		provenance driver.Provenance
-	}{
-		"it happened":       {[]string{"--happened", "--result", `{"receipt":7}`}, 1, `{"receipt":7}`, driver.AgentReported},
-		"it did not happen": {[]string{"--did-not-happen"}, 2, `{"receipt":8}`, driver.ServerObserved},
-	} {
-		t.Run(said, func(t *testing.T) {
-			t.Parallel()
-			s := withScript(t, transfer, acting("2s"), "")
-			p := s.pipe(t, legacyEra, hasNothing)
-			r := p.opens("# Transfer\n\n## Transfer it\n\nPay the bill.\n\n```json\n{\"challenge\":{\"type\":\"transfer\",\"transfer\":{}}}\n```\n")
-			expect(t, p.step("kairos_next", p.next(r, solution(r, "transfer", `{"for":"the bill"}`))), "OUTCOME_UNKNOWN")
-			p.told(r, "OUTCOME_UNKNOWN")
-			s.acted(1)
-			s.decided(r, want.decision...)
-			if end := p.step("kairos_next", p.next(r, "")); end.ErrorCode != "" {
-				t.Fatalf("after the decision: %s: %s", end.ErrorCode, end.Message)
-			}
-			s.acted(want.acts)
-			var attested api.AttestReply
-			p.call("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"paid"}`, r.CurrentStep.URI, r.RunID), "")
-			p.reply(&attested)
-			if !attested.Verified || attested.WeakestProvenance != want.provenance {
-				t.Errorf("attested = %+v, want verified, and %s", attested, want.provenance)
-			}
-			p.leave()
-			if shown, err := s.program("runs", "show", r.RunID).CombinedOutput(); err != nil || !strings.Contains(string(shown), want.output) {
-				t.Errorf("runs show: %v, want the output %s in\n%s", err, want.output, shown)
-			}
-		})
-	}
-}
-
 // A server that was killed between the act and the reply asks the driver what came
 // of it and does not have it act again.
 func TestADriverWhoseServerWasKilledAfterItActedIsAsked(t *testing.T) {
@@ -303,56 +220,6 @@ func TestADriverWhoseServerWasKilledAfterItActedIsAsked(t *testing.T) {
 		if acts, asks := s.keys("acts"), s.keys("asks"); len(acts) != 1 || !slices.Equal(acts, asks) {
 			t.Errorf("acted for %q and was asked about %q, want once and about the same", acts, asks)
 		}
-		p.leave()
-	})
-}
-
-// slow is a challenge driver with effects that has not said what a step needs when the
-// server is killed.
-var slow = script{
-	name: "slow", via: "agent",
-	descriptor: `"role":"challenge","handles":["slow"],"effect":"effects"`,
-	cases: `Validate*) echo '{}' ;;
-Advance*'"input_id":"evidence"'*) echo "$key" >>acts; echo '{"accepted":{"proof":{"receipt":9},"observed":true}}' ;;
-Advance*)
-  if [ -e asks ]; then echo '{"need_input":[{"id":"evidence","kind":"evidence","type":"slow","description":"What for?","schema":{"type":"object"}}]}'
-  else echo "$key" >>asks; exec sleep 60; fi ;;`,
-}
-
-// A client whose connection breaks makes the same call again. Nothing was done while the
-// driver was asked what it needs, so that call gets its reply as if it came first.
-func TestTheSameCallAfterAKillWhileAnActingDriverWasAskedWhatItNeeds(t *testing.T) {
-	t.Parallel()
-	inBothEras(t, func(t *testing.T, era string) {
-		s := withScript(t, slow, acting("30s"), "")
-		p := s.pipe(t, era, hasNothing)
-		r := p.opens(oneCommand + "\n## Then\n\nPay.\n\n```json\n{\"challenge\":{\"type\":\"slow\",\"slow\":{}}}\n```\n")
-		same := p.next(r, solution(r, "shell", ranWell))
-		p = s.killedWhen(p, era, same, "asks")
-		first := expect(t, p.step("kairos_next", same), "")
-		if again := p.step("kairos_next", same); first.StepIndex != 2 || !reflect.DeepEqual(first, again) {
-			t.Errorf("reply = %+v, then %+v, want step 2, both times", first, again)
-		}
-		expect(t, p.step("kairos_next", p.next(first, solution(first, "slow", `{"for":"the bill"}`))), "")
-		s.acted(1)
-		p.leave()
-	})
-}
-
-// A person decides about a driver's call that was cut off when the server was killed. The
-// same call then gets what came of it.
-func TestTheSameCallAfterAKillWhileADriverActed(t *testing.T) {
-	t.Parallel()
-	inBothEras(t, func(t *testing.T, era string) {
-		s := withScript(t, transfer, acting("30s"), "")
-		p := s.pipe(t, era, hasNothing)
-		r := p.opens("# Transfer\n\n## Transfer it\n\nPay the bill.\n\n```json\n{\"challenge\":{\"type\":\"transfer\",\"transfer\":{}}}\n```\n")
-		same := p.next(r, solution(r, "transfer", `{"for":"the bill"}`))
-		p = s.killedWhen(p, era, same, "acts")
-		expect(t, p.step("kairos_next", same), "OUTCOME_UNKNOWN")
-		s.decided(r, "--happened", "--result", `{"receipt":7}`)
-		expect(t, p.step("kairos_next", same), "")
-		s.acted(1)
 		p.leave()
 	})
 }

@@ -29,11 +29,6 @@ var resumeDocs = map[string]string{
 
 const ranWell = `{"exit_code":0,"stdout":"s3cr3t","stderr":"","duration_seconds":0.1}`
 
-// solution is the agent's own for the open step.
-func solution(r *api.StepReply, kind, evidence string) string {
-	return fmt.Sprintf(`,"solution":{"type":%[1]q,"nonce":%[2]q,"proof_hash":%[3]q,%[1]q:%[4]s}`, kind, r.Challenge.Nonce, r.Challenge.ProofHash, evidence)
-}
-
 // killed sends SIGKILL and waits.
 func (s *served) killed() {
 	s.t.Helper()
@@ -340,89 +335,6 @@ func (p *piped) leave() {
 	_ = p.in.Close()
 	if err := p.cmd.Wait(); err != nil {
 		p.t.Errorf("the server whose client left: %v", err)
-	}
-}
-
-// The same over the standard streams, where client and server go together: a
-// killed server, one whose client left, and both at once.
-func TestRunsContinueOverStandardStreamsWhateverDies(t *testing.T) {
-	long(t)
-	t.Parallel()
-	deaths := map[string]func(*piped){
-		"the client": (*piped).leave,
-		"the server": func(p *piped) {
-			if err := p.cmd.Process.Kill(); err != nil {
-				p.t.Fatal(err)
-			}
-			_ = p.cmd.Wait() // it was killed
-		},
-		"both": func(p *piped) {
-			_ = p.cmd.Process.Kill() // it may see its stdin end first
-			_ = p.in.Close()
-			_ = p.cmd.Wait() // the same
-		},
-	}
-	for dies, die := range deaths {
-		for at, doc := range resumeDocs {
-			t.Run(dies+" at "+at, func(t *testing.T) {
-				t.Parallel()
-				s := &served{t: t, dir: t.TempDir()}
-				s.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: off}\ndrivers: {dir: "+buildDrivers(t)+"}\nhandover: {dir: out}\n")
-				eras := []string{legacyEra, modernEra}
-				for i, from := range eras {
-					r := s.haltPiped(t, from, fmt.Sprintf(doc, "From "+from), at, die)
-					s.finishPiped(t, eras[1-i], at, r) // always through one of the other era
-				}
-			})
-		}
-	}
-}
-
-func (s *served) haltPiped(t *testing.T, era, doc, at string, die func(*piped)) *api.StepReply {
-	t.Helper()
-	p := s.pipe(t, era, hasForms)
-	args, err := json.Marshal(map[string]any{"markdown_doc": doc, "llm_model_id": "test", "force_update": true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var minted api.MintReply
-	p.call("kairos_mint", string(args), "")
-	p.reply(&minted)
-	r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, minted.Items[0].URI))
-	r = p.step("kairos_next", p.next(r, solution(r, "shell", ranWell)))
-	if r.StepIndex != 2 {
-		t.Fatalf("the first step: %+v", r)
-	}
-	if at != "a step" {
-		p.call("kairos_next", p.next(r, ""), "")
-		if h := p.hear(); h.Method == "" && len(h.Result.Requests) == 0 {
-			t.Fatalf("the server says %+v, want a question", h)
-		}
-	}
-	s.handed(r.RunID, "step_index: 2", "state: "+map[bool]string{true: "open", false: "asking"}[at == "a step"])
-	die(p)
-	return r
-}
-
-func (s *served) finishPiped(t *testing.T, era, at string, before *api.StepReply) {
-	t.Helper()
-	p := s.pipe(t, era, hasForms)
-	defer p.leave()
-	r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q,"session_id":%q}`, before.CurrentStep.URI, before.RunID))
-	if r.RunID != before.RunID || r.StepIndex != 2 || r.ErrorCode != "" || r.Challenge.Nonce == before.Challenge.Nonce {
-		t.Fatalf("resumed at %+v, want the second step of run %s with a fresh nonce", r, before.RunID)
-	}
-	if at != "a step" {
-		r = p.approve(p.next(r, ""))
-	}
-	if at != "a question" {
-		r = p.step("kairos_next", p.next(r, solution(r, "shell", ranWell)))
-	}
-	var a api.AttestReply
-	p.call("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"done"}`, r.CurrentStep.URI, r.RunID), "")
-	p.reply(&a)
-	if !a.Verified {
-		t.Errorf("%s: %s\n%+v", at, a.Message, r)
 	}
 }
 
