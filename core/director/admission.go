@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kairos-mcp/kairos/core/director/plan"
-
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"

@@ -68,7 +68,7 @@ func TestOnlyTheAnswerThatCountsAllowsDriversToAct(t *testing.T) {
 		"after a no":                     {allows("once"), allows("no"), fault.Replayed, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, _ := offeringDoer(t, driver.EffectReads, offers)
+			w, _ := offeringDoer(t, driver.EffectReads, offered)
 			a := w.ask(w.beginRound(w.mint(plainStep)[0], ""), "elicitation/create")
 			if err := w.answeredTwice(a, tc.here, tc.elsewhere); fault.CodeOf(err) != tc.code {
 				t.Errorf("the answer that came second gets %v, want %q", err, tc.code)

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/director/plan"
-
-	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/director/secrets"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"

@@ -5,10 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/director/plan"
-
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"

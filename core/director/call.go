@@ -91,7 +91,7 @@ func recall(ctx context.Context, t *turn) (plan.Action, error) {
 func obtained(ctx context.Context, t *turn, id string) (*input.Task, driver.Input, error) {
 	switch kind := input.ByID(id); {
 	case kind.Optional:
-		in, _, err := offerQuestion(ctx, t)
+		in, _, err := offer(ctx, t)
 		return input.RunTask(*t.Chain), in, err
 	case kind.OfRun:
 		in, _ := input.OfRun(*t.Run, *t.Chain)

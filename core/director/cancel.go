@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/kairos-mcp/kairos/core/director/plan"
-
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"

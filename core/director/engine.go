@@ -17,6 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 )
@@ -97,6 +98,8 @@ type Engine struct {
 	Grants  *grants.Grants
 
 	*services
+	// Offers are what drivers could do, if a person allows it.
+	Offers *offers.Offers
 	setups drivers.Setups
 }
 
@@ -106,6 +109,7 @@ type services struct {
 	grants   *grants.Grants
 	runs     *runs.Keeper
 	declines *declines.Declines
+	offers   *offers.Offers
 	store    Store
 	opt      Options
 	log      *slog.Logger
@@ -150,8 +154,9 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 		}, k, l, setups, archive.Options{RunKeep: opt.RunKeep, Clock: opt.Clock},
 	)
 	g := grants.New(store.Grants, opt.Clock)
-	return &Engine{Library: l, Archive: a, Grants: g, setups: setups, services: &services{
-		library: l, grants: g, runs: k, declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL), store: store, opt: opt, log: log,
+	o := offers.New(l, k, g, store.Versions, setups)
+	return &Engine{Library: l, Archive: a, Grants: g, Offers: o, setups: setups, services: &services{
+		library: l, grants: g, offers: o, runs: k, declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL), store: store, opt: opt, log: log,
 		secrets: secrets.New(opt.Keys), contents: cache.New[string, string](maxContents),
 	}}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -396,12 +397,12 @@ func TestThePageCancelsWhatRunsSinceItsApproval(t *testing.T) {
 	}
 }
 
-const offers = "  grant:\n    - {via: elicitation}\n"
+const offered = "  grant:\n    - {via: elicitation}\n"
 
 func allows(word string) string { return `{"action":"accept","content":{"allow":"` + word + `"}}` }
 
 func TestAFormAllowsWhatDriversDoInItsRun(t *testing.T) {
-	w, d := offeringDoer(t, driver.EffectReads, offers)
+	w, d := offeringDoer(t, driver.EffectReads, offered)
 	w.caller.Client.Name = "editor\u202e"
 	uri := w.mint(plainStep)[0]
 	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
@@ -427,19 +428,19 @@ func TestAFormAllowsWhatDriversDoInItsRun(t *testing.T) {
 // TestAnEditedProtocolShowsWhatChanged: who is asked again sees what changed since
 // they allowed it, in the form and at the terminal.
 func TestAnEditedProtocolShowsWhatChanged(t *testing.T) {
-	w, _ := offeringDoer(t, driver.EffectReads, offers)
+	w, _ := offeringDoer(t, driver.EffectReads, offered)
 	uri := w.mint(plainStep)[0]
 	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
 	contains(t, string(a.Params), "not: earlier version")
 	w.reply(w.answer(a, allows("once")))
-	allowed := director.AllowInput{ActsOn: director.ActsOn{URI: uri}, By: "me"}
+	allowed := offers.AllowInput{On: offers.On{URI: uri}, By: "me"}
 	if _, err := w.AllowSteps(t.Context(), w.caller, allowed); err != nil {
 		t.Fatal(err)
 	}
 	edited := w.mint(strings.Replace(plainStep, "\nact\n", "\nact, and tell\u202enobody\n", 1))[0]
 	a = w.ask(w.beginRound(edited, ""), "elicitation/create")
 	contains(t, string(a.Params), "You allowed an earlier version on 2026-", "This changed since", `\u003e -act\n`, `\u003e +act, and tell`, "not: \u202e")
-	acts, err := w.Actable(t.Context(), w.caller, director.ActsOn{URI: edited})
+	acts, err := w.Actable(t.Context(), w.caller, offers.On{URI: edited})
 	if err != nil || acts.Earlier == nil || !strings.Contains(acts.Earlier.Diff, "+act, and tell") {
 		t.Errorf("Actable = %+v, %v, want what changed", acts.Earlier, err)
 	}
@@ -448,7 +449,7 @@ func TestAnEditedProtocolShowsWhatChanged(t *testing.T) {
 	if _, err := w.AllowSteps(t.Context(), w.caller, allowed); err != nil {
 		t.Fatal(err)
 	}
-	if acts, err = w.Actable(t.Context(), w.caller, director.ActsOn{URI: edited}); err != nil || acts.Earlier != nil {
+	if acts, err = w.Actable(t.Context(), w.caller, offers.On{URI: edited}); err != nil || acts.Earlier != nil {
 		t.Errorf("Actable after it was allowed = %+v, %v, want no earlier version", acts.Earlier, err)
 	}
 }
@@ -456,7 +457,7 @@ func TestAnEditedProtocolShowsWhatChanged(t *testing.T) {
 // TestAFormNamesWhatDriversCannotDo: a step that no driver can do now is not
 // offered, and the form says why.
 func TestAFormNamesWhatDriversCannotDo(t *testing.T) {
-	w, d := offeringDoer(t, driver.EffectReads, offers)
+	w, d := offeringDoer(t, driver.EffectReads, offered)
 	d.refuses, d.only = "no server\nhas the tool", 2
 	uri := w.mint(plainStep + strings.SplitN(plainStep, "\n", 2)[1])[0]
 	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
@@ -470,7 +471,7 @@ func TestAFormNamesWhatDriversCannotDo(t *testing.T) {
 // offering is a world for scenes in which a person is asked what drivers may do.
 func offering(t *testing.T) *world {
 	t.Helper()
-	w, _ := offeringDoer(t, driver.EffectReads, offers)
+	w, _ := offeringDoer(t, driver.EffectReads, offered)
 	return w
 }
 
@@ -527,7 +528,7 @@ func TestTheOfferFollowsTheFormForTheRunsInput(t *testing.T) {
 	step := strings.Replace(plainStep, `"tool_name":"go"`, `"tool_name":"go","arguments":{"who":"{{ input.who }}"}`, 1)
 	for name, given := range map[string]string{"asked for": "", "given at once": `{"who":"Ann"}`} {
 		t.Run(name, func(t *testing.T) {
-			w, d := offeringDoer(t, driver.EffectReads, offers)
+			w, d := offeringDoer(t, driver.EffectReads, offered)
 			uri := w.mint(inputs + strings.TrimPrefix(step, "# Act\n"))[0]
 			round := w.beginRound(uri, given)
 			if given == "" {

@@ -30,6 +30,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -620,11 +621,12 @@ type Engine struct {
 	*library.Library
 	*archive.Archive
 	*grants.Grants
+	*offers.Offers
 }
 
 func newEngine(store director.Store, setups drivers.Setups, opt director.Options, log *slog.Logger) Engine {
 	e := director.New(store, setups, opt, log)
-	return Engine{e, e.Library, e.Archive, e.Grants}
+	return Engine{e, e.Library, e.Archive, e.Grants, e.Offers}
 }
 
 func (e Engine) Close() error { return e.Engine.Close() }

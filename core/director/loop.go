@@ -6,6 +6,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -45,7 +46,7 @@ func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err er
 		case plan.Remember:
 			action, err = a.Then, remember(ctx, t, a.Decline)
 		case plan.Allow:
-			action, err = a.Then, acceptOffer(ctx, t, a.Question)
+			action, err = a.Then, allow(ctx, t, a.Question)
 		case plan.Renew:
 			action, err = a.Then, renew(t)
 		case plan.Accept:
@@ -90,11 +91,20 @@ func lookUp(ctx context.Context, t *turn, what plan.Lookup) error {
 		_, err := t.open(ctx)
 		return err
 	}
-	in, some, err := offerQuestion(ctx, t)
+	in, some, err := offer(ctx, t)
 	if t.OfferOver = !some; some {
 		t.Offer = &in
 	}
 	return err
+}
+
+// offer is the question what drivers may do; false: there is nothing to allow.
+func offer(ctx context.Context, t *turn) (in driver.Input, some bool, err error) {
+	could, err := t.e.offers.Of(ctx, t.e.Setup, *t.Chain, *t.Run, t.Caller.Client)
+	if err != nil {
+		return in, false, err
+	}
+	return could.Question()
 }
 
 // applyAll records what follows from what is known.

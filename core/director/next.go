@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kairos-mcp/kairos/core/director/plan"
-
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"

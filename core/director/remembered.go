@@ -6,6 +6,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
+	"github.com/kairos-mcp/kairos/core/offers"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -48,6 +50,22 @@ func gates(ctx context.Context, t *turn, in driver.Input) (bool, error) {
 func remember(ctx context.Context, t *turn, d declines.Decline) error {
 	defer t.change.Stored()
 	return t.e.declines.Remember(ctx, d)
+}
+
+// allow keeps what the person allowed. The answer is stored first: another server may have
+// taken one before, and then this one allows nothing.
+func allow(ctx context.Context, t *turn, q run.Question) error {
+	all, err := offers.Allowed(q, t.Run.ID)
+	if err != nil {
+		return err
+	}
+	t.recordBegun()
+	if err := t.save(ctx); err != nil {
+		return err
+	}
+	defer t.change.Stored()
+	_, err = t.e.grants.Allow(ctx, t.Caller, all)
+	return err
 }
 
 // forget removes the declines of what a person has approved, now that this is stored:

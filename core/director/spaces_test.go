@@ -21,6 +21,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -84,11 +85,11 @@ var reaches = map[string]map[string]ask{
 	"Allow": {"space": reach(Engine.Allow, func(p probe) []grants.Grant {
 		return []grants.Grant{{Space: p.Space, Protocol: p.ChainID, Step: 1, Driver: "agent", Effect: driver.EffectReads, By: "me"}}
 	})},
-	"Actable": and(byRun(Engine.Actable, func(id run.ID) director.ActsOn { return director.ActsOn{Run: id} }), map[string]ask{
-		"head": reach(Engine.Actable, func(p probe) director.ActsOn { return director.ActsOn{URI: p.Head} }),
+	"Actable": and(byRun(Engine.Actable, func(id run.ID) offers.On { return offers.On{Run: id} }), map[string]ask{
+		"head": reach(Engine.Actable, func(p probe) offers.On { return offers.On{URI: p.Head} }),
 	}),
-	"AllowSteps": {"head": reach(Engine.AllowSteps, func(p probe) director.AllowInput {
-		return director.AllowInput{ActsOn: director.ActsOn{URI: p.Head}, By: "me"}
+	"AllowSteps": {"head": reach(Engine.AllowSteps, func(p probe) offers.AllowInput {
+		return offers.AllowInput{On: offers.On{URI: p.Head}, By: "me"}
 	})},
 	"Granted": list(Engine.Granted),
 	"Revoke":  {"id": func(w *world, c access.Caller, p probe) (any, error) { return nil, w.Revoke(w.t.Context(), c, p.Run) }},

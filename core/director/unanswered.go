@@ -3,9 +3,8 @@ package director
 import (
 	"context"
 
-	"github.com/kairos-mcp/kairos/core/director/plan"
-
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"

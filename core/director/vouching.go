@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/director/plan"
+	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -15,7 +16,7 @@ func allowable(ctx context.Context, t *turn) string {
 	if len(plan.GrantsHere(t.State)) > 0 {
 		return ""
 	}
-	a, found := actOn(ctx, t.e, t.Task, t.Caller.Client)
+	a, found := offers.First(ctx, t.e.Setup, t.Task, t.Caller.Client)
 	switch {
 	case !found:
 		return ""

@@ -118,6 +118,21 @@ func (g *Grants) Revoke(ctx context.Context, c access.Caller, id string) error {
 	return nil
 }
 
+// Latest is the grant that was given last for every run of a version of the protocol with
+// that id.
+func (g *Grants) Latest(ctx context.Context, space, chain string) (latest Grant, found bool, err error) {
+	all, err := g.store.Grants(ctx, []string{space}) // the newest first
+	if err != nil {
+		return latest, false, fmt.Errorf("look up what was allowed before: %w", err)
+	}
+	for _, one := range all {
+		if one.Chain == chain && one.Run == "" {
+			return one, true, nil
+		}
+	}
+	return latest, false, nil
+}
+
 // Covered lists the grants for a version of a protocol, for the director.
 func (g *Grants) Covered(ctx context.Context, space, digest string) ([]Grant, error) {
 	all, err := g.store.GrantsFor(ctx, space, digest)

@@ -15,8 +15,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
-	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -30,7 +30,7 @@ func Commands(at *session.Session) []*cobra.Command {
 }
 
 func allow(at *session.Session) *cobra.Command {
-	var in director.AllowInput
+	var in offers.AllowInput
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "allow PROTOCOL|RUN", Short: "Allow drivers to do steps of a protocol themselves", Args: cobra.ExactArgs(1),
@@ -46,7 +46,7 @@ A run is named by its id or the end of it, a protocol by its title, its URI, the
 				if err := findTarget(ctx, a, args[0], &in); err != nil {
 					return err
 				}
-				acts, err := a.Engine.Actable(ctx, a.RunCaller(), in.ActsOn)
+				acts, err := a.Engine.Offers.Actable(ctx, a.RunCaller(), in.On)
 				if err != nil {
 					return err
 				}
@@ -67,7 +67,7 @@ A run is named by its id or the end of it, a protocol by its title, its URI, the
 					}
 				}
 				in.By = session.Operator()
-				all, err := a.Engine.AllowSteps(ctx, a.RunCaller(), in)
+				all, err := a.Engine.Offers.AllowSteps(ctx, a.RunCaller(), in)
 				if err != nil {
 					return err
 				}
@@ -88,7 +88,7 @@ A run is named by its id or the end of it, a protocol by its title, its URI, the
 }
 
 // findTarget finds the run or the protocol that an argument names.
-func findTarget(ctx context.Context, a *app.App, arg string, in *director.AllowInput) error {
+func findTarget(ctx context.Context, a *app.App, arg string, in *offers.AllowInput) error {
 	t := session.Local(a)
 	if strings.Trim(strings.ToLower(arg), "0123456789abcdef-") == "" { // not a title
 		id, err := session.FindRun(ctx, t, arg)
@@ -108,7 +108,7 @@ func findTarget(ctx context.Context, a *app.App, arg string, in *director.AllowI
 	return nil
 }
 
-func printActs(p *output.Printer, acts director.Acts, in director.AllowInput) {
+func printActs(p *output.Printer, acts offers.Offer, in offers.AllowInput) {
 	p.Printf("KAIROS could do %d of %s of %q itself:\n", acts.Could(), output.Count(acts.Total, "step"), acts.Title)
 	for _, s := range acts.Steps {
 		printAct(p, s)
@@ -132,7 +132,7 @@ func printActs(p *output.Printer, acts director.Acts, in director.AllowInput) {
 
 // printAct prints what the driver would do, or as long as that is not known, what
 // the step asks for.
-func printAct(p *output.Printer, s director.ActStep) {
+func printAct(p *output.Printer, s offers.Step) {
 	more := ""
 	switch {
 	case s.Grant != "":

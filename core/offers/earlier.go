@@ -1,4 +1,4 @@
-package director
+package offers
 
 import (
 	"context"
@@ -37,30 +37,21 @@ func (r Earlier) String() string {
 
 // changedSince returns the version of the protocol that was last allowed for every
 // run, if it is another one than this; nil: there is none.
-func changedSince(ctx context.Context, u useCase, chain protocol.Chain, digest string) (*Earlier, error) {
-	all, err := u.store.Grants.Grants(ctx, []string{chain.Space})
-	if err != nil {
-		return nil, fmt.Errorf("look up what was allowed before: %w", err)
+func (o *Offers) changedSince(ctx context.Context, chain protocol.Chain, digest string) (*Earlier, error) {
+	g, found, err := o.grants.Latest(ctx, chain.Space, chain.ID)
+	if err != nil || !found || g.Protocol == digest {
+		return nil, err
 	}
-	for _, g := range all { // the newest first
-		if g.Chain != chain.ID || g.Run != "" {
-			continue
+	r := &Earlier{AllowedAt: g.At}
+	old, found, err := versionOf(ctx, o.versions, chain, g)
+	if err == nil && found {
+		diff := protocol.Changes("allowed", "now", protocol.Render(old), protocol.Render(chain))
+		_, diff, _ = strings.Cut(diff, "@@") // behind the names
+		if r.Diff = strings.TrimSpace(plain.Text("@@" + diff)); len(r.Diff) > maxDiff {
+			r.Diff = plain.Clip(r.Diff, maxDiff) + "\n... `kairos diff` shows the rest"
 		}
-		if g.Protocol == digest {
-			return nil, nil
-		}
-		r := &Earlier{AllowedAt: g.At}
-		old, found, err := versionOf(ctx, u.store.Versions, chain, g)
-		if err == nil && found {
-			diff := protocol.Changes("allowed", "now", protocol.Render(old), protocol.Render(chain))
-			_, diff, _ = strings.Cut(diff, "@@") // behind the names
-			if r.Diff = strings.TrimSpace(plain.Text("@@" + diff)); len(r.Diff) > maxDiff {
-				r.Diff = plain.Clip(r.Diff, maxDiff) + "\n... `kairos diff` shows the rest"
-			}
-		}
-		return r, err
 	}
-	return nil, nil
+	return r, err
 }
 
 // versionOf returns the stored version that a grant is for.

@@ -1,4 +1,6 @@
-package director
+// Package offers finds out what drivers could do of a protocol themselves, and asks for and
+// keeps a person's permission. It does none of it: core/director calls the drivers.
+package offers
 
 import (
 	"cmp"
@@ -10,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -17,21 +20,21 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Acts is what drivers could do of a protocol themselves, if a person allows it.
-type Acts struct {
-	Title    string    `json:"title"`
-	Space    string    `json:"space"`
-	Chain    string    `json:"chain"`
-	Protocol string    `json:"protocol"` // protocol.Chain.ContentDigest
-	Run      run.ID    `json:"run,omitempty"`
-	Steps    []ActStep `json:"steps"`
-	Total    int       `json:"total"` // steps of the protocol
+// Offer is what drivers could do of a protocol themselves, if a person allows it.
+type Offer struct {
+	Title    string `json:"title"`
+	Space    string `json:"space"`
+	Chain    string `json:"chain"`
+	Protocol string `json:"protocol"` // protocol.Chain.ContentDigest
+	Run      run.ID `json:"run,omitempty"`
+	Steps    []Step `json:"steps"`
+	Total    int    `json:"total"` // steps of the protocol
 	// Earlier was allowed before the protocol was edited; nil: no version was.
 	Earlier *Earlier `json:"earlier,omitempty"`
 }
 
-// ActStep is a step that a driver could do.
-type ActStep struct {
+// Step is a step that a driver could do.
+type Step struct {
 	Step      int             `json:"step"` // 1-based
 	Label     string          `json:"label"`
 	Type      string          `json:"type"`
@@ -49,9 +52,9 @@ type ActStep struct {
 }
 
 // Could is how many of the steps drivers could do as things are.
-func (a Acts) Could() int {
+func (o Offer) Could() int {
 	n := 0
-	for _, s := range a.Steps {
+	for _, s := range o.Steps {
 		if s.Cannot == "" {
 			n++
 		}
@@ -61,9 +64,9 @@ func (a Acts) Could() int {
 
 // grant is what allows the step, for every run of this version and for what its
 // driver would do.
-func (a Acts) grant(s ActStep, by string) grants.Grant {
+func (o Offer) grant(s Step, by string) grants.Grant {
 	return grants.Grant{
-		Space: a.Space, Chain: a.Chain, Protocol: a.Protocol, Title: a.Title, Step: s.Step, Label: s.Label, Driver: s.Driver,
+		Space: o.Space, Chain: o.Chain, Protocol: o.Protocol, Title: o.Title, Step: s.Step, Label: s.Label, Driver: s.Driver,
 		Effect: cmp.Or(s.Effect, driver.EffectEffects), By: by,
 	}
 }
@@ -71,24 +74,38 @@ func (a Acts) grant(s ActStep, by string) grants.Grant {
 // maxPreviews is how long the previews of all steps of a protocol may take together.
 const maxPreviews = 30 * time.Second
 
-// actsOf asks the drivers which steps they could do themselves. Without a run r is
+// Offers are safe for concurrent use.
+type Offers struct {
+	library  *library.Library
+	runs     *runs.Keeper
+	grants   *grants.Grants
+	versions library.ProtocolHistory
+	setups   drivers.Setups
+}
+
+// New returns the offers of protocols and runs; versions may be nil.
+func New(l *library.Library, k *runs.Keeper, g *grants.Grants, versions library.ProtocolHistory, setups drivers.Setups) *Offers {
+	return &Offers{library: l, runs: k, grants: g, versions: versions, setups: setups}
+}
+
+// Of asks the drivers which steps they could do themselves. Without a run r is
 // empty; what it knows is filled in.
-func actsOf(ctx context.Context, u useCase, chain protocol.Chain, r run.Run, client driver.Client) (Acts, error) {
+func (o *Offers) Of(ctx context.Context, u drivers.Setup, chain protocol.Chain, r run.Run, client driver.Client) (Offer, error) {
 	digest, err := chain.ContentDigest()
 	if err != nil {
-		return Acts{}, err
+		return Offer{}, err
 	}
-	all, err := u.grants.Covered(ctx, chain.Space, digest)
+	all, err := o.grants.Covered(ctx, chain.Space, digest)
 	if err != nil {
-		return Acts{}, err
+		return Offer{}, err
 	}
-	earlier, err := changedSince(ctx, u, chain, digest)
+	earlier, err := o.changedSince(ctx, chain, digest)
 	if err != nil {
-		return Acts{}, err
+		return Offer{}, err
 	}
 	previews, cancel := context.WithTimeout(ctx, maxPreviews)
 	defer cancel()
-	acts := Acts{Earlier: earlier, Title: chain.Title, Space: chain.Space, Chain: chain.ID, Protocol: digest, Run: r.ID, Steps: []ActStep{}, Total: len(chain.Steps)}
+	offer := Offer{Earlier: earlier, Title: chain.Title, Space: chain.Space, Chain: chain.ID, Protocol: digest, Run: r.ID, Steps: []Step{}, Total: len(chain.Steps)}
 	scope := runs.Scope(r, chain)
 	for i, step := range chain.Steps {
 		common, err := protocol.CommonOf(step.Challenge)
@@ -103,28 +120,28 @@ func actsOf(ctx context.Context, u useCase, chain protocol.Chain, r run.Run, cli
 		k := &input.Task{Step: step, Challenge: known, Common: common, Where: driver.Step{
 			Protocol: chain.Title, Label: step.Label, Index: i + 1, Count: len(chain.Steps),
 		}}
-		if a, ok := actOn(previews, u, k, client); ok {
+		if a, ok := First(previews, u, k, client); ok {
 			for _, g := range all {
 				if g.Covers(r.ID, a.Step, a.Driver, driver.EffectReads) {
 					a.Grant = g.ID
 				}
 			}
-			acts.Steps = append(acts.Steps, a)
+			offer.Steps = append(offer.Steps, a)
 		}
 	}
-	return acts, nil
+	return offer, nil
 }
 
-// actOn is what the first driver that could do the step would do, or else the first
+// First is what the first driver that could do the step would do, or else the first
 // that could not; false: the tree leads to none.
-func actOn(ctx context.Context, u useCase, k *input.Task, client driver.Client) (first ActStep, found bool) {
+func First(ctx context.Context, u drivers.Setup, k *input.Task, client driver.Client) (first Step, found bool) {
 	var in *driver.Input
 	for _, name := range actors(u, k) {
 		if in == nil {
 			asked := askedFor(ctx, u, k, client)
 			in = &asked
 		}
-		a := ActStep{Step: k.Where.Index, Label: k.Step.Label, Type: k.Common.Type, Driver: name, Challenge: k.Step.Challenge}
+		a := Step{Step: k.Where.Index, Label: k.Step.Label, Type: k.Common.Type, Driver: name, Challenge: k.Step.Challenge}
 		previewed(ctx, u, &a, driver.PreviewRequest{Input: *in, Step: k.Where, Client: client})
 		if a.Cannot == "" {
 			return a, true
@@ -137,7 +154,7 @@ func actOn(ctx context.Context, u useCase, k *input.Task, client driver.Client) 
 }
 
 // actors names the drivers that the tree may have act for the step.
-func actors(u useCase, k *input.Task) (names []string) {
+func actors(u drivers.Setup, k *input.Task) (names []string) {
 	for _, via := range u.Tree.EvidenceVia(drivers.ChallengeFacts(k.Step.Name, k.Common, k.Challenge)) {
 		if desc, _, _ := u.Drivers.Describe(via); desc.Has(driver.FeatureGrant) {
 			names = append(names, via)
@@ -148,7 +165,7 @@ func actors(u useCase, k *input.Task) (names []string) {
 
 // askedFor is the evidence that the step's challenge asks for, with the templates
 // whose values are not known before the step is open.
-func askedFor(ctx context.Context, u useCase, k *input.Task, client driver.Client) driver.Input {
+func askedFor(ctx context.Context, u drivers.Setup, k *input.Task, client driver.Client) driver.Input {
 	var written map[string]json.RawMessage
 	_ = json.Unmarshal(k.Challenge, &written) // was an object when the protocol was stored
 	asked := driver.Input{ID: input.EvidenceKind.Name, Kind: input.EvidenceKind.Name, Type: k.Common.Type, Display: written[k.Common.Type]}
@@ -171,7 +188,7 @@ func askedFor(ctx context.Context, u useCase, k *input.Task, client driver.Clien
 }
 
 // previewed asks the driver what it would do.
-func previewed(ctx context.Context, u useCase, a *ActStep, req driver.PreviewRequest) {
+func previewed(ctx context.Context, u drivers.Setup, a *Step, req driver.PreviewRequest) {
 	drv, ok := u.Drivers.Capability(a.Driver, 0)
 	previewer, able := drv.(driver.Previewer)
 	if !ok || !able {

@@ -1,4 +1,4 @@
-package director
+package offers
 
 import (
 	"context"
@@ -13,33 +13,33 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// ActsOn names a protocol as it is stored now, or as a run has it.
-type ActsOn struct {
+// On names a protocol as it is stored now, or as a run has it.
+type On struct {
 	URI string // of any step; empty: that of Run
 	Run run.ID
 }
 
 // Actable says which steps drivers could do themselves.
-func (e *Engine) Actable(ctx context.Context, c access.Caller, on ActsOn) (Acts, error) {
-	chain, r, err := e.actsOn(ctx, c, on)
+func (o *Offers) Actable(ctx context.Context, c access.Caller, on On) (Offer, error) {
+	chain, r, err := o.on(ctx, c, on)
 	if err != nil {
-		return Acts{}, err
+		return Offer{}, err
 	}
-	h, release := e.hold()
+	setup, release := o.setups.Hold()
 	defer release()
-	return actsOf(ctx, h, chain, r, driver.Client{})
+	return o.Of(ctx, setup, chain, r, driver.Client{})
 }
 
-// actsOn is the protocol that is meant, whose space the caller may change, and the
+// on is the protocol that is meant, whose space the caller may change, and the
 // run, if one is named.
-func (e *Engine) actsOn(ctx context.Context, c access.Caller, on ActsOn) (chain protocol.Chain, r run.Run, err error) {
+func (o *Offers) on(ctx context.Context, c access.Caller, on On) (chain protocol.Chain, r run.Run, err error) {
 	if on.Run != "" {
-		change, err := e.runs.Open(ctx, c, on.Run)
+		change, err := o.runs.Open(ctx, c, on.Run)
 		if err != nil {
 			return chain, r, err
 		}
 		chain, r = change.Chain, change.Run
-	} else if chain, _, err = e.Library.ChainOf(ctx, c, on.URI); err != nil {
+	} else if chain, _, err = o.library.ChainOf(ctx, c, on.URI); err != nil {
 		return chain, r, err
 	}
 	if !slices.Contains(c.Writable(), chain.Space) {
@@ -50,9 +50,9 @@ func (e *Engine) actsOn(ctx context.Context, c access.Caller, on ActsOn) (chain 
 
 // AllowInput says what a person allows.
 type AllowInput struct {
-	ActsOn
+	On
 	Steps []int // 1-based; empty: every step that a driver could do
-	// Once: for this run only, which ActsOn names.
+	// Once: for this run only, which On names.
 	Once bool
 	// Looks: drivers may look, and change nothing.
 	Looks bool
@@ -61,20 +61,20 @@ type AllowInput struct {
 
 // AllowSteps keeps what a person allows. Only what stands at the server's own
 // terminal, or a logged-in person, may call it: never an agent.
-func (e *Engine) AllowSteps(ctx context.Context, c access.Caller, in AllowInput) ([]grants.Grant, error) {
+func (o *Offers) AllowSteps(ctx context.Context, c access.Caller, in AllowInput) ([]grants.Grant, error) {
 	if in.Once && in.Run == "" {
 		return nil, fault.New(fault.InvalidArgument, "once means one run: name the run")
 	}
-	acts, err := e.Actable(ctx, c, in.ActsOn)
+	offer, err := o.Actable(ctx, c, in.On)
 	if err != nil {
 		return nil, err
 	}
 	var all []grants.Grant
-	for _, s := range acts.Steps {
+	for _, s := range offer.Steps {
 		if s.Cannot != "" || len(in.Steps) > 0 && !slices.Contains(in.Steps, s.Step) {
 			continue
 		}
-		g := acts.grant(s, in.By)
+		g := offer.grant(s, in.By)
 		if in.Looks {
 			g.Effect = driver.EffectReads
 		}
@@ -85,23 +85,23 @@ func (e *Engine) AllowSteps(ctx context.Context, c access.Caller, in AllowInput)
 	}
 	for _, step := range in.Steps {
 		if !slices.ContainsFunc(all, func(g grants.Grant) bool { return g.Step == step }) {
-			return nil, fault.New(fault.InvalidArgument, "no driver could do step %d of %q itself", step, acts.Title).
-				WithHint("%s", actable(acts))
+			return nil, fault.New(fault.InvalidArgument, "no driver could do step %d of %q itself", step, offer.Title).
+				WithHint("%s", actable(offer))
 		}
 	}
 	switch {
-	case len(all) == 0 && len(acts.Steps) > 0:
-		return nil, fault.New(fault.InvalidArgument, "no driver could do a step of %q itself", acts.Title).WithHint("%s", actable(acts))
+	case len(all) == 0 && len(offer.Steps) > 0:
+		return nil, fault.New(fault.InvalidArgument, "no driver could do a step of %q itself", offer.Title).WithHint("%s", actable(offer))
 	case len(all) == 0:
-		return nil, fault.New(fault.InvalidArgument, "no driver could do a step of %q itself", acts.Title).
+		return nil, fault.New(fault.InvalidArgument, "no driver could do a step of %q itself", offer.Title).
 			WithHint("the decision tree has to lead to a driver with the feature %s: `kairos driver list` shows the drivers, `kairos tree show` the tree", driver.FeatureGrant)
 	}
-	return e.Grants.Allow(ctx, c, all)
+	return o.grants.Allow(ctx, c, all)
 }
 
-func actable(acts Acts) string {
+func actable(offer Offer) string {
 	could, not := "", ""
-	for _, s := range acts.Steps {
+	for _, s := range offer.Steps {
 		if s.Cannot == "" {
 			could += fmt.Sprintf(" %d (%s)", s.Step, s.Label)
 		} else {

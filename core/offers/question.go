@@ -1,0 +1,72 @@
+package offers
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// Question asks for what the offer can do and nobody allowed yet, and names what drivers
+// cannot do as things are; false: there is nothing to allow.
+func (o Offer) Question() (in driver.Input, some bool, err error) {
+	cannot := slices.DeleteFunc(slices.Clone(o.Steps), func(s Step) bool { return s.Cannot == "" || s.Grant != "" })
+	o.Steps = slices.DeleteFunc(slices.Clone(o.Steps), func(s Step) bool { return s.Cannot != "" || s.Grant != "" })
+	if len(o.Steps) == 0 {
+		return in, false, nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "KAIROS can do these steps of the protocol %q itself (%d of %d):\n", o.Title, len(o.Steps), o.Total)
+	for _, s := range o.Steps {
+		effect := ""
+		if s.Effect == driver.EffectReads {
+			effect = ", only looks"
+		}
+		fmt.Fprintf(&b, "%d. %s (driver %s%s)\n", s.Step, s.Label, s.Driver, effect)
+		if s.Plan != "" {
+			fmt.Fprintf(&b, "%s\n", input.Quote(s.Plan))
+		}
+	}
+	for _, s := range cannot {
+		fmt.Fprintf(&b, "It cannot do step %d (%s) now: driver %s says %s\n", s.Step, s.Label, s.Driver, input.QuoteLine(s.Cannot))
+	}
+	if o.Earlier != nil {
+		fmt.Fprintf(&b, "%s\n", input.Quote(o.Earlier.String()))
+	}
+	b.WriteString("Steps that change something ask you each time. Without your approval KAIROS does none of them.\n" +
+		"Your answer is for this run. `kairos allow` at the server's terminal allows every run of this version.")
+	shown, err := json.Marshal(o)
+	in = driver.Input{
+		ID: input.GrantKind.Name, Kind: input.GrantKind.Name, Description: b.String(), Schema: input.GrantForm, Display: shown,
+		Approval: driver.ApprovalUser, Person: true,
+	}
+	return in, err == nil, err
+}
+
+// Allowed is what a person allowed by the answer to a question in a run: what it showed, in
+// this run, and nothing else. A form is worth no more: until people log in, a client can
+// fill it by itself.
+func Allowed(q run.Question, id run.ID) ([]grants.Grant, error) {
+	var shown Offer
+	if err := json.Unmarshal(q.Input.Display, &shown); err != nil {
+		return nil, fmt.Errorf("read what was offered: %w", err)
+	}
+	all := make([]grants.Grant, len(shown.Steps))
+	for i, s := range shown.Steps {
+		all[i] = shown.grant(s, formOf(q))
+		all[i].Run = id
+	}
+	return all, nil
+}
+
+// formOf names the form that was answered. The person who filled it is not identified.
+func formOf(q run.Question) string {
+	return fmt.Sprintf("a form in %s, through %s", cmp.Or(plain.LineWithin(q.Client.Name, 80), "a client without a name"), q.Via)
+}
