@@ -44,7 +44,7 @@ func checkURI(t *turn, stepUUID, uri string) error {
 func repeated(ctx context.Context, t *turn, s *plan.Solution) (Round, bool, error) {
 	used := s != nil && s.Nonce != "" && s.Nonce != t.Run.Step.Nonce && slices.Contains(t.Run.Nonces, s.Nonce)
 	if used {
-		rec, ok, err := t.e.store.History.Recorded(ctx, t.Run.ID, nonceKey(s.Nonce))
+		rec, ok, err := t.e.parts.History.Recorded(ctx, t.Run.ID, nonceKey(s.Nonce))
 		if err != nil {
 			return Round{}, false, fmt.Errorf("look up a recorded reply: %w", err)
 		}
@@ -145,7 +145,7 @@ func otherProtocol(ctx context.Context, t *turn, uri string) (other string, err 
 	if slices.ContainsFunc(t.Chain.Steps, func(s protocol.Step) bool { return s.UUID == id }) {
 		return "", nil
 	}
-	switch chain, _, err := t.e.library.ChainOf(ctx, t.Caller, uri); {
+	switch chain, _, err := t.e.parts.Library.ChainOf(ctx, t.Caller, uri); {
 	case err == nil && chain.ID == t.Chain.ID && chain.Space == t.Chain.Space:
 		return "", nil
 	case err == nil:

@@ -13,7 +13,7 @@ import (
 // read lets the capability driver that asked, or what has its name now, read
 // the client's reply.
 func read(ctx context.Context, t *turn, k *input.Task, q run.Question, in Continuation) (driver.InterpretResult, error) {
-	drv, ok := t.e.Drivers.Capability(q.Via, plan.RouteOf(t.State, q).CallTimeout)
+	drv, ok := t.setup.Drivers.Capability(q.Via, plan.RouteOf(t.State, q).CallTimeout)
 	if !ok {
 		return driver.CannotInterpret("the driver is not configured any more"), nil
 	}

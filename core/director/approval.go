@@ -27,10 +27,10 @@ func noteReport(ctx context.Context, t *turn, k *input.Task, in driver.Input) er
 	}
 	facts := plan.Facts(t.State, k, in.ID)
 	facts.Previous = nil
-	for d := t.e.Tree.Decide(in.Kind, facts); d.Route != nil; d = t.e.Tree.Decide(in.Kind, facts) {
+	for d := t.Tree.Decide(in.Kind, facts); d.Route != nil; d = t.Tree.Decide(in.Kind, facts) {
 		r := *d.Route
-		desc, _, _ := t.e.Drivers.Describe(r.Via)
-		if drv, ok := t.e.Drivers.Capability(r.Via, r.CallTimeout); ok && desc.Has(driver.FeatureAgent) {
+		desc, _, _ := t.setup.Drivers.Describe(r.Via)
+		if drv, ok := t.setup.Drivers.Capability(r.Via, r.CallTimeout); ok && desc.Has(driver.FeatureAgent) {
 			shown, err := shownToAgent(ctx, t, drv, r.Via, k, in)
 			t.Reported = err == nil && shown.Type == s.Type
 			return err

@@ -21,15 +21,15 @@ type linked struct {
 
 // linkedBy finds the question by the secret of its link. Without the secret a caller learns
 // nothing of the run, not even whether it exists.
-func linkedBy(ctx context.Context, e useCase, c access.Caller, id run.ID, secret string) (*linked, error) {
-	number, use, known, err := e.secrets.Link(id, secret)
+func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret string) (*linked, error) {
+	number, use, known, err := u.e.secrets.Link(id, secret)
 	if err != nil {
 		return nil, err
 	}
 	if !known {
 		return nil, noApproval()
 	}
-	r, err := e.runs.Read(ctx, id)
+	r, err := u.e.parts.Runs.Read(ctx, id)
 	if fault.CodeOf(err) == fault.NotFound {
 		return nil, noApproval()
 	}
@@ -39,29 +39,29 @@ func linkedBy(ctx context.Context, e useCase, c access.Caller, id run.ID, secret
 	l := &linked{shown: approval.Linked{ReadOnly: use == secrets.ToRead}}
 	if q := r.Step.Question; opens(q, number) {
 		l.shown.Question, l.shown.Step, l.shown.Open = *q, r.Step.Index, r.State.Live()
-	} else if err := lookBack(ctx, e, l, id, number); err != nil {
+	} else if err := lookBack(ctx, u, l, id, number); err != nil {
 		return nil, err
 	}
-	if !mayApprove(e.opt.Approvers, c, r) {
+	if !mayApprove(u.e.opt.Approvers, c, r) {
 		return nil, fault.New(fault.Forbidden, "Only the owner of this run, or one of the approvers that the server names, may see and answer this.")
 	}
 	if l.shown.Question.Link.ReadOnly && !l.shown.ReadOnly {
 		return nil, noApproval() // this one was not given out
 	}
-	chain, err := e.runs.Pinned(ctx, r)
+	chain, err := u.e.parts.Runs.Pinned(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	if c.Principal == r.Principal && !c.Reads(chain.Space) {
 		return nil, noApproval() // left the group meanwhile, as in usable
 	}
-	if r.State.Live() && e.runs.Expired(r.Summary()) {
-		if r, err = e.runs.Expire(ctx, r, chain); err != nil {
+	if r.State.Live() && u.e.parts.Runs.Expired(r.Summary()) {
+		if r, err = u.e.parts.Runs.Expire(ctx, r, chain); err != nil {
 			return nil, err
 		}
 		l.shown.Open = false
 	}
-	l.turn = newTurn(e.runs.Change(r, chain), e, c)
+	l.turn = newTurn(u.e.parts.Runs.Change(r, chain), u, c)
 	l.turn.Trying = l.shown.Question.Via
 	if _, err := l.turn.act(ctx, plan.Distrust(l.turn.State)); err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func linkedBy(ctx context.Context, e useCase, c access.Caller, id run.ID, secret
 }
 
 // lookBack finds a question that is over, and what was decided about it.
-func lookBack(ctx context.Context, e useCase, l *linked, id run.ID, number int64) error {
-	events, err := e.store.History.Events(ctx, id)
+func lookBack(ctx context.Context, u useCase, l *linked, id run.ID, number int64) error {
+	events, err := u.e.parts.History.Events(ctx, id)
 	if err != nil {
 		return fmt.Errorf("read what happened in run %s: %w", id, err)
 	}

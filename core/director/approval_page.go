@@ -17,9 +17,9 @@ import (
 
 // Approval shows what the link of an approval is about. It decides nothing.
 func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secret string) (approval.View, error) {
-	h, release := e.hold()
+	u, release := e.hold()
 	defer release()
-	l, err := linkedBy(ctx, h, c, id, secret)
+	l, err := linkedBy(ctx, u, c, id, secret)
 	if err != nil {
 		return approval.View{}, err
 	}
@@ -28,9 +28,9 @@ func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secre
 		return approval.View{}, err
 	}
 	if v.State == approval.Open && !v.ReadOnly && len(v.Opened) < run.MaxVisits {
-		if err := noteOpened(ctx, h, c, id, secret); err != nil {
+		if err := noteOpened(ctx, u, c, id, secret); err != nil {
 			// A failure to record it must not keep the person from reading.
-			h.log.WarnContext(ctx, "the opening of an approval page was not recorded", "run", id, "error", err)
+			e.log.WarnContext(ctx, "the opening of an approval page was not recorded", "run", id, "error", err)
 		}
 	}
 	return v, nil
@@ -40,14 +40,14 @@ func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secre
 const maxRecording = 2 * time.Second
 
 // noteOpened records that the page was opened, so that the approval can say so.
-func noteOpened(ctx context.Context, e useCase, c access.Caller, id run.ID, secret string) error {
+func noteOpened(ctx context.Context, u useCase, c access.Caller, id run.ID, secret string) error {
 	ctx, cancel := context.WithTimeout(ctx, maxRecording)
 	defer cancel()
 	_, err := runs.Again(func() (struct{}, error) {
-		if err := e.claim.Take(ctx, id); err != nil {
+		if err := u.claim.Take(ctx, id); err != nil {
 			return struct{}{}, err
 		}
-		l, err := linkedBy(ctx, e, c, id, secret)
+		l, err := linkedBy(ctx, u, c, id, secret)
 		if err != nil || l.shown.State(l.turn.Now) != approval.Open || len(l.shown.Question.Link.Opened) >= run.MaxVisits {
 			return struct{}{}, err
 		}
@@ -65,20 +65,18 @@ func noteOpened(ctx context.Context, e useCase, c access.Caller, id run.ID, secr
 // answers change nothing and are shown what was decided. A wrong digest or
 // phrase is fault.InvalidArgument, and the approval stays open.
 func (e *Engine) AnswerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in approval.Answer) (approval.View, error) {
-	h, release := e.hold()
-	defer release()
-	return runs.Again(func() (approval.View, error) { return h.answerApproval(ctx, c, id, secret, in) })
+	return use(e, func(u useCase) (approval.View, error) { return u.answerApproval(ctx, c, id, secret, in) })
 }
 
-func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in approval.Answer) (approval.View, error) {
+func (u useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in approval.Answer) (approval.View, error) {
 	// The link is checked before waiting for the run: the delay must not show whether the run exists.
-	if _, err := linkedBy(ctx, e, c, id, secret); err != nil {
+	if _, err := linkedBy(ctx, u, c, id, secret); err != nil {
 		return approval.View{}, err
 	}
-	if err := e.claim.Take(ctx, id); err != nil {
+	if err := u.claim.Take(ctx, id); err != nil {
 		return approval.View{}, err
 	}
-	l, err := linkedBy(ctx, e, c, id, secret)
+	l, err := linkedBy(ctx, u, c, id, secret)
 	if err != nil {
 		return approval.View{}, err
 	}
@@ -113,8 +111,8 @@ func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 	if err := l.turn.save(ctx); err != nil {
 		return v, err
 	}
-	e.answers.tell(id)
-	e.log.InfoContext(ctx, "approval answered on its page", "run", id, "step", l.shown.Step, "decision", in.Decision, "by", in.By)
+	u.e.answers.tell(id)
+	u.e.log.InfoContext(ctx, "approval answered on its page", "run", id, "step", l.shown.Step, "decision", in.Decision, "by", in.By)
 	return l.view(ctx)
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // Pending is a question that a person answers apart from the client. The caller
@@ -41,7 +40,7 @@ func (e *Engine) Settled(ctx context.Context, id run.ID, seq int64) error {
 	look := time.NewTicker(settleLook)
 	defer look.Stop()
 	for {
-		r, err := e.store.Runs.Run(ctx, id)
+		r, err := e.parts.Runs.Read(ctx, id)
 		if q := r.Step.Question; err == nil && (q == nil || q.Seq != seq) {
 			return nil
 		}
@@ -59,10 +58,8 @@ func (e *Engine) Settled(ctx context.Context, id run.ID, seq int64) error {
 
 // Resumed is the reply after a question was settled: the open step as it is now.
 func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.StepReply, error) {
-	h, release := e.hold()
-	defer release()
-	round, err := runs.Again(func() (Round, error) {
-		t, err := h.resume(ctx, c, p.Run)
+	round, err := use(e, func(u useCase) (Round, error) {
+		t, err := u.resume(ctx, c, p.Run)
 		if err != nil {
 			return Round{}, err
 		}

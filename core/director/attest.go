@@ -42,14 +42,12 @@ func (e *Engine) Attest(ctx context.Context, c access.Caller, in api.AttestReque
 	if len(in.Message) > maxSaid {
 		return api.AttestReply{}, fault.New(fault.InvalidArgument, "message has %d bytes, at most %d are taken; shorten it", len(in.Message), maxSaid)
 	}
-	h, release := e.hold()
-	defer release()
-	return runs.Again(func() (api.AttestReply, error) { return h.attest(ctx, c, in) })
+	return use(e, func(u useCase) (api.AttestReply, error) { return u.attest(ctx, c, in) })
 }
 
-func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error) {
-	now := e.opt.Clock.Now()
-	id, reply, err := attestedRun(ctx, e, c, in)
+func (u useCase) attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error) {
+	now := u.e.opt.Clock.Now()
+	id, reply, err := attestedRun(ctx, u, c, in)
 	reply.Results = []api.AttestResult{{
 		URI: in.URI, Outcome: in.Outcome, QualityBonus: bonus(in), Message: in.Message, RatedAt: now.UTC().Format(time.RFC3339Nano),
 	}}
@@ -57,7 +55,7 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	if err != nil || id == "" {
 		return reply, err
 	}
-	t, err := e.resume(ctx, c, id)
+	t, err := u.resume(ctx, c, id)
 	if err != nil {
 		return api.AttestReply{}, err
 	}
@@ -66,7 +64,7 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	}
 	t.change.Verdict(&reply)
 	t.worth(&reply)
-	if reply.Protocol, err = library.RevisionOf(ctx, e.store.Protocols, *t.Chain); err != nil {
+	if reply.Protocol, err = library.RevisionOf(ctx, u.e.parts.Protocols, *t.Chain); err != nil {
 		return api.AttestReply{}, err
 	}
 	if !reply.Protocol.Current {
@@ -78,7 +76,7 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	case run.Ended:
 		return api.AttestReply{}, t.change.Over(ctx)
 	}
-	if e.opt.RequireComplete && in.Outcome == "success" && len(reply.MissingSteps) > 0 {
+	if u.e.opt.RequireComplete && in.Outcome == "success" && len(reply.MissingSteps) > 0 {
 		return api.AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %s", id, strings.Join(reply.MissingSteps, ", ")).
 			WithNext("call kairos_next with %s, or attest with outcome failure", reply.MissingSteps[0]).
 			With("run_id", id).WithCall(api.ToolBegin, present.Resume(reply.MissingSteps[0], string(id)))
@@ -94,15 +92,15 @@ func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	if err := t.save(ctx); err != nil {
 		return reply, err
 	}
-	rateAttested(e, *t.Chain, in, reply.Verified)
-	e.opt.Observer.Attested(Attested{Space: t.Run.Space, Outcome: in.Outcome, Verified: reply.Verified})
+	rateAttested(u, *t.Chain, in, reply.Verified)
+	u.e.opt.Observer.Attested(Attested{Space: t.Run.Space, Outcome: in.Outcome, Verified: reply.Verified})
 	return reply, nil
 }
 
 // attestedBefore is the reply to another attestation of a closed run: what was
 // recorded by the first. Nothing is counted again.
 func (t *turn) attestedBefore(ctx context.Context, reply api.AttestReply) (api.AttestReply, error) {
-	events, err := t.e.store.History.Events(ctx, t.Run.ID)
+	events, err := t.e.parts.History.Events(ctx, t.Run.ID)
 	if err != nil {
 		return api.AttestReply{}, fmt.Errorf("read what happened in run %s: %w", t.Run.ID, err)
 	}
@@ -187,15 +185,15 @@ func baseBonus(outcome string) float64 {
 }
 
 // attestedRun finds the run that is meant; empty: none, and the reply says why.
-func attestedRun(ctx context.Context, e useCase, c access.Caller, in api.AttestRequest) (run.ID, api.AttestReply, error) {
+func attestedRun(ctx context.Context, u useCase, c access.Caller, in api.AttestRequest) (run.ID, api.AttestReply, error) {
 	if in.RunID != "" {
 		return run.ID(in.RunID), api.AttestReply{}, nil
 	}
-	chain, absent, err := e.library.ChainOf(ctx, c, in.URI)
+	chain, absent, err := u.e.parts.Library.ChainOf(ctx, c, in.URI)
 	if err != nil {
 		return "", api.AttestReply{}, err
 	}
-	id, err := e.runs.ToAttest(ctx, c, chain)
+	id, err := u.e.parts.Runs.ToAttest(ctx, c, chain)
 	switch code := fault.CodeOf(err); code {
 	case "":
 		return id, api.AttestReply{}, nil

@@ -23,17 +23,17 @@ import (
 // Begin opens a run of the protocol that the URI names, or with a session id
 // shows the open step of a run that is under way. It never touches another run.
 func (e *Engine) Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (_ Round, err error) {
-	defer e.Library.Retrieved(c.Space, time.Now(), &err)
-	h, release := e.hold()
+	defer e.parts.Library.Retrieved(c.Space, time.Now(), &err)
+	u, release := e.hold()
 	defer release()
-	return h.begin(ctx, c, in)
+	return u.begin(ctx, c, in)
 }
 
-func (e useCase) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
+func (u useCase) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
 	if in.SessionID != "" {
-		return runs.Again(func() (Round, error) { return e.reopen(ctx, c, in) })
+		return runs.Again(func() (Round, error) { return u.reopen(ctx, c, in) })
 	}
-	chain, i, err := e.library.FindStep(ctx, c, in.URI)
+	chain, i, err := u.e.parts.Library.FindStep(ctx, c, in.URI)
 	if err != nil {
 		return Round{}, err
 	}
@@ -48,7 +48,7 @@ func (e useCase) begin(ctx context.Context, c access.Caller, in api.BeginRequest
 	if err != nil {
 		return Round{}, err
 	}
-	t, err := e.start(c, chain, given)
+	t, err := u.start(c, chain, given)
 	if err != nil {
 		return Round{}, err
 	}
@@ -80,27 +80,27 @@ func rootsOf(texts []string) ([]string, error) {
 }
 
 // start makes a new run; it is stored with the first save.
-func (e useCase) start(c access.Caller, chain protocol.Chain, given json.RawMessage) (*turn, error) {
+func (u useCase) start(c access.Caller, chain protocol.Chain, given json.RawMessage) (*turn, error) {
 	pin, err := library.Digest(chain)
 	if err != nil {
 		return nil, fmt.Errorf("pin protocol %q: %w", chain.Title, err)
 	}
-	now, id := e.opt.Clock.Now(), run.ID(e.opt.Clock.NewID())
+	now, id := u.e.opt.Clock.Now(), run.ID(u.e.opt.Clock.NewID())
 	nonce := newNonce(id)
-	change := e.runs.Create(run.Run{
+	change := u.e.parts.Runs.Create(run.Run{
 		ID: id, FirstNonce: nonce, Principal: c.Principal, Space: c.Space, Connection: c.Connection, ChainID: chain.ID,
 		Title: chain.Title, Pin: pin, StepCount: len(chain.Steps), Input: given, State: run.Open,
 		Step: run.Step{Index: 1, Nonce: nonce}, CreatedAt: now, UpdatedAt: now,
 	}, chain)
-	t := newTurn(change, e, c)
+	t := newTurn(change, u, c)
 	t.Started = now
 	return t, nil
 }
 
 // reopen shows the open step of a run with a fresh nonce. The session id is a
 // pointer, not a credential: the run must be the caller's own.
-func (e useCase) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
-	t, err := e.resume(ctx, c, run.ID(in.SessionID))
+func (u useCase) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
+	t, err := u.resume(ctx, c, run.ID(in.SessionID))
 	if fault.CodeOf(err) == fault.NotFound {
 		return Round{}, fault.New(fault.NotFound, "no open run %q of yours", plain.Clip(in.SessionID, 80)).
 			WithNext("call kairos_begin without session_id to start over").

@@ -9,14 +9,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // keyed is the call with its attempt and its idempotency key. A pure driver gets none.
 func keyed(t *turn, c run.Call) (run.Call, error) {
 	c.Attempt = t.Run.Step.Attempt(c.Input)
-	desc, _, _ := t.e.Drivers.Describe(c.Driver)
+	desc, _, _ := t.setup.Drivers.Describe(c.Driver)
 	if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectEffects {
 		return c, nil
 	}
@@ -34,7 +33,7 @@ func keyed(t *turn, c run.Call) (run.Call, error) {
 // it is never made a second time: recovering says that its driver is to be asked
 // what came of it instead.
 func ready(ctx context.Context, t *turn, c run.Call) (_ run.Call, recovering bool, err error) {
-	desc, _, _ := t.e.Drivers.Describe(c.Driver)
+	desc, _, _ := t.setup.Drivers.Describe(c.Driver)
 	if open := t.Run.Step.Call; open != nil && open.Driver == c.Driver && open.Input == c.Input {
 		if open.Acts && !desc.Has(driver.FeatureRecover) {
 			return c, false, plan.OutcomeUnknown(t.State)
@@ -53,7 +52,7 @@ func ready(ctx context.Context, t *turn, c run.Call) (_ run.Call, recovering boo
 		return c, false, err
 	}
 	if f := t.Failure; f != nil {
-		*t.e.refused = *f
+		*t.refused = *f
 	}
 	return c, false, nil
 }
@@ -75,7 +74,7 @@ func recall(ctx context.Context, t *turn) (plan.Action, error) {
 		return advance(ctx, t)
 	}
 	q := run.Question{Via: c.Driver, Route: c.Route, Path: c.Path, Asked: 1}
-	desc, _, _ := t.e.Drivers.Describe(c.Driver)
+	desc, _, _ := t.setup.Drivers.Describe(c.Driver)
 	q.Human = desc.Has(driver.FeatureHuman)
 	var k *input.Task
 	var err error
@@ -129,10 +128,8 @@ type Later struct {
 
 // Retried continues a call that waited for a driver.
 func (e *Engine) Retried(ctx context.Context, c access.Caller, l Later) (Round, error) {
-	h, release := e.hold()
-	defer release()
-	return runs.Again(func() (Round, error) {
-		t, err := h.resume(ctx, c, l.Run)
+	return use(e, func(u useCase) (Round, error) {
+		t, err := u.resume(ctx, c, l.Run)
 		if err != nil {
 			return Round{}, err
 		}

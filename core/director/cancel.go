@@ -9,7 +9,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -33,13 +32,11 @@ type CancelReply struct {
 // Cancel ends what a driver does for the open step of a run. A detached caller only
 // records it: the driver belongs to another server, which tells it.
 func (e *Engine) Cancel(ctx context.Context, c access.Caller, in CancelInput) (CancelReply, error) {
-	h, release := e.hold()
-	defer release()
-	return runs.Again(func() (CancelReply, error) { return h.cancel(ctx, c, in) })
+	return use(e, func(u useCase) (CancelReply, error) { return u.cancel(ctx, c, in) })
 }
 
-func (e useCase) cancel(ctx context.Context, c access.Caller, in CancelInput) (CancelReply, error) {
-	t, err := e.resume(ctx, c, in.Run)
+func (u useCase) cancel(ctx context.Context, c access.Caller, in CancelInput) (CancelReply, error) {
+	t, err := u.resume(ctx, c, in.Run)
 	if err != nil {
 		return CancelReply{}, err
 	}
@@ -65,7 +62,7 @@ func (e useCase) cancel(ctx context.Context, c access.Caller, in CancelInput) (C
 // driver is told, so that whoever asks the driver next tells it.
 func cancelCall(ctx context.Context, t *turn, by string) error {
 	c := *t.Run.Step.Call
-	if desc, _, _ := t.e.Drivers.Describe(c.Driver); !desc.Has(driver.FeatureCancel) {
+	if desc, _, _ := t.setup.Drivers.Describe(c.Driver); !desc.Has(driver.FeatureCancel) {
 		return fault.New(fault.InvalidArgument, "What driver %s does for step %d cannot be cancelled: the driver does not offer it.", c.Driver, t.Run.Step.Index).
 			WithNext("wait for it with kairos_next and %s, or end the run with kairos_attest and outcome failure", protocol.URI(plan.OpenStep(t.State).UUID))
 	}
@@ -127,18 +124,16 @@ func (e *Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason
 	if err := e.endWork(ctx, c, id); err != nil {
 		return run.Summary{}, err
 	}
-	return e.Archive.Abandon(ctx, c, id, reason)
+	return e.parts.Archive.Abandon(ctx, c, id, reason)
 }
 
 func (e *Engine) endWork(ctx context.Context, c access.Caller, id run.ID) error {
-	h, release := e.hold()
-	defer release()
-	_, err := runs.Again(func() (struct{}, error) { return struct{}{}, h.endWork(ctx, c, id) })
+	_, err := use(e, func(u useCase) (struct{}, error) { return struct{}{}, u.endWork(ctx, c, id) })
 	return err
 }
 
-func (e useCase) endWork(ctx context.Context, c access.Caller, id run.ID) error {
-	t, err := e.resume(ctx, c, id)
+func (u useCase) endWork(ctx context.Context, c access.Caller, id run.ID) error {
+	t, err := u.resume(ctx, c, id)
 	if err != nil || !t.Run.State.Live() || !plan.Endable(t.State) {
 		return err
 	}

@@ -21,13 +21,11 @@ import (
 // Continue takes the client's reply to an Ask. The same reply to the same
 // question again gets the recorded outcome; another one is fault.Replayed.
 func (e *Engine) Continue(ctx context.Context, c access.Caller, in Continuation) (Round, error) {
-	h, release := e.hold()
-	defer release()
-	return runs.Again(func() (Round, error) { return h.resumeWith(ctx, c, in) })
+	return use(e, func(u useCase) (Round, error) { return u.resumeWith(ctx, c, in) })
 }
 
-func (e useCase) resumeWith(ctx context.Context, c access.Caller, in Continuation) (Round, error) {
-	t, err := e.resume(ctx, c, in.Run)
+func (u useCase) resumeWith(ctx context.Context, c access.Caller, in Continuation) (Round, error) {
+	t, err := u.resume(ctx, c, in.Run)
 	if err != nil {
 		return Round{}, err
 	}
@@ -91,10 +89,8 @@ func payloadOf(in Continuation) (string, error) {
 // Waiting is the reply when the time a call may wait has passed. A person's
 // question stays open; any other is given up and the next route is shown.
 func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq int64) (api.StepReply, error) {
-	h, release := e.hold()
-	defer release()
-	round, err := runs.Again(func() (Round, error) {
-		t, err := h.resume(ctx, c, id)
+	round, err := use(e, func(u useCase) (Round, error) {
+		t, err := u.resume(ctx, c, id)
 		if err != nil {
 			return Round{}, err
 		}
@@ -105,7 +101,7 @@ func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq in
 			return t.show(ctx)
 		}
 		t.rejoin(*q)
-		if h.Tree.On(plan.RouteOf(t.State, *q), decision.TimedOut).Kind == decision.Again {
+		if u.setup.Tree.On(plan.RouteOf(t.State, *q), decision.TimedOut).Kind == decision.Again {
 			k, err := askedTask(ctx, t, *q)
 			if err != nil {
 				return Round{}, err

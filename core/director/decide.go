@@ -10,7 +10,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/schema"
@@ -42,16 +41,14 @@ type DecideReply struct {
 // result that the person gives takes the place of the lost one; nobody but them
 // vouches for it, so it counts as reported.
 func (e *Engine) Decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {
-	h, release := e.hold()
-	defer release()
-	return runs.Again(func() (DecideReply, error) { return h.decide(ctx, c, in) })
+	return use(e, func(u useCase) (DecideReply, error) { return u.decide(ctx, c, in) })
 }
 
-func (e useCase) decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {
+func (u useCase) decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {
 	if in.By == "" || in.Reason == "" {
 		return DecideReply{}, fault.New(fault.InvalidArgument, "a decision needs who makes it and why")
 	}
-	t, err := e.resume(ctx, c, in.Run)
+	t, err := u.resume(ctx, c, in.Run)
 	if err != nil {
 		return DecideReply{}, err
 	}

@@ -7,10 +7,12 @@ import (
 )
 
 // Claims is for how many runs somebody drives or waits to.
-func (e *Engine) Claims() int { return e.runs.Claims() }
+func (e *Engine) Claims() int { return e.parts.Runs.Claims() }
 
 // Users is how many calls drive the run or wait to.
-func (e *Engine) Users(id run.ID) int { return e.runs.Users(id) }
+func (e *Engine) Users(id run.ID) int { return e.parts.Runs.Users(id) }
 
 // Run reads a run as a call would, from what this engine knows of it.
-func (e *Engine) Run(ctx context.Context, id run.ID) (run.Run, error) { return e.runs.Read(ctx, id) }
+func (e *Engine) Run(ctx context.Context, id run.ID) (run.Run, error) {
+	return e.parts.Runs.Read(ctx, id)
+}

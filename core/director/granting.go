@@ -12,8 +12,8 @@ import (
 // loadGrants looks up what is allowed, where a route of the step leads to a driver that
 // needs a grant.
 func loadGrants(ctx context.Context, t *turn, k *input.Task) error {
-	concerns := t.e.store.Grants != nil && plan.NeedsGrants(t.State, k)
-	if t.Digest == "" && (concerns || t.e.Tree.ReadsDigest()) {
+	concerns := t.e.parts.Grants.Kept() && plan.NeedsGrants(t.State, k)
+	if t.Digest == "" && (concerns || t.Tree.ReadsDigest()) {
 		if err := identify(t); err != nil {
 			return err
 		}
@@ -21,7 +21,7 @@ func loadGrants(ctx context.Context, t *turn, k *input.Task) error {
 	if !concerns || t.grantsLoaded || t.change.Absent().Grants {
 		return nil
 	}
-	all, err := t.e.grants.Covered(ctx, t.Chain.Space, t.Digest)
+	all, err := t.e.parts.Grants.Covered(ctx, t.Chain.Space, t.Digest)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func identify(t *turn) (err error) {
 
 // previewPlan asks the driver what it would do, before it does it.
 func previewPlan(ctx context.Context, t *turn, a plan.Preview) (plan.Action, error) {
-	drv, _ := t.e.Drivers.Capability(a.Route.Via, a.Route.CallTimeout)
+	drv, _ := t.setup.Drivers.Capability(a.Route.Via, a.Route.CallTimeout)
 	previewer, ok := drv.(driver.Previewer)
 	if !ok {
 		return plan.Close(t.State, a.Input.ID, a.Route, decision.Errored, "it has no Preview, which the feature "+driver.FeatureGrant+" demands", 0), nil

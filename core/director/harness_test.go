@@ -33,6 +33,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
+	"github.com/kairos-mcp/kairos/core/usecases"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -513,7 +514,7 @@ type world struct {
 
 // choices are what a test may change about its world.
 type choices struct {
-	director.Options
+	usecases.Options
 	Settings decision.ConfigFacts
 }
 
@@ -602,7 +603,7 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 		return nil, err
 	}
 	setup := driverstest.Fixed(drivers.Setup{Drivers: &fakeDrivers{failing: map[string]bool{}}, Tree: tree})
-	e := newEngine(engineStore(store), setup, director.Options{Clock: clock.New(newMachine())}, log)
+	e := newEngine(engineStore(store), setup, usecases.Options{Options: director.Options{Clock: clock.New(newMachine())}}, log)
 	_, err = e.Spaces(context.Background(), access.Caller{Principal: "me", Space: "user:test:me"}, api.SpacesRequest{})
 	if err := errors.Join(err, e.Close(), store.Close()); err != nil {
 		return nil, err
@@ -624,19 +625,17 @@ type Engine struct {
 	*offers.Offers
 }
 
-func newEngine(store director.Store, setups drivers.Setups, opt director.Options, log *slog.Logger) Engine {
-	e := director.New(store, setups, opt, log)
-	return Engine{e, e.Library, e.Archive, e.Grants, e.Offers}
+func newEngine(store usecases.Store, setups drivers.Setups, opt usecases.Options, log *slog.Logger) Engine {
+	u := usecases.New(store, setups, opt, log)
+	return Engine{u.Runs, u.Library, u.Archive, u.Grants, u.Offers}
 }
-
-func (e Engine) Close() error { return e.Engine.Close() }
 
 func (e Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
 	return e.Engine.Abandon(ctx, c, id, reason)
 }
 
-func engineStore(s *sqlitetest.Store) director.Store {
-	return director.Store{
+func engineStore(s *sqlitetest.Store) usecases.Store {
+	return usecases.Store{
 		Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s, Runs: s, Index: s, Archive: s, History: s, Eraser: s, Declines: s, Grants: s,
 	}
 }
@@ -659,9 +658,9 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, store: store, drivers: &fakeDrivers{failing: map[string]bool{}}, machine: newMachine()}
-	opt := choices{Options: director.Options{
+	opt := choices{Options: usecases.Options{Options: director.Options{
 		SolutionFields: []string{"shell", "mcp", "user_input", "comment"}, Keys: func() ([][32]byte, error) { return [][32]byte{{1}}, nil },
-	}}
+	}}}
 	opt.Settings.Approval.DelegateToClient = true
 	if change != nil {
 		change(&opt)

@@ -18,7 +18,7 @@ import (
 // lateAnswer handles a reply to a question that is no longer open.
 func lateAnswer(ctx context.Context, t *turn, in Continuation, key, payload string) (Round, error) {
 	t.Tried = "to take the client's answer to a question"
-	rec, ok, err := t.e.store.History.Recorded(ctx, t.Run.ID, key)
+	rec, ok, err := t.e.parts.History.Recorded(ctx, t.Run.ID, key)
 	if err != nil {
 		return Round{}, fmt.Errorf("look up a recorded reply: %w", err)
 	}

@@ -100,7 +100,7 @@ func lookUp(ctx context.Context, t *turn, what plan.Lookup) error {
 
 // offer is the question what drivers may do; false: there is nothing to allow.
 func offer(ctx context.Context, t *turn) (in driver.Input, some bool, err error) {
-	could, err := t.e.offers.Of(ctx, t.e.Setup, *t.Chain, *t.Run, t.Caller.Client)
+	could, err := t.e.parts.Offers.Of(ctx, t.setup, *t.Chain, *t.Run, t.Caller.Client)
 	if err != nil {
 		return in, false, err
 	}

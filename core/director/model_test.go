@@ -27,6 +27,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
+	"github.com/kairos-mcp/kairos/core/usecases"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
@@ -185,9 +186,9 @@ func (m *model) open() {
 }
 
 func (m *model) serve(i int) {
-	m.servers[i] = newEngine(engineStore(m.store), m.setups, director.Options{
+	m.servers[i] = newEngine(engineStore(m.store), m.setups, usecases.Options{Options: director.Options{
 		SolutionFields: []string{"shell", "mcp", "user_input", "comment"}, Clock: clock.New(m.machine),
-	}, slog.New(slog.DiscardHandler))
+	}}, slog.New(slog.DiscardHandler))
 }
 
 func (m *model) close() {

@@ -21,12 +21,10 @@ import (
 // Next submits a solution for the open step of a run, or without one lets the
 // server obtain the proof. Wrong solutions are replies, not errors.
 func (e *Engine) Next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
-	h, release := e.hold()
-	defer release()
-	return runs.Again(func() (Round, error) { return h.next(ctx, c, in) })
+	return use(e, func(u useCase) (Round, error) { return u.next(ctx, c, in) })
 }
 
-func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
+func (u useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
 	s, err := plan.ParseSolution(in.Solution)
 	if err != nil {
 		return Round{}, err
@@ -35,15 +33,15 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	if err != nil {
 		return Round{}, fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", library.SearchFirst)
 	}
-	t, err := e.runFor(ctx, c, in, s, stepUUID)
+	t, err := u.runFor(ctx, c, in, s, stepUUID)
 	if err != nil {
-		return Round{}, cmp.Or(checkType(e, s, ""), err)
+		return Round{}, cmp.Or(checkType(u, s, ""), err)
 	}
 	t.Tried = tried(in.URI, s)
 	if in.Cancel && t.Run.State.Live() {
 		return cancelNow(ctx, t)
 	}
-	if f := *e.refused; f.Code != "" && t.Run.State.Live() {
+	if f := *u.refused; f.Code != "" && t.Run.State.Live() {
 		return t.drive(ctx, plan.Show{Failure: &f})
 	}
 	if round, done, err := repeated(ctx, t, s); done || err != nil {
@@ -52,7 +50,7 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	if plan.Complete(t.State) {
 		return t.reply(ctx, plan.CompletedReply(t.State))
 	}
-	if err := checkType(e, s, e.TypeOf(plan.OpenStep(t.State))); err != nil {
+	if err := checkType(u, s, u.setup.TypeOf(plan.OpenStep(t.State))); err != nil {
 		return Round{}, err
 	}
 	t.Target, t.Solution = t.Run.Step.Index, s
@@ -69,8 +67,8 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 
 // checkType refuses a solution of an unknown type, except the type of
 // the open challenge, whose driver may have been removed.
-func checkType(e useCase, s *plan.Solution, open string) error {
-	if types := e.Tree.Types(); s != nil && s.Type != "" && s.Type != open && !slices.Contains(types, s.Type) {
+func checkType(u useCase, s *plan.Solution, open string) error {
+	if types := u.setup.Tree.Types(); s != nil && s.Type != "" && s.Type != open && !slices.Contains(types, s.Type) {
 		return fault.New(fault.InvalidArgument, "Input validation error: solution.type: value must be one of '%s'", strings.Join(types, "', '"))
 	}
 	return nil
@@ -94,10 +92,10 @@ func nonceKey(nonce string) string { return "nonce:" + nonce }
 
 // runFor finds the run a submission is for: by its nonce, else by run_id, else
 // the connection's newest run of that protocol, else the caller's only one.
-func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s *plan.Solution, stepUUID string) (*turn, error) {
+func (u useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s *plan.Solution, stepUUID string) (*turn, error) {
 	if s != nil && s.Nonce != "" {
 		if id, ok := run.OfNonce(s.Nonce); ok {
-			t, err := e.resume(ctx, c, id)
+			t, err := u.resume(ctx, c, id)
 			if err == nil {
 				err = checkRunID(t, in.RunID)
 				if err == nil {
@@ -111,22 +109,22 @@ func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest
 		}
 	}
 	if in.RunID != "" {
-		t, err := e.resume(ctx, c, run.ID(in.RunID))
+		t, err := u.resume(ctx, c, run.ID(in.RunID))
 		if err != nil {
 			return nil, err
 		}
 		return t, checkURI(t, stepUUID, in.URI)
 	}
-	chain, absent, err := e.library.ChainOf(ctx, c, in.URI)
+	chain, absent, err := u.e.parts.Library.ChainOf(ctx, c, in.URI)
 	if err != nil {
 		return nil, err
 	}
-	id, err := e.runs.ToContinue(ctx, c, chain)
+	id, err := u.e.parts.Runs.ToContinue(ctx, c, chain)
 	if fault.CodeOf(err) == fault.NoOpenRun && absent != nil {
 		return nil, absent
 	}
 	if err != nil {
 		return nil, err
 	}
-	return e.resume(ctx, c, id)
+	return u.resume(ctx, c, id)
 }

@@ -178,7 +178,7 @@ func typeAt(t *turn, index int) string {
 	if index < 1 || index > len(t.Chain.Steps) {
 		return ""
 	}
-	return t.e.TypeOf(t.Chain.Steps[index-1])
+	return t.setup.TypeOf(t.Chain.Steps[index-1])
 }
 
 // kindOf is the kind of an input by its id.

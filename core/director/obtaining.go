@@ -19,7 +19,7 @@ import (
 func answerSimilarity(ctx context.Context, t *turn, in driver.Input) error {
 	value := driver.SimilarityValue{Method: library.MethodLexical}
 	if in.Similarity != nil {
-		value = t.e.library.Similarity(access.InSpace(ctx, t.Run.Space), *in.Similarity)
+		value = t.e.parts.Library.Similarity(access.InSpace(ctx, t.Run.Space), *in.Similarity)
 	}
 	b, err := json.Marshal(value)
 	if err != nil {
@@ -67,7 +67,7 @@ func obtain(ctx context.Context, t *turn, in driver.Input) (plan.Action, error) 
 
 func decideRoute(t *turn, k *input.Task, in driver.Input) decision.Decision {
 	facts := plan.Facts(t.State, k, in.ID)
-	d := t.e.Tree.Decide(in.Kind, facts)
+	d := t.Tree.Decide(in.Kind, facts)
 	t.decided = &decided{Decision: d, kind: in.Kind, facts: facts}
 	return d
 }

@@ -16,7 +16,7 @@ import (
 // viaAgent takes the input from the submitted solution, or shows it to the agent.
 func viaAgent(ctx context.Context, t *turn, a plan.Read) (plan.Action, error) {
 	k, in, via := a.Task, a.Input, a.Route.Via
-	drv, ok := t.e.Drivers.Capability(via, a.Route.CallTimeout)
+	drv, ok := t.setup.Drivers.Capability(via, a.Route.CallTimeout)
 	if !ok {
 		return nil, plan.Unavailable("driver %s is not configured", via)
 	}

@@ -16,7 +16,7 @@ import (
 // render has the capability driver put the question, or answer it.
 func render(ctx context.Context, t *turn, a plan.Render) (plan.Action, error) {
 	q, r, in := *a.Question, a.Route, a.Question.Input
-	drv, ok := t.e.Drivers.Capability(r.Via, r.CallTimeout)
+	drv, ok := t.setup.Drivers.Capability(r.Via, r.CallTimeout)
 	if !ok && t.Run.Step.Call != nil {
 		return nil, plan.Unavailable("driver %s, which step %d waits for, is not configured", r.Via, t.Run.Step.Index)
 	}
@@ -26,7 +26,7 @@ func render(ctx context.Context, t *turn, a plan.Render) (plan.Action, error) {
 	if r.Approval == driver.ApprovalUser {
 		in.Approval = driver.ApprovalUser
 	}
-	desc, _, _ := t.e.Drivers.Describe(r.Via)
+	desc, _, _ := t.setup.Drivers.Describe(r.Via)
 	cost, why := t.afford(&in, desc)
 	defer cost.release()
 	switch {

@@ -29,7 +29,7 @@ func (t *turn) rateEvents(events []run.Event) {
 			continue
 		}
 		if i := ev.Step - 1; i >= 0 && i < len(t.Chain.Steps) {
-			t.e.library.Rate(library.StepRating{
+			t.e.parts.Library.Rate(library.StepRating{
 				Space: t.Chain.Space, Step: t.Chain.Steps[i], Outcome: outcome, Bonus: bonus,
 				Rater: "kairos_next", Context: plain.Clip(t.Chain.Title, 200),
 			})
@@ -43,7 +43,7 @@ const maxAttested = 5
 
 // rateAttested rates the step that an attestation names, for want of one the
 // first. Only a verified run is a success.
-func rateAttested(e useCase, chain protocol.Chain, in api.AttestRequest, verified bool) {
+func rateAttested(u useCase, chain protocol.Chain, in api.AttestRequest, verified bool) {
 	outcome, added := library.OutcomeFailure, baseBonus(in.Outcome)+min(max(in.QualityBonus, -maxAttested), maxAttested)
 	switch {
 	case in.Outcome == "success" && verified:
@@ -57,7 +57,7 @@ func rateAttested(e useCase, chain protocol.Chain, in api.AttestRequest, verifie
 			step = s
 		}
 	}
-	e.library.Rate(library.StepRating{
+	u.e.parts.Library.Rate(library.StepRating{
 		Space: chain.Space, Step: step, Outcome: outcome, Bonus: added, Rater: cmp.Or(in.ModelID, "kairos-attest"),
 		Context: plain.Clip(in.Message, 500), Agent: in.ModelID, Attest: true,
 	})

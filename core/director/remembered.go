@@ -16,7 +16,7 @@ func lookUpDecline(ctx context.Context, t *turn, a declines.Action) (*declines.D
 	if t.change.Absent().Declines {
 		return nil, nil
 	}
-	return t.e.declines.Remembered(ctx, t.Run.Principal, t.Run.Space, a)
+	return t.e.parts.Declines.Remembered(ctx, t.Run.Principal, t.Run.Space, a)
 }
 
 // loadDecline looks up whether a person declined what is to be approved.
@@ -49,7 +49,7 @@ func gates(ctx context.Context, t *turn, in driver.Input) (bool, error) {
 // remember keeps that a person declined what was to be approved.
 func remember(ctx context.Context, t *turn, d declines.Decline) error {
 	defer t.change.Stored()
-	return t.e.declines.Remember(ctx, d)
+	return t.e.parts.Declines.Remember(ctx, d)
 }
 
 // allow keeps what the person allowed. The answer is stored first: another server may have
@@ -64,7 +64,7 @@ func allow(ctx context.Context, t *turn, q run.Question) error {
 		return err
 	}
 	defer t.change.Stored()
-	_, err = t.e.grants.Allow(ctx, t.Caller, all)
+	_, err = t.e.parts.Grants.Allow(ctx, t.Caller, all)
 	return err
 }
 
@@ -74,7 +74,7 @@ func forget(ctx context.Context, t *turn) {
 	if t.Approved == nil {
 		return
 	}
-	if err := t.e.declines.Forget(ctx, t.Run.Principal, t.Run.Space, t.Approved); err != nil {
+	if err := t.e.parts.Declines.Forget(ctx, t.Run.Principal, t.Run.Space, t.Approved); err != nil {
 		t.e.log.WarnContext(ctx, "a decline is still remembered, so that a person will be asked again", "run", t.Run.ID, "error", err)
 	}
 	t.Approved = nil

@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -20,8 +21,10 @@ import (
 // who do what is left. Nothing of it outlives the call.
 type turn struct {
 	*plan.State
-	change *runs.Change
-	e      useCase
+	change  *runs.Change
+	e       *Engine
+	setup   drivers.Setup // that the use case holds
+	refused *plan.Failure // see useCase
 	// pending names the records that this call's reply will be kept under.
 	pending []runs.Recorded
 	// submitted becomes pending once the submission is taken.
@@ -56,12 +59,12 @@ func (d *decided) ledTo(step run.Step, ev run.Event) bool {
 }
 
 // resume makes a turn on a stored run, for the one use case that may drive it now.
-func (e useCase) resume(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
-	change, err := e.claim.Open(ctx, c, id)
+func (u useCase) resume(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
+	change, err := u.claim.Open(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
-	t := newTurn(change, e, c)
+	t := newTurn(change, u, c)
 	_, err = t.act(ctx, plan.Distrust(t.State))
 	return t, err
 }
@@ -107,7 +110,7 @@ func (t *turn) explain(ev *run.Event) (err error) {
 	if ev.Walk, err = json.Marshal(d.Decision); err != nil {
 		return fmt.Errorf("encode the walk through the tree: %w", err)
 	}
-	ev.Facts, err = t.e.Tree.Record(d.kind, d.facts)
+	ev.Facts, err = t.Tree.Record(d.kind, d.facts)
 	return err
 }
 
@@ -206,20 +209,21 @@ func (t *turn) open(ctx context.Context) (*input.Task, error) {
 		return nil, err
 	}
 	if len(soon) > 0 {
-		t.e.Drivers.Warm(ctx, soon...)
+		t.setup.Drivers.Warm(ctx, soon...)
 	}
 	t.Task, t.Opened = k, t.Run.Step.Index
 	return k, nil
 }
 
 // newTurn makes the turn of a call on a run.
-func newTurn(change *runs.Change, e useCase, c access.Caller) *turn {
+func newTurn(change *runs.Change, u useCase, c access.Caller) *turn {
+	e, setup := u.e, u.setup
 	t := &turn{
 		State: &plan.State{
-			Run: &change.Run, Chain: &change.Chain, Drivers: e.Drivers, Tree: e.Tree, Settings: e.Settings, Caller: c, CanAllow: e.store.Grants != nil,
+			Run: &change.Run, Chain: &change.Chain, Drivers: setup.Drivers, Tree: setup.Tree, Settings: setup.Settings, Caller: c, CanAllow: e.parts.Grants.Kept(),
 			Options: plan.Options{ApprovalTTL: e.opt.ApprovalTTL, SolutionFields: e.opt.SolutionFields, ApprovalURL: e.opt.ApprovalURL},
 		},
-		change: change, e: e,
+		change: change, e: e, setup: setup, refused: u.refused,
 	}
 	t.tick()
 	t.Started = plan.At(t.State)

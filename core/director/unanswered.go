@@ -7,7 +7,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // Unanswered is for a client that came back without an answer to an Ask, as in
@@ -16,13 +15,11 @@ import (
 // person's question stays open and the reply says that the run waits for them;
 // any other question is abandoned and the next route is taken.
 func (e *Engine) Unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
-	h, release := e.hold()
-	defer release()
-	return runs.Again(func() (Round, error) { return h.unanswered(ctx, c, id, seq) })
+	return use(e, func(u useCase) (Round, error) { return u.unanswered(ctx, c, id, seq) })
 }
 
-func (e useCase) unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
-	t, err := e.resume(ctx, c, id)
+func (u useCase) unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
+	t, err := u.resume(ctx, c, id)
 	if err != nil {
 		return Round{}, err
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -41,16 +40,14 @@ type TakenBack struct {
 // being approved because it was declined in another run. It approves nothing: a person is
 // asked again.
 func (e *Engine) Undecline(ctx context.Context, c access.Caller, in UndeclineInput) (UndeclineReply, error) {
-	h, release := e.hold()
-	defer release()
-	return runs.Again(func() (UndeclineReply, error) { return h.undecline(ctx, c, in) })
+	return use(e, func(u useCase) (UndeclineReply, error) { return u.undecline(ctx, c, in) })
 }
 
-func (e useCase) undecline(ctx context.Context, c access.Caller, in UndeclineInput) (UndeclineReply, error) {
+func (u useCase) undecline(ctx context.Context, c access.Caller, in UndeclineInput) (UndeclineReply, error) {
 	if in.By == "" {
 		return UndeclineReply{}, fault.New(fault.InvalidArgument, "a decline is taken back by somebody: by is missing")
 	}
-	t, err := e.resume(ctx, c, in.Run)
+	t, err := u.resume(ctx, c, in.Run)
 	if err != nil {
 		return UndeclineReply{}, err
 	}
@@ -59,7 +56,7 @@ func (e useCase) undecline(ctx context.Context, c access.Caller, in UndeclineInp
 	if err != nil {
 		return UndeclineReply{}, err
 	}
-	counting, err := e.declines.Counting(ctx, t.Run.Principal, t.Run.Space, in.Run, action)
+	counting, err := u.e.parts.Declines.Counting(ctx, t.Run.Principal, t.Run.Space, in.Run, action)
 	if err != nil {
 		return UndeclineReply{}, err
 	}
@@ -82,5 +79,5 @@ func (e useCase) undecline(ctx context.Context, c access.Caller, in UndeclineInp
 		return UndeclineReply{}, err
 	}
 	// If this fails, the command finds the same declines again.
-	return reply, e.declines.TakeBack(ctx, counting)
+	return reply, u.e.parts.Declines.TakeBack(ctx, counting)
 }

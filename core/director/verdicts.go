@@ -18,7 +18,7 @@ func advance(ctx context.Context, t *turn) (plan.Action, error) {
 	if k.Free() {
 		return plan.JudgeFree(t.State, k), nil
 	}
-	drv, ok := t.e.Drivers.Challenge(k.Use)
+	drv, ok := t.setup.Drivers.Challenge(k.Use)
 	if !ok {
 		return nil, plan.Unavailable("driver %s, which judges challenges of type %q, is not configured", k.Use, k.Common.Type)
 	}

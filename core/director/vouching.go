@@ -16,7 +16,7 @@ func allowable(ctx context.Context, t *turn) string {
 	if len(plan.GrantsHere(t.State)) > 0 {
 		return ""
 	}
-	a, found := offers.First(ctx, t.e.Setup, t.Task, t.Caller.Client)
+	a, found := offers.First(ctx, t.setup, t.Task, t.Caller.Client)
 	switch {
 	case !found:
 		return ""

@@ -68,6 +68,9 @@ func New(store Store, c *clock.Clock) *Grants {
 	return &Grants{store: store, clock: cmp.Or(c, clock.System())}
 }
 
+// Kept reports whether grants can be kept at all.
+func (g *Grants) Kept() bool { return g.store != nil }
+
 // maxPerCall bounds how many steps are allowed at once; no protocol has more.
 const maxPerCall = 1000
 

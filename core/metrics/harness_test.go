@@ -31,6 +31,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
+	"github.com/kairos-mcp/kairos/core/usecases"
 )
 
 const (
@@ -70,7 +71,7 @@ type server struct {
 	host     *driverhost.Host
 	config   driverhost.Config
 	set      *driverhost.Set
-	engine   *director.Engine
+	engine   *usecases.UseCases
 	metrics  *metrics.Metrics
 	url      string
 	port     http.Handler // of the metrics
@@ -124,11 +125,11 @@ func newServer(t *testing.T) *server {
 		Provider: "openai", URL: s.endpoint.URL(), Model: "m", CoolDown: time.Nanosecond, Backoff: time.Nanosecond, Observer: s.metrics,
 	}, log)
 	check(t, err)
-	s.engine = director.New(s.metrics.Store(director.Store{
+	s.engine = usecases.New(s.metrics.Store(usecases.Store{
 		Protocols: s.store, Writer: s.store, Versions: s.store, Searcher: s.store, Vectors: s.store, Ratings: s.store,
 		Runs: s.store, Index: s.store, Archive: s.store, History: s.store,
-	}), setup{drivers.Setup{Drivers: s.set, Tree: compiled}}, director.Options{
-		Embedder: embedder, SimilarThreshold: 0.6, Observer: s.metrics,
+	}), setup{drivers.Setup{Drivers: s.set, Tree: compiled}}, usecases.Options{
+		Embedder: embedder, SimilarThreshold: 0.6, Options: director.Options{Observer: s.metrics},
 	}, log)
 	t.Cleanup(func() { check(t, s.engine.Close()) })
 	s.serve(log)
@@ -159,11 +160,11 @@ func (s *server) serve(log *slog.Logger) {
 	s.t.Helper()
 	mcp, err := mcpserver.New(mcpserver.Config{
 		Version: "v1", ChallengeTypes: func() []string { return []string{"shell", "mortal"} }, Principal: "me", Space: space, Observer: s.metrics,
-	}, mcpserver.UseCases{Runs: s.engine, Library: s.engine.Library}, log)
+	}, mcpserver.UseCases{Runs: s.engine.Runs, Library: s.engine.Library}, log)
 	check(s.t, err)
 	s.t.Cleanup(func() { check(s.t, mcp.Close()) })
 	api, err := rest.New(rest.Config{
-		Version: "v1", Engine: toolset.UseCases{Runs: s.engine, Library: s.engine.Library}, MCP: mcp.HTTP(), Principal: "me", Space: space, Observer: s.metrics,
+		Version: "v1", Engine: toolset.UseCases{Runs: s.engine.Runs, Library: s.engine.Library}, MCP: mcp.HTTP(), Principal: "me", Space: space, Observer: s.metrics,
 		Access: rest.Access{Local: true},
 	}, log)
 	check(s.t, err)

@@ -8,10 +8,10 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/usecases"
 )
 
 // storeState is what is known of the store of protocols.
@@ -22,7 +22,7 @@ type storeState struct {
 
 // Store returns the store with everything that keeps protocols counted. The
 // names of the series are those of Qdrant, whichever store it is.
-func (m *Metrics) Store(s director.Store) director.Store {
+func (m *Metrics) Store(s usecases.Store) usecases.Store {
 	if s.Protocols != nil {
 		plain := s.Protocols
 		m.store.protocols.Store(&plain)

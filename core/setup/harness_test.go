@@ -19,10 +19,10 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
+	"github.com/kairos-mcp/kairos/core/usecases"
 	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
@@ -83,7 +83,7 @@ type rig struct {
 	t      testing.TB
 	dir    string
 	host   *driverhost.Host
-	engine *director.Engine
+	engine *usecases.UseCases
 	log    *programs.Output
 
 	mu       sync.Mutex // guards the fields below
@@ -130,10 +130,10 @@ func isolatedRig(t testing.TB, level driverhost.Level) *rig {
 			t.Error(err)
 		}
 	})
-	r.engine = director.New(director.Store{
+	r.engine = usecases.New(usecases.Store{
 		Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
 		Runs: store, Index: store, Archive: store, History: store,
-	}, r.Current, director.Options{}, slog.New(slog.DiscardHandler))
+	}, r.Current, usecases.Options{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		if err := r.engine.Close(); err != nil {
 			t.Error(err)
@@ -272,7 +272,7 @@ func (r *rig) mint(doc string) []string {
 
 func (r *rig) begin(uri string) *api.StepReply {
 	r.t.Helper()
-	round, err := r.engine.Begin(context.Background(), caller, api.BeginRequest{URI: uri})
+	round, err := r.engine.Runs.Begin(context.Background(), caller, api.BeginRequest{URI: uri})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func (r *rig) begin(uri string) *api.StepReply {
 
 func (r *rig) say(reply *api.StepReply) (*api.StepReply, error) {
 	solution := fmt.Sprintf(`{"type":"staged","nonce":%q,"proof_hash":%q,"evidence":{"said":true}}`, reply.Challenge.Nonce, reply.Challenge.ProofHash)
-	round, err := r.engine.Next(context.Background(), caller, api.NextRequest{URI: reply.CurrentStep.URI, Solution: json.RawMessage(solution)})
+	round, err := r.engine.Runs.Next(context.Background(), caller, api.NextRequest{URI: reply.CurrentStep.URI, Solution: json.RawMessage(solution)})
 	if err != nil {
 		return nil, err
 	}

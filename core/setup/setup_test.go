@@ -381,7 +381,7 @@ func TestNoStepIsLostUnderReloads(t *testing.T) {
 
 // play runs the protocol to its end. A step may start over, but no call fails.
 func (r *rig) play(uri string) (run.ID, error) {
-	round, err := r.engine.Begin(context.Background(), caller, api.BeginRequest{URI: uri})
+	round, err := r.engine.Runs.Begin(context.Background(), caller, api.BeginRequest{URI: uri})
 	if err != nil {
 		return "", err
 	}
@@ -391,7 +391,7 @@ func (r *rig) play(uri string) (run.ID, error) {
 			return "", fmt.Errorf("step %d: %s: %s", reply.StepIndex, reply.ErrorCode, reply.Message)
 		}
 		if strings.Contains(reply.Message, "All steps are complete") {
-			_, err := r.engine.Attest(context.Background(), caller, api.AttestRequest{
+			_, err := r.engine.Runs.Attest(context.Background(), caller, api.AttestRequest{
 				URI: uri, RunID: reply.RunID, Outcome: "success", Message: "done",
 			})
 			return run.ID(reply.RunID), err

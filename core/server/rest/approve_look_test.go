@@ -20,7 +20,7 @@ var local = access.Caller{Principal: "local", Space: "user:local:operator"}
 
 func (w *world) undecline(id string) {
 	w.t.Helper()
-	if _, err := w.engine.Undecline(w.t.Context(), local, director.UndeclineInput{Run: run.ID(id), By: "olga (command line)", Reason: "it was the wrong button"}); err != nil {
+	if _, err := w.engine.Runs.Undecline(w.t.Context(), local, director.UndeclineInput{Run: run.ID(id), By: "olga (command line)", Reason: "it was the wrong button"}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -28,7 +28,7 @@ func (w *world) undecline(id string) {
 // later serves the same approvals when that time has passed.
 func (w *world) later(d time.Duration) *world {
 	e := w.anotherEngine(clock.New(clocktest.New(time.Now().Add(d))), slog.New(slog.DiscardHandler))
-	return newWorld(w.t, func(c *rest.Config) { c.Engine, c.MCP, c.Tools, c.Check, c.Approvals = nil, nil, nil, nil, e })
+	return newWorld(w.t, func(c *rest.Config) { c.Engine, c.MCP, c.Tools, c.Check, c.Approvals = nil, nil, nil, nil, e.Runs })
 }
 
 // pageState is a state of the approval page: how it comes about, and what the page then says and offers.

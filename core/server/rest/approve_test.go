@@ -215,7 +215,7 @@ func TestThePageAloneServesNothingElse(t *testing.T) {
 	w := newWorld(t, nil)
 	path, _ := w.gate("")
 	w2 := newWorld(t, func(c *rest.Config) {
-		c.Engine, c.MCP, c.Tools, c.Check, c.Approvals = nil, nil, nil, nil, w.engine
+		c.Engine, c.MCP, c.Tools, c.Check, c.Approvals = nil, nil, nil, nil, w.engine.Runs
 	})
 	alone = w2.api
 	if alone == nil || w2.get(path).status != 200 {

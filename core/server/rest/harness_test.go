@@ -32,6 +32,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/statement"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
+	"github.com/kairos-mcp/kairos/core/usecases"
 	"github.com/kairos-mcp/kairos/e2e/programs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -204,7 +205,7 @@ inputs:
 type world struct {
 	t       testing.TB
 	drivers *fakeDrivers
-	engine  *director.Engine
+	engine  *usecases.UseCases
 	store   *sqlitetest.Store
 	api     *rest.API
 	url     string
@@ -252,7 +253,7 @@ func newWorld(t testing.TB, change func(*rest.Config)) *world {
 	mcp, err := mcpserver.New(mcpserver.Config{
 		Version: "v1", Principal: "local", Space: "user:local:operator",
 		ChallengeTypes: w.types,
-	}, mcpserver.UseCases{Runs: w.engine, Library: w.engine.Library}, log)
+	}, mcpserver.UseCases{Runs: w.engine.Runs, Library: w.engine.Library}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +263,7 @@ func newWorld(t testing.TB, change func(*rest.Config)) *world {
 		}
 	})
 	cfg := rest.Config{
-		Version: "v1", Engine: toolset.UseCases{Runs: w.engine, Library: w.engine.Library}, Operations: operatorOf(w.engine), Operator: func(*http.Request) error { return nil }, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
+		Version: "v1", Engine: toolset.UseCases{Runs: w.engine.Runs, Library: w.engine.Library}, Operations: operatorOf(w.engine), Operator: func(*http.Request) error { return nil }, Approvals: w.engine.Runs, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
 		Tools: mcp.Tools, Access: rest.Access{Local: true},
 	}
 	if change != nil {
@@ -294,12 +295,12 @@ func (w *world) openEngine(log *slog.Logger) {
 }
 
 // anotherEngine is that of another server with the same database and keys.
-func (w *world) anotherEngine(c *clock.Clock, log *slog.Logger) *director.Engine {
-	e := director.New(director.Store{
+func (w *world) anotherEngine(c *clock.Clock, log *slog.Logger) *usecases.UseCases {
+	e := usecases.New(usecases.Store{
 		Protocols: w.store, Writer: w.store, Versions: w.store, Searcher: w.store, Vectors: w.store, Ratings: w.store,
 		Runs: w.store, Index: w.store, Archive: w.store, History: w.store, Eraser: w.store, Grants: w.store, Declines: w.store,
-	}, w.setups, director.Options{
-		ApprovalURL: rest.ApprovalPath, DeclineTTL: time.Hour, Keys: func() ([][32]byte, error) { return [][32]byte{{1}}, nil }, Clock: c,
+	}, w.setups, usecases.Options{
+		DeclineTTL: time.Hour, Options: director.Options{ApprovalURL: rest.ApprovalPath, Keys: func() ([][32]byte, error) { return [][32]byte{{1}}, nil }, Clock: c},
 	}, log)
 	w.t.Cleanup(func() {
 		if err := e.Close(); err != nil {
@@ -420,8 +421,8 @@ type operator struct {
 	key statement.Key
 }
 
-func operatorOf(e *director.Engine) operator {
-	return operator{Runs: e, Archive: e.Archive, Versions: e.Library, key: statement.NewKey()}
+func operatorOf(e *usecases.UseCases) operator {
+	return operator{Runs: e.Runs, Archive: e.Archive, Versions: e.Library, key: statement.NewKey()}
 }
 
 func (o operator) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
@@ -452,7 +453,7 @@ func (w *world) begun(c access.Caller, document string) run.ID {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	round, err := w.engine.Begin(w.t.Context(), c, api.BeginRequest{URI: minted.Items[0].URI})
+	round, err := w.engine.Runs.Begin(w.t.Context(), c, api.BeginRequest{URI: minted.Items[0].URI})
 	if err != nil {
 		w.t.Fatal(err)
 	}

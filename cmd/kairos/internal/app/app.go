@@ -27,6 +27,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/setup"
+	"github.com/kairos-mcp/kairos/core/usecases"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -56,7 +57,7 @@ type App struct {
 	setup   *setup.Current
 	Store   *Database
 	Index   *Index // of the protocols, or nil
-	Engine  *director.Engine
+	Engine  *usecases.UseCases
 	// handover writes the handover file; nil if there is none.
 	handover *handover.Writer
 	page     approvalPage
@@ -131,19 +132,20 @@ func (s Options) open() (*App, error) {
 	if a.Store, a.Index, err = openStores(c, log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
-	a.Engine = director.New(a.measuredStore(), a.setup, options, log)
+	a.Engine = usecases.New(a.measuredStore(), a.setup, options, log)
 	return a, nil
 }
 
-func (a *App) engineOptions() director.Options {
+func (a *App) engineOptions() usecases.Options {
 	c := a.Config
-	o := director.Options{
-		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(*c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), DeclineTTL: time.Duration(*c.Approval.RememberDeclines), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
-		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
-		Keys:        a.stateKeys,
-		Changed:     a.changed,
-		Clock:       a.clock,
-		EmbedBudget: time.Duration(c.Embedding.Budget), Budgets: c.Sampling.Budgets(),
+	o := usecases.Options{
+		Options: director.Options{
+			ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers,
+			RequireComplete: c.Attest.RequireComplete, Budgets: c.Sampling.Budgets(), Keys: a.stateKeys, Clock: a.clock,
+		},
+		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(*c.Run.Keep), DeclineTTL: time.Duration(*c.Approval.RememberDeclines),
+		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold, EmbedBudget: time.Duration(c.Embedding.Budget),
+		Changed: a.changed,
 	}
 	if a.measures != nil {
 		o.Observer = a.measures
@@ -259,7 +261,7 @@ func (a *App) httpObserver() rest.Observer {
 }
 
 // measuredStore is the store that the engine calls.
-func (a *App) measuredStore() director.Store {
+func (a *App) measuredStore() usecases.Store {
 	if a.measures == nil {
 		return a.engineStore()
 	}

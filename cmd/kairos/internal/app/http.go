@@ -48,7 +48,7 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 	}
 	health := a.health()
 	served := rest.Config{
-		Version: name, Engine: toolset.UseCases{Runs: a.Engine, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
+		Version: name, Engine: toolset.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Approvals: a.Engine.Runs, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: s.Tools, Check: s.Check,
 		Health: health, Ready: a.ready,
 		Access: access, Limits: c.HTTP.Limits(), Observer: a.httpObserver(),
@@ -220,7 +220,7 @@ func reachedAt(scheme string, at net.Addr) string {
 // without the page.
 func (a *App) serveApprovals(ctx context.Context, version string) error {
 	api, err := rest.New(rest.Config{
-		Version: version, Approvals: a.Engine, Principal: LocalPrincipal, Space: a.space,
+		Version: version, Approvals: a.Engine.Runs, Principal: LocalPrincipal, Space: a.space,
 		Access: rest.Access{Local: true}, Limits: rest.Limits{Concurrent: 16, Waiting: 16, PerMinute: 600, Burst: 100},
 	}, a.log)
 	if err != nil {

@@ -48,7 +48,7 @@ func (a *App) Operations() operations.Engine { return a.operations(a.health()) }
 
 func (a *App) operations(health func(context.Context) rest.Health) operator {
 	return operator{
-		Runs: a.Engine, Records: a.Engine.Archive, Versions: a.Engine.Library,
+		Runs: a.Engine.Runs, Records: a.Engine.Archive, Versions: a.Engine.Library,
 		app: a, health: health, turn: make(chan struct{}, 1),
 	}
 }

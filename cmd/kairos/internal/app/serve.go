@@ -106,7 +106,7 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 	name := fmt.Sprintf("v%s+%s", a.Version, time.Now().UTC().Format("20060102.150405"))
 	mcp := mcpConfig(a, by, name)
 	mcp.FirstCall, mcp.SessionID = first, shared.sessionID()
-	s, err := mcpserver.New(mcp, mcpserver.UseCases{Runs: a.Engine, Library: a.Engine.Library}, a.log)
+	s, err := mcpserver.New(mcp, mcpserver.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, a.log)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/declines"
-	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/static"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -26,6 +25,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/former"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/usecases"
 )
 
 // Database keeps protocols and runs. Its parts are safe for concurrent use.
@@ -106,9 +106,9 @@ func openDatabase(c config.Config, log *slog.Logger) (*Database, error) {
 }
 
 // engineStore puts the engine's store together.
-func (a *App) engineStore() director.Store {
+func (a *App) engineStore() usecases.Store {
 	protocols, kept, people := a.Store.Protocols, a.Store.Runs, a.Store.People
-	s := director.Store{
+	s := usecases.Store{
 		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: protocols, Vectors: protocols, Ratings: protocols,
 		Runs: kept, Index: kept, Archive: a.Store.Archive, History: kept, Eraser: kept, Files: a.Store.Files, Declines: people, Grants: people,
 	}

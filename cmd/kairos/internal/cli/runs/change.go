@@ -108,7 +108,7 @@ holder of a link is not identified, so no link takes a decline back.`,
 		Example: "  kairos runs undecline RUN --reason 'Ann pressed the wrong button'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
-				return output.Reply(cmd, out, printUndeclined)(a.Engine.Undecline(ctx, a.RunCaller(), director.UndeclineInput{Run: id, By: session.Operator(), Reason: reason}))
+				return output.Reply(cmd, out, printUndeclined)(a.Engine.Runs.Undecline(ctx, a.RunCaller(), director.UndeclineInput{Run: id, By: session.Operator(), Reason: reason}))
 			})
 		},
 	}

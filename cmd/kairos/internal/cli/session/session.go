@@ -187,7 +187,7 @@ func (l local) Call(ctx context.Context, tool api.Declaration, arguments json.Ra
 	if json.Unmarshal(arguments, &named) == nil && named.URI != "" {
 		caller = l.app.RunCaller() // a step of a run
 	}
-	reply, err := row.Unasked(ctx, toolset.UseCases{Runs: l.app.Engine, Library: l.app.Engine.Library}, caller, arguments)
+	reply, err := row.Unasked(ctx, toolset.UseCases{Runs: l.app.Engine.Runs, Library: l.app.Engine.Library}, caller, arguments)
 	if err != nil {
 		return nil, err
 	}
