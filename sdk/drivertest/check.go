@@ -3,7 +3,10 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Level says how much a check weighs.
@@ -65,41 +68,139 @@ func group(id string) string {
 
 var errNoConfig = errors.New("it refuses to work without a configuration")
 
-const (
-	everyDriver   = "every driver"
-	everyProgram  = "every program"
-	grpcProgram   = "programs that serve gRPC"
-	pureDriver    = "pure drivers; every sample"
-	tameDriver    = "drivers without effects; every sample"
-	configurable  = "drivers with a config_schema"
-	everySample   = "every sample"
-	advanceSample = "challenge drivers; Advance samples"
-	renderSample  = "capability drivers; Render samples, also derived ones"
-	interpSample  = "capability drivers; Interpret samples"
-	waitSample    = "samples that come to pending"
-	actSample     = "drivers with effects and the feature recover; samples that are accepted, answered or pending"
+// scope is the drivers that a rule concerns and the samples that it works on.
+type scope struct {
+	text  string
+	skips []func(Subject) error // each says why the rule does not concern a driver, or nil
+}
+
+func on(text string, skips ...func(Subject) error) scope { return scope{text, skips} }
+
+var (
+	everyDriver   = on("every driver")
+	everyProgram  = on("every program", started)
+	grpcProgram   = on("programs that serve gRPC", lasting, started)
+	pureDriver    = on("pure drivers; every sample", pure)
+	tameDriver    = on("drivers without effects; every sample", tame)
+	configurable  = on("drivers with a config_schema", configured)
+	everySample   = on("every sample")
+	advanceSample = on("challenge drivers; Advance samples", judges)
+	declinedSteps = on("challenge drivers; Advance samples that are declined", judges)
+	renderSample  = on("capability drivers; Render samples, also derived ones", asks)
+	interpSample  = on("capability drivers; Interpret samples", asks)
+	declinedAsks  = on("capability drivers; Interpret samples that are declined", asks)
+	previewSample = on("capability drivers with the feature grant; Render samples", plans)
+	waitSample    = on("samples that come to pending")
+	actSample     = on("drivers with effects and the feature recover; samples that are accepted, answered or pending")
 )
+
+func asks(s Subject) error {
+	if s.Capability == nil {
+		return unconcerned("it is not a capability driver")
+	}
+	return nil
+}
+
+func judges(s Subject) error {
+	if s.Challenge == nil {
+		return unconcerned("it is not a challenge driver")
+	}
+	return nil
+}
+
+func started(s Subject) error {
+	if s.Program == nil {
+		return skip("there is no program to start", "a binary: kairos driver test BINARY")
+	}
+	return nil
+}
+
+func lasting(s Subject) error {
+	if s.Descriptor.Transport == driver.TransportExec {
+		return unconcerned("a process of transport exec ends with its call")
+	}
+	return nil
+}
+
+func configured(s Subject) error {
+	if s.Configurer == nil || len(s.Descriptor.ConfigSchema) == 0 {
+		return unconcerned("it takes no configuration")
+	}
+	return nil
+}
+
+// pure is for what only a pure driver promises.
+func pure(s Subject) error {
+	if s.Descriptor.Effect != driver.EffectPure {
+		return unconcerned(fmt.Sprintf("its effect is %q, so it may answer differently", s.Descriptor.Effect))
+	}
+	return nil
+}
+
+// tame is for what would change the world again and again.
+func tame(s Subject) error {
+	if s.Descriptor.Effect == driver.EffectEffects {
+		return unconcerned("a call changes the world and is not repeated")
+	}
+	return nil
+}
+
+func plans(s Subject) error {
+	if !s.Descriptor.Has(driver.FeatureGrant) {
+		return unconcerned("it plans nothing: it lacks the feature " + driver.FeatureGrant)
+	}
+	return nil
+}
+
+func cancellable(s Subject) error {
+	if !s.Descriptor.Has(driver.FeatureCancel) {
+		return unconcerned("it is never asked to cancel: it lacks the feature " + driver.FeatureCancel)
+	}
+	return nil
+}
+
+// rule is a check with its scope.
+type rule struct {
+	id    string
+	level Level
+	of    scope
+	why   string
+	run   func(ctx context.Context, s Subject) error
+}
+
+func (r rule) check() Check {
+	return Check{r.id, r.level, r.of.text, r.why, func(ctx context.Context, s Subject) error {
+		for _, skip := range r.of.skips {
+			if err := skip(s); err != nil {
+				return err
+			}
+		}
+		return r.run(ctx, s)
+	}}
+}
 
 // Checks lists the contract, in the order in which it reads best.
 func Checks() []Check {
 	var all []Check
-	for _, part := range [][]Check{
-		descriptorChecks(), processChecks(), configChecks(), callChecks(), challengeChecks(), capabilityChecks(), previewChecks(),
+	for _, part := range [][]rule{
+		descriptorRules(), processRules(), configRules(), callRules(), challengeRules(), capabilityRules(), previewRules(),
 	} {
-		all = append(all, part...)
+		for _, r := range part {
+			all = append(all, r.check())
+		}
 	}
 	return all
 }
 
-func descriptorChecks() []Check {
-	return []Check{
+func descriptorRules() []rule {
+	return []rule{
 		{"descriptor/valid", Must, everyDriver, "the host refuses a driver whose descriptor is unsound", descriptorValid},
-		{"descriptor/static", Must, "drivers over a wire", "the descriptor is the same on every Describe, in every process and with --describe", descriptorStatic},
+		{"descriptor/static", Must, on("drivers over a wire"), "the descriptor is the same on every Describe, in every process and with --describe", descriptorStatic},
 	}
 }
 
-func processChecks() []Check {
-	return []Check{
+func processRules() []rule {
+	return []rule{
 		{"process/starts", Must, everyProgram, "started as the host starts it, it comes up and describes itself", processStarts},
 		{"process/starts-soon", Should, everyProgram, "it is up within a second", processStartsSoon},
 		{"process/clean-environment", Should, everyProgram, "it starts with nothing in its environment but a PATH", processCleanEnvironment},
@@ -110,8 +211,8 @@ func processChecks() []Check {
 	}
 }
 
-func configChecks() []Check {
-	return []Check{
+func configRules() []rule {
+	return []rule{
 		{"config/nonsense", Must, configurable, "configuration that is not JSON is a diagnostic or an error, never taken", configNonsense},
 		{"config/sound", Must, configurable, "the configuration of the samples is taken, or none if none is required", configSound},
 		{"config/unknown-key", Must, configurable, "a key that the schema does not know is refused", configUnknownKey},
@@ -120,14 +221,14 @@ func configChecks() []Check {
 	}
 }
 
-func callChecks() []Check {
-	return []Check{
+func callRules() []rule {
+	return []rule{
 		{"health/answers", Must, everyDriver, "an idle driver with a sound configuration is healthy", healthAnswers},
 		{soundResultID, Must, everySample, "a call gives a result, and it has exactly one outcome, valid JSON and well-formed parts", soundResults},
 		{"sample/outcome", Must, everySample, "each sample comes to the outcome that it names", sampleOutcome},
 		{"call/says-why", Should, everySample, "who refuses says why: a diagnostic, a message or a reason", saysWhy},
 		{"call/repeatable", Must, pureDriver, "a pure driver answers the same request the same way, ten times", repeatable},
-		{"call/other-process", Must, "programs of pure drivers; every sample", "a pure driver answers the same in another process", otherProcess},
+		{"call/other-process", Must, on("programs of pure drivers; every sample", started, pure), "a pure driver answers the same in another process", otherProcess},
 		{"call/concurrent", Must, tameDriver, "calls do not disturb each other", concurrent},
 		{"call/cancelled", Must, everySample, "a call whose caller is gone ends within a second", cancelled},
 		{"call/hostile-input", Must, tameDriver, "no input, however broken, makes a driver panic or give a reply that breaks the contract", hostileInput},
@@ -137,44 +238,44 @@ func callChecks() []Check {
 		{"call/pending-continues", Must, waitSample, "asked again under its key, in another process too, a pending call continues: it does not begin anew and is not lost", pendingContinues},
 		{"call/acts-once", Must, actSample, "the same key twice comes to the outcome of the first call, to unknown or to an error, not to another act", actsOnce},
 		{"call/recovers", Must, actSample, "asked with recover about a key that it acted for, in another process too, it gives the outcome", recovered},
-		{"call/recover-outcomes", Must, "every sample; of drivers with effects and the feature recover also keys never seen", "of a key that it never saw it says unknown or not_done, and why; unknown comes only from effects, not_done only in reply to recover", recoverOutcomes},
-		{"call/cancels", Must, "drivers with the feature cancel; samples that come to pending, and keys never seen", "asked to cancel, it ends what the call started within 5 s; of a key that it never saw it says unknown or not_done", cancels},
+		{"call/recover-outcomes", Must, on("every sample; of drivers with effects and the feature recover also keys never seen"), "of a key that it never saw it says unknown or not_done, and why; unknown comes only from effects, not_done only in reply to recover", recoverOutcomes},
+		{"call/cancels", Must, on("drivers with the feature cancel; samples that come to pending, and keys never seen", cancellable), "asked to cancel, it ends what the call started within 5 s; of a key that it never saw it says unknown or not_done", cancels},
 		{"call/not-done", Must, actSample, "after not_done another attempt, under another key, acts", anotherAttempt},
 		{"call/late", Must, actSample, "after not_done a call with that key, which was still on its way, does not act", lateCall},
-		{"call/no-growth", Must, "drivers without effects, but not of transport exec", "a thousand calls leave nothing behind: goroutines, threads, open files, memory", noGrowth},
+		{"call/no-growth", Must, on("drivers without effects, but not of transport exec", tame, lasting), "a thousand calls leave nothing behind: goroutines, threads, open files, memory", noGrowth},
 	}
 }
 
-func challengeChecks() []Check {
-	return []Check{
-		{"challenge/garbage", Must, "challenge drivers", "a challenge that is not a JSON object is a diagnostic, not an error", challengeGarbage},
-		{"challenge/normal-form", Must, "challenge drivers; Validate samples that are valid", "a challenge with its defaults filled in is valid and stays as it is", normalForm},
-		{"challenge/pointers", Must, "challenge drivers; Validate samples", "pointers of diagnostics and templates are RFC 6901, escapings are known ones", challengePointers},
+func challengeRules() []rule {
+	return []rule{
+		{"challenge/garbage", Must, on("challenge drivers", judges), "a challenge that is not a JSON object is a diagnostic, not an error", challengeGarbage},
+		{"challenge/normal-form", Must, on("challenge drivers; Validate samples that are valid", judges), "a challenge with its defaults filled in is valid and stays as it is", normalForm},
+		{"challenge/pointers", Must, on("challenge drivers; Validate samples", judges), "pointers of diagnostics and templates are RFC 6901, escapings are known ones", challengePointers},
 		{"challenge/inputs", Must, advanceSample, "it asks for no approval and no run input: those are the host's", challengeInputs},
 		{"challenge/description", Should, advanceSample, "an input it needs says what is wanted and has a schema", challengeDescription},
-		{"challenge/unknown-answers", Must, "pure challenge drivers; Advance samples", "answers to inputs that the driver never asked for change nothing", unknownAnswers},
-		{"challenge/declined", Must, "challenge drivers; Advance samples that are declined", "a person's decline stays one in later rounds", challengeDeclined},
-		{"challenge/no-is-final", Must, "challenge drivers; Advance samples that are declined", "after a decline nothing else in the request makes it accepted", challengeNoIsFinal},
-		{"challenge/unknown-state", Must, "challenge drivers with state_versions; Advance samples that are judged", "state of a version it does not list leads to no verdict", unknownState},
+		{"challenge/unknown-answers", Must, on("pure challenge drivers; Advance samples", judges, pure), "answers to inputs that the driver never asked for change nothing", unknownAnswers},
+		{"challenge/declined", Must, declinedSteps, "a person's decline stays one in later rounds", challengeDeclined},
+		{"challenge/no-is-final", Must, declinedSteps, "after a decline nothing else in the request makes it accepted", challengeNoIsFinal},
+		{"challenge/unknown-state", Must, on("challenge drivers with state_versions; Advance samples that are judged", judges), "state of a version it does not list leads to no verdict", unknownState},
 		{"challenge/state-version", Must, advanceSample, "the state it returns is of a version that it lists", stateVersion},
-		{"challenge/asks-first", Must, "challenge drivers with effects; Advance samples", "without answers it only says what the step needs: it does not act, and asked with recover it tells of no act", asksFirst},
+		{"challenge/asks-first", Must, on("challenge drivers with effects; Advance samples", judges), "without answers it only says what the step needs: it does not act, and asked with recover it tells of no act", asksFirst},
 		{"challenge/observed", Must, advanceSample, "only a driver that looks at the world says that it observed", challengeObserved},
 	}
 }
 
-func capabilityChecks() []Check {
-	return []Check{
-		{"capability/needs", Must, "capability drivers with needs; Render samples, also derived ones", "without the client capabilities it needs a driver is unavailable", capabilityNeeds},
+func capabilityRules() []rule {
+	return []rule{
+		{"capability/needs", Must, on("capability drivers with needs; Render samples, also derived ones", asks), "without the client capabilities it needs a driver is unavailable", capabilityNeeds},
 		{"capability/undeclared", Must, renderSample, "it renders no request that its descriptor does not list, or that the client did not declare", capabilityUndeclared},
-		{"capability/other-kinds", Should, "capability drivers", "an input of a kind that it does not handle is unavailable", capabilityOtherKinds},
-		{"capability/approval-default", Must, "capability drivers that handle approval", "a form for an approval has no default", capabilityApprovalDefault},
+		{"capability/other-kinds", Should, on("capability drivers", asks), "an input of a kind that it does not handle is unavailable", capabilityOtherKinds},
+		{"capability/approval-default", Must, on("capability drivers that handle approval", asks), "a form for an approval has no default", capabilityApprovalDefault},
 		{"capability/secrets", Must, renderSample, "no form asks for a secret", capabilitySecrets},
 		{"capability/review", Must, renderSample, "only a driver of clients that review leaves an approval to the client, and nothing else", capabilityReview},
 		{"capability/elsewhere", Must, renderSample, "only a driver of people leaves an approval to its page, and only where there is one", capabilityElsewhere},
-		{"capability/provenance", Must, "capability drivers; every sample", "it claims no more for an answer than its features and its effect class allow", capabilityProvenance},
+		{"capability/provenance", Must, on("capability drivers; every sample", asks), "it claims no more for an answer than its features and its effect class allow", capabilityProvenance},
 		{"capability/client-error", Must, interpSample, "a client's error is never an answer", clientError},
 		{"capability/any-reply", Must, interpSample, "Interpret expects anything and fails at nothing", anyReply},
-		{"capability/declined", Must, "capability drivers; Interpret samples that are declined", "a person's decline counts with every client", capabilityDeclined},
-		{"capability/no-is-final", Must, "capability drivers; Interpret samples that are declined", "a decline that carries the content of an approval is not an answer", capabilityNoIsFinal},
+		{"capability/declined", Must, declinedAsks, "a person's decline counts with every client", capabilityDeclined},
+		{"capability/no-is-final", Must, declinedAsks, "a decline that carries the content of an approval is not an answer", capabilityNoIsFinal},
 	}
 }

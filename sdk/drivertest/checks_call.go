@@ -162,22 +162,6 @@ func declinedReason(d *driver.Declined) []string {
 	return []string{d.Reason}
 }
 
-// pure skips what only a pure driver promises.
-func pure(d driver.Descriptor) error {
-	if d.Effect != driver.EffectPure {
-		return unconcerned(fmt.Sprintf("its effect is %q, so it may answer differently", d.Effect))
-	}
-	return nil
-}
-
-// tame skips what would change the world again and again.
-func tame(d driver.Descriptor) error {
-	if d.Effect == driver.EffectEffects {
-		return unconcerned("a call changes the world and is not repeated")
-	}
-	return nil
-}
-
 // cancelled calls with a context that is over, and with one that ends under
 // the call.
 func cancelled(ctx context.Context, s Subject) error {

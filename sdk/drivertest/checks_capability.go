@@ -12,18 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// asks skips the checks of the capability role for other drivers.
-func (s Subject) asks() error {
-	if s.Capability == nil {
-		return unconcerned("it is not a capability driver")
-	}
-	return nil
-}
-
 func capabilityNeeds(ctx context.Context, s Subject) error {
-	if err := s.asks(); err != nil {
-		return err
-	}
 	if len(s.Descriptor.Needs) == 0 {
 		return unconcerned("it needs nothing of a client")
 	}
@@ -48,9 +37,6 @@ func capabilityNeeds(ctx context.Context, s Subject) error {
 func renders(ctx context.Context, s Subject, variants func(driver.RenderRequest) []driver.RenderRequest,
 	check func(driver.RenderRequest, driver.RenderResult) error,
 ) error {
-	if err := s.asks(); err != nil {
-		return err
-	}
 	return eachRequest(ctx, s, "a Render sample", func(req driver.RenderRequest) error {
 		for _, variant := range variants(req) {
 			result, err := s.Capability.Render(ctx, variant)
@@ -113,9 +99,6 @@ func isForm(r driver.ClientRequest) bool {
 }
 
 func capabilityOtherKinds(ctx context.Context, s Subject) error {
-	if err := s.asks(); err != nil {
-		return err
-	}
 	req := driver.RenderRequest{Input: standardInput("kairos-unknown-kind"), Step: standardStep, Client: ableClient(s.Descriptor)}
 	result, err := s.Capability.Render(ctx, req)
 	if err == nil && result.Unavailable == nil {
@@ -125,9 +108,6 @@ func capabilityOtherKinds(ctx context.Context, s Subject) error {
 }
 
 func capabilityApprovalDefault(ctx context.Context, s Subject) error {
-	if err := s.asks(); err != nil {
-		return err
-	}
 	if !slices.Contains(s.Descriptor.Handles, driver.KindApproval) {
 		return unconcerned("it does not handle approvals")
 	}
@@ -234,9 +214,6 @@ func withAndWithoutLinks(req driver.RenderRequest) []driver.RenderRequest {
 }
 
 func capabilityProvenance(ctx context.Context, s Subject) error {
-	if err := s.asks(); err != nil {
-		return err
-	}
 	return s.eachSample(ctx, func(sample Sample) error {
 		result, err := s.call(ctx, sample.Request)
 		if err != nil {
@@ -274,9 +251,6 @@ func overclaimed(d driver.Descriptor, p driver.Provenance) string {
 }
 
 func clientError(ctx context.Context, s Subject) error {
-	if err := s.asks(); err != nil {
-		return err
-	}
 	return eachRequest(ctx, s, "an Interpret sample", func(req driver.InterpretRequest) error {
 		for _, code := range []int{-1, -32603, -32601, 0} {
 			req.Raw, req.ClientError = nil, &driver.ClientError{Code: code, Message: "approved"}
@@ -293,9 +267,6 @@ func clientError(ctx context.Context, s Subject) error {
 }
 
 func anyReply(ctx context.Context, s Subject) error {
-	if err := s.asks(); err != nil {
-		return err
-	}
 	return eachRequest(ctx, s, "an Interpret sample", func(req driver.InterpretRequest) error {
 		for _, raw := range replies(s) {
 			req.Raw, req.ClientError = raw, nil
@@ -328,9 +299,6 @@ func replies(s Subject) []json.RawMessage {
 
 // declinedReplies runs a check on the samples that are declined.
 func declinedReplies(ctx context.Context, s Subject, check func(driver.InterpretRequest) error) error {
-	if err := s.asks(); err != nil {
-		return err
-	}
 	return eachRequest(ctx, s, `an Interpret sample with "want": "declined"`, func(req driver.InterpretRequest) error {
 		before, err := s.Capability.Interpret(ctx, req)
 		if err != nil {

@@ -12,18 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// judges skips the checks of the challenge role for other drivers.
-func (s Subject) judges() error {
-	if s.Challenge == nil {
-		return unconcerned("it is not a challenge driver")
-	}
-	return nil
-}
-
 func challengeGarbage(ctx context.Context, s Subject) error {
-	if err := s.judges(); err != nil {
-		return err
-	}
 	if allBlamed[driver.ValidateRequest](s) {
 		return nothingUsable(s)
 	}
@@ -43,9 +32,6 @@ func challengeGarbage(ctx context.Context, s Subject) error {
 }
 
 func normalForm(ctx context.Context, s Subject) error {
-	if err := s.judges(); err != nil {
-		return err
-	}
 	return eachRequest(ctx, s, `a Validate sample with "want": "valid"`, func(req driver.ValidateRequest) error {
 		first, err := s.Challenge.Validate(ctx, req)
 		if err != nil {
@@ -78,9 +64,6 @@ var (
 )
 
 func challengePointers(ctx context.Context, s Subject) error {
-	if err := s.judges(); err != nil {
-		return err
-	}
 	return eachRequest(ctx, s, "a Validate sample", func(req driver.ValidateRequest) error {
 		result, err := s.Challenge.Validate(ctx, req)
 		if err != nil {
@@ -102,9 +85,6 @@ func challengePointers(ctx context.Context, s Subject) error {
 
 // advances runs a check on what the Advance samples come to.
 func advances(ctx context.Context, s Subject, give string, check func(driver.AdvanceRequest, driver.AdvanceResult) error) error {
-	if err := s.judges(); err != nil {
-		return err
-	}
 	return eachRequest(ctx, s, give, func(req driver.AdvanceRequest) error {
 		result, err := s.Challenge.Advance(ctx, req)
 		if err != nil {
@@ -146,12 +126,6 @@ func challengeDescription(ctx context.Context, s Subject) error {
 }
 
 func unknownAnswers(ctx context.Context, s Subject) error {
-	if err := s.judges(); err != nil {
-		return err
-	}
-	if err := pure(s.Descriptor); err != nil {
-		return err
-	}
 	return advances(ctx, s, "an Advance sample", func(req driver.AdvanceRequest, before driver.AdvanceResult) error {
 		req.Answers = append(slices.Clone(req.Answers), neverAsked)
 		after, err := s.Challenge.Advance(ctx, req)
@@ -225,9 +199,6 @@ func aroundANo(req driver.AdvanceRequest) map[string]driver.AdvanceRequest {
 }
 
 func unknownState(ctx context.Context, s Subject) error {
-	if err := s.judges(); err != nil {
-		return err
-	}
 	if len(s.Descriptor.StateVersions) == 0 {
 		return unconcerned("it keeps no state")
 	}
@@ -252,9 +223,6 @@ func unknownState(ctx context.Context, s Subject) error {
 // asksFirst looks whether a driver acts before anybody could approve it: when it is
 // asked what the step needs.
 func asksFirst(ctx context.Context, s Subject) error {
-	if err := s.judges(); err != nil {
-		return err
-	}
 	if s.Descriptor.Effect != driver.EffectEffects {
 		return unconcerned(fmt.Sprintf("its effect is %q, so it does nothing", s.Descriptor.Effect))
 	}

@@ -37,9 +37,6 @@ func (p propertySchema) types() []string {
 }
 
 func configNonsense(ctx context.Context, s Subject) error {
-	if s.Configurer == nil || len(s.Descriptor.ConfigSchema) == 0 {
-		return unconcerned("it takes no configuration")
-	}
 	// A transport that carries JSON cannot even ask the driver: an error.
 	found, err := s.Configurer.Configure(ctx, json.RawMessage(`{"`), true)
 	if err == nil && len(found) == 0 {
@@ -65,9 +62,6 @@ func dryRun(ctx context.Context, s Subject, config json.RawMessage) (taken bool,
 // there is nothing to check: unless that one is taken, a refusal proves nothing.
 func configSchemaOf(ctx context.Context, s Subject) (configSchema, map[string]json.RawMessage, error) {
 	var schema configSchema
-	if s.Configurer == nil || len(s.Descriptor.ConfigSchema) == 0 {
-		return schema, nil, unconcerned("it takes no configuration")
-	}
 	if err := json.Unmarshal(s.Descriptor.ConfigSchema, &schema); err != nil {
 		return schema, nil, fmt.Errorf("read its config_schema: %w", err)
 	}
@@ -84,9 +78,6 @@ func configSchemaOf(ctx context.Context, s Subject) (configSchema, map[string]js
 }
 
 func configSound(ctx context.Context, s Subject) error {
-	if s.Configurer == nil || len(s.Descriptor.ConfigSchema) == 0 {
-		return unconcerned("it takes no configuration")
-	}
 	taken, says := dryRun(ctx, s, s.Config)
 	switch {
 	case taken:

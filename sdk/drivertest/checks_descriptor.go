@@ -55,25 +55,11 @@ func sameDescriptor(way string, want, got driver.Descriptor, err error) error {
 	return nil
 }
 
-// program skips checks of processes where there is none.
-func (s Subject) program() error {
-	if s.Program == nil {
-		return skip("there is no program to start", "a binary: kairos driver test BINARY")
-	}
-	return nil
-}
-
 func processStarts(_ context.Context, s Subject) error {
-	if err := s.program(); err != nil {
-		return err
-	}
 	return s.startFailed
 }
 
 func processStartsSoon(_ context.Context, s Subject) error {
-	if err := s.program(); err != nil {
-		return err
-	}
 	if took := s.process.Took(); took > s.soon {
 		return fmt.Errorf("it took %v", took.Round(time.Millisecond))
 	}
@@ -81,9 +67,6 @@ func processStartsSoon(_ context.Context, s Subject) error {
 }
 
 func processCleanEnvironment(ctx context.Context, s Subject) error {
-	if err := s.program(); err != nil {
-		return err
-	}
 	p, err := s.Program.StartBare(ctx)
 	if err != nil {
 		return fmt.Errorf("it needs variables of its operator to start: %w", err)
@@ -92,9 +75,6 @@ func processCleanEnvironment(ctx context.Context, s Subject) error {
 }
 
 func processByHand(ctx context.Context, s Subject) error {
-	if err := s.program(); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, 5*s.soon)
 	defer cancel()
 	out, err := s.Program.Run(ctx)
@@ -113,9 +93,6 @@ func processByHand(ctx context.Context, s Subject) error {
 
 // processQuiet calls whatever there is to call and looks at stdout then.
 func processQuiet(ctx context.Context, s Subject) error {
-	if err := s.program(); err != nil {
-		return err
-	}
 	if p, ok := s.Program.(Printer); ok && s.Descriptor.Transport == driver.TransportExec {
 		return quietReplies(ctx, s, p)
 	}
@@ -174,9 +151,6 @@ func hasNoise(stdout []byte) bool {
 }
 
 func processStderr(ctx context.Context, s Subject) error {
-	if err := s.program(); err != nil {
-		return err
-	}
 	for _, args := range [][]string{{describeFlag}, {}} {
 		ctx, cancel := context.WithTimeout(ctx, 5*s.soon)
 		out, err := s.Program.Run(ctx, args...)
@@ -194,9 +168,6 @@ func processStderr(ctx context.Context, s Subject) error {
 }
 
 func processLifeline(ctx context.Context, s Subject) (err error) {
-	if s.Descriptor.Transport == driver.TransportExec {
-		return unconcerned("a process of transport exec ends with its call")
-	}
 	other, err := s.fresh(ctx)
 	if errors.Is(err, errNoConfig) {
 		err = nil

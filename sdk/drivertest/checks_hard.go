@@ -12,9 +12,6 @@ import (
 )
 
 func hostileInput(ctx context.Context, s Subject) error {
-	if err := tame(s.Descriptor); err != nil {
-		return err
-	}
 	budget := variantsPerSample(s)
 	return s.eachLight(ctx, func(sample Sample) error {
 		for _, request := range thin(hostileVariants(sample.Request), budget) {
@@ -99,9 +96,6 @@ func onePerMethod(s Subject) []Sample {
 }
 
 func hugeInput(ctx context.Context, s Subject) error {
-	if err := tame(s.Descriptor); err != nil {
-		return err
-	}
 	if len(s.light()) == 0 {
 		return nothingUsable(s)
 	}
@@ -135,9 +129,6 @@ func bears(ctx context.Context, s Subject, request any) error {
 }
 
 func sizeLimits(ctx context.Context, s Subject) error {
-	if err := tame(s.Descriptor); err != nil {
-		return err
-	}
 	if len(s.usable()) == 0 {
 		return nothingUsable(s)
 	}

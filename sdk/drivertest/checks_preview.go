@@ -12,10 +12,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-const previewSample = "capability drivers with the feature grant; Render samples"
-
-func previewChecks() []Check {
-	return []Check{
+func previewRules() []rule {
+	return []rule{
 		{"preview/sound", Must, previewSample, "Preview gives one outcome: a plan has a text, JSON and an effect of the descriptor, a question for a proposal has a schema, anything else a reason", previewSound},
 		{"preview/repeatable", Must, previewSample, "Preview says the same twice, so that what is approved is what is called for", previewRepeatable},
 		{"preview/proposal", Must, previewSample, "a proposal that an agent made up is an outcome, not an error", previewProposal},
@@ -38,9 +36,6 @@ func (s Subject) previewer() (driver.Previewer, error) {
 
 // previewed runs a check on what the host asks about each input of the samples.
 func previewed(ctx context.Context, s Subject, check func(p driver.Previewer, req driver.PreviewRequest) error) error {
-	if !s.Descriptor.Has(driver.FeatureGrant) {
-		return unconcerned("it plans nothing: it lacks the feature " + driver.FeatureGrant)
-	}
 	p, err := s.previewer()
 	if err != nil {
 		return err

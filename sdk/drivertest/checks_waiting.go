@@ -106,9 +106,6 @@ const cancelWait = 5 * time.Second
 // cancels starts what takes time, and cancels it; then it cancels what was never
 // started.
 func cancels(ctx context.Context, s Subject) error {
-	if !s.Descriptor.Has(driver.FeatureCancel) {
-		return unconcerned("it is never asked to cancel: it lacks the feature " + driver.FeatureCancel)
-	}
 	err := waits(ctx, s, func(request, result any) error {
 		id, _ := identityOf(request)
 		id.recover, id.cancel = true, true

@@ -10,8 +10,6 @@ import (
 	"runtime"
 	"strconv"
 	"time"
-
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 const (
@@ -28,12 +26,6 @@ const (
 )
 
 func noGrowth(ctx context.Context, s Subject) error {
-	if err := tame(s.Descriptor); err != nil {
-		return err
-	}
-	if s.Descriptor.Transport == driver.TransportExec {
-		return unconcerned("no process outlives its call")
-	}
 	if s.process == nil {
 		return noMoreGoroutines(ctx, s)
 	}

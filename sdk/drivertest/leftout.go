@@ -24,73 +24,52 @@ const (
 // what the check that runs has left out. It is safe for concurrent use.
 type found struct {
 	mu      sync.Mutex // guards the fields below
-	unsound map[string]bool
+	unsound []string
 	noisy   bool
 	leftOut []string // by the check that runs, each once
 }
 
+// note changes what was found. Without anything to remember it in it does nothing.
+func (f *found) note(change func()) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
 // blame notes that the plain call of a sample fails.
-func (f *found) blame(sample string) {
-	if f == nil {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.unsound == nil {
-		f.unsound = map[string]bool{}
-	}
-	f.unsound[sample] = true
+func (f *found) blame(sample string) { f.note(func() { f.unsound = append(f.unsound, sample) }) }
+
+func (f *found) blamed(sample string) (blamed bool) {
+	f.note(func() { blamed = slices.Contains(f.unsound, sample) })
+	return blamed
 }
 
-func (f *found) blamed(sample string) bool {
-	if f == nil {
-		return false
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.unsound[sample]
-}
+func (f *found) setNoisy() { f.note(func() { f.noisy = true }) }
 
-func (f *found) setNoisy() {
-	if f == nil {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.noisy = true
-}
-
-func (f *found) isNoisy() bool {
-	if f == nil {
-		return false
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.noisy
+func (f *found) isNoisy() (noisy bool) {
+	f.note(func() { noisy = f.noisy })
+	return noisy
 }
 
 // leaveOut notes a sample that the check that runs leaves out.
 func (f *found) leaveOut(sample, why string) {
-	if f == nil {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if line := fmt.Sprintf("sample %q: %s", sample, why); !slices.Contains(f.leftOut, line) {
-		f.leftOut = append(f.leftOut, line)
-	}
+	f.note(func() { f.leftOut = appendNew(f.leftOut, fmt.Sprintf("sample %q: %s", sample, why)) })
 }
 
 // left returns what was left out since it was asked last.
-func (f *found) left() []string {
-	if f == nil {
-		return nil
+func (f *found) left() (lines []string) {
+	f.note(func() { lines, f.leftOut = f.leftOut, nil })
+	return lines
+}
+
+func appendNew(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	out := f.leftOut
-	f.leftOut = nil
-	return out
+	return append(list, text)
 }
 
 // samplesBelow are the samples that a check can work with: those whose plain

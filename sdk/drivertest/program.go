@@ -112,8 +112,8 @@ func (s Subject) over(calls driverrpc.Calls, desc driver.Descriptor) Subject {
 
 // fresh starts another process and configures it; the caller closes it.
 func (s Subject) fresh(ctx context.Context) (Subject, error) {
-	if s.Program == nil {
-		return s, skip("there is no program to start", "a binary: kairos driver test BINARY")
+	if err := started(s); err != nil {
+		return s, err
 	}
 	p, err := s.Program.Start(ctx)
 	if err != nil {

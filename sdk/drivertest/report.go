@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -65,11 +66,9 @@ func (r Report) Count(status Status) int {
 // Wanted lists what would make the skipped checks run, each once.
 func (r Report) Wanted() []string {
 	var out []string
-	seen := map[string]bool{}
 	for _, result := range r.Results {
-		if result.Status == Skipped && !seen[result.Give] {
-			seen[result.Give] = true
-			out = append(out, result.Give)
+		if result.Status == Skipped {
+			out = appendNew(out, result.Give)
 		}
 	}
 	return out
@@ -119,35 +118,16 @@ func (r Result) Line() string {
 
 // Human writes the report for people: the checks, then the count.
 func (r Report) Human(w io.Writer) error {
-	if err := r.Head(w); err != nil {
-		return err
+	var b strings.Builder
+	if d := r.Driver; d.Name == "" {
+		fmt.Fprintln(&b, "a driver that could not be described")
+	} else {
+		fmt.Fprintf(&b, "%s %s, %s driver, %s, transport %s\n",
+			printable(d.Name), printable(d.Version), d.Role, d.Effect, printable(string(cmp.Or(d.Transport, "grpc"))))
 	}
 	for _, result := range r.Results {
-		if _, err := fmt.Fprintln(w, result.Line()); err != nil {
-			return err
-		}
+		fmt.Fprintln(&b, result.Line())
 	}
-	return r.Summary(w)
-}
-
-// Head writes the line about the driver that Human begins with.
-func (r Report) Head(w io.Writer) error {
-	if r.Driver.Name == "" {
-		_, err := fmt.Fprintln(w, "a driver that could not be described")
-		return err
-	}
-	transport := "grpc"
-	if r.Driver.Transport != driver.TransportGRPC {
-		transport = string(r.Driver.Transport)
-	}
-	_, err := fmt.Fprintf(w, "%s %s, %s driver, %s, transport %s\n",
-		printable(r.Driver.Name), printable(r.Driver.Version), r.Driver.Role, r.Driver.Effect, printable(transport))
-	return err
-}
-
-// Summary writes the count that Human ends with.
-func (r Report) Summary(w io.Writer) error {
-	var b strings.Builder
 	if wanted := r.Wanted(); len(wanted) > 0 {
 		fmt.Fprintln(&b, "\nto run what was skipped, give:")
 		for _, give := range wanted {

@@ -155,11 +155,22 @@ func (h hanging) CheckHealth(context.Context) error {
 	return nil
 }
 
+type interrupting struct {
+	driver.Configurer
+	cancel context.CancelFunc
+}
+
+func (i interrupting) CheckHealth(context.Context) error {
+	i.cancel()
+	return nil
+}
+
 // A cancelled run reports what it knows, and passes nothing.
 func TestInterruptedRunReportsWhatItFound(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	opt := drivertest.Options{Only: []string{"descriptor/valid", "call/*"}, Done: func(drivertest.Result) { cancel() }}
-	report, err := drivertest.Verify(ctx, direct(t, "desk", ""), opt)
+	s := direct(t, "desk", "")
+	s.Configurer = interrupting{cancel: cancel}
+	report, err := drivertest.Verify(ctx, s, drivertest.Options{Only: []string{"descriptor/valid", "health/answers"}})
 	if !errors.Is(err, context.Canceled) || len(report.Results) != 1 || !report.Interrupted {
 		t.Fatalf("Verify = %+v, %v, want one result and context.Canceled", report, err)
 	}

@@ -24,8 +24,6 @@ type Options struct {
 	// Soon is what "within a second" means where a machine is busy with more
 	// than the driver; 0: a second.
 	Soon time.Duration
-	// Done, unless it is nil, is called after each check, from one goroutine.
-	Done func(Result)
 }
 
 // Verify makes every check of a driver and reports what came of each. A
@@ -67,9 +65,6 @@ func Verify(ctx context.Context, s Subject, opt Options) (Report, error) {
 			break
 		}
 		report.Results = append(report.Results, result)
-		if opt.Done != nil {
-			opt.Done(result)
-		}
 	}
 	report.Took, report.Interrupted = time.Since(began), ctx.Err() != nil
 	return report, ctx.Err()
