@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
@@ -140,30 +138,4 @@ func TestDialRefusesAFileThatIsNotASocket(t *testing.T) {
 	if _, _, err := driverrpc.Dial(driverrpc.Attachment{Name: "a", Address: file}); err == nil {
 		t.Error("a plain file was taken")
 	}
-}
-
-// FuzzParseAttachments: what is taken is sound and reads the same again.
-func FuzzParseAttachments(f *testing.F) {
-	for _, seed := range []string{"", "[]", "null", `[{"name":"a","address":"/tmp/a","pid":1}]`, `[{"name":"a"},{}]`, `[[]]`} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, env string) {
-		all, err := driverrpc.ParseAttachments(env)
-		if err != nil {
-			return
-		}
-		for _, a := range all {
-			if a.Name == "" || !filepath.IsAbs(a.Address) || a.PID < 0 {
-				t.Errorf("ParseAttachments(%q) took %+v", env, a)
-			}
-		}
-		printed, err := json.Marshal(all)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := driverrpc.ParseAttachments(string(printed))
-		if diff := cmp.Diff(all, again); diff != "" || err != nil {
-			t.Errorf("ParseAttachments(%s): %v (-first +again):\n%s", printed, err, diff)
-		}
-	})
 }

@@ -48,6 +48,10 @@ func (a *actor) Validate(ctx context.Context, req driver.ValidateRequest) (drive
 		return driver.ValidateResult{}, errors.New(argument)
 	case "panic":
 		panic(argument)
+	case "gone":
+		return driver.ValidateResult{}, status.Error(codes.Unavailable, "not me")
+	case "late":
+		return driver.ValidateResult{}, context.DeadlineExceeded
 	case "bytes":
 		var n int
 		if _, err := fmt.Sscan(argument, &n); err != nil {
@@ -92,6 +96,8 @@ func TestCallsEndWithTheCodeOfTheirOutcome(t *testing.T) {
 		"an error":                  {t.Context(), "fail the disk is full", codes.Unknown, 0},
 		"an error that is not text": {t.Context(), "fail a\xff\xfeb", codes.Unknown, 0},
 		"a long error":              {t.Context(), "fail " + strings.Repeat("ü", 100_000), codes.Unknown, 0},
+		"a dead process of its own": {t.Context(), "gone", codes.Unknown, 0},
+		"somebody's deadline":       {t.Context(), "late", codes.Unknown, 0},
 		"a panic":                   {t.Context(), "panic on purpose", codes.Internal, 0},
 		"text that is not UTF-8":    {t.Context(), "not-utf8", codes.Internal, 0},
 		"a reply that is not sound": {t.Context(), "severity", codes.Internal, 0},

@@ -26,67 +26,47 @@ func (c canned) NewStream(
 }
 
 func TestRepliesThatDoNotFitTheContractAreErrors(t *testing.T) {
-	ctx := context.Background()
-	advance := func(c *driverrpc.Client) error {
-		_, err := c.Challenge().Advance(ctx, driver.AdvanceRequest{})
-		return err
-	}
-	interpret := func(c *driverrpc.Client) error {
-		_, err := c.Capability().Interpret(ctx, driver.InterpretRequest{})
-		return err
-	}
 	for name, tc := range map[string]struct {
-		reply proto.Message
-		call  func(*driverrpc.Client) error
+		method string
+		reply  proto.Message
 	}{
 		"unknown role": {
-			&driverpb.DescribeResponse{Name: "a", Version: "1.0.0", Role: 77, Handles: []string{"a"}, Effect: 1},
-			func(c *driverrpc.Client) error { _, err := c.Describe(ctx); return err },
+			driverrpc.MethodDescribe, &driverpb.DescribeResponse{Name: "a", Version: "1.0.0", Role: 77, Handles: []string{"a"}, Effect: 1},
 		},
 		"unsound descriptor": {
-			&driverpb.DescribeResponse{Name: "A B", Version: "1.0.0", Role: 1, Handles: []string{"a"}, Effect: 1},
-			func(c *driverrpc.Client) error { _, err := c.Describe(ctx); return err },
+			driverrpc.MethodDescribe, &driverpb.DescribeResponse{Name: "A B", Version: "1.0.0", Role: 1, Handles: []string{"a"}, Effect: 1},
 		},
 		"unknown severity": {
-			&driverpb.ConfigureResponse{Diagnostics: []*driverpb.Diagnostic{{Severity: 9}}},
-			func(c *driverrpc.Client) error { _, err := c.Configure(ctx, nil, false); return err },
+			driverrpc.MethodConfigure, &driverpb.ConfigureResponse{Diagnostics: []*driverpb.Diagnostic{{Severity: 9}}},
 		},
 		"unknown escaping": {
-			&driverpb.ValidateResponse{Templates: []*driverpb.Template{{Escaping: 9}}},
-			func(c *driverrpc.Client) error {
-				_, err := c.Challenge().Validate(ctx, driver.ValidateRequest{})
-				return err
-			},
+			driverrpc.MethodValidate, &driverpb.ValidateResponse{Templates: []*driverpb.Template{{Escaping: 9}}},
 		},
-		"no outcome": {&driverpb.AdvanceResponse{}, advance},
-		"no inputs needed": {
-			&driverpb.AdvanceResponse{Outcome: &driverpb.AdvanceResponse_NeedInput{NeedInput: &driverpb.NeedInput{}}}, advance,
-		},
-		"unknown approval": {&driverpb.AdvanceResponse{Outcome: &driverpb.AdvanceResponse_NeedInput{
-			NeedInput: &driverpb.NeedInput{Inputs: []*driverpb.Input{{Approval: 9}}},
-		}}, advance},
-		"unknown provenance": {
-			&driverpb.InterpretResponse{Outcome: &driverpb.InterpretResponse_Answer{Answer: &driverpb.Answer{Provenance: 9}}},
-			interpret,
-		},
-		"provenance left out": {
-			&driverpb.InterpretResponse{Outcome: &driverpb.InterpretResponse_Answer{Answer: &driverpb.Answer{}}}, interpret,
-		},
-		"unhealthy": {
-			&driverpb.CheckHealthResponse{Reason: "asleep"},
-			func(c *driverrpc.Client) error { return c.CheckHealth(ctx) },
-		},
+		"no outcome":          {driverrpc.MethodAdvance, &driverpb.AdvanceResponse{}},
+		"no inputs needed":    {driverrpc.MethodAdvance, needing()},
+		"unknown approval":    {driverrpc.MethodAdvance, needing(&driverpb.Input{Approval: 9})},
+		"unknown provenance":  {driverrpc.MethodInterpret, answering(&driverpb.Answer{Provenance: 9})},
+		"provenance left out": {driverrpc.MethodInterpret, answering(&driverpb.Answer{})},
+		"unhealthy":           {driverrpc.MethodCheckHealth, &driverpb.CheckHealthResponse{Reason: "asleep"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw, err := proto.Marshal(tc.reply)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := tc.call(driverrpc.NewClient(canned(raw))); err == nil {
+			if err := callBy(t.Context(), driverrpc.NewClient(canned(raw)), tc.method); err == nil {
 				t.Error("it was taken")
 			}
 		})
 	}
+}
+
+func needing(inputs ...*driverpb.Input) proto.Message {
+	return &driverpb.AdvanceResponse{Outcome: &driverpb.AdvanceResponse_NeedInput{NeedInput: &driverpb.NeedInput{Inputs: inputs}}}
+}
+
+func answering(a *driverpb.Answer) proto.Message {
+	return &driverpb.InterpretResponse{Outcome: &driverpb.InterpretResponse_Answer{Answer: a}}
 }
 
 // FuzzReplies feeds any bytes as a driver's reply: an error or a sound result,
@@ -95,23 +75,43 @@ func FuzzReplies(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0x0a, 0x00})
 	f.Add([]byte{0x12, 0x04, 0x0a, 0x02, '{', '}'})
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		ctx, c := context.Background(), driverrpc.NewClient(canned(raw))
-		if d, err := c.Describe(ctx); err == nil && driverrpc.CheckDescriptor(d) != nil {
-			t.Errorf("Describe took %+v", d)
+	f.Fuzz(func(t *testing.T, raw []byte) { checkReplies(t, driverrpc.NewClient(canned(raw))) })
+}
+
+// checkReplies makes every call of a driver that may reply anything.
+func checkReplies(t *testing.T, c driverrpc.Calls) {
+	t.Helper()
+	ctx := context.Background()
+	if d, err := c.Describe(ctx); err == nil && driverrpc.CheckDescriptor(d) != nil {
+		t.Errorf("Describe took %+v", d)
+	}
+	_, _ = c.Configure(ctx, nil, true)
+	_, _ = c.Challenge().Validate(ctx, driver.ValidateRequest{})
+	if r, err := c.Challenge().Advance(ctx, driver.AdvanceRequest{}); err == nil {
+		if n := outcomes(len(r.NeedInput) > 0, r.Accepted != nil, r.Rejected != nil, r.Declined != nil, r.Unavailable != nil,
+			r.Pending != nil, r.Unknown != nil, r.NotDone != nil); n != 1 {
+			t.Errorf("Advance has %d outcomes: %+v", n, r)
 		}
-		_, _ = c.Configure(ctx, nil, true)
-		_, _ = c.Challenge().Validate(ctx, driver.ValidateRequest{})
-		_, _ = c.Capability().Render(ctx, driver.RenderRequest{})
-		r, err := c.Challenge().Advance(ctx, driver.AdvanceRequest{})
-		if err == nil && len(r.NeedInput) == 0 && r.Accepted == nil && r.Rejected == nil && r.Declined == nil &&
-			r.Unavailable == nil {
-			t.Errorf("Advance without an outcome from %x", raw)
+	}
+	if r, err := c.Capability().Render(ctx, driver.RenderRequest{}); err == nil {
+		if n := outcomes(r.ClientRequest != nil, r.AgentChallenge != nil, r.Answer != nil, r.Unavailable != nil, r.ClientReview != nil,
+			r.Invalid != nil, r.Elsewhere != nil, r.Pending != nil, r.Unknown != nil, r.NotDone != nil); n != 1 {
+			t.Errorf("Render has %d outcomes: %+v", n, r)
 		}
-		i, err := c.Capability().Interpret(ctx, driver.InterpretRequest{})
-		if err == nil && i.Answer == nil && i.Declined == nil && i.Invalid == nil && i.Unavailable == nil && i.Missing == nil &&
-			i.Dismissed == nil {
-			t.Errorf("Interpret without an outcome from %x", raw)
+	}
+	if r, err := c.Capability().Interpret(ctx, driver.InterpretRequest{}); err == nil {
+		if n := outcomes(r.Answer != nil, r.Declined != nil, r.Invalid != nil, r.Unavailable != nil, r.Missing != nil, r.Dismissed != nil); n != 1 {
+			t.Errorf("Interpret has %d outcomes: %+v", n, r)
 		}
-	})
+	}
+}
+
+func outcomes(set ...bool) int {
+	n := 0
+	for _, s := range set {
+		if s {
+			n++
+		}
+	}
+	return n
 }
