@@ -440,11 +440,3 @@ func TestAKeyInTheClearIsNoticed(t *testing.T) {
 	}
 }
 
-func BenchmarkEmbedOneQuery(b *testing.B) {
-	s := connect(b, embedtest.Options{Dimension: 1024}, nil)
-	i := 0
-	for b.Loop() {
-		i++
-		s.mustEmbed(b, fmt.Sprintf("rotate the credential %d", i))
-	}
-}

@@ -1,6 +1,7 @@
 package drivertest_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -294,9 +295,34 @@ const counterChallenge = `{"type":"counter","counter":{}}`
 
 type sampleOf struct{ name, method, request, want string }
 
+// plain is a driver that takes no settings and is always healthy.
+type plain struct{}
+
+func (plain) Configure(_ context.Context, config json.RawMessage, _ bool) ([]driver.Diagnostic, error) {
+	return decoded(config, &struct{}{}), nil
+}
+
+func (plain) CheckHealth(context.Context) error { return nil }
+
+// decoded reads a configuration strictly. Without one it reads nothing.
+func decoded(config json.RawMessage, settings any) []driver.Diagnostic {
+	if len(config) == 0 {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(config))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(settings); err != nil {
+		return []driver.Diagnostic{driver.Problem("", err.Error())}
+	}
+	return nil
+}
+
 // desk is the sound capability driver of the kit's own tests: it asks a person
 // with a form. Faults are as those of counter.
-type desk struct{ fault string }
+type desk struct {
+	plain
+	fault string
+}
 
 func deskDriver(fault string) driver.Driver {
 	d := driver.Driver{
@@ -315,21 +341,11 @@ func deskDriver(fault string) driver.Driver {
 }
 
 func (d *desk) Configure(_ context.Context, config json.RawMessage, _ bool) ([]driver.Diagnostic, error) {
-	if len(config) == 0 {
-		return nil, nil
-	}
 	var settings struct {
 		Polite bool `json:"polite"`
 	}
-	dec := json.NewDecoder(strings.NewReader(string(config)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&settings); err != nil {
-		return []driver.Diagnostic{driver.Problem("", err.Error())}, nil
-	}
-	return nil, nil
+	return decoded(config, &settings), nil
 }
-
-func (d *desk) CheckHealth(context.Context) error { return nil }
 
 func (d *desk) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
 	in, c := req.Input, req.Client

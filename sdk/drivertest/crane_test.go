@@ -1,12 +1,10 @@
 package drivertest_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
-	"testing"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -14,6 +12,7 @@ import (
 // crane is the sound driver of the kit's own tests that acts on what a protocol
 // says: it lifts what is planned. Faults are as those of counter.
 type crane struct {
+	plain
 	fault    string
 	previews atomic.Int64
 }
@@ -28,8 +27,6 @@ func craneDriver(fault string) driver.Driver {
 		Capability: &crane{fault: fault},
 	}
 }
-
-func craneConfig(*testing.T) string { return "{}" }
 
 // lift is its plan, and what is proposed to it.
 type lift struct {
@@ -100,17 +97,3 @@ func craneSamples(fault string) []sampleOf {
 		{"no", "Interpret", `{"input":{"id":"evidence","kind":"evidence"},"raw":{"action":"decline"}}`, "declined"},
 	}
 }
-
-func (*crane) Configure(_ context.Context, config json.RawMessage, _ bool) ([]driver.Diagnostic, error) {
-	if len(config) == 0 {
-		return nil, nil
-	}
-	dec := json.NewDecoder(bytes.NewReader(config))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&struct{}{}); err != nil {
-		return []driver.Diagnostic{driver.Problem("", err.Error())}, nil
-	}
-	return nil, nil
-}
-
-func (*crane) CheckHealth(context.Context) error { return nil }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -16,6 +15,7 @@ import (
 // what it is given as evidence, and its proof is the number of the signature. Faults are
 // as those of counter.
 type notary struct {
+	plain
 	fault string
 
 	mu     sync.Mutex // guards the fields below
@@ -36,15 +36,6 @@ func notaryDriver(fault string) driver.Driver {
 		Challenge: &notary{fault: fault, known: map[string]int{}},
 	}
 }
-
-func (*notary) Configure(_ context.Context, config json.RawMessage, _ bool) ([]driver.Diagnostic, error) {
-	if s := strings.TrimSpace(string(config)); s != "" && s != "{}" {
-		return []driver.Diagnostic{driver.Problem("", "takes no settings")}, nil
-	}
-	return nil, nil
-}
-
-func (*notary) CheckHealth(context.Context) error { return nil }
 
 func (*notary) Validate(_ context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
 	if !fields.Open(req.Challenge, "").Has("notary") {

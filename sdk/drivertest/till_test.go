@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +21,7 @@ import (
 // answer is the number of the receipt. Some payments take time. Faults are as
 // those of counter.
 type till struct {
+	plain
 	fault string
 
 	mu     sync.Mutex // guards the fields below
@@ -55,26 +55,17 @@ func tillDriver(fault string) driver.Driver {
 func tillConfig(t *testing.T) string { return fmt.Sprintf(`{"dir":%q}`, t.TempDir()) }
 
 func (t *till) Configure(_ context.Context, config json.RawMessage, dryRun bool) ([]driver.Diagnostic, error) {
-	if len(config) == 0 {
-		return nil, nil
-	}
 	var settings struct {
 		Dir string `json:"dir"`
 	}
-	dec := json.NewDecoder(strings.NewReader(string(config)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&settings); err != nil {
-		return []driver.Diagnostic{driver.Problem("", err.Error())}, nil
-	}
-	if !dryRun {
+	found := decoded(config, &settings)
+	if !dryRun && len(config) > 0 && len(found) == 0 {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.dir = settings.Dir
 	}
-	return nil, nil
+	return found, nil
 }
-
-func (t *till) CheckHealth(context.Context) error { return nil }
 
 func (t *till) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
 	t.mu.Lock()

@@ -292,19 +292,3 @@ func TestBoundsOfDurationsAreJudgedAndTold(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"text":"a","limits":{"tries":2},"hosts":[{"name":"x"}]}`))
-	f.Add([]byte(`{"count":1e308,"every":"99999h99999h","labels":{"":0}}`))
-	s := settings.New[every]()
-	compiled, err := schema.Compile(s.Schema())
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, config []byte) {
-		if _, found := s.Read(config); len(config) > 0 && !fields.AnyError(found) {
-			if wrong := compiled.Validate(config); len(wrong) > 0 {
-				t.Errorf("Read takes %s, the schema says %s", config, fields.Text(wrong))
-			}
-		}
-	})
-}

@@ -50,8 +50,3 @@ func TestWhatMeansTheSameIsNearAndWhatDoesNotIsFar(t *testing.T) {
 	}
 }
 
-func BenchmarkVector(b *testing.B) {
-	for b.Loop() {
-		embedtest.Vector("Create a new key in the vault, deploy it to every consumer, then revoke the old key.", 256)
-	}
-}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -509,72 +508,3 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// large is a model of the size that operators use: 30,000 words of 256 numbers.
-func large(b *testing.B) files {
-	f := small()
-	random := rand.New(rand.NewPCG(1, 2))
-	vocab := map[string]any{"[PAD]": 0, "[UNK]": 1}
-	for id := 2; id < 30_000; id++ {
-		word := make([]byte, 3+random.IntN(6))
-		for i := range word {
-			word[i] = byte('a' + random.IntN(26))
-		}
-		token := string(word)
-		if id%4 == 0 {
-			token = "##" + token[:3]
-		}
-		if _, twice := vocab[token]; twice {
-			token += fmt.Sprint(id)
-		}
-		vocab[token] = id
-	}
-	f.at("model")["vocab"] = vocab
-	vectors := make([]float32, 256*len(vocab))
-	for i := range vectors {
-		vectors[i] = float32(random.NormFloat64())
-	}
-	f.table = tensors(`{"embeddings":{"dtype":"F32","shape":[%d,256],"data_offsets":[0,%d]}}`, 256, vectors)
-	return f
-}
-
-func BenchmarkQuery(b *testing.B) {
-	f := large(b)
-	m := f.load(b)
-	var words []string
-	for word := range f.at("model")["vocab"].(map[string]any) {
-		if words = append(words, strings.TrimPrefix(word, "##")); len(words) == 20 {
-			break
-		}
-	}
-	text := strings.Join(words, " ")
-	b.ReportMetric(float64(len(m.Tokenize(text))), "tokens")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := m.Vector(text); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkLoad reports what a loaded model takes: the mapped table and what
-// is kept beside it.
-func BenchmarkLoad(b *testing.B) {
-	f := large(b)
-	folder, table := f.write(b), len(f.table)
-	f = files{}
-	var m *static.Model
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for b.Loop() {
-		var err error
-		if m, err = static.Load(folder); err != nil {
-			b.Fatal(err)
-		}
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/1e6, "heap-MB")
-	b.ReportMetric(float64(table)/1e6, "mapped-MB")
-	runtime.KeepAlive(m)
-}
