@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -130,11 +132,7 @@ func (b *bound) value(v string) string {
 func (b *bound) known() []string {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	out := make([]string, 0, len(b.seen))
-	for v := range b.seen {
-		out = append(out, v)
-	}
-	return out
+	return slices.Collect(maps.Keys(b.seen))
 }
 
 // valid makes a text that somebody sent fit for a label.

@@ -61,7 +61,7 @@ var (
 
 // initial are the labels of the series that a family shows before anything
 // happened, so that dashboards and alerts find every name from the start.
-var initial = prometheus.Labels{
+var initial = map[string]string{
 	"tenant_id": access.AppSpace, "tool": "kairos_search", "status": "success", "error_code": "NOT_FOUND", "transport": "http",
 	"quality": "standard", "quality_tier": "standard", "operation": "search", "agent_id": none, "provider": none,
 	"method": "GET", "route": "/health",
@@ -71,43 +71,36 @@ var initial = prometheus.Labels{
 type factory struct{ to prometheus.Registerer }
 
 func (f factory) counter(name, help string, labels ...string) counters {
-	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	f.to.MustRegister(v)
-	if l, ok := first(labels); ok {
-		v.With(l)
-	}
-	return v
+	return registered(f, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels), labels)
 }
 
 func (f factory) gauge(name, help string, labels ...string) gauges {
-	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-	f.to.MustRegister(v)
-	if l, ok := first(labels); ok {
-		v.With(l)
-	}
-	return v
+	return registered(f, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels), labels)
 }
 
 func (f factory) histogram(name, help string, buckets []float64, labels ...string) histograms {
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-	f.to.MustRegister(v)
-	if l, ok := first(labels); ok {
-		v.With(l)
-	}
-	return v
+	return registered(f, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels), labels)
 }
 
-// first is what a family shows from the start; ok: it does.
-func first(labels []string) (l prometheus.Labels, ok bool) {
-	l = make(prometheus.Labels, len(labels))
-	for _, name := range labels {
-		v, known := initial[name]
-		if !known {
-			return nil, false
+// vec is a family whose series are of type S.
+type vec[S any] interface {
+	prometheus.Collector
+	WithLabelValues(values ...string) S
+}
+
+// registered makes the family known, and its first series if all its labels have
+// an initial value.
+func registered[S any, V vec[S]](f factory, v V, labels []string) V {
+	f.to.MustRegister(v)
+	values := make([]string, len(labels))
+	for i, name := range labels {
+		var known bool
+		if values[i], known = initial[name]; !known {
+			return v
 		}
-		l[name] = v
 	}
-	return l, true
+	v.WithLabelValues(values...)
+	return v
 }
 
 func newFamilies(to prometheus.Registerer) families {

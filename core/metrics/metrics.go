@@ -26,7 +26,7 @@ type Metrics struct {
 
 	store  storeState
 	rates  rates
-	ran    ran
+	ran    sync.Map // names of drivers that were started
 	system system
 
 	scrape sync.Mutex // one at a time: what is looked up only for it is set anew

@@ -116,7 +116,7 @@ func (m *Metrics) Called(c driverhost.Call) {
 func (m *Metrics) Started(driver string, _ time.Duration, err error) {
 	name := m.bounds.driver(driver)
 	m.families.driverStarts.WithLabelValues(name, status(err)).Inc()
-	if m.ran.before(name) {
+	if _, before := m.ran.LoadOrStore(name, true); before {
 		m.families.driverRestarts.WithLabelValues(name).Inc()
 	}
 }

@@ -26,23 +26,3 @@ func (s *rates) after(agent, tenant string, succeeded bool) float64 {
 	s.of[key] = r
 	return r.successes / r.attempts
 }
-
-// ran remembers which drivers were started.
-type ran struct {
-	mu    sync.Mutex // guards the field below
-	names set
-}
-
-// before reports whether the driver was started before, and remembers it.
-func (r *ran) before(name string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, known := r.names[name]; known {
-		return true
-	}
-	if r.names == nil {
-		r.names = make(set)
-	}
-	r.names[name] = struct{}{}
-	return false
-}

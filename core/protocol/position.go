@@ -90,7 +90,13 @@ func columns[T ~string | ~[]byte](line T) int {
 	return utf8.RuneCountInString(string(line[:min(len(line), maxColumn)]))
 }
 
-// problem is an error at a pointer of the step's challenge.
+// Problem is an error at a JSON pointer of the step's challenge.
+func (s Step) Problem(pointer, message string) *Diagnostic {
+	d := s.problem(pointer, message)
+	return &d
+}
+
+// problem is the error that Problem points to.
 func (s Step) problem(pointer, message string) Diagnostic {
 	return s.found(s.Position(pointer), pointer, message)
 }

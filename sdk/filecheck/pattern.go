@@ -41,19 +41,15 @@ func (p *patientReader[T]) ReadRune() (rune, int, error) {
 // reports whether it has any.
 func compileSchema(ctx context.Context, raw []byte) (_ *schema.Schema, patterned bool, err error) {
 	var budget pattern.Budget
-	seen := make(map[string]timed)
 	s, err := schema.CompileWith(raw, func(text string) (schema.Expression, error) {
-		if known, ok := seen[text]; ok {
-			return known, nil
-		}
+		patterned = true
 		compiled, err := budget.Compile(text)
 		if err != nil {
 			return nil, err
 		}
-		seen[text] = timed{ctx, compiled.Regexp}
-		return seen[text], nil
+		return timed{ctx, compiled.Regexp}, nil
 	})
-	return s, len(seen) > 0, err
+	return s, patterned, err
 }
 
 // timed is a pattern of a schema in a look's time.

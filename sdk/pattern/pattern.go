@@ -27,7 +27,10 @@ const runesPerStep = 32
 
 // Budget limits the expressions of one schema or document. The zero value is
 // ready; it must not be used concurrently.
-type Budget struct{ used int }
+type Budget struct {
+	used  int
+	known map[string]*Pattern
+}
 
 // Pattern is a compiled expression that knows what matching costs.
 type Pattern struct {
@@ -43,8 +46,11 @@ func (p *Pattern) Steps() int { return p.steps }
 func Compile(text string) (*Pattern, error) { return new(Budget).Compile(text) }
 
 // Compile is the function Compile within the budget: it also refuses an expression
-// that makes the programs longer than MaxTotal.
+// that makes the programs longer than MaxTotal. Each is compiled once.
 func (b *Budget) Compile(text string) (*Pattern, error) {
+	if known := b.known[text]; known != nil {
+		return known, nil
+	}
 	steps, err := Steps(text)
 	if err != nil {
 		return nil, err
@@ -56,8 +62,12 @@ func (b *Budget) Compile(text string) (*Pattern, error) {
 	if err != nil {
 		return nil, unreadable(err)
 	}
+	if b.known == nil {
+		b.known = make(map[string]*Pattern)
+	}
 	b.used += steps
-	return &Pattern{compiled, steps}, nil
+	b.known[text] = &Pattern{compiled, steps}
+	return b.known[text], nil
 }
 
 // Steps is an upper bound of how many steps an expression takes for a character.

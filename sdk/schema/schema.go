@@ -66,30 +66,13 @@ func (nothing) Load(url string) (any, error) {
 // schema beyond the limits of Weigh, before anything is compiled.
 func Compile(schema json.RawMessage) (*Schema, error) {
 	return compiledOf.of(string(schema), func() (*Schema, int, error) {
-		s, err := compile(schema, patterns())
+		var budget pattern.Budget // all patterns of the schema have one
+		s, err := CompileWith(schema, func(text string) (Expression, error) { return budget.Compile(text) })
 		if err != nil {
 			return nil, 0, err
 		}
 		return s, s.memory, nil
 	})
-}
-
-// patterns returns the reader of the patterns of one schema: all of them have one
-// budget.
-func patterns() func(text string) (Expression, error) {
-	var budget pattern.Budget
-	seen := map[string]Expression{}
-	return func(text string) (Expression, error) {
-		if known, ok := seen[text]; ok {
-			return known, nil
-		}
-		compiled, err := budget.Compile(text)
-		if err != nil {
-			return nil, err
-		}
-		seen[text] = compiled
-		return compiled, nil
-	}
 }
 
 // Expression is a pattern of a schema.
@@ -102,10 +85,6 @@ type Expression interface {
 // patternProperties, which may refuse one and may bound the time of matching.
 // What it returns is not kept for another call.
 func CompileWith(schema json.RawMessage, read func(pattern string) (Expression, error)) (*Schema, error) {
-	return compile(schema, read)
-}
-
-func compile(schema json.RawMessage, read func(pattern string) (Expression, error)) (*Schema, error) {
 	doc, weight, err := weigh(schema)
 	if err != nil {
 		return nil, err
@@ -298,22 +277,11 @@ func words(k jsonschema.ErrorKind) string {
 // keysAt are the keys that the part of a schema at a location names.
 func keysAt(schema *jsonschema.Schema, location string) []string {
 	var names []string
-	seen := map[*jsonschema.Schema]bool{nil: true}
-	var visit func(s *jsonschema.Schema)
-	visit = func(s *jsonschema.Schema) {
-		if seen[s] {
-			return
-		}
-		seen[s] = true
+	everyPart(schema, func(s *jsonschema.Schema) {
 		if s.Location == location {
 			names = slices.Collect(maps.Keys(s.Properties))
-			return
 		}
-		eachPart(s, visit)
-		anyMember(s, visit)
-		anyItem(s, visit)
-	}
-	visit(schema)
+	})
 	return names
 }
 

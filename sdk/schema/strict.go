@@ -63,12 +63,10 @@ func isOldDraft(doc any) bool {
 
 // Keywords by what stands below them.
 var (
-	valueSchemas = []string{"items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"}
-	valueLists   = []string{"prefixItems", "items"}
+	valueSchemas = []string{"items", "prefixItems", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"}
 	valueMaps    = []string{"properties", "patternProperties"}
 
-	partSchemas = []string{"then", "else"}
-	partLists   = []string{"allOf"}
+	partSchemas = []string{"then", "else", "allOf"}
 	partMaps    = []string{"dependentSchemas"}
 	choiceLists = []string{"anyOf", "oneOf"}
 
@@ -128,7 +126,7 @@ func (s *stricter) close(object map[string]any) error {
 }
 
 func hasParts(object map[string]any) bool {
-	for _, key := range slices.Concat(partSchemas, partLists, partMaps, choiceLists, []string{"$ref"}) {
+	for _, key := range slices.Concat(partSchemas, partMaps, choiceLists, []string{"$ref"}) {
 		if _, found := object[key]; found {
 			return true
 		}
@@ -181,9 +179,9 @@ func (s *stricter) below(object map[string]any, closed bool) error {
 		definition = s.standalone
 	}
 	return errors.Join(
-		eachOf(object, valueSchemas, s.standalone), eachInLists(object, valueLists, s.standalone), eachInMaps(object, valueMaps, s.standalone),
-		eachOf(object, partSchemas, s.part), eachInLists(object, partLists, s.part), eachInMaps(object, partMaps, s.part),
-		eachInLists(object, choiceLists, choice), eachInMaps(object, definitions, definition),
+		eachOf(object, valueSchemas, s.standalone), eachInMaps(object, valueMaps, s.standalone),
+		eachOf(object, partSchemas, s.part), eachInMaps(object, partMaps, s.part),
+		eachOf(object, choiceLists, choice), eachInMaps(object, definitions, definition),
 	)
 }
 
@@ -205,7 +203,7 @@ func mentionsRequired(object map[string]any) bool {
 	if _, found := object["required"]; found {
 		return true
 	}
-	for _, key := range slices.Concat(partLists, choiceLists) {
+	for _, key := range slices.Concat([]string{"allOf"}, choiceLists) {
 		list, _ := object[key].([]any)
 		for _, v := range list {
 			if part, ok := v.(map[string]any); ok && mentionsRequired(part) {
@@ -216,20 +214,13 @@ func mentionsRequired(object map[string]any) bool {
 	return false
 }
 
+// eachOf does it with what stands at the keys: a schema each, or a list of them.
 func eachOf(object map[string]any, keys []string, do func(any) error) error {
 	for _, key := range keys {
-		if v, found := object[key]; found {
-			if err := do(v); err != nil {
-				return err
-			}
+		list, ok := object[key].([]any)
+		if !ok {
+			list = []any{object[key]}
 		}
-	}
-	return nil
-}
-
-func eachInLists(object map[string]any, keys []string, do func(any) error) error {
-	for _, key := range keys {
-		list, _ := object[key].([]any)
 		for _, v := range list {
 			if err := do(v); err != nil {
 				return err

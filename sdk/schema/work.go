@@ -9,22 +9,29 @@ import (
 // survey walks the parts of a schema. A reference whose target depends on the way
 // to it is an error, because the work behind it cannot be counted.
 func survey(root *jsonschema.Schema) (err error) {
-	seen := map[*jsonschema.Schema]bool{}
+	everyPart(root, func(s *jsonschema.Schema) {
+		if moves(s) {
+			err = fmt.Errorf("not a usable JSON Schema: $dynamicRef and $recursiveRef to an anchor that moves are not followed (%s)", s.Location)
+		}
+	})
+	return err
+}
+
+// everyPart does something with each part of a schema, once.
+func everyPart(root *jsonschema.Schema, do func(*jsonschema.Schema)) {
+	seen := map[*jsonschema.Schema]bool{nil: true}
 	var visit func(s *jsonschema.Schema)
 	visit = func(s *jsonschema.Schema) {
 		if seen[s] {
 			return
 		}
 		seen[s] = true
-		if moves(s) {
-			err = fmt.Errorf("not a usable JSON Schema: $dynamicRef and $recursiveRef to an anchor that moves are not followed (%s)", s.Location)
-		}
+		do(s)
 		eachPart(s, visit)
 		anyMember(s, visit)
 		anyItem(s, visit)
 	}
 	visit(root)
-	return err
 }
 
 // circular finds a part of a schema that judges a value by judging the same value
