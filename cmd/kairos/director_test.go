@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -83,80 +82,78 @@ func (s *stage) code(r *api.StepReply, want string) {
 	}
 }
 
-// badClient is what a client can, and what it does.
+// badClient is what a client can, how long a call of it waits for an answer, and what it
+// does.
 type badClient struct {
-	can  string
-	play func(*stage)
+	can, wait string
+	play      func(*stage)
 }
 
-// badClients are clients that behave badly, by how long a call waits for an
-// answer: for those that leave the server without one no longer than it has to.
-var badClients = map[string]map[string]badClient{"5s": silentClients, "50s": answeringClients}
+// Waits: those that leave the server without an answer wait no longer than they have to.
+const patient, short = "50s", "5s"
 
-var silentClients = map[string]badClient{
-	"lets a person wait too long":                     {hasForms, personTakesLong},
-	"never answers for its model":                     {hasModel, modelNeverAnswers},
-	"is replaced by clients with other capabilities":  {hasForms, replaced},
-	"sends an agent's own yes to what needs approval": {hasNothing, agentApproves},
-}
-
-var answeringClients = map[string]badClient{
-	"declines a person's step":                          {hasForms, declines},
-	"cancels a person's step":                           {hasForms, cancels},
-	"declines an approval":                              {hasForms, declinesApproval},
-	"refuses to ask its model":                          {hasModel, refusesModel},
-	"writes prose around JSON":                          {hasModel, prose},
-	"answers another schema":                            {hasModel, otherSchema},
-	"repairs its answer":                                {hasModel, repairs},
-	"accepts with nothing filled in":                    {hasForms, acceptsNothing},
-	"accepts an approval with nothing filled in":        {hasForms, acceptsNoApproval},
-	"approves everything without a person":              {hasBoth, approvesEverything},
-	"answers a form with an approval":                   {hasForms, approvesForm},
-	"hangs up in a question and comes back":             {hasForms, hangsUp},
-	"repeats the call with other arguments":             {hasForms, otherArguments},
-	"is replaced after a no":                            {hasForms, replacedAfterNo},
-	"has a model that gives orders to the next step":    {hasBoth, givesOrders},
-	"has a model that answers in place of the person":   {hasModel, modelForPerson},
-	"sends placeholders":                                {hasNothing, placeholders},
-	"answers with a solution of another type meanwhile": {hasForms, otherType},
+// badClients are clients that behave badly.
+var badClients = map[string]badClient{
+	"lets a person wait too long":                       {hasForms, short, personTakesLong},
+	"never answers for its model":                       {hasModel, short, modelNeverAnswers},
+	"is replaced by clients with other capabilities":    {hasForms, short, replaced},
+	"sends an agent's own yes to what needs approval":   {hasNothing, short, agentApproves},
+	"declines a person's step":                          {hasForms, patient, declines},
+	"cancels a person's step":                           {hasForms, patient, cancels},
+	"declines an approval":                              {hasForms, patient, declinesApproval},
+	"refuses to ask its model":                          {hasModel, patient, refusesModel},
+	"writes prose around JSON":                          {hasModel, patient, prose},
+	"answers another schema":                            {hasModel, patient, otherSchema},
+	"repairs its answer":                                {hasModel, patient, repairs},
+	"accepts with nothing filled in":                    {hasForms, patient, acceptsNothing},
+	"accepts an approval with nothing filled in":        {hasForms, patient, acceptsNoApproval},
+	"approves everything without a person":              {hasBoth, patient, approvesEverything},
+	"answers a form with an approval":                   {hasForms, patient, approvesForm},
+	"hangs up in a question and comes back":             {hasForms, patient, hangsUp},
+	"repeats the call with other arguments":             {hasForms, patient, otherArguments},
+	"is replaced after a no":                            {hasForms, patient, replacedAfterNo},
+	"has a model that gives orders to the next step":    {hasBoth, patient, givesOrders},
+	"has a model that answers in place of the person":   {hasModel, patient, modelForPerson},
+	"sends placeholders":                                {hasNothing, patient, placeholders},
+	"answers with a solution of another type meanwhile": {hasForms, patient, otherType},
 }
 
 // A client that behaves badly does not stop the server, which records exactly
 // what happened; a step advances only on an accepted proof.
 func TestClientsThatBehaveBadly(t *testing.T) {
 	t.Parallel()
-	for wait, clients := range badClients {
-		b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nmcp: {plain_wait: "+wait+"}\n")
-		for name, tc := range clients {
+	servers := map[string]*program{}
+	for _, wait := range []string{patient, short} {
+		servers[wait] = withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nmcp: {plain_wait: "+wait+"}\n")
+	}
+	t.Run("of", func(t *testing.T) {
+		for name, tc := range badClients {
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				inBothEras(t, func(t *testing.T, era string) {
-					tc.play(&stage{b.visit(t, era, tc.can), t})
+					tc.play(&stage{servers[tc.wait].visit(t, era, tc.can), t})
 				})
 			})
 		}
-	}
+	})
 }
 
 // Over standard streams a client has a server of its own; the one over HTTP only
-// stores protocols and tells what was recorded.
+// stores protocols and tells what was recorded. Those play there, too, for whom the way
+// to the server makes a difference.
 func TestClientsThatBehaveBadlyOverStandardStreams(t *testing.T) {
 	long(t)
 	t.Parallel()
-	few := []string{"declines a person's step", "repairs its answer", "hangs up in a question and comes back"}
-	for wait, clients := range badClients {
-		t.Run(wait, func(t *testing.T) {
-			b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\napproval: {listen: \"127.0.0.1:0\"}\nmcp: {plain_wait: "+wait+"}\n")
-			inBothEras(t, func(t *testing.T, era string) {
-				p := &pipes{b: b, t: t, era: era, open: map[string]*overPipe{}}
-				for name, tc := range clients {
-					if testing.Short() && !slices.Contains(few, name) {
-						continue
-					}
-					t.Run(name, func(t *testing.T) { tc.play(&stage{p.visit(t, tc.can), t}) })
-				}
+	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\napproval: {listen: \"127.0.0.1:0\"}\nmcp: {plain_wait: "+short+"}\n")
+	inBothEras(t, func(t *testing.T, era string) {
+		p := &pipes{b: b, t: t, era: era, open: map[string]*overPipe{}}
+		for _, name := range []string{"declines a person's step", "repairs its answer", "hangs up in a question and comes back", "lets a person wait too long"} {
+			t.Run(name, func(t *testing.T) {
+				tc := badClients[name]
+				tc.play(&stage{p.visit(t, tc.can), t})
 			})
-		})
-	}
+		}
+	})
 }
 
 // cancels: a dialog that was closed decides nothing, and the next call asks again.
