@@ -69,7 +69,7 @@ func newScene(t *testing.T, s *play.Server) *scene {
 // tool that changes something is called at most once for a step, and every run can be
 // finished.
 func TestNothingAcknowledgedIsLost(t *testing.T) {
-	x := extentOf(extent{4, 6, time.Minute}, extent{8, 30, 150 * time.Second}, extent{16, 500, 40 * time.Minute})
+	x := extentOf(extent{4, 6, time.Minute}, extent{8, 20, 100 * time.Second}, extent{16, 500, 40 * time.Minute})
 	newScene(t, play.NewServer(t, bin)).soak(x)
 }
 
