@@ -2,7 +2,6 @@ package director_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,16 +20,6 @@ func (w *world) setBack(d time.Duration) {
 	w.Engine = w.another()
 }
 
-// approved is a run whose gated step a person has just approved.
-func (w *world) approved() (uri string, open *api.StepReply) {
-	w.t.Helper()
-	uri, waits := w.gate(gatedDoc)
-	if v := w.decide(waits, "approved", ""); v.State != approval.Approved {
-		w.t.Fatalf("the approval is %s, want approved", v.State)
-	}
-	return uri, w.next(uri, placeholder(waits))
-}
-
 // inOrder checks that the events of the run are in the order of their times.
 func (w *world) inOrder(id run.ID) []run.Event {
 	w.t.Helper()
@@ -46,146 +35,62 @@ func (w *world) inOrder(id run.ID) []run.Event {
 	return events
 }
 
-func TestASetBackWhileTheServerRunsMakesNoApprovalLiveLonger(t *testing.T) {
-	w := withPage(t, nil)
-	uri, open := w.approved()
-	w.machine.Jump(-5 * time.Hour)
-	w.machine.Pass(59 * time.Minute)
-	kept := w.next(uri, placeholder(open))
-	w.code(kept, "MISSING_FIELD") // only the work is missing
-	w.machine.Pass(2 * time.Minute)
-	r := w.next(uri, solve(kept, `{"ok":true}`))
-	w.code(r, "WAITING_FOR_USER")
-	if !strings.Contains(r.Message, "lapsed after 1h0m0s") {
-		t.Errorf("message = %q, want that the approval lapsed", r.Message)
+func TestSetBacksAndJumps(t *testing.T) {
+	back := func(d time.Duration) move { return func(p *play) { p.setBack(d) } } // while the server is stopped
+	jumps := func(d time.Duration) move { return func(p *play) { p.machine.Jump(d) } }
+	inOrder := func(p *play) { p.inOrder(runOf(p.shown)) }
+	approved := []move{calls("WAITING_FOR_USER"), onPage("approved"), calls("")}
+	all := map[string]scene{
+		"a set back while the server runs makes no approval live longer": {moves: slices.Concat(approved, []move{
+			jumps(-5 * time.Hour), passes(59 * time.Minute), calls("MISSING_FIELD"), // only the work is missing
+			passes(2 * time.Minute), sends(works, "WAITING_FOR_USER", "lapsed after 1h0m0s"), inOrder,
+		})},
+		"a small set back loses no approval":    {moves: slices.Concat(approved, []move{back(clock.Tolerance / 2), sends(works, ""), inOrder})},
+		"a jump within the time of an approval": {moves: slices.Concat(approved, []move{jumps(55 * time.Minute), sends(works, "")})},
+		"a jump beyond the time of an approval": {moves: slices.Concat(approved, []move{jumps(65 * time.Minute), sends(works, "WAITING_FOR_USER")})},
+		"a set back keeps no person from being asked": {client: formClient, moves: []move{
+			calls(toPerson), answers(closed, "WAITING_FOR_USER"), calls(toPerson), answers(closed, "WAITING_FOR_USER"), calls(toPerson), answers(closed, "WAITING_FOR_USER"),
+			calls("WAITING_FOR_USER"), back(5 * time.Hour), calls(toPerson),
+		}},
+		// Which routes a call has tried does not depend on what the clock showed then.
+		"a set back closes no route to the next call": {
+			doc: with(askStep, `"approval_mode":"auto"`), client: driver.Client{ElicitationForm: true, Sampling: true}, change: modelFirst,
+			moves: []move{calls(toModel), breaksDown(toPerson), breaksDown("SAMPLING_FAILED"), back(5 * time.Hour), calls(toModel)},
+		},
 	}
-	w.inOrder(runOf(r))
-}
-
-func TestASetBackBetweenTwoServersEndsAnApproval(t *testing.T) {
 	for name, tc := range map[string]struct{ later, back time.Duration }{
 		"to before the approval":    {0, 5 * time.Hour},
 		"to behind the approval":    {30 * time.Minute, 20 * time.Minute},
 		"by more than a year":       {time.Minute, 400 * 24 * time.Hour},
 		"by little more than a TTL": {time.Minute, 61 * time.Minute},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := withPage(t, nil)
-			uri, open := w.approved()
-			w.machine.Pass(tc.later)
-			open = w.next(uri, strings.Replace(solve(open, `{"ok":true}`), open.Challenge.ProofHash, "another", 1))
-			w.code(open, "PROOF_HASH_MISMATCH") // recorded, so that the time is known
-			w.setBack(tc.back)
-			r := w.next(uri, solve(open, `{"ok":true}`))
-			w.code(r, "WAITING_FOR_USER")
-			if !strings.Contains(r.Message, "because the server's clock was set back") {
-				t.Errorf("message = %q, want why a person is asked again", r.Message)
-			}
-			// What is approved now counts, by the clock as it is now.
-			w.decide(r, "approved", "")
-			again := w.next(uri, placeholder(r))
-			w.machine.Pass(50 * time.Minute)
-			w.code(w.next(uri, solve(again, `{"ok":true}`)), "")
-			w.inOrder(runOf(r))
-		})
+		all["a set back between two servers ends an approval: "+name] = scene{moves: slices.Concat(approved, []move{
+			passes(tc.later), submits(wrongHash, "PROOF_HASH_MISMATCH"), // recorded, so that the time is known
+			back(tc.back), sends(works, "WAITING_FOR_USER", "because the server's clock was set back"),
+			onPage("approved"), calls(""), passes(50 * time.Minute), sends(works, ""), inOrder, // what is approved now counts, by the clock as it is now
+		})}
 	}
-}
-
-func TestASmallSetBackLosesNoApproval(t *testing.T) {
-	w := withPage(t, nil)
-	uri, open := w.approved()
-	w.setBack(clock.Tolerance / 2)
-	w.code(w.next(uri, solve(open, `{"ok":true}`)), "")
-	w.inOrder(runOf(open))
-}
-
-func TestAJumpForwardEndsAnApprovalInItsTimeAndNotBefore(t *testing.T) {
-	for name, tc := range map[string]struct {
-		forward time.Duration
-		code    string
-	}{
-		"within its time":   {55 * time.Minute, ""},
-		"beyond its time":   {65 * time.Minute, "WAITING_FOR_USER"},
-		"and back, at once": {0, ""},
+	for name, moves := range map[string][]move{
+		"while the server runs":      {jumps(-5 * time.Hour), passes(61 * time.Minute)},
+		"while it is stopped":        {back(5 * time.Hour)},
+		"to when the link was there": {passes(30 * time.Minute), sends(works, "WAITING_FOR_USER"), back(20 * time.Minute)}, // the work is recorded
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := withPage(t, nil)
-			uri, open := w.approved()
-			w.machine.Jump(tc.forward)
-			w.code(w.next(uri, solve(open, `{"ok":true}`)), tc.code)
-		})
-	}
-}
-
-func TestASetBackLetsNoLinkLiveLonger(t *testing.T) {
-	for name, change := range map[string]func(*world, *api.StepReply){
-		"while the server runs": func(w *world, _ *api.StepReply) {
-			w.machine.Jump(-5 * time.Hour)
-			w.machine.Pass(61 * time.Minute)
-		},
-		"while it is stopped": func(w *world, _ *api.StepReply) { w.setBack(5 * time.Hour) },
-		"to when the link was there": func(w *world, waits *api.StepReply) {
-			w.machine.Pass(30 * time.Minute)
-			w.code(w.next(waits.CurrentStep.URI, solve(waits, `{"ok":true}`)), "WAITING_FOR_USER") // recorded
-			w.setBack(20 * time.Minute)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := withPage(t, nil)
-			uri, waits := w.gate(gatedDoc)
-			change(w, waits)
-			if v := w.decide(waits, "approved", ""); v.State != approval.Expired {
-				t.Errorf("state = %s, want expired", v.State)
+		all["a set back lets no link live longer: "+name] = scene{moves: slices.Concat([]move{calls("WAITING_FOR_USER")}, moves, []move{func(p *play) {
+			old := p.shown
+			if v := p.decide(old, "approved", ""); v.State != approval.Expired {
+				p.t.Errorf("state = %s, want expired", v.State)
 			}
-			fresh := w.next(uri, placeholder(waits))
-			w.code(fresh, "WAITING_FOR_USER")
-			if fresh.ApprovalURL == waits.ApprovalURL {
-				t.Error("the link is given out again")
+			calls("WAITING_FOR_USER")(p)
+			if v := p.decide(p.shown, "approved", ""); v.State != approval.Approved || p.shown.ApprovalURL == old.ApprovalURL {
+				p.t.Errorf("by the new link %s it is %s, want approved", p.shown.ApprovalURL, v.State)
 			}
-			if v := w.decide(fresh, "approved", ""); v.State != approval.Approved {
-				t.Errorf("by the new link it is %s, want approved", v.State)
-			}
-		})
+		}})}
 	}
-}
-
-// TestASetBackDuringACallKeepsWhatItsApprovalCovers: the call that was approved is
-// finished, and another one needs another approval.
-func TestASetBackDuringACallKeepsWhatItsApprovalCovers(t *testing.T) {
-	epoch := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	in := driver.Input{ID: "evidence", Kind: driver.KindEvidence}
-	call := run.Call{Input: in.ID, Driver: "pay", Attempt: 1, Acts: true, At: epoch.Add(time.Minute)}
-	r := run.Run{ID: "r", StepCount: 1, State: run.Open, Step: run.Step{Index: 1, Nonce: "n"}, CreatedAt: epoch, UpdatedAt: epoch}
-	apply := func(r run.Run, clock time.Time, ev run.Event) (run.Run, error) {
-		ev.Run, ev.Step = r.ID, 1
-		ev.At, ev.Clock = r.Stamp(clock)
-		return run.Apply(r, ev)
-	}
-	for _, ev := range []run.Event{
-		{Kind: run.Needed, Inputs: []driver.Input{in}, Gated: true, Digest: "d"},
-		{Kind: run.Supplied, Input: driver.KindApproval, Via: "page", Approval: &run.Approval{Digest: "d", Via: "page", GrantedAt: epoch, ExpiresAt: epoch.Add(time.Hour)}},
-		{Kind: run.Called, Input: in.ID, Via: "pay", Call: &call},
-	} {
-		var err error
-		if r, err = apply(r, epoch.Add(time.Minute), ev); err != nil {
-			t.Fatal(err)
+	for name, s := range all {
+		if s.doc == "" {
+			s.doc, s.change = gatedDoc, hasPage
 		}
-	}
-	earlier := epoch.Add(30 * time.Second)
-	lapsed, err := apply(r, earlier, run.Event{Kind: run.Lapsed, Input: driver.KindApproval, Via: "page", Reason: "set back"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer := run.Event{Kind: run.Supplied, Input: in.ID, Via: "pay", Answer: &driver.Answer{InputID: in.ID, Via: "pay", Value: []byte(`{}`)}}
-	if _, err := apply(lapsed, earlier, answer); err != nil {
-		t.Errorf("the outcome of the approved call: %v, want it taken", err)
-	}
-	settled, err := apply(lapsed, earlier, run.Event{Kind: run.Settled, Input: in.ID, Via: "pay", Reason: "not done"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if settled.Step.Approved("page", run.Event{At: earlier}) {
-		t.Error("the approval is good for another call")
+		t.Run(name, func(t *testing.T) { s.play(t) })
 	}
 }
 
@@ -212,32 +117,6 @@ func TestASetBackTurnsNoEventAround(t *testing.T) {
 			t.Errorf("proof %d is at %s, before the one at %s", i+1, p.At, state.Proofs[i-1].At)
 		}
 	}
-}
-
-// TestASetBackClosesNoRouteToTheNextCall: which routes a call has tried does not
-// depend on what the clock showed then.
-func TestASetBackClosesNoRouteToTheNextCall(t *testing.T) {
-	w := newWorld(t, modelFirst)
-	uri := w.mint(strings.Replace(askStep, `"type":`, `"approval_mode":"auto","type":`, 1))[0]
-	w.caller.Client = driver.Client{ElicitationForm: true, Sampling: true}
-	r := w.begin(uri)
-	ask := w.ask(w.nextRound(uri, placeholder(r)), "sampling/createMessage")
-	r = w.reply(w.fails(w.ask(w.fails(ask), "elicitation/create")))
-	w.code(r, "SAMPLING_FAILED")
-	w.setBack(5 * time.Hour)
-	w.ask(w.nextRound(uri, placeholder(r)), "sampling/createMessage")
-}
-
-func TestASetBackDoesNotKeepAPersonFromBeingAsked(t *testing.T) {
-	w := withPage(t, nil)
-	w.caller.Client = driver.Client{ElicitationForm: true}
-	uri := w.mint(gatedStep)[0]
-	r := w.begin(uri)
-	for range 3 {
-		r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create"), closed))
-	}
-	w.setBack(5 * time.Hour)
-	w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
 }
 
 func TestASetBackDoesNotKeepADriverFromBeingAsked(t *testing.T) {

@@ -18,23 +18,33 @@ func gatedCall(title, tool string) string {
 	return fmt.Sprintf("# %s\n\n## Act\n\n%s does it\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"approval_mode\":\"user\",\"mcp\":{\"tool_name\":%q}}}\n```\n", title, title, tool)
 }
 
+// barred is what a reply says where a person has declined.
+const barred = "only a person can approve what a person declined"
+
 // declinedOnce is a world in which a person declined a call, and where the agent's
 // word counts as an approval if it comes through a client without forms.
 func declinedOnce(t *testing.T, keep time.Duration) (*world, string) {
 	t.Helper()
 	w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent, o.DeclineTTL = true, keep })
 	uri := w.mint(gatedCall("Gated", "go"))[0]
-	w.caller.Client = formClient
-	w.code(w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create"), `{"action":"decline"}`)), "USER_DECLINED")
-	w.caller.Client = driver.Client{}
+	w.declines(uri)
 	return w, uri
+}
+
+// declines begins a run whose approval a person declines in a form.
+func (w *world) declines(uri string) {
+	w.t.Helper()
+	client := w.caller.Client
+	w.caller.Client = formClient
+	w.code(w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(w.begin(uri))), toPerson), no)), "USER_DECLINED")
+	w.caller.Client = client
 }
 
 // agentApproves begins a run and submits an approval as the agent.
 func (w *world) agentApproves(uri string) *api.StepReply {
 	w.t.Helper()
 	open := w.begin(uri)
-	return w.next(uri, fmt.Sprintf(`{"type":"user_input","nonce":%q,"proof_hash":%q,"user_input":{"confirmation":"approved"}}`, open.Challenge.Nonce, open.Challenge.ProofHash))
+	return w.next(uri, solveAs(open, "user_input", approves))
 }
 
 func TestADeclineIsNotUndoneByAnotherRun(t *testing.T) {
@@ -66,9 +76,7 @@ func TestADeclineIsNotUndoneByAnotherRun(t *testing.T) {
 				w.code(r, "")
 				return
 			}
-			if r.ErrorCode == "" || !strings.Contains(r.Message+r.NextAction, "only a person can approve what a person declined") {
-				t.Errorf("reply = %q: %s, want that only a person can approve it", r.ErrorCode, r.Message)
-			}
+			contains(t, textOf(r), barred)
 		})
 	}
 }
@@ -82,14 +90,14 @@ func TestADeclineStandsInFrontOfACopyWithoutAnApproval(t *testing.T) {
 	}
 	uri, open := without("go")
 	r := w.next(uri, solve(open, `{"ok":true}`))
-	if len(r.Solved) != 0 || !strings.Contains(r.Message+r.NextAction, "only a person can approve what a person declined") {
-		t.Errorf("reply = %q: %s, want that only a person can approve it", r.ErrorCode, r.Message)
+	if contains(t, textOf(r), barred); len(r.Solved) != 0 {
+		t.Errorf("solved = %+v", r.Solved)
 	}
 	other, openOther := without("come")
 	w.code(w.next(other, solve(openOther, `{"ok":true}`)), "")
 
 	w.caller.Client = formClient
-	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(open)), "elicitation/create"), yes))
+	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(open)), toPerson), yes))
 	if w.code(r, ""); !strings.Contains(r.Message+r.NextAction, "is approved") {
 		t.Errorf("reply = %s %s, want the step approved", r.Message, r.NextAction)
 	}
@@ -101,7 +109,7 @@ func TestAReviewDoesNotUndoADecline(t *testing.T) {
 	doc := strings.Replace(gatedCall("Gated", "go"), `"mcp":{`, `"sampling":{"user":"do it"},"mcp":{`, 1)
 	uri := w.mint(doc)[0]
 	w.caller.Client = formClient
-	w.code(w.reply(w.answer(w.ask(w.beginRound(uri, ""), "elicitation/create"), `{"action":"decline"}`)), "USER_DECLINED")
+	w.code(w.reply(w.answer(w.ask(w.beginRound(uri, ""), toPerson), no)), "USER_DECLINED")
 	w.caller.Client = driver.Client{Sampling: true}
 	if r := w.beginRound(uri, ""); r.Ask != nil {
 		t.Errorf("the client is asked %s %s, want nothing: nobody approved it", r.Ask.Method, r.Ask.Params)
@@ -112,12 +120,8 @@ func TestAPersonIsToldOfAnEarlierDeclineAndMayChangeTheirMind(t *testing.T) {
 	w, uri := declinedOnce(t, time.Hour)
 	w.machine.Pass(12 * time.Minute)
 	w.caller.Client = formClient
-	a := w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create")
-	for _, want := range []string{"declined this 12 minutes ago, in run ", "of \\\"Gated\\\""} {
-		if !strings.Contains(string(a.Params), want) {
-			t.Errorf("the question is %s, want %q in it", a.Params, want)
-		}
-	}
+	a := w.ask(w.nextRound(uri, placeholder(w.begin(uri))), toPerson)
+	contains(t, string(a.Params), "declined this 12 minutes ago, in run ", "of \\\"Gated\\\"")
 	w.code(w.reply(w.answer(a, yes)), "")
 	w.caller.Client = driver.Client{}
 	w.code(w.agentApproves(uri), "")
@@ -135,9 +139,7 @@ func TestTheHolderOfALinkDoesNotUndoADecline(t *testing.T) {
 	}
 	answer := approval.Answer{Decision: "approved", Digest: w.view(again).Digest}
 	_, err := w.AnswerApproval(t.Context(), w.caller, runOf(again), secretOf(again), answer)
-	if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "cannot take a decline back") {
-		t.Fatalf("AnswerApproval = %v, want that a link does not undo a decline", err)
-	}
+	refused(t, err, fault.InvalidArgument, "cannot take a decline back")
 	later := w.next(uri, placeholder(w.begin(uri)))
 	w.code(later, "APPROVAL_UNAVAILABLE")
 	if later.ApprovalURL != "" || !strings.Contains(later.Message, "undecline "+later.RunID) {
@@ -169,15 +171,8 @@ func TestADeclineIsOfWhatTheDriverSaysIsTheAction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent, o.DeclineTTL = true, time.Hour })
-			uri := w.mint(statedCall(book, "30"))[0]
-			w.caller.Client = formClient
-			w.code(w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create"), `{"action":"decline"}`)), "USER_DECLINED")
-			w.caller.Client = driver.Client{}
-			r := w.begin(w.mint(tc.again)[0])
-			r = w.next(r.CurrentStep.URI, fmt.Sprintf(`{"type":"user_input","nonce":%q,"proof_hash":%q,"user_input":{"confirmation":"approved"}}`, r.Challenge.Nonce, r.Challenge.ProofHash))
-			if barred := strings.Contains(r.Message+r.NextAction, "only a person can approve what a person declined"); barred != tc.barred {
-				t.Errorf("reply = %q: %s %s, want that only a person can approve it: %v", r.ErrorCode, r.Message, r.NextAction, tc.barred)
-			}
+			w.declines(w.mint(statedCall(book, "30"))[0])
+			contains(t, textOf(w.agentApproves(w.mint(tc.again)[0])), map[bool]string{true: "", false: "not: "}[tc.barred]+barred)
 		})
 	}
 }
@@ -187,10 +182,10 @@ func TestAnApprovalForgetsNoMoreThanWasApproved(t *testing.T) {
 	w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent, o.DeclineTTL = true, time.Hour })
 	ask := func(action string) *director.Ask {
 		uri := w.mint(statedCall(action, "30"))[0]
-		return w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create")
+		return w.ask(w.nextRound(uri, placeholder(w.begin(uri))), toPerson)
 	}
 	w.caller.Client = formClient
-	w.code(w.reply(w.answer(ask(`{"tool":"book"}`), `{"action":"decline"}`)), "USER_DECLINED")
+	w.code(w.reply(w.answer(ask(`{"tool":"book"}`), no)), "USER_DECLINED")
 	for i, action := range []string{`{"tool":"book","arguments":{"at":10}}`, `{"tool":"book","arguments":{"at":11}}`, `{"tool":"book"}`, `{"tool":"book"}`} {
 		a := ask(action)
 		if told := strings.Contains(string(a.Params), "A person declined "); told != (i < 3) {
@@ -205,14 +200,10 @@ func TestADeclineIsOfItsPrincipalInAllSpaces(t *testing.T) {
 	w, _ := declinedOnce(t, time.Hour)
 	w.caller.Space = "user:test:elsewhere"
 	uri := w.mint(gatedCall("Another", "go"))[0]
-	if r := w.agentApproves(uri); !strings.Contains(r.Message+r.NextAction, "only a person can approve what a person declined") || strings.Contains(r.Message+r.NextAction, "Gated") {
-		t.Errorf("reply = %q: %s %s", r.ErrorCode, r.Message, r.NextAction)
-	}
+	contains(t, textOf(w.agentApproves(uri)), barred, "not: Gated")
 	w.caller.Client = formClient
-	a := w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create")
-	if asked := string(a.Params); !strings.Contains(asked, "ago, in another space.") || strings.Contains(asked, "Gated") || strings.Contains(asked, "in run") {
-		t.Errorf("the question is %s", asked)
-	}
+	a := w.ask(w.nextRound(uri, placeholder(w.begin(uri))), toPerson)
+	contains(t, string(a.Params), "ago, in another space.", "not: Gated", "not: in run")
 	w.code(w.reply(w.answer(a, yes)), "")
 	w.caller.Client = driver.Client{}
 	w.code(w.agentApproves(uri), "")
@@ -222,9 +213,7 @@ func TestADeclineIsOfItsPrincipalInAllSpaces(t *testing.T) {
 func TestADeclineIsOfItsSpaceForEverybody(t *testing.T) {
 	w, uri := declinedOnce(t, time.Hour)
 	w.caller.Principal = "other"
-	if r := w.agentApproves(uri); !strings.Contains(r.Message+r.NextAction, "only a person can approve what a person declined") {
-		t.Errorf("reply = %q: %s %s", r.ErrorCode, r.Message, r.NextAction)
-	}
+	contains(t, textOf(w.agentApproves(uri)), barred)
 }
 
 // Arguments are the same whether the step states them or the agent proposes them.
@@ -240,8 +229,8 @@ func TestAProposalIsTheActionThatAStepStates(t *testing.T) {
 		if d.asks {
 			solution = solve(open, proposal)
 		}
-		a := w.ask(w.nextRound(uri, solution), "elicitation/create")
-		w.code(w.reply(w.answer(a, `{"action":"decline"}`)), "USER_DECLINED")
+		a := w.ask(w.nextRound(uri, solution), toPerson)
+		w.code(w.reply(w.answer(a, no)), "USER_DECLINED")
 		return string(a.Params)
 	}
 	for i, asked := range []struct {
@@ -249,31 +238,12 @@ func TestAProposalIsTheActionThatAStepStates(t *testing.T) {
 		told                bool
 	}{
 		{`,"arguments":{"to":"adam"}`, "", false},
-		{"", `{"to":"betty"}`, false},
+		{"", `{"to":"betty"}`, false}, // a step that leaves something to the agent is another action for each proposal
 		{"", `{"to":"adam"}`, true},
 		{`,"arguments":{"to":"betty"}`, "", true},
 	} {
 		if told := strings.Contains(declined(asked.arguments, asked.proposal), "A person declined this"); told != asked.told {
 			t.Errorf("question %d tells of an earlier decline: %v", i+1, told)
-		}
-	}
-}
-
-// A step that leaves something to the agent is another action for each proposal.
-func TestADeclineOfAProposalIsOfThatProposal(t *testing.T) {
-	w, d := withDoer(t, driver.EffectEffects, func(o *choices) { o.DeclineTTL = time.Hour })
-	d.asks = true
-	uri := w.mint(plainStep)[0]
-	proposes := func(to string) string {
-		open := w.begin(uri)
-		w.allow(runOf(open), nil)
-		a := w.ask(w.nextRound(uri, solve(open, `{"to":"`+to+`"}`)), "elicitation/create")
-		w.code(w.reply(w.answer(a, `{"action":"decline"}`)), "USER_DECLINED")
-		return string(a.Params)
-	}
-	for i, to := range []string{"adam", "betty", "adam"} {
-		if told := strings.Contains(proposes(to), "A person declined this"); told != (i == 2) {
-			t.Errorf("question %d, for %s, tells of an earlier decline: %v", i+1, to, told)
 		}
 	}
 }
