@@ -115,20 +115,3 @@ func Again[T any](do func() (T, error)) (out T, err error) {
 	}
 	return out, err
 }
-
-// Claims is for how many runs somebody drives or waits to.
-func (k *Keeper) Claims() int {
-	k.claims.mu.Lock()
-	defer k.claims.mu.Unlock()
-	return len(k.claims.runs)
-}
-
-// Users is how many calls drive the run or wait to.
-func (k *Keeper) Users(id run.ID) int {
-	k.claims.mu.Lock()
-	defer k.claims.mu.Unlock()
-	if one := k.claims.runs[id]; one != nil {
-		return one.users
-	}
-	return 0
-}
