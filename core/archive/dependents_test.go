@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 )
 
 func (w *world) dependents(name string) []archive.Dependent {
@@ -17,7 +18,7 @@ func (w *world) dependents(name string) []archive.Dependent {
 
 func TestRunsDependOnTheJudgeOfTheirOpenStepOnly(t *testing.T) {
 	w := newWorld(t, 0)
-	id := w.begin(w.mint(threeSteps)[0]) // shell, shell, comment
+	id := w.begin(w.mint(driverstest.ThreeSteps)[0]) // shell, shell, comment
 	if got := w.dependents("shell"); len(got) != 1 || got[0].Run != id || got[0].Step != 1 || got[0].Label != "First" {
 		t.Errorf("dependents of shell at step 1: %+v, want the run", got)
 	}
@@ -47,7 +48,7 @@ func TestRunsDependOnTheJudgeOfTheirOpenStepOnly(t *testing.T) {
 
 func TestARunDependsOnTheDriverWhoseQuestionIsOpen(t *testing.T) {
 	w := newWorld(t, 0)
-	w.asks(w.begin(w.mint(threeSteps)[0]), "elicitation")
+	w.asks(w.begin(w.mint(driverstest.ThreeSteps)[0]), "elicitation")
 	for name, want := range map[string]int{"elicitation": 1, "shell": 1, "sampling": 0} {
 		if got := w.dependents(name); len(got) != want {
 			t.Errorf("dependents of %s: %+v, want %d", name, got, want)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,7 +38,6 @@ type world struct {
 	setup   *driverstest.Fixed
 	machine *clocktest.Source
 	caller  access.Caller
-	heard   listener
 	another func() server // with the same database
 }
 
@@ -64,7 +62,7 @@ func newWorld(t testing.TB, keep time.Duration) *world {
 		c := clock.New(w.machine)
 		l := library.New(library.Store{Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store}, w.setup, library.Options{Clock: c}, log)
 		libraries = append(libraries, l)
-		k := runs.New(runs.Store{Runs: store, Index: store, History: store}, runs.Options{Handover: &w.heard, Clock: c})
+		k := runs.New(runs.Store{Runs: store, Index: store, History: store}, runs.Options{Clock: c})
 		a := archive.New(archive.Store{Protocols: store, Runs: store, History: store, Archive: store, Eraser: store}, k, l, w.setup, archive.Options{RunKeep: keep, Clock: c})
 		return server{a, k, l}
 	}
@@ -78,27 +76,6 @@ func newWorld(t testing.TB, keep time.Duration) *world {
 		}
 	})
 	return w
-}
-
-// listener keeps the last standing of each run.
-type listener struct {
-	mu   sync.Mutex // guards last
-	last map[run.ID]runs.Standing
-}
-
-func (l *listener) Moved(s runs.Standing) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.last == nil {
-		l.last = map[run.ID]runs.Standing{}
-	}
-	l.last[s.Run.ID] = s
-}
-
-func (l *listener) of(id run.ID) run.State {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last[id].Run.State
 }
 
 func (w *world) mint(doc string) []string {
@@ -130,7 +107,7 @@ func (w *world) begin(uri string) run.ID {
 	id := run.ID(c.NewID())
 	w.save(w.runs.Create(run.Run{
 		ID: id, FirstNonce: string(id), Principal: w.caller.Principal, Space: w.caller.Space, Connection: w.caller.Connection, ChainID: chain.ID,
-		Title: chain.Title, Pin: pin, StepCount: len(chain.Steps), State: run.Open, Step: run.Step{Index: 1, Nonce: string(id)}, CreatedAt: c.Now(), UpdatedAt: c.Now(),
+		Title: chain.Title, Pin: pin, Input: json.RawMessage(`{"who":"Betty Wolf"}`), StepCount: len(chain.Steps), State: run.Open, Step: run.Step{Index: 1, Nonce: string(id)}, CreatedAt: c.Now(), UpdatedAt: c.Now(),
 	}, chain))
 	return id
 }
@@ -160,14 +137,16 @@ func (w *world) save(change *runs.Change, events ...run.Event) {
 var evidence = driver.Input{ID: "evidence", Kind: driver.KindEvidence, Type: "shell"}
 
 // solve stores that the agent solved the open step.
-func (w *world) solve(id run.ID) {
+func (w *world) solve(id run.ID) { w.solveWith(id, `{"ok":true}`) }
+
+func (w *world) solveWith(id run.ID, value string) {
 	w.t.Helper()
 	change, err := w.runs.Open(w.t.Context(), w.caller, id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	answer := driver.Answer{InputID: evidence.ID, Value: json.RawMessage(`{"ok":true}`), Provenance: driver.AgentReported, Via: "agent"}
-	given := run.Evidence{Answers: []driver.Answer{answer}, Salt: "salt"}
+	answer := driver.Answer{InputID: evidence.ID, Value: json.RawMessage(value), Provenance: driver.AgentReported, Via: "agent"}
+	given := run.Evidence{Answers: []driver.Answer{answer}, Output: answer.Value, Salt: "salt"}
 	digest, err := given.Digest()
 	if err != nil {
 		w.t.Fatal(err)
@@ -200,7 +179,3 @@ func (w *world) state(id run.ID) run.State {
 	}
 	return r.State
 }
-
-const threeSteps = "# Three Steps\n\n## First\n\nbody one\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"}}}\n```\n" +
-	"\n## Second\n\nbody two\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"b\"}}}\n```\n" +
-	"\n## Third\n\nbody three\n\n```json\n{\"challenge\":{\"type\":\"comment\",\"comment\":{}}}\n```\n"

@@ -13,14 +13,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-const threeSteps = "# Three Steps\n\n## First\n\nbody one\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"}}}\n```\n" +
-	"\n## Second\n\nbody two\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"b\"}}}\n```\n" +
-	"\n## Third\n\nbody three\n\n```json\n{\"challenge\":{\"type\":\"comment\",\"comment\":{}}}\n```\n"
+const threeSteps = driverstest.ThreeSteps
 
 func TestAnAgentWalksAProtocol(t *testing.T) {
 	for name, convention := range map[string]func(uris []string, step int) string{
@@ -340,7 +339,7 @@ func TestResultsFeedTheTextOfLaterSteps(t *testing.T) {
 	if err != nil || fmt.Sprint(reply.Quoting) != "[2]" {
 		t.Fatalf("Redact(step 1) = %+v, %v, want it to find the text of step 2", reply, err)
 	}
-	w.lacks(runOf(r), "red herring")
+	contains(t, w.told(runOf(r)), "not: red herring")
 }
 
 func TestMissingInputIsAskedOfThePerson(t *testing.T) {
@@ -417,4 +416,22 @@ func FuzzSolutionsNeverBreakTheServer(f *testing.F) {
 		_, _ = w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], Solution: json.RawMessage(solution)})
 		w.code(w.next(uris[0], solve(r, works)), "")
 	})
+}
+
+func TestTheSameEvidenceHasTwoDigests(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(threeSteps)
+	digests := map[string]bool{}
+	for range 3 {
+		r := w.begin(uris[0])
+		w.next(uris[0], solve(r, works))
+		got := w.state(runOf(r))
+		digests[got.Proofs[0].EvidenceDigest] = true
+		if salt := got.Evidence[0].Salt; len(salt) != 32 {
+			t.Errorf("salt = %q, want 128 bits in hex", salt)
+		}
+	}
+	if len(digests) != 3 {
+		t.Errorf("%d digests for three runs with the same evidence, want 3: a digest alone would confirm a guess", len(digests))
+	}
 }

@@ -829,3 +829,32 @@ func (w *world) at(r *api.StepReply, uri string) {
 		w.t.Fatalf("current_step = %s (%s %s), want %s", r.CurrentStep.URI, r.ErrorCode, r.Message, uri)
 	}
 }
+
+func (w *world) redact(id run.ID, step int) (archive.RedactReply, error) {
+	return w.Redact(w.t.Context(), w.caller, archive.RedactInput{Run: id, Step: step, Reason: "a customer asked"})
+}
+
+// told is everything that the store holds of a run, as text.
+func (w *world) told(id run.ID) string {
+	w.t.Helper()
+	events, err := w.store.Events(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	line, err := w.Timeline(w.t.Context(), w.caller, id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b, err := json.Marshal([]any{w.state(id), events, line})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (w *world) verified(id run.ID) {
+	w.t.Helper()
+	if err := w.state(id).Verify(); err != nil {
+		w.t.Errorf("Verify = %v, want the chain to hold", err)
+	}
+}

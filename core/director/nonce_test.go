@@ -87,7 +87,7 @@ func TestARunIDThatContradictsTheNonceIsRefused(t *testing.T) {
 
 func TestResumingNamesTheProtocolOfTheRun(t *testing.T) {
 	w := newWorld(t, nil)
-	uris, other := w.mint(threeSteps), w.mint(doc("Other", "A: a"))
+	uris, other := w.mint(threeSteps), w.mint("# Other\n\n## A\n\na\n")
 	r := w.begin(uris[0])
 	for what, uri := range map[string]string{"another protocol": other[0], "nothing": "kairos://mem/99999999-9999-4999-8999-999999999999"} {
 		_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uri, SessionID: r.RunID})
@@ -98,7 +98,7 @@ func TestResumingNamesTheProtocolOfTheRun(t *testing.T) {
 	}
 	w.code(w.next(uris[0], solve(r, `{"ok":true}`)), "") // its nonce still holds
 
-	now := w.mint(doc("Three Steps", "Quite: another"))
+	now := w.mint("# Three Steps\n\n## Quite\n\nanother\n")
 	for what, uri := range map[string]string{"a later step": uris[2], "the protocol as it is now": now[0]} {
 		if _, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uri, SessionID: r.RunID}); err != nil {
 			t.Errorf("resume with the uri of %s: %v", what, err)

@@ -141,9 +141,7 @@ func (w *world) mintReply(doc string) api.MintReply {
 	return reply
 }
 
-const threeSteps = "# Three Steps\n\n## First\n\nbody one\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"}}}\n```\n" +
-	"\n## Second\n\nbody two\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"b\"}}}\n```\n" +
-	"\n## Third\n\nbody three\n\n```json\n{\"challenge\":{\"type\":\"comment\",\"comment\":{}}}\n```\n"
+const threeSteps = driverstest.ThreeSteps
 
 func doc(title string, steps ...string) string {
 	var b strings.Builder

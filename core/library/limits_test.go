@@ -68,3 +68,25 @@ func TestWhatOneCallMayCostIsBounded(t *testing.T) {
 		t.Errorf("Update of 1001 = %v", err)
 	}
 }
+
+// mine is a schema of 53 KB that takes 1.9 GiB and most of a minute to compile.
+func mine() string {
+	properties := make([]string, 300)
+	for i := range properties {
+		properties[i] = fmt.Sprintf(`"a%d":{"pattern":"(%s%d){1000}"}`, i, strings.Repeat("a.b.", 45), i)
+	}
+	return `{"properties":{` + strings.Join(properties, ",") + `}}`
+}
+
+func TestAMineIsNotMinted(t *testing.T) {
+	w := newWorld(t, nil)
+	for name, document := range map[string]string{
+		"inputs":        "# M\n\n```json\n{\"inputs\":" + mine() + "}\n```\n\n## A\n\nx\n",
+		"output_schema": doc("M", "A: x\n\n```json\n{\"challenge\":{\"type\":\"comment\",\"comment\":{\"min_length\":1},\"output_schema\":"+mine()+"}}\n```"),
+	} {
+		_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: document, ModelID: "m", Force: true})
+		if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), "more than 250000 steps of patterns") {
+			t.Errorf("Mint with %s = %.300v, want STORE_FAILED with the limit", name, err)
+		}
+	}
+}
