@@ -30,9 +30,7 @@ func TestFailuresSayWhatToDoAndNoPassword(t *testing.T) {
 		newer:   `CREATE TABLE kairos (only_row INTEGER, version INTEGER); INSERT INTO kairos VALUES (1, 999)`,
 		standby: `ALTER ROLE kairos IN DATABASE ` + nameOf(t, standby) + ` SET default_transaction_read_only = on`,
 	} {
-		if err := postgrestest.Execute(t.Context(), database, statement); err != nil {
-			t.Fatal(err)
-		}
+		must(t, postgrestest.Execute(t.Context(), database, statement))
 	}
 	for name, tc := range map[string]struct {
 		address string
@@ -48,7 +46,6 @@ func TestFailuresSayWhatToDoAndNoPassword(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, tc.address)
-			defer closeAll(t, s)
 			_, used := s.Run(t.Context(), "any")
 			for call, err := range map[string]error{"Check": s.Check(), "Run": used} {
 				if fault.CodeOf(err) != tc.code {
@@ -74,9 +71,7 @@ func TestFailuresSayWhatToDoAndNoPassword(t *testing.T) {
 func nameOf(t *testing.T, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.TrimPrefix(u.Path, "/")
 }
 
@@ -93,9 +88,7 @@ func wantNoPassword(t *testing.T, text string, passwords ...string) {
 func oldServer(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -123,15 +116,10 @@ func oldServer(t *testing.T) string {
 
 func TestAServerThatIsNotThereIsUnavailable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address := "postgres://kairos:hush-hush@" + l.Addr().String() + "/kairos"
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	s := open(t, address)
-	defer closeAll(t, s)
 	err = s.Check()
 	if fault.CodeOf(err) != fault.StoreUnavailable || !strings.Contains(err.Error(), "cannot be reached") {
 		t.Errorf("Check = %v, want that the server cannot be reached", err)
@@ -168,7 +156,6 @@ func TestRedacted(t *testing.T) {
 // text gets, and such a text is refused before anything is stored.
 func TestTextsThatCannotBeStored(t *testing.T) {
 	s := open(t, postgrestest.Start(t).Database(t))
-	defer closeAll(t, s)
 	_, err := s.Run(t.Context(), "a\x00b")
 	if fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("Run = %v, want not found", err)

@@ -30,41 +30,33 @@ const mine = "user:test"
 func filled(t *testing.T) (*sqlitetest.Store, []run.ID) {
 	t.Helper()
 	s, err := sqlitetest.Open(filepath.Join(t.TempDir(), "kairos.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	kept, changed, deleted := storetest.NewChain(mine, "Kept walrus", "One", "Two"), storetest.NewChain(mine, "Changed heron", "One", "Two"), storetest.NewChain(mine, "Deleted otter", "One")
 	for _, c := range []protocol.Chain{kept, changed, deleted} {
 		_, err := s.SaveChains(t.Context(), []library.Change{{Chain: c}})
-		must(err)
+		must(t, err)
 	}
 	less := changed
 	less.Steps = less.Steps[:1]
 	_, err = s.SaveChains(t.Context(), []library.Change{{Chain: less, Replaces: 1}})
-	must(err)
-	must(s.DeleteChain(t.Context(), mine, deleted.ID, 1))
-	must(s.Rate(t.Context(), mine, []library.Rating{{Step: kept.Steps[0].UUID, Outcome: library.OutcomeSuccess, Times: 3, Bonus: 0.5, Score: 7, Tier: "good", Rater: "me", Context: "here", At: time.Unix(1, 2).UTC()}}))
-	must(s.SaveVectors(t.Context(), "model", map[string][]float32{protocol.PassageHash(kept.Passage(0)): {1, -2, 3}}))
+	must(t, err)
+	must(t, s.DeleteChain(t.Context(), mine, deleted.ID, 1))
+	must(t, s.Rate(t.Context(), mine, []library.Rating{{Step: kept.Steps[0].UUID, Outcome: library.OutcomeSuccess, Times: 3, Bonus: 0.5, Score: 7, Tier: "good", Rater: "me", Context: "here", At: time.Unix(1, 2).UTC()}}))
+	must(t, s.SaveVectors(t.Context(), "model", map[string][]float32{protocol.PassageHash(kept.Passage(0)): {1, -2, 3}}))
 	var ids []run.ID
 	for _, state := range []run.State{run.Open, run.Asking, run.Closed} {
 		r := storetest.NewRun("somebody", kept)
-		must(s.CreateRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Needed, Run: r.ID}}}, kept))
+		must(t, s.CreateRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Needed, Run: r.ID}}}, kept))
 		r.Revision, r.State, r.Outcome = 1, state, "<&> \x00 ü"
-		must(s.SaveRun(t.Context(), runs.Save{
+		must(t, s.SaveRun(t.Context(), runs.Save{
 			Run: r, Events: []run.Event{{Kind: run.Asked, Run: r.ID, Reason: strings.Repeat("x", 5000)}},
 			Recorded: []runs.Recorded{{Key: "nonce:one", Payload: "p", Reply: json.RawMessage(`{"a":1}`)}, {Key: "seq:1", Payload: "q", Reply: json.RawMessage(`2`)}},
 		}))
 		ids = append(ids, r.ID)
 	}
-	must(s.SaveGrants(t.Context(), []grants.Grant{{ID: "g1", Space: mine, Protocol: "digest", Step: 1, Driver: "shell", Effect: driver.EffectReads, By: "me", At: time.Unix(3, 0).UTC()}}))
-	must(s.SaveDecline(t.Context(), declines.Decline{Principal: "me", Space: mine, Key: "rm", Run: ids[0], Step: 1, At: time.Unix(4, 0).UTC()}, time.Time{}))
+	must(t, s.SaveGrants(t.Context(), []grants.Grant{{ID: "g1", Space: mine, Protocol: "digest", Step: 1, Driver: "shell", Effect: driver.EffectReads, By: "me", At: time.Unix(3, 0).UTC()}}))
+	must(t, s.SaveDecline(t.Context(), declines.Decline{Principal: "me", Space: mine, Key: "rm", Run: ids[0], Step: 1, At: time.Unix(4, 0).UTC()}, time.Time{}))
 	return s, ids
 }
 
@@ -132,7 +124,6 @@ func contents(t *testing.T, s interface {
 func TestEverythingMovesFromSQLite(t *testing.T) {
 	from, ids := filled(t)
 	to := open(t, postgrestest.Start(t).Database(t))
-	defer closeAll(t, to)
 	loaded, err := to.Load(t.Context(), from.Rows(t.Context()), func(postgres.Loaded) {})
 	if want := (postgres.Loaded{Protocols: 2, Versions: 3, Runs: 3}); err != nil || loaded != want {
 		t.Fatalf("Load = %+v, %v, want %+v", loaded, err, want)
@@ -143,9 +134,7 @@ func TestEverythingMovesFromSQLite(t *testing.T) {
 	wantIntact(t, to)
 	// A run continues where it is now.
 	r, err := to.Run(t.Context(), ids[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := to.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
 		t.Errorf("SaveRun = %v, want nil", err)
 	}

@@ -40,9 +40,7 @@ func beginIndex(t *testing.T, servers ...*store) {
 			return s.Fill(t.Context(), "index")
 		})
 	}
-	if err := all.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, all.Wait())
 	entries, err := servers[0].Pending(t.Context(), 2*protocols)
 	if err != nil || len(entries) != protocols {
 		t.Errorf("Pending = %d entries, %v, want all %d protocols", len(entries), err, protocols)

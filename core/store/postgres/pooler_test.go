@@ -33,7 +33,6 @@ func TestBehindATransactionPooler(t *testing.T) {
 	}
 	address := through(t, program, server, server.Database(t))
 	one, other := open(t, address), open(t, address)
-	defer closeAll(t, one, other)
 	id := newRun(t, one)
 	stop := make(chan struct{})
 	var all sync.WaitGroup
@@ -64,18 +63,12 @@ func TestBehindATransactionPooler(t *testing.T) {
 func through(t *testing.T, program string, server *postgrestest.Server, address string) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("/tmp", "kairos-pgb-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	direct := server.OverTCP(address, postgrestest.Password)
 	for file, text := range map[string]string{
 		"users": fmt.Sprintf("\"kairos\" \"%s\"\n", postgrestest.Password),
@@ -91,22 +84,14 @@ default_pool_size = 3
 max_client_conn = 100
 `, nameOf(t, address), server.Port(), port, folder),
 	} {
-		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(folder, file), []byte(text), 0o644))
 	}
-	if err := os.Chmod(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(folder, 0o755))
 	cmd := exec.Command(program, filepath.Join(folder, "ini"))
 	owner, err := postgrestest.Owner() // it refuses to run as root, too
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: owner}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -44,9 +43,7 @@ func runChild() bool {
 func TestKilledProcessLeavesWholeProtocols(t *testing.T) {
 	address := postgrestest.Start(t).Database(t)
 	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	storetest.KillRounds(t, func(ctx context.Context) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, binary)
 		cmd.Env = append(os.Environ(), childAddress+"="+address)
@@ -59,9 +56,7 @@ func newRun(t *testing.T, s *store) run.ID {
 	t.Helper()
 	c := storetest.NewChain("user:test", "Shared", "One")
 	r := storetest.NewRun("somebody", c)
-	if err := s.CreateRun(t.Context(), runs.Save{Run: r}, c); err != nil {
-		t.Fatalf("CreateRun = %v, want nil", err)
-	}
+	must(t, s.CreateRun(t.Context(), runs.Save{Run: r}, c))
 	return r.ID
 }
 
@@ -116,13 +111,9 @@ func (c *counter) count(t *testing.T, stop <-chan struct{}) {
 func wantCounted(t *testing.T, s *store, id run.ID, least int64) {
 	t.Helper()
 	r, err := s.Run(t.Context(), id)
-	if err != nil {
-		t.Fatalf("Run = %v, want nil", err)
-	}
+	must(t, err)
 	events, err := s.Events(t.Context(), id)
-	if err != nil {
-		t.Fatalf("Events = %v, want nil", err)
-	}
+	must(t, err)
 	if r.Seq < least || r.Revision != r.Seq+1 || int64(len(events)) != r.Seq {
 		t.Errorf("run has number %d, revision %d, %d events; want one revision and one event each number, at least %d",
 			r.Seq, r.Revision, len(events), least)
@@ -157,9 +148,7 @@ func TestNothingIsLostWhenTheServerEnds(t *testing.T) {
 		} else {
 			server.Stop()
 		}
-		if err := server.Run(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.Run())
 		counters[0].await(t, 1) // each store finds the new server by itself
 	}
 	close(stop)
@@ -173,7 +162,6 @@ func TestNothingIsLostWhenTheServerEnds(t *testing.T) {
 	}
 	wantIntact(t, stores[0])
 	t.Logf("%d ends of the server, %d saves acknowledged", rounds, total)
-	closeAll(t, stores...)
 }
 
 func wantIntact(t *testing.T, s *store) {
@@ -186,9 +174,7 @@ func wantIntact(t *testing.T, s *store) {
 func closeAll(t *testing.T, stores ...*store) {
 	t.Helper()
 	for _, s := range stores {
-		if err := s.Close(); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
+		must(t, s.Close())
 	}
 }
 
@@ -205,19 +191,15 @@ func TestServersStartTogether(t *testing.T) {
 	if err != nil || len(live) != len(stores) {
 		t.Errorf("AllRuns = %d runs, %v, want %d", len(live), err, len(stores))
 	}
-	closeAll(t, stores...)
 }
 
 func TestTwoServersShareARun(t *testing.T) {
 	address := postgrestest.Start(t).Database(t)
 	one, other := open(t, address), open(t, address)
-	defer closeAll(t, one, other)
 	id := newRun(t, one)
 	for range 20 {
 		r, err := other.Run(t.Context(), id)
-		if err != nil {
-			t.Fatalf("Run = %v, want nil", err)
-		}
+		must(t, err)
 		results := make([]error, 8)
 		var all sync.WaitGroup
 		for i := range results {
@@ -252,7 +234,6 @@ func TestTwoServersWriteOneIndex(t *testing.T) {
 	const each = 40
 	address := postgrestest.Start(t).Database(t)
 	stores := []*store{open(t, address), open(t, address)}
-	defer closeAll(t, stores...)
 	var all sync.WaitGroup
 	for i, s := range stores {
 		for _, space := range []string{"user:a", "user:b"} {
@@ -315,7 +296,6 @@ func TestADumpUnderLoadIsWhole(t *testing.T) {
 	}
 	address, restored := server.Database(t), server.Database(t)
 	s := open(t, address)
-	defer closeAll(t, s)
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	var counters []*counter
@@ -341,7 +321,6 @@ func TestADumpUnderLoadIsWhole(t *testing.T) {
 	close(stop)
 	all.Wait()
 	copied := open(t, restored)
-	defer closeAll(t, copied)
 	wantIntact(t, copied)
 	for i, c := range counters {
 		wantCounted(t, copied, c.id, acknowledged[i])
@@ -349,20 +328,4 @@ func TestADumpUnderLoadIsWhole(t *testing.T) {
 	if err := save(copied, storetest.NewChain("user:a", "After the restore", "One")); err != nil {
 		t.Errorf("SaveChains = %v, want nil", err)
 	}
-}
-
-func TestACancelledCallIsNotSent(t *testing.T) {
-	s := open(t, postgrestest.Start(t).Database(t))
-	defer closeAll(t, s)
-	id := newRun(t, s)
-	r, err := s.Run(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.SaveRun(ctx, runs.Save{Run: r}); !errors.Is(err, context.Canceled) {
-		t.Errorf("SaveRun = %v, want context.Canceled", err)
-	}
-	wantCounted(t, s, id, 0)
 }

@@ -14,7 +14,6 @@ import (
 func TestReplicasAreListedUntilTheyAreForgotten(t *testing.T) {
 	address := withSchema(t)
 	s, other := open(t, address), open(t, address)
-	defer closeAll(t, s, other)
 	want := replicas.Replica{
 		ID: "one", Address: "http://10.0.0.5:3300", Version: "1.2.3", Started: time.Unix(1700000000, 5),
 		State: replicas.State{Host: "a", PID: 7, Keys: []string{"k"}, Drivers: []replicas.Driver{{Name: "shell", Version: "1", State: "ready"}}},
@@ -22,16 +21,12 @@ func TestReplicasAreListedUntilTheyAreForgotten(t *testing.T) {
 	late := replicas.Replica{ID: "two", Started: time.Unix(1800000000, 0), State: replicas.State{Drivers: []replicas.Driver{}}}
 	save := func(r replicas.Replica, forget time.Duration) {
 		t.Helper()
-		if err := s.SaveReplica(t.Context(), r, forget); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.SaveReplica(t.Context(), r, forget))
 	}
 	listed := func() []replicas.Replica {
 		t.Helper()
 		all, err := other.Replicas(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range all {
 			if all[i].Unseen < 0 || all[i].Unseen > time.Minute || all[i].Lost() {
 				t.Errorf("%s was seen %s ago, want that it was now", all[i].ID, all[i].Unseen)
@@ -65,7 +60,6 @@ func TestReplicasAreListedUntilTheyAreForgotten(t *testing.T) {
 func TestOneOfManyHoldsTheLease(t *testing.T) {
 	address := withSchema(t)
 	s := open(t, address)
-	defer closeAll(t, s)
 	take := func(holder string, ttl time.Duration) bool {
 		t.Helper()
 		got, err := s.TakeLease(t.Context(), "job", holder, ttl)

@@ -37,14 +37,25 @@ func parts(s *postgres.Store) *store {
 	return &store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Servers: s.Servers, Store: s}
 }
 
+// open opens a store, which is closed at the end of the test at the latest.
 func open(t testing.TB, address string) *store {
 	t.Helper()
-	opened, err := postgres.Open(address, nil)
+	s, err := postgres.Open(address, nil)
+	return opened(t, s, err)
+}
+
+func opened(t testing.TB, s *postgres.Store, err error) *store {
+	t.Helper()
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return parts(s)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
-		t.Fatalf("Open = %v, want nil", err)
+		t.Fatal(err)
 	}
-	s := parts(opened)
-	return s
 }
 
 // empty removes all rows of a database with a schema. That takes milliseconds, and a
@@ -60,9 +71,7 @@ func empty(t *testing.T, address string) {
 			END LOOP;
 			INSERT INTO identity (only_row, id, filled, marks) VALUES (1, replace(gen_random_uuid()::text, '-', ''), '', 0);
 		END $$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // withSchema returns the address of a new database that a store has used.

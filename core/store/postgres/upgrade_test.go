@@ -10,19 +10,13 @@ import (
 
 func execute(t *testing.T, address, statement string) {
 	t.Helper()
-	if err := postgrestest.Execute(t.Context(), address, statement); err != nil {
-		t.Fatal(err)
-	}
+	must(t, postgrestest.Execute(t.Context(), address, statement))
 }
 
 func openLater(t *testing.T, address string, more ...string) *store {
 	t.Helper()
-	opened, err := postgres.OpenMigrated(address, more...)
-	if err != nil {
-		t.Fatalf("OpenMigrated = %v, want nil", err)
-	}
-	s := parts(opened)
-	return s
+	s, err := postgres.OpenMigrated(address, more...)
+	return opened(t, s, err)
 }
 
 func TestVersionsOfTheSchema(t *testing.T) {
@@ -51,7 +45,6 @@ const later = `
 func TestThisProgramRunsOnAfterAnUpgrade(t *testing.T) {
 	address := withSchema(t)
 	s := open(t, address)
-	defer closeAll(t, s)
 	if _, err := s.Count(t.Context(), "any"); err != nil {
 		t.Fatal(err)
 	}
