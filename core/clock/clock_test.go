@@ -19,13 +19,45 @@ func newClock() (*clock.Clock, *clocktest.Source) {
 	return clock.New(machine), machine
 }
 
-func TestTimeContinuesWhenTheMachinesClockIsSetBack(t *testing.T) {
-	c, machine := newClock()
-	machine.Pass(time.Minute)
-	machine.Jump(-5 * time.Hour)
-	machine.Pass(time.Minute)
-	if got, want := c.Now(), start.Add(2*time.Minute); !got.Equal(want) {
-		t.Errorf("Now after two minutes = %s, want %s", got, want)
+// A move lets time pass on the machine, sets its clock, and says what the clock shows then,
+// as times after the start.
+type move struct {
+	pass, jump   time.Duration
+	now, settled time.Duration
+}
+
+func TestTheClockFollowsTheMachine(t *testing.T) {
+	const night, day, long = 8 * time.Hour, 16 * time.Hour, 1000 * time.Hour
+	for name, moves := range map[string][]move{
+		"time continues when the clock is set back": {{time.Minute, -5 * time.Hour, time.Minute, time.Minute}, {time.Minute, 0, 2 * time.Minute, 2 * time.Minute}},
+		"a jump forward is followed at once, and settled once it has held": {
+			{0, long, long, 0},
+			{clock.SettleTime - time.Second, 0, long + clock.SettleTime - time.Second, clock.SettleTime - time.Second},
+			{time.Second, 0, long + clock.SettleTime, long + clock.SettleTime},
+		},
+		"a jump that is taken back is never settled": {
+			{0, long, long, 0}, {time.Hour, -long, long + time.Hour, time.Hour},
+			{clock.SettleTime, 0, long + time.Hour + clock.SettleTime, time.Hour + clock.SettleTime},
+			{clock.SettleTime, 0, long + time.Hour + 2*clock.SettleTime, time.Hour + 2*clock.SettleTime},
+		},
+		"what is common to jumps of several nights is settled": {
+			{0, night, night, 0}, {day, night, night + day + night, day}, {night, 0, night + day + 2*night, night + day + night},
+		},
+		"small corrections are settled at once": {
+			{time.Minute, time.Second, time.Minute + time.Second, time.Minute + time.Second},
+			{time.Minute, time.Second, 2*time.Minute + 2*time.Second, 2*time.Minute + 2*time.Second},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, machine := newClock()
+			for i, m := range moves {
+				machine.Pass(m.pass)
+				machine.Jump(m.jump)
+				if now, settled := c.Now().Sub(start), c.Settled().Sub(start); now != m.now || settled != m.settled {
+					t.Errorf("after move %d: Now = %s, Settled = %s after the start, want %s and %s", i, now, settled, m.now, m.settled)
+				}
+			}
+		})
 	}
 }
 
@@ -35,14 +67,6 @@ func TestASetBackThatNobodySawIsNotOne(t *testing.T) {
 	machine.Jump(-time.Hour)
 	if got := c.Now(); !got.Equal(start) {
 		t.Errorf("Now = %s, want %s", got, start)
-	}
-}
-
-func TestAJumpForwardIsFollowedAtOnce(t *testing.T) {
-	c, machine := newClock()
-	machine.Jump(5 * time.Hour)
-	if got, want := c.Now(), start.Add(5*time.Hour); !got.Equal(want) {
-		t.Errorf("Now = %s, want %s", got, want)
 	}
 }
 
@@ -70,60 +94,6 @@ func TestNowNeverGoesBackAndNeverLags(t *testing.T) {
 			last = now
 		}
 	})
-}
-
-func TestSettledFollowsAJumpForwardOnceItHasHeld(t *testing.T) {
-	c, machine := newClock()
-	machine.Jump(1000 * time.Hour)
-	if got := c.Settled(); !got.Equal(start) {
-		t.Errorf("Settled right after the jump = %s, want %s", got, start)
-	}
-	machine.Pass(clock.SettleTime - time.Second)
-	if got, want := c.Settled(), start.Add(clock.SettleTime-time.Second); !got.Equal(want) {
-		t.Errorf("Settled before the jump has held = %s, want %s", got, want)
-	}
-	machine.Pass(time.Second)
-	if got, want := c.Settled(), machine.Wall(); !got.Equal(want) {
-		t.Errorf("Settled after the jump has held = %s, want %s", got, want)
-	}
-}
-
-func TestSettledDoesNotFollowAJumpThatIsTakenBack(t *testing.T) {
-	c, machine := newClock()
-	machine.Jump(1000 * time.Hour)
-	c.Settled()
-	machine.Pass(time.Hour)
-	machine.Jump(-1000 * time.Hour)
-	for range 100 {
-		machine.Pass(time.Hour)
-		if got, want := c.Settled(), machine.Wall(); !got.Equal(want) {
-			t.Fatalf("Settled = %s, want %s", got, want)
-		}
-	}
-}
-
-func TestSettledTakesOverWhatWasCommonToSeveralJumps(t *testing.T) {
-	c, machine := newClock()
-	machine.Jump(8 * time.Hour) // asleep at night
-	c.Settled()
-	machine.Pass(16 * time.Hour)
-	machine.Jump(8 * time.Hour)
-	c.Settled()
-	machine.Pass(8 * time.Hour)
-	if got, want := c.Settled(), machine.Wall().Add(-8*time.Hour); !got.Equal(want) {
-		t.Errorf("Settled after a day awake = %s, want %s", got, want)
-	}
-}
-
-func TestSettledKeepsUpWithSmallCorrections(t *testing.T) {
-	c, machine := newClock()
-	for range 100 {
-		machine.Pass(time.Minute)
-		machine.Jump(time.Second)
-		if got, want := c.Settled(), machine.Wall(); !got.Equal(want) {
-			t.Fatalf("Settled = %s, want %s", got, want)
-		}
-	}
 }
 
 func TestIDsStayUniqueAndOrderedAfterASetBack(t *testing.T) {

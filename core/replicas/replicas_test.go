@@ -88,6 +88,19 @@ func (t *table) ReturnLease(_ context.Context, job, holder string) error {
 	return nil
 }
 
+func (t *table) set(change func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change()
+}
+
+func join(t *testing.T, m *replicas.Member) {
+	t.Helper()
+	if err := m.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func member(t *table, id string, keys ...string) *replicas.Member {
 	return replicas.New(t, replicas.Replica{ID: id, Address: "http://" + id}, func() replicas.State { return replicas.State{Keys: keys, Host: "host-" + id} }, slog.New(slog.DiscardHandler))
 }
@@ -97,9 +110,7 @@ func TestReplicasAreFoundAsSoonAsTheyJoin(t *testing.T) {
 		rows := newTable()
 		one, two := replicas.NewID(), replicas.NewID()
 		first, second := member(rows, one), member(rows, two)
-		if err := first.Join(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		join(t, first)
 		find := func(want bool) {
 			t.Helper()
 			time.Sleep(time.Nanosecond)
@@ -108,23 +119,17 @@ func TestReplicasAreFoundAsSoonAsTheyJoin(t *testing.T) {
 			}
 		}
 		find(false)
-		if err := second.Join(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		join(t, second)
 		ctx, leave := context.WithCancel(t.Context())
 		var run sync.WaitGroup
 		run.Go(func() { second.Run(ctx) })
 		find(true)
 		time.Sleep(time.Hour) // it is seen all the time
 		find(true)
-		rows.mu.Lock()
-		rows.down = true
-		rows.mu.Unlock()
+		rows.set(func() { rows.down = true })
 		time.Sleep(time.Hour) // without the database everything stays as it was
 		find(true)
-		rows.mu.Lock()
-		rows.down = false
-		rows.mu.Unlock()
+		rows.set(func() { rows.down = false })
 		time.Sleep(10 * time.Second)
 		leave()
 		run.Wait()
@@ -146,9 +151,7 @@ func TestAReplicaThatWasKilledIsLostInAMinute(t *testing.T) {
 		rows := newTable()
 		id := replicas.NewID()
 		first, killed := member(rows, replicas.NewID()), member(rows, id)
-		if err := killed.Join(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		join(t, killed)
 		time.Sleep(30 * time.Second) // it may have been stopped only for a while
 		if _, ok := first.Address(t.Context(), id); !ok {
 			t.Error("it is not found 30 s after it was killed")
@@ -174,9 +177,7 @@ func TestReplicasHaveKeysInCommon(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows := newTable()
-			if err := member(rows, "one", tc.there...).Join(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			join(t, member(rows, "one", tc.there...))
 			err := member(rows, "two", tc.joins...).Join(t.Context())
 			if tc.fits != (err == nil) || err != nil && (!strings.Contains(err.Error(), "host-one") || !strings.Contains(err.Error(), "mcp.state_key_file")) {
 				t.Errorf("Join with %v beside %v = %v, want that it fits: %t", tc.joins, tc.there, err, tc.fits)
@@ -192,9 +193,7 @@ func TestReplicasHaveKeysInCommon(t *testing.T) {
 // other server either. It warns, because that may not be meant.
 func TestAServerWithoutAnAddressMayHaveOtherKeys(t *testing.T) {
 	rows := newTable()
-	if err := member(rows, "one", "a").Join(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	join(t, member(rows, "one", "a"))
 	var log strings.Builder
 	m := replicas.New(rows, replicas.Replica{ID: "two"}, func() replicas.State { return replicas.State{Keys: []string{"b"}} }, slog.New(slog.NewTextHandler(&log, nil)))
 	if err := m.Join(t.Context()); err != nil {
@@ -276,18 +275,14 @@ func TestOneServerDoesAJobAndAnotherTakesItOver(t *testing.T) {
 			t.Errorf("after %q ended %q does the job", first, second)
 		}
 		// One that cannot reach the database stops before the lease runs out.
-		rows.mu.Lock()
-		rows.cut = second
-		rows.mu.Unlock()
+		rows.set(func() { rows.cut = second })
 		time.Sleep(41 * time.Second)
 		third := d.who()
 		if third == "" || third == second {
 			t.Errorf("after %q was cut off %q does the job", second, third)
 		}
 		// Without the database nobody does it.
-		rows.mu.Lock()
-		rows.down = true
-		rows.mu.Unlock()
+		rows.set(func() { rows.down = true })
 		time.Sleep(31 * time.Second)
 		if who := d.who(); who != "" {
 			t.Errorf("without the database %q does the job", who)

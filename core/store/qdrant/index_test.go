@@ -56,9 +56,7 @@ func feedFrom(t testing.TB, address, path, collection string, options ...qdrant.
 	}
 	o.URL, o.Collection = address, collection
 	s, err := sqlitetest.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x, err := qdrant.New(o, nil)
 	if err != nil {
 		t.Fatalf("New = %v, want nil", err)
@@ -66,12 +64,8 @@ func feedFrom(t testing.TB, address, path, collection string, options ...qdrant.
 	f := &fed{t: t, store: s, index: x, feeder: index.New(s, x, nil), raw: qdranttest.Dial(t, address), collection: collection}
 	f.searcher = f.feeder.Searcher(s)
 	t.Cleanup(func() {
-		if err := x.Close(); err != nil {
-			t.Errorf("Close() = %v, want nil", err)
-		}
-		if err := s.Close(); err != nil {
-			t.Errorf("Close() = %v, want nil", err)
-		}
+		must(t, x.Close())
+		must(t, s.Close())
 	})
 	return f
 }
@@ -86,15 +80,31 @@ func (f *fed) save(c protocol.Chain, replaces int64) {
 
 func (f *fed) delete(c protocol.Chain, replaces int64) {
 	f.t.Helper()
-	if err := f.store.DeleteChain(f.t.Context(), c.Space, c.ID, replaces); err != nil {
-		f.t.Fatalf("DeleteChain(%s) = %v, want nil", c.Title, err)
-	}
+	must(f.t, f.store.DeleteChain(f.t.Context(), c.Space, c.ID, replaces))
 }
 
 func (f *fed) deliver() {
 	f.t.Helper()
-	if err := f.feeder.Deliver(f.t.Context()); err != nil {
-		f.t.Fatalf("Deliver = %v, want nil", err)
+	must(f.t, f.feeder.Deliver(f.t.Context()))
+}
+
+func (f *fed) rebuild() {
+	f.t.Helper()
+	must(f.t, f.feeder.Rebuild(f.t.Context(), func(int) {}))
+}
+
+// behind checks how many protocols the index does not have yet.
+func (f *fed) behind(want int) {
+	f.t.Helper()
+	if n, err := f.store.Behind(f.t.Context(), 10); err != nil || n != want {
+		f.t.Errorf("Behind = %d, %v, want %d", n, err, want)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -129,9 +139,7 @@ func (f *fed) embed(model string, length int, chains ...protocol.Chain) {
 			vectors[protocol.PassageHash(c.Passage(i))] = pointing(length, n)
 		}
 	}
-	if err := f.store.SaveVectors(f.t.Context(), model, vectors); err != nil {
-		f.t.Fatalf("SaveVectors = %v, want nil", err)
-	}
+	must(f.t, f.store.SaveVectors(f.t.Context(), model, vectors))
 }
 
 func pointing(length, n int) []float32 {
@@ -190,18 +198,14 @@ func TestDeliveriesMayBeRepeatedAndLate(t *testing.T) {
 	f.save(c, 0)
 	f.deliver()
 	id, err := f.store.DatabaseID(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if found, err := f.index.Find(t.Context(), id, index.Model{}); err != nil || found == "" {
 		t.Fatalf("Find = %q, %v, want the index", found, err)
 	}
 	put := func(revision int64, c protocol.Chain) {
 		t.Helper()
 		d := index.Document{Entry: index.Entry{Revision: revision, Space: space, ChainID: chain(space, "Walrus care").ID}, Chain: c}
-		if err := f.index.Put(t.Context(), []index.Document{d}); err != nil {
-			t.Fatalf("Put = %v, want nil", err)
-		}
+		must(t, f.index.Put(t.Context(), []index.Document{d}))
 	}
 	want := func(after string, steps int, text string) {
 		t.Helper()
@@ -242,9 +246,7 @@ func TestWhatWasJustStoredIsFound(t *testing.T) {
 	if got := f.find(pointing(4, 1), model); got != "Otter care" {
 		t.Errorf("a search after a save finds %q, want the otter", got)
 	}
-	if n, err := f.store.Behind(t.Context(), 10); err != nil || n != 0 {
-		t.Errorf("after the search %d protocols are behind, %v: the index was not asked", n, err)
-	}
+	f.behind(0) // otherwise the index was not asked
 	if near := f.near(pointing(4, 1)); len(near) != 2 || near[0].UUID != otter.Steps[0].UUID {
 		t.Errorf("Nearest = %+v, want the otter first", near)
 	}
@@ -343,15 +345,11 @@ func TestAProtocolThatIsNotAcceptedDoesNotStopTheOthers(t *testing.T) {
 	for _, title := range []string{"Walrus care", "Odd", "Otter care"} {
 		f.save(chain(space, title, "One"), 0)
 	}
-	if err := feeder.Deliver(t.Context()); err != nil {
-		t.Fatalf("Deliver = %v, want nil", err)
-	}
+	must(t, feeder.Deliver(t.Context()))
 	if n, err := f.index.Count(t.Context()); err != nil || n != 2 {
 		t.Errorf("Count = %d, %v, want the two that are accepted", n, err)
 	}
-	if n, err := f.store.Behind(t.Context(), 10); err != nil || n != 0 {
-		t.Errorf("Behind = %d, %v, want none: the odd one would be tried for ever", n, err)
-	}
+	f.behind(0) // otherwise the odd one would be tried for ever
 	if !strings.Contains(log.String(), `"Odd\" is not accepted`) {
 		t.Errorf("the log does not name the odd one:\n%s", log.String())
 	}

@@ -24,9 +24,7 @@ import (
 func (f *fed) wantRefused(says, remedy string) {
 	f.t.Helper()
 	id, err := f.store.DatabaseID(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	for call, err := range map[string]error{
 		"Check": f.index.Check(f.t.Context(), id), "Deliver": f.feeder.Deliver(f.t.Context()), "Rebuild": f.feeder.Rebuild(f.t.Context(), func(int) {}),
 	} {
@@ -40,9 +38,7 @@ func (f *fed) wantRefused(says, remedy string) {
 func (f *fed) collections() []string {
 	f.t.Helper()
 	all, err := f.raw.ListCollections(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	var mine []string
 	for _, name := range all {
 		if strings.HasPrefix(name, f.collection) {
@@ -50,6 +46,13 @@ func (f *fed) collections() []string {
 		}
 	}
 	return mine
+}
+
+func (f *fed) wantCollections(n int) {
+	f.t.Helper()
+	if all := f.collections(); len(all) != n {
+		f.t.Errorf("the collections are %q, want %d", all, n)
+	}
 }
 
 func TestTheIndexOfAnotherDatabaseIsRefusedAndStays(t *testing.T) {
@@ -62,17 +65,11 @@ func TestTheIndexOfAnotherDatabaseIsRefusedAndStays(t *testing.T) {
 	second.wantRefused("the index of another database", "QDRANT_COLLECTION")
 	first.good(1)
 	// Its collections that have lost the alias are not swept either.
-	if err := first.raw.DeleteAlias(t.Context(), first.collection); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.raw.DeleteAlias(t.Context(), first.collection))
 	second.deliver()
-	if err := second.feeder.Rebuild(t.Context(), func(int) {}); err != nil {
-		t.Fatal(err)
-	}
+	second.rebuild()
 	second.good(1)
-	if all := first.collections(); len(all) != 2 {
-		t.Errorf("the collections are %q, want one of each database", all)
-	}
+	first.wantCollections(2)
 }
 
 // A database that was restored from a backup takes over the index.
@@ -84,16 +81,10 @@ func TestAnIndexIsReplacedOnRequest(t *testing.T) {
 	second := feedFrom(t, address, filepath.Join(t.TempDir(), "restored.db"), first.collection)
 	second.save(chain(space, "Otter care", "Feed"), 0)
 	second.wantRefused("the index of another database", "kairos index rebuild --replace")
-	if err := second.index.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := second.feeder.Rebuild(t.Context(), func(int) {}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second.index.Release(t.Context()))
+	second.rebuild()
 	second.good(1)
-	if all := second.collections(); len(all) != 1 {
-		t.Errorf("the collections are %q, want one", all)
-	}
+	second.wantCollections(1)
 }
 
 func TestWhatThisProgramDidNotMakeIsRefusedAndStays(t *testing.T) {
@@ -105,13 +96,9 @@ func TestWhatThisProgramDidNotMakeIsRefusedAndStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := feed(t, address)
 			c := f.collection + tc.collection
-			if err := f.raw.CreateCollection(t.Context(), &pb.CreateCollection{CollectionName: c, VectorsConfig: pb.NewVectorsConfigMap(nil)}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.raw.CreateCollection(t.Context(), &pb.CreateCollection{CollectionName: c, VectorsConfig: pb.NewVectorsConfigMap(nil)}))
 			if tc.collection != "" {
-				if err := f.raw.CreateAlias(t.Context(), f.collection, c); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.raw.CreateAlias(t.Context(), f.collection, c))
 			}
 			f.save(chain(space, "Walrus care", "Feed"), 0)
 			f.wantRefused(tc.says, tc.remedy)
@@ -135,13 +122,9 @@ func TestAnotherModelMakesTheIndexAnew(t *testing.T) {
 			t.Errorf("a search with a vector of %s finds %q, want the protocol", model, got)
 		}
 		f.good(1)
-		if n, err := f.store.Behind(t.Context(), 10); err != nil || n != 0 {
-			t.Errorf("with %s %d protocols are behind, %v", model, n, err)
-		}
+		f.behind(0)
 	}
-	if all := f.collections(); len(all) != 1 {
-		t.Errorf("the collections are %q, want one", all)
-	}
+	f.wantCollections(1)
 }
 
 // A collection that somebody removed, or that a new server does not have, is made
@@ -151,9 +134,7 @@ func TestALostCollectionIsMadeAgain(t *testing.T) {
 	f.save(chain(space, "Walrus care", "Feed"), 0)
 	f.deliver()
 	for _, name := range f.collections() {
-		if err := f.raw.DeleteCollection(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.raw.DeleteCollection(t.Context(), name))
 	}
 	f.save(chain(space, "Otter care", "Feed"), 0)
 	_ = f.feeder.Deliver(t.Context()) // finds out
@@ -194,9 +175,7 @@ func TestServersThatStartTogetherMakeOneIndex(t *testing.T) {
 	both.Wait()
 	first.good(100)
 	second.good(100)
-	if all := first.collections(); len(all) != 1 {
-		t.Errorf("the collections are %q, want one", all)
-	}
+	first.wantCollections(1)
 }
 
 // While two servers deliver, protocols change and go; the index agrees in the end.
@@ -259,9 +238,7 @@ func TestAProtocolThatIsDeletedMeanwhileDoesNotComeBack(t *testing.T) {
 		second.delete(c, 1)
 		second.deliver()
 	}}
-	if err := index.New(first.store, stopped, nil).Deliver(t.Context()); err != nil {
-		t.Fatalf("Deliver = %v, want nil", err)
-	}
+	must(t, index.New(first.store, stopped, nil).Deliver(t.Context()))
 	if got := first.step(c.Steps[0].UUID); got != nil {
 		t.Errorf("the step of a deleted protocol is in the index: %v", got)
 	}

@@ -28,9 +28,7 @@ type proxy struct {
 func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &proxy{listener: l, to: to}
 	p.changed = sync.NewCond(&p.mu)
 	p.work.Go(p.accept)
@@ -120,9 +118,7 @@ func TestAServerThatHangsDoesNotHoldSearchesUp(t *testing.T) {
 			t.Errorf("a search while the server hangs took %s, want at most %s", took, within)
 		}
 	}
-	if n, err := f.store.Behind(t.Context(), 1); err != nil || n != 1 {
-		t.Errorf("Behind = %d, %v, want what could not be delivered", n, err)
-	}
+	f.behind(1) // what could not be delivered
 	p.stall(false)
 	f.deliver()
 	f.good(2)

@@ -98,9 +98,7 @@ func TestOtherProgramsFindTheStepsInQdrant(t *testing.T) {
 
 			rate := func(step string, score int, tier string) {
 				t.Helper()
-				if err := f.store.Rate(t.Context(), space, []library.Rating{{Step: step, Outcome: library.OutcomeSuccess, Score: score, Tier: tier, Rater: "r"}}); err != nil {
-					t.Fatalf("Rate = %v, want nil", err)
-				}
+				must(t, f.store.Rate(t.Context(), space, []library.Rating{{Step: step, Outcome: library.OutcomeSuccess, Score: score, Tier: tier, Rater: "r"}}))
 			}
 			rate(first.Steps[0].UUID, 6, "excellent")
 			f.wantQuality(first.Steps[0].UUID, 6, "excellent", 1)

@@ -105,16 +105,12 @@ func authority(t *testing.T) (ca, certificate, key string) {
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return path
 	}
 	newKey := func() *ecdsa.PrivateKey {
 		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return k
 	}
 	caKey, serverKey := newKey(), newKey()
@@ -128,17 +124,11 @@ func authority(t *testing.T) (ca, certificate, key string) {
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, &caKey.PublicKey, caKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, root, &serverKey.PublicKey, caKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(serverKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return write("ca.pem", "CERTIFICATE", rootDER), write("cert.pem", "CERTIFICATE", leafDER), write("key.pem", "PRIVATE KEY", keyDER)
 }
 
@@ -172,5 +162,12 @@ func TestURLsAreChecked(t *testing.T) {
 		if (err == nil) != ok || err != nil && strings.Contains(err.Error(), "pw") {
 			t.Errorf("Validate(%q) = %v, want ok = %v and no password", url, err, ok)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 	pb "github.com/qdrant/go-client/qdrant"
 
 	"github.com/kairos-mcp/kairos/core/api"
@@ -21,36 +20,15 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
 )
 
-// earlierCollection fills a collection as the earlier server did: one dense
-// vector a point, and the payloads of a file.
+// earlierCollection fills a collection with the payloads of a file.
 func earlierCollection(t *testing.T, address string) string {
 	t.Helper()
-	name := qdranttest.Collection(t, address)
-	c := qdranttest.Dial(t, address)
-	if err := c.CreateCollection(t.Context(), &pb.CreateCollection{
-		CollectionName: name, VectorsConfig: pb.NewVectorsConfig(&pb.VectorParams{Size: 4, Distance: pb.Distance_Cosine}),
-	}); err != nil {
-		t.Fatal(err)
-	}
 	b, err := os.ReadFile("testdata/legacy.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var payloads []map[string]any
-	if err := json.Unmarshal(b, &payloads); err != nil {
-		t.Fatal(err)
-	}
-	var points []*pb.PointStruct
-	for i, p := range payloads {
-		id, _ := p["memory_uuid"].(string)
-		if _, err := uuid.Parse(id); err != nil || i == len(payloads)-1 {
-			id = uuid.NewSHA1(uuid.Nil, []byte{byte(i)}).String()
-		}
-		points = append(points, &pb.PointStruct{Id: pb.NewID(id), Payload: pb.NewValueMap(p), Vectors: pb.NewVectors(0, 0, 1, float32(i))})
-	}
-	if _, err := c.Upsert(t.Context(), &pb.UpsertPoints{CollectionName: name, Points: points, Wait: pb.PtrOf(true)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b, &payloads))
+	name := qdranttest.Collection(t, address)
+	qdranttest.Fill(t, address, name, payloads)
 	return name
 }
 
@@ -147,5 +125,12 @@ func TestAnIndexHoldsNothingToRead(t *testing.T) {
 	_, err := former.Read(t.Context(), former.Options{Options: client.Options{URL: address}, Collection: name}, nil)
 	if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "the index of a database") {
 		t.Errorf("Read(an index) = %v, want %s", err, fault.InvalidArgument)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -55,7 +55,7 @@ func Collection(t testing.TB, address string) string {
 
 // Fill makes a collection with one dense vector a point, as the earlier KAIROS
 // server did, and a point with each of the payloads. A payload's memory_uuid is
-// the id of its point.
+// the id of its point, unless an earlier one has it.
 func Fill(t testing.TB, address, collection string, payloads []map[string]any) {
 	t.Helper()
 	c := Dial(t, address)
@@ -64,12 +64,13 @@ func Fill(t testing.TB, address, collection string, payloads []map[string]any) {
 	}); err != nil {
 		t.Fatalf("qdranttest: make collection %s: %v", collection, err)
 	}
-	points := make([]*pb.PointStruct, len(payloads))
+	points, taken := make([]*pb.PointStruct, len(payloads)), map[string]bool{}
 	for i, p := range payloads {
 		id, _ := p["memory_uuid"].(string)
-		if _, err := uuid.Parse(id); err != nil {
+		if _, err := uuid.Parse(id); err != nil || taken[id] {
 			id = uuid.NewString()
 		}
+		taken[id] = true
 		points[i] = &pb.PointStruct{Id: pb.NewID(id), Payload: pb.NewValueMap(p), Vectors: pb.NewVectors(0, 0, 1, float32(i))}
 	}
 	if _, err := c.Upsert(t.Context(), &pb.UpsertPoints{CollectionName: collection, Points: points, Wait: pb.PtrOf(true)}); err != nil {
