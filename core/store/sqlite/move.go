@@ -15,19 +15,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
-// The queries of a move. The saves of a run are next to each other.
-const (
-	moveChains   = `SELECT c.id, c.revision, c.outline, t.texts, c.saved FROM chains c JOIN texts t ON t.chain = c.key ORDER BY c.key`
-	moveVersions = `SELECT space, id, revision, title, step_count, model, saved, outline, texts FROM versions ORDER BY key`
-	moveFormer   = `SELECT space, uuid, id FROM former`
-	moveRatings  = `SELECT space, uuid, score, tier, retrieved, succeeded, partly, failed, bonus, rated, rater, context FROM ratings`
-	moveVectors  = `SELECT m.model, v.hash, v.vector FROM vectors v JOIN vector_models m ON m.key = v.model`
-	movePins     = `SELECT digest, document FROM pins`
-	moveRuns     = `SELECT r.id, r.document, p.space, s.id & (1 << 20) - 1, coalesce(s.replies, ''), s.document
-		FROM runs r JOIN pins p ON p.digest = r.pin JOIN saves s ON s.id > r.number << 20 AND s.id < (r.number + 1) << 20 ORDER BY s.id`
-	moveGrants   = `SELECT id, document FROM grants ORDER BY id`
-	moveDeclines = `SELECT action, document FROM declines`
-)
+// moveRuns reads runs with their saves, which are next to each other.
+const moveRuns = `SELECT r.id, r.document, p.space, s.id & (1 << 20) - 1, coalesce(s.replies, ''), s.document
+	FROM runs r JOIN pins p ON p.digest = r.pin JOIN saves s ON s.id > r.number << 20 AND s.id < (r.number + 1) << 20 ORDER BY s.id`
 
 // errStopped ends a move whose receiver stops.
 var errStopped = errors.New("the receiver stopped")
@@ -35,21 +25,29 @@ var errStopped = errors.New("the receiver stopped")
 // Rows returns everything that the store keeps, in one snapshot.
 func (s *Store) Rows(ctx context.Context) record.Rows {
 	return func(yield func(any, error) bool) {
-		err := s.db.view(ctx, []string{
-			moveChains, moveVersions, moveFormer, moveRatings, moveVectors, movePins, moveRuns, moveGrants, moveDeclines,
-		}, func(v *view) error {
-			m := mover{view: v, send: func(row any) error {
+		queries := []string{moveRuns}
+		for _, p := range parts {
+			queries = append(queries, p.query)
+		}
+		err := s.db.view(ctx, queries, func(v *view) error {
+			send := func(row any) error {
 				if !yield(row, nil) {
 					return errStopped
 				}
 				return nil
-			}}
-			for _, part := range []func() error{m.protocols, m.ratings, m.vectors, m.runs, m.people} {
-				if err := part(); err != nil {
+			}
+			for _, p := range parts {
+				if err := v.rows(p.query, nil, func(scan func(...any) error) error {
+					row, err := p.read(s.db, scan)
+					if err != nil {
+						return err
+					}
+					return send(row)
+				}); err != nil {
 					return err
 				}
 			}
-			return nil
+			return sendRuns(v, send)
 		})
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
@@ -57,106 +55,107 @@ func (s *Store) Rows(ctx context.Context) record.Rows {
 	}
 }
 
-// mover sends the rows of a snapshot.
-type mover struct {
-	*view
-	send func(row any) error
+// A part is a query whose rows are moved one by one.
+type part struct {
+	query string
+	read  func(db *database, scan func(...any) error) (any, error)
 }
 
-func (m mover) protocols() error {
-	err := m.rows(moveChains, nil, func(scan func(...any) error) error {
-		var id string
-		var row tables.StoredChain
-		var moved record.MovedChain
-		err := scan(&id, &row.Revision, &row.Outline, &row.Texts, &moved.Saved)
-		if err == nil {
-			moved.Chain, err = m.db.base().Read(id, row)
-		}
-		if err != nil {
-			return err
-		}
-		return m.send(moved)
-	})
-	if err != nil {
-		return err
-	}
-	err = m.rows(moveVersions, nil, func(scan func(...any) error) error {
-		var v record.MovedVersion
-		var outline, texts []byte
-		if err := scan(&v.Space, &v.ID, &v.Revision, &v.Title, &v.StepCount, &v.Model, &v.Saved, &outline, &texts); err != nil {
-			return err
-		}
-		if outline != nil {
-			var outlined, texted error
-			v.Outline, outlined = pack.Unpack(outline)
-			v.Texts, texted = pack.Unpack(texts)
-			if err := errors.Join(outlined, texted); err != nil {
-				return m.db.Damaged("version of protocol", v.ID, err)
-			}
-		}
-		return m.send(v)
-	})
-	if err != nil {
-		return err
-	}
-	return m.rows(moveFormer, nil, func(scan func(...any) error) error {
+// parts are all but the runs, which come after their pins.
+var parts = []part{
+	{`SELECT c.id, c.revision, c.outline, t.texts, c.saved FROM chains c JOIN texts t ON t.chain = c.key ORDER BY c.key`, movedChain},
+	{`SELECT space, id, revision, title, step_count, model, saved, outline, texts FROM versions ORDER BY key`, movedVersion},
+	{`SELECT space, uuid, id FROM former`, func(_ *database, scan func(...any) error) (any, error) {
 		var f record.MovedFormer
-		if err := scan(&f.Space, &f.UUID, &f.Chain); err != nil {
-			return err
-		}
-		return m.send(f)
-	})
-}
-
-func (m mover) ratings() error {
-	return m.rows(moveRatings, nil, func(scan func(...any) error) error {
-		var r record.MovedRating
-		var rated int64
-		q := &r.Quality
-		if err := scan(&r.Space, &r.UUID, &q.Score, &q.Tier, &q.RetrievalCount, &q.SuccessCount, &q.PartialCount, &q.FailureCount,
-			&q.QualityBonus, &rated, &q.LastRater, &q.UsageContext); err != nil {
-			return err
-		}
-		q.LastRated = record.TimeOf(rated)
-		return m.send(r)
-	})
-}
-
-func (m mover) vectors() error {
-	return m.rows(moveVectors, nil, func(scan func(...any) error) error {
+		err := scan(&f.Space, &f.UUID, &f.Chain)
+		return f, err
+	}},
+	{`SELECT space, uuid, score, tier, retrieved, succeeded, partly, failed, bonus, rated, rater, context FROM ratings`, movedRating},
+	{`SELECT m.model, v.hash, v.vector FROM vectors v JOIN vector_models m ON m.key = v.model`, func(_ *database, scan func(...any) error) (any, error) {
 		var v record.MovedVector
 		var hash, vector []byte
-		if err := scan(&v.Model, &hash, &vector); err != nil {
-			return err
-		}
+		err := scan(&v.Model, &hash, &vector)
 		v.Hash, v.Vector = hex.EncodeToString(hash), wordindex.ParseVector(vector)
-		return m.send(v)
-	})
-}
-
-func (m mover) runs() error {
-	err := m.rows(movePins, nil, func(scan func(...any) error) error {
+		return v, err
+	}},
+	{`SELECT digest, document FROM pins`, func(db *database, scan func(...any) error) (any, error) {
 		var p record.MovedPin
 		var document []byte
 		if err := scan(&p.Digest, &document); err != nil {
-			return err
+			return nil, err
 		}
 		if err := unpack(document, &p.Chain); err != nil {
-			return m.db.Damaged("pinned chain", p.Digest, err)
+			return nil, db.Damaged("pinned chain", p.Digest, err)
 		}
-		return m.send(p)
-	})
-	if err != nil {
-		return err
+		return p, nil
+	}},
+	{`SELECT id, document FROM grants ORDER BY id`, movedDocument[grants.Grant]("grant")},
+	{`SELECT action, document FROM declines`, movedDocument[declines.Decline]("decline")},
+}
+
+func movedChain(db *database, scan func(...any) error) (any, error) {
+	var id string
+	var row tables.StoredChain
+	var moved record.MovedChain
+	err := scan(&id, &row.Revision, &row.Outline, &row.Texts, &moved.Saved)
+	if err == nil {
+		moved.Chain, err = db.base().Read(id, row)
 	}
+	return moved, err
+}
+
+func movedVersion(db *database, scan func(...any) error) (any, error) {
+	var v record.MovedVersion
+	var outline, texts []byte
+	err := scan(&v.Space, &v.ID, &v.Revision, &v.Title, &v.StepCount, &v.Model, &v.Saved, &outline, &texts)
+	if err != nil || outline == nil {
+		return v, err
+	}
+	var outlined, texted error
+	v.Outline, outlined = pack.Unpack(outline)
+	v.Texts, texted = pack.Unpack(texts)
+	if err := errors.Join(outlined, texted); err != nil {
+		return nil, db.Damaged("version of protocol", v.ID, err)
+	}
+	return v, nil
+}
+
+func movedRating(_ *database, scan func(...any) error) (any, error) {
+	var r record.MovedRating
+	var rated int64
+	q := &r.Quality
+	err := scan(&r.Space, &r.UUID, &q.Score, &q.Tier, &q.RetrievalCount, &q.SuccessCount, &q.PartialCount, &q.FailureCount,
+		&q.QualityBonus, &rated, &q.LastRater, &q.UsageContext)
+	q.LastRated = record.TimeOf(rated)
+	return r, err
+}
+
+// movedDocument reads rows of an id and a document.
+func movedDocument[T any](what string) func(*database, func(...any) error) (any, error) {
+	return func(db *database, scan func(...any) error) (any, error) {
+		var id string
+		var document []byte
+		if err := scan(&id, &document); err != nil {
+			return nil, err
+		}
+		var one T
+		if err := json.Unmarshal(document, &one); err != nil {
+			return nil, db.Damaged(what, id, err)
+		}
+		return one, nil
+	}
+}
+
+// sendRuns sends each run with its saves.
+func sendRuns(v *view, send func(any) error) error {
 	var last record.MovedRun
 	flush := func() error {
 		if last.Run.ID == "" {
 			return nil
 		}
-		return m.send(last)
+		return send(last)
 	}
-	err = m.rows(moveRuns, nil, func(scan func(...any) error) error {
+	err := v.rows(moveRuns, nil, func(scan func(...any) error) error {
 		var id, space, replies string
 		var head, document []byte
 		var save record.MovedSave
@@ -169,12 +168,12 @@ func (m mover) runs() error {
 			}
 			last = record.MovedRun{Space: space}
 			if err := json.Unmarshal(head, &last.Run); err != nil {
-				return m.db.Damaged("run", id, err)
+				return v.db.Damaged("run", id, err)
 			}
 		}
 		unpacked, err := pack.Unpack(document)
 		if err != nil {
-			return m.db.Damaged("events of run", id, err)
+			return v.db.Damaged("events of run", id, err)
 		}
 		save.Document, save.Keys = unpacked, strings.Fields(replies)
 		last.Saves = append(last.Saves, save)
@@ -184,27 +183,4 @@ func (m mover) runs() error {
 		err = flush()
 	}
 	return err
-}
-
-func (m mover) people() error {
-	err := sendDocuments[grants.Grant](m, moveGrants, "grant")
-	if err != nil {
-		return err
-	}
-	return sendDocuments[declines.Decline](m, moveDeclines, "decline")
-}
-
-func sendDocuments[T any](m mover, query, what string) error {
-	return m.rows(query, nil, func(scan func(...any) error) error {
-		var id string
-		var document []byte
-		if err := scan(&id, &document); err != nil {
-			return err
-		}
-		var one T
-		if err := json.Unmarshal(document, &one); err != nil {
-			return m.db.Damaged(what, id, err)
-		}
-		return m.send(one)
-	})
 }

@@ -2,8 +2,8 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	pb "github.com/qdrant/go-client/qdrant"
@@ -29,20 +29,8 @@ func (c *Client) CheckVersion(ctx context.Context) error {
 // older compares the first two numbers of versions; an invalid version is not
 // older.
 func older(version, than string) bool {
-	parse := func(v string) (n [2]int, ok bool) {
-		parts := strings.SplitN(strings.TrimPrefix(v, "v"), ".", 3)
-		if len(parts) < 2 {
-			return n, false
-		}
-		for i := range n {
-			var err error
-			if n[i], err = strconv.Atoi(parts[i]); err != nil {
-				return n, false
-			}
-		}
-		return n, true
-	}
-	have, ok := parse(version)
-	want, _ := parse(than)
-	return ok && slices.Compare(have[:], want[:]) < 0
+	var have, want [2]int
+	_, invalid := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &have[0], &have[1])
+	_, _ = fmt.Sscanf(than, "%d.%d", &want[0], &want[1])
+	return invalid == nil && slices.Compare(have[:], want[:]) < 0
 }
