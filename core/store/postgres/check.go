@@ -45,8 +45,10 @@ func checkServer(ctx context.Context, conn *pgx.Conn, log *slog.Logger) error {
 	return nil
 }
 
-// check reports whether the database can be used, without changing anything.
-func (d *database) check() error {
+// Check reports whether the database can be used, without creating or changing
+// anything, so that a server can refuse to start instead of failing its first call.
+func (s *Store) Check() error {
+	d := s.db
 	ctx, cancel := context.WithTimeout(context.Background(), 2*connectTimeout)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, d.config.ConnConfig.Copy())
@@ -90,7 +92,11 @@ type room struct {
 	failed error // of the last write
 }
 
-func (d *database) checkWrite(ctx context.Context) error {
+// CheckWrite reports why the next call may not be stored. Not more often than every
+// ten seconds it reads what was stored last and commits a write that changes nothing;
+// after a failure the next call tries again.
+func (s *Store) CheckWrite(ctx context.Context) error {
+	d := s.db
 	d.room.mu.Lock()
 	defer d.room.mu.Unlock()
 	if d.room.failed == nil && !d.room.wrote.IsZero() && time.Since(d.room.wrote) < writeEvery {
@@ -120,9 +126,9 @@ var newest = []string{
 	`SELECT document FROM search_documents ORDER BY id DESC LIMIT 1`,
 }
 
-// quickCheck reports pages that the server read and found damaged, if it keeps
-// checksums. It reads no table.
-func quickCheck(ctx context.Context, d *database) (damages []string, err error) {
+// QuickCheck reports damaged pages that PostgreSQL has found. It reads no table.
+func (s *Store) QuickCheck(ctx context.Context) (damages []string, err error) {
+	d := s.db
 	conn, err := pgx.ConnectConfig(ctx, d.config.ConnConfig.Copy())
 	if err != nil {
 		return nil, d.explain(err)
@@ -159,9 +165,11 @@ var unlike = []check{
 	{`SELECT count(*) FROM search_spaces p WHERE p.chains <> (SELECT coalesce(sum(documents), 0) FROM search_segments s WHERE s.space = p.number)`, "spaces of the search index have another number of chains than their segments"},
 }
 
-// integrity lists what does not agree, in one snapshot. It changes nothing, also not
-// a database without schema.
-func (d *database) integrity(ctx context.Context) (damages []string, err error) {
+// Integrity compares the tables and lists what does not agree: heads of runs and
+// their saves, steps and their protocols, the search index and the protocols. It
+// changes nothing. Damaged pages are for PostgreSQL's own tools.
+func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
+	d := s.db
 	conn, err := pgx.ConnectConfig(ctx, d.config.ConnConfig.Copy())
 	if err != nil {
 		return nil, d.explain(err)

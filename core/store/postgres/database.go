@@ -52,8 +52,10 @@ func newDatabase(address string, log *slog.Logger) (*database, error) {
 
 func (d *database) base() tables.Base { return tables.Base{Database: d, Dialect: dialect} }
 
-func (d *database) close() error {
-	if pool := d.pool.Close(); pool != nil {
+// Close finishes the calls under way and releases the connections. Later calls fail.
+// It may be called twice, and before the first use.
+func (s *Store) Close() error {
+	if pool := s.db.pool.Close(); pool != nil {
 		pool.Close()
 	}
 	return nil

@@ -4,7 +4,6 @@
 package postgres
 
 import (
-	"context"
 	"log/slog"
 
 	"github.com/kairos-mcp/kairos/core/archive"
@@ -76,28 +75,3 @@ func Open(address string, log *slog.Logger) (*Store, error) {
 }
 
 func newRuns(db *database) *Runs { return &Runs{tables.Runs{DB: db.base()}, db} }
-
-// Close finishes the calls under way and releases the connections. Later calls fail.
-// It may be called twice, and before the first use.
-func (s *Store) Close() error { return s.db.close() }
-
-// Check reports whether the database can be used, without creating or changing
-// anything, so that a server can refuse to start instead of failing its first call.
-func (s *Store) Check() error { return s.db.check() }
-
-// CheckWrite reports why the next call may not be stored. Not more often than every
-// ten seconds it reads what was stored last and commits a write that changes nothing;
-// after a failure the next call tries again.
-func (s *Store) CheckWrite(ctx context.Context) error { return s.db.checkWrite(ctx) }
-
-// Integrity compares the tables and lists what does not agree: heads of runs and
-// their saves, steps and their protocols, the search index and the protocols. It
-// changes nothing. Damaged pages are for PostgreSQL's own tools.
-func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
-	return s.db.integrity(ctx)
-}
-
-// QuickCheck reports damaged pages that PostgreSQL has found. It reads no table.
-func (s *Store) QuickCheck(ctx context.Context) (damages []string, err error) {
-	return quickCheck(ctx, s.db)
-}

@@ -16,14 +16,10 @@ import (
 // one is not taken for its index. Like Integrity, Backup changes nothing here, also
 // not the schema of an older version.
 func (s *Store) Backup(ctx context.Context, path string) (size int64, err error) {
-	return s.db.backup(ctx, path)
-}
-
-func (d *database) backup(ctx context.Context, path string) (size int64, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return 0, fmt.Errorf("back up to %s: it exists, and a backup overwrites nothing; choose another name", path)
 	}
-	if _, err := os.Stat(d.path); err != nil {
+	if _, err := os.Stat(s.db.path); err != nil {
 		return 0, fmt.Errorf("find the database: %w", err)
 	}
 	if path, err = filepath.Abs(path); err != nil {
@@ -38,7 +34,7 @@ func (d *database) backup(ctx context.Context, path string) (size int64, err err
 		return 0, fmt.Errorf("back up: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.Remove(partial)) }()
-	if err := d.copyTo(ctx, partial); err != nil {
+	if err := s.db.copyTo(ctx, partial); err != nil {
 		return 0, errors.Join(fmt.Errorf("back up to %s: %w", path, err), f.Close())
 	}
 	info, err := f.Stat()
@@ -64,11 +60,11 @@ func (d *database) copyTo(ctx context.Context, path string) (err error) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return d.explain(err)
 	}
-	made := newDatabase(path, Limits{}, d.log)
-	if err := made.disown(ctx); err != nil {
-		return made.explain(err)
+	made := &Store{db: newDatabase(path, Limits{}, d.log)}
+	if err := made.db.disown(ctx); err != nil {
+		return made.db.explain(err)
 	}
-	damages, err := made.integrity(ctx)
+	damages, err := made.Integrity(ctx)
 	if err == nil && len(damages) > 0 {
 		err = fmt.Errorf("the copy is damaged, and most likely the database is, too (%s); look at it with `kairos doctor --deep`", damages[0])
 	}

@@ -15,14 +15,14 @@ import (
 // header is at the start of every SQLite file (SQLite file format, section 1.3).
 var header = []byte("SQLite format 3\x00")
 
-// check reports whether the file can be used, without creating or changing
+// Check reports whether the file can be used, without creating or changing
 // anything, so that a server can refuse to start instead of failing its first
 // call. Call it before any other use: it opens the file and closes it again,
 // which would drop the locks that SQLite holds on it in this process.
-func (d *database) check() error {
-	err := check(d.path)
-	d.recognized.Store(err == nil)
-	return d.explain(err)
+func (s *Store) Check() error {
+	err := check(s.db.path)
+	s.db.recognized.Store(err == nil)
+	return s.db.explain(err)
 }
 
 func check(path string) error {

@@ -36,8 +36,10 @@ func newDatabase(path string, limits Limits, log *slog.Logger) *database {
 	return d
 }
 
-func (d *database) close() error {
-	f := d.file.Close()
+// Close finishes the accepted writes and releases the file. Later calls fail. It
+// may be called twice, and before the first use.
+func (s *Store) Close() error {
+	f := s.db.file.Close()
 	if f == nil {
 		return nil
 	}
@@ -45,7 +47,7 @@ func (d *database) close() error {
 	// file, which a read-only one cannot do.
 	err := errors.Join(f.readers.close(), f.writer.close())
 	if err != nil {
-		return fmt.Errorf("close database %s: %w", d.path, err)
+		return fmt.Errorf("close database %s: %w", s.db.path, err)
 	}
 	return nil
 }

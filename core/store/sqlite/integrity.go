@@ -18,17 +18,17 @@ import (
 // maxDamages bounds the list of damages: the first ones show what happened.
 const maxDamages = 20
 
-// integrity reads the whole database and lists what is damaged: pages, indexes
-// that do not agree with their tables, rows that break a constraint,
-// references to rows that do not exist, and runs whose proof chain is broken. It changes
-// nothing, also not the schema of an older version, and works beside a running server. A
-// file that does not exist has no damage.
-func (d *database) integrity(ctx context.Context) (damages []string, err error) {
-	return d.inspect(func(db *sql.DB) ([]string, error) {
+// Integrity reads the whole database and lists what is damaged: pages, indexes
+// that do not agree with their tables, rows that break a constraint, references to
+// rows that do not exist, and runs whose proof chain is broken or whose history is
+// not whole. It changes nothing, also not the schema of an older version, and works
+// beside a running server. A file that does not exist has no damage.
+func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
+	return s.db.inspect(func(db *sql.DB) ([]string, error) {
 		if damages, err := constraints(ctx, db); err != nil || len(damages) > 0 {
 			return damages, err
 		}
-		if version, err := versionOf(ctx, db); err != nil || version != d.version() {
+		if version, err := versionOf(ctx, db); err != nil || version != s.db.version() {
 			return nil, err
 		}
 		lost, err := lostSaves(ctx, db)
@@ -42,12 +42,13 @@ func (d *database) integrity(ctx context.Context) (damages []string, err error) 
 	})
 }
 
-// quickCheck reads every page, and lists those that are damaged and what the log has
-// lost. It changes nothing, and a file that does not exist has no damage.
-func (d *database) quickCheck(ctx context.Context) (damages []string, err error) {
-	return d.inspect(func(db *sql.DB) ([]string, error) {
+// QuickCheck reads every page and lists those that are damaged, without comparing tables
+// with their indexes and with each other as Integrity does. It changes nothing and works
+// beside a running server.
+func (s *Store) QuickCheck(ctx context.Context) (damages []string, err error) {
+	return s.db.inspect(func(db *sql.DB) ([]string, error) {
 		var lost *logError
-		if err := checkLog(ctx, d.path, db); errors.As(err, &lost) {
+		if err := checkLog(ctx, s.db.path, db); errors.As(err, &lost) {
 			return []string{lost.Error()}, nil
 		} else if err != nil {
 			return nil, err

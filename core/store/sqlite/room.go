@@ -41,11 +41,13 @@ type room struct {
 	failed error // of the last write
 }
 
-// checkWrite reports why the next call may not be stored: it checks the free space
-// of the disk, whether the files are still those that were opened, and, not more
-// often than Limits.WriteEvery, makes a round trip. After a failure the next call
-// tries again.
-func (d *database) checkWrite(ctx context.Context) error {
+// CheckWrite reports why the next call may not be stored: it looks at the free
+// space of the disk, checks that the files are still those that were opened, and, not
+// more often than Limits.WriteEvery, does what a step needs: it reads what was stored
+// last, without anything in memory, commits, and stores a run, which it takes back.
+// After a failure the next call tries again.
+func (s *Store) CheckWrite(ctx context.Context) error {
+	d := s.db
 	if f := d.file.Opened(); f != nil {
 		if err := f.writer.files.check(); err != nil {
 			return d.explain(err)

@@ -4,7 +4,6 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -88,37 +87,4 @@ func OpenWith(path string, limits Limits, log *slog.Logger) (*Store, error) {
 
 func newRuns(db *database) *Runs {
 	return &Runs{tables.Runs{DB: db.base()}, db, cache.New[string, struct{}](maxPins)}
-}
-
-// Close finishes the accepted writes and releases the file. Later calls fail. It
-// may be called twice, and before the first use.
-func (s *Store) Close() error { return s.db.close() }
-
-// Check reports whether the file can be used, without creating or changing
-// anything, so that a server can refuse to start instead of failing its first
-// call. Call it before any other use: it opens the file and closes it again,
-// which would drop the locks that SQLite holds on it in this process.
-func (s *Store) Check() error { return s.db.check() }
-
-// CheckWrite reports why the next call may not be stored: it looks at the free
-// space of the disk, checks that the files are still those that were opened, and, not
-// more often than Limits.WriteEvery, does what a step needs: it reads what was stored
-// last, without anything in memory, commits, and stores a run, which it takes back.
-// After a failure the next call tries again.
-func (s *Store) CheckWrite(ctx context.Context) error { return s.db.checkWrite(ctx) }
-
-// Integrity reads the whole database and lists what is damaged: pages, indexes
-// that do not agree with their tables, rows that break a constraint, references to
-// rows that do not exist, and runs whose proof chain is broken or whose history is
-// not whole. It changes nothing, also not the schema of an older version, and works
-// beside a running server. A file that does not exist has no damage.
-func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
-	return s.db.integrity(ctx)
-}
-
-// QuickCheck reads every page and lists those that are damaged, without comparing tables
-// with their indexes and with each other as Integrity does. It changes nothing and works
-// beside a running server.
-func (s *Store) QuickCheck(ctx context.Context) (damages []string, err error) {
-	return s.db.quickCheck(ctx)
 }

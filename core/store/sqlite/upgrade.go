@@ -59,7 +59,7 @@ func (d *database) migrate(ctx context.Context, conn *sql.Conn) error {
 // programs of that version cannot use it once it is updated.
 func saveOlder(ctx context.Context, d *database, have int) error {
 	path := d.path + "." + time.Now().UTC().Format("20060102T150405.000Z") + ".backup"
-	if _, err := d.backup(ctx, path); err != nil {
+	if _, err := (&Store{db: d}).Backup(ctx, path); err != nil {
 		return fault.Wrap(err, fault.StoreFailed, "database %s: its schema is version %d and has to be updated, but the backup before that failed: %v", d.path, have, err).
 			WithHint("make room or remove what is in the way, then start again; nothing was changed")
 	}
