@@ -34,11 +34,7 @@ func saveDeclines(t *testing.T, s Runs, before time.Time, all ...declines.Declin
 // hasDeclines checks which declines count for a principal in a space.
 func hasDeclines(t *testing.T, s Runs, principal, space string, want ...declines.Decline) {
 	t.Helper()
-	have, err := s.DeclinesOf(t.Context(), principal, space)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantSame(t, fmt.Sprintf("DeclinesOf(%s, %s)", principal, space), want, have)
+	wantRead(t, fmt.Sprintf("DeclinesOf(%s, %s)", principal, space), want)(s.DeclinesOf(t.Context(), principal, space))
 }
 
 func declinesAreKept(t *testing.T, s Runs) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -13,21 +14,14 @@ import (
 func wantFormer(t *testing.T, s library.Protocols, step string, want library.Former) {
 	t.Helper()
 	wantNoStep(t, s, mine, step)
-	got, err := s.Former(t.Context(), []string{theirs, mine}, step)
-	if err != nil {
-		t.Errorf("Former = %v, want nil", err)
-		return
-	}
 	want.Chain = withoutTexts(want.Chain)
-	wantSame(t, "Former", want, got)
+	wantRead(t, "Former", want)(s.Former(t.Context(), []string{theirs, mine}, step))
 }
 
 func wantNoFormer(t *testing.T, s library.Protocols, spaces []string, step string) {
 	t.Helper()
-	got, err := s.Former(t.Context(), spaces, step)
-	if fault.CodeOf(err) != fault.NotFound {
-		t.Errorf("Former(%v) = %q, %v, want not found", spaces, got.Chain.Title, err)
-	}
+	_, err := s.Former(t.Context(), spaces, step)
+	wantCode(t, fmt.Sprintf("Former(%v)", spaces), err, fault.NotFound)
 }
 
 func withoutTexts(c protocol.Chain) protocol.Chain {

@@ -31,16 +31,8 @@ func saveGrants(t *testing.T, s grants.Store, all ...grants.Grant) {
 // for protocol p1 of mine.
 func hasGrants(t *testing.T, s grants.Store, spaces []string, want, of []grants.Grant) {
 	t.Helper()
-	all, err := s.Grants(t.Context(), spaces)
-	if err != nil {
-		t.Errorf("Grants = %v, want nil", err)
-	}
-	wantSame(t, "Grants", want, all)
-	p1, err := s.GrantsFor(t.Context(), mine, "p1")
-	if err != nil {
-		t.Errorf("GrantsFor = %v, want nil", err)
-	}
-	wantSame(t, "GrantsFor", of, p1)
+	wantRead(t, "Grants", want)(s.Grants(t.Context(), spaces))
+	wantRead(t, "GrantsFor", of)(s.GrantsFor(t.Context(), mine, "p1"))
 }
 
 func removeGrant(t *testing.T, s grants.Store, id string, want bool) {

@@ -57,12 +57,13 @@ func revisionsCountUp(t *testing.T, s Protocols) {
 // wantStored checks that the chain is stored exactly like this.
 func wantStored(t *testing.T, s library.Protocols, want protocol.Chain) {
 	t.Helper()
-	got, err := s.Chain(t.Context(), []string{want.Space}, want.ID)
-	if err != nil {
-		t.Errorf("Chain(%.60q) = %v, want nil", want.Title, err)
-		return
-	}
-	wantSame(t, fmt.Sprintf("Chain(%.60q)", want.Title), want, got)
+	wantRead(t, fmt.Sprintf("Chain(%.60q)", want.Title), want)(s.Chain(t.Context(), []string{want.Space}, want.ID))
+}
+
+// wantVersion checks that the history has the chain at its revision.
+func wantVersion(t *testing.T, s library.ProtocolHistory, spaces []string, want protocol.Chain) {
+	t.Helper()
+	wantRead(t, fmt.Sprintf("Version(%.60q, %d)", want.Title, want.Revision), want)(s.Version(t.Context(), spaces, want.ID, want.Revision))
 }
 
 func foreignRevision(t *testing.T, s Protocols) {
@@ -224,13 +225,8 @@ func oldVersions(t *testing.T, s Protocols) {
 		mustReplace(t, s, c, i)
 		saved = append(saved, at(c, i+1))
 	}
-	for i, want := range saved {
-		got, err := s.Version(t.Context(), []string{theirs, mine}, want.ID, int64(i+1))
-		if err != nil {
-			t.Errorf("Version(%d) = %v, want nil", i+1, err)
-			continue
-		}
-		wantSame(t, fmt.Sprintf("Version(%d)", i+1), want, got)
+	for _, want := range saved {
+		wantVersion(t, s, []string{theirs, mine}, want)
 	}
 	for _, revision := range []int64{-1, 0, 5} {
 		_, err := s.Version(t.Context(), []string{mine}, saved[0].ID, revision)
@@ -249,11 +245,8 @@ func deletedHistory(t *testing.T, s Protocols) {
 	if versions := wantRevisions(t, s, []string{mine}, c.ID, 2, 1); !versions[0].Deleted || versions[1].Deleted {
 		t.Errorf("Versions = %v, want a deletion above a version", versions)
 	}
-	got, err := s.Version(t.Context(), []string{mine}, c.ID, 1)
-	if err != nil || !cmp.Equal(at(c, 1), got) {
-		t.Errorf("Version(1) = %v, %v, want the chain", got, err)
-	}
-	_, err = s.Version(t.Context(), []string{mine}, c.ID, 2)
+	wantVersion(t, s, []string{mine}, at(c, 1))
+	_, err := s.Version(t.Context(), []string{mine}, c.ID, 2)
 	wantCode(t, "Version(the deletion)", err, fault.NotFound)
 }
 

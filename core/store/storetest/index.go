@@ -90,13 +90,7 @@ func wantExactly(t *testing.T, s Protocols, space string, stored map[int]protoco
 			want = append(want, c.Title)
 		}
 	}
-	hits, err := s.Search(t.Context(), library.Query{Text: word, Spaces: []string{space}, Limit: 500})
-	if err != nil {
-		t.Fatalf("Search = %v, want nil", err)
-	}
-	for _, h := range hits {
-		got = append(got, h.Chain.Title)
-	}
+	got = titles(mustFind(t, s, library.Query{Text: word, Spaces: []string{space}, Limit: 500}))
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {

@@ -150,9 +150,7 @@ func KillRounds(t *testing.T, start func(ctx context.Context) *exec.Cmd, open fu
 		found := wantWholeLibrary(t, s)
 		wantMarksOf(t, s, before, found)
 		before = found
-		if err := s.Close(); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
+		mustClose(t, s)
 		if !acked.ledTo(found) {
 			t.Errorf("round %d: revisions %+v are stored, want the acknowledged %+v, or one save more", round, found, acked)
 		}
@@ -317,12 +315,7 @@ func wantVersions(t *testing.T, s Protocols, title string, last int64, deletes f
 		if i > 3 || v.Deleted {
 			continue
 		}
-		got, err := s.Version(t.Context(), []string{mine}, id, want)
-		if err != nil {
-			t.Errorf("Version(%s, %d) = %v, want nil", title, want, err)
-			continue
-		}
-		wantSame(t, fmt.Sprintf("Version(%s, %d)", title, want), generation(title, want), got)
+		wantVersion(t, s, []string{mine}, generation(title, want))
 	}
 }
 

@@ -26,14 +26,10 @@ func nearStep(c protocol.Chain, step int, cosine float64) library.NearStep {
 
 func searchNear(t *testing.T, s Protocols, text string, spaces []string, steps ...library.NearStep) []library.Hit {
 	t.Helper()
-	hits, err := s.Search(t.Context(), library.Query{
+	return mustFind(t, s, library.Query{
 		Text: text, Spaces: spaces, Limit: 20, Explain: true, Embedding: &library.Embedding{Model: model, Vector: direction(8, 0)},
 		Near: &library.Near{Steps: steps, Random: random},
 	})
-	if err != nil {
-		t.Fatalf("Search(%q) = %v, want nil", text, err)
-	}
-	return hits
 }
 
 func nearCounts(t *testing.T, s Protocols) {
@@ -68,10 +64,10 @@ func nearIsChecked(t *testing.T, s Protocols) {
 
 func nearReplaces(t *testing.T, s Protocols) {
 	vectors := embeddedLibrary(t, s, embeddedChains()...)
-	hits, err := s.Search(t.Context(), library.Query{
+	hits := mustFind(t, s, library.Query{
 		Text: "whiskers", Spaces: []string{mine}, Limit: 20, Embedding: &library.Embedding{Model: model, Vector: vectors["Walrus"]}, Near: &library.Near{},
 	})
-	if err != nil || len(hits) != 0 {
-		t.Errorf("Search with an index that found nothing = %s, %v, want nothing", describe(hits), err)
+	if len(hits) != 0 {
+		t.Errorf("Search with an index that found nothing = %s, want nothing", describe(hits))
 	}
 }

@@ -82,9 +82,7 @@ func outboxIdentity(t *testing.T, s Indexed) {
 		t.Fatalf("DatabaseID = %q, %v, want an id", first, err)
 	}
 	mustSave(t, s, NewChain(mine, "One", "One"))
-	if again, err := s.DatabaseID(t.Context()); err != nil || again != first {
-		t.Errorf("DatabaseID = %q, %v, want %q as before", again, err, first)
-	}
+	wantRead(t, "DatabaseID", first)(s.DatabaseID(t.Context()))
 }
 
 func outboxBeforeFill(t *testing.T, s Indexed) {
@@ -116,9 +114,7 @@ func outboxMarks(t *testing.T, s Indexed) {
 	mustSaveVectors(t, s, model, vectorsFor(2, hashes(a)[0]))
 	wantMarked(t, s, "a vector that replaces another", a)
 	for _, outcome := range []library.Outcome{library.OutcomeStored, library.OutcomeSuccess} { // the first rating, and another one
-		if err := s.Rate(t.Context(), theirs, []library.Rating{{Step: b.Steps[0].UUID, Outcome: outcome}}); err != nil {
-			t.Fatalf("Rate = %v, want nil", err)
-		}
+		mustRate(t, s, theirs, library.Rating{Step: b.Steps[0].UUID, Outcome: outcome})
 		wantMarked(t, s, "a rating", b)
 	}
 	mustReplace(t, s, a, 1)
@@ -205,9 +201,7 @@ func outboxBehind(t *testing.T, s Indexed) {
 	}
 	rate := func(c protocol.Chain) {
 		t.Helper()
-		if err := s.Rate(t.Context(), mine, []library.Rating{{Step: c.Steps[0].UUID, Outcome: library.OutcomeSuccess}}); err != nil {
-			t.Fatalf("Rate = %v, want nil", err)
-		}
+		mustRate(t, s, mine, library.Rating{Step: c.Steps[0].UUID, Outcome: library.OutcomeSuccess})
 	}
 	wantBehind("a save", 2)
 	rate(a)
@@ -223,18 +217,12 @@ func outboxBehind(t *testing.T, s Indexed) {
 }
 
 func outboxModel(t *testing.T, s Indexed) {
-	wantModel := func(want index.Model) {
-		t.Helper()
-		if got, err := s.Model(t.Context()); err != nil || got != want {
-			t.Errorf("Model = %+v, %v, want %+v", got, err, want)
-		}
-	}
-	wantModel(index.Model{})
+	wantRead(t, "Model", index.Model{})(s.Model(t.Context()))
 	c := NewChain(mine, "A", "One", "Two")
 	mustSave(t, s, c)
 	for seed, name := range []string{model, otherModel, model} {
 		mustSaveVectors(t, s, name, vectorsFor(float32(seed+1), hashes(c)[0]))
-		wantModel(index.Model{Name: name, Length: 8})
+		wantRead(t, "Model", index.Model{Name: name, Length: 8})(s.Model(t.Context()))
 	}
 }
 
@@ -278,9 +266,7 @@ func fillFirst(t *testing.T, open func(t *testing.T) Protocols) {
 	if o, ok := s.(Indexed); ok {
 		mustFill(t, o, "kill")
 	}
-	if err := s.Close(); err != nil {
-		t.Errorf("Close = %v, want nil", err)
-	}
+	mustClose(t, s)
 }
 
 // wantMarksOf checks that the outbox of a store that has one names exactly what was

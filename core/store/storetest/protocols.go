@@ -281,10 +281,7 @@ func tenThousandSteps(t *testing.T, s Protocols) {
 		t.Errorf("Former(last) = %d steps, %v, want %d", len(former.Chain.Steps), err, len(shorter.Steps))
 	}
 	mustDelete(t, s, c, 2)
-	old, err := s.Version(t.Context(), []string{mine}, c.ID, 1)
-	if err != nil || !cmp.Equal(at(c, 1), old) {
-		t.Errorf("Version(1) = %d steps, %v, want all %d as they were", len(old.Steps), err, len(c.Steps))
-	}
+	wantVersion(t, s, []string{mine}, at(c, 1))
 }
 
 func veryLongTitle(t *testing.T, s Protocols) {

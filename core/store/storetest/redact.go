@@ -61,11 +61,7 @@ func mustErase(t *testing.T, s Runs, r run.Run) run.Run {
 
 func wantEvents(t *testing.T, s Runs, id run.ID, want ...run.Event) {
 	t.Helper()
-	got, err := s.Events(t.Context(), id)
-	if err != nil {
-		t.Fatalf("Events = %v, want nil", err)
-	}
-	wantSame(t, "Events", want, got)
+	wantRead(t, "Events", want)(s.Events(t.Context(), id))
 }
 
 func erased(t *testing.T, s Runs) {

@@ -107,13 +107,9 @@ func runNotThere(t *testing.T, s Runs) {
 	wantCode(t, "Events", err, fault.NotFound)
 	wantRecorded(t, s, "nothing", "key", false)
 	q := runs.OpenQuery{Principal: "nobody", Spaces: []string{mine}, Chain: "nothing", Limit: 5}
-	if open, err := s.OpenRuns(t.Context(), q); err != nil || len(open) != 0 {
-		t.Errorf("OpenRuns = %v, %v, want none, nil", open, err)
-	}
+	wantRead[[]run.Summary](t, "OpenRuns", nil, cmpopts.EquateEmpty())(s.OpenRuns(t.Context(), q))
 	for _, connection := range []string{"nothing", ""} {
-		if open, err := s.OpenOnConnection(t.Context(), q, connection); err != nil || len(open) != 0 {
-			t.Errorf("OpenOnConnection(%q) = %v, %v, want none, nil", connection, open, err)
-		}
+		wantRead[[]run.Summary](t, "OpenOnConnection", nil, cmpopts.EquateEmpty())(s.OpenOnConnection(t.Context(), q, connection))
 	}
 }
 
@@ -247,27 +243,16 @@ func openRuns(t *testing.T, s Runs) (q runs.OpenQuery, live []run.Summary) {
 	return runs.OpenQuery{Principal: "somebody", Spaces: []string{"user:elsewhere", mine}, Chain: c.ID, Limit: 10}, live
 }
 
-func wantOpen(t *testing.T, call string, got []run.Summary, err error, want ...run.Summary) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("%s = %v, want nil", call, err)
-	}
-	wantSame(t, call, want, got, cmpopts.EquateEmpty())
-}
-
 func openByChange(t *testing.T, s Runs) {
 	q, live := openRuns(t, s)
 	first, second, third, last := live[0], live[1], live[2], live[3]
-	got, err := s.OpenRuns(t.Context(), q)
-	wantOpen(t, "OpenRuns", got, err, last, third, second, first)
+	wantRead(t, "OpenRuns", []run.Summary{last, third, second, first})(s.OpenRuns(t.Context(), q))
 	q.Limit = 2
-	got, err = s.OpenRuns(t.Context(), q)
-	wantOpen(t, "OpenRuns(2)", got, err, last, third)
+	wantRead(t, "OpenRuns(2)", []run.Summary{last, third})(s.OpenRuns(t.Context(), q))
 	r := mustRun(t, s, first.ID)
 	r.UpdatedAt = epoch.Add(time.Hour)
 	mustSaveRun(t, s, runs.Save{Run: r})
-	got, err = s.OpenRuns(t.Context(), q)
-	wantOpen(t, "OpenRuns(2) after a change", got, err, r.Summary(), last)
+	wantRead(t, "OpenRuns(2) after a change", []run.Summary{r.Summary(), last})(s.OpenRuns(t.Context(), q))
 }
 
 func openByConnection(t *testing.T, s Runs) {
@@ -275,8 +260,7 @@ func openByConnection(t *testing.T, s Runs) {
 	first, second, third, last := live[0], live[1], live[2], live[3]
 	find := func(connection string, want ...run.Summary) {
 		t.Helper()
-		got, err := s.OpenOnConnection(t.Context(), q, connection)
-		wantOpen(t, fmt.Sprintf("OpenOnConnection(%q)", connection), got, err, want...)
+		wantRead(t, fmt.Sprintf("OpenOnConnection(%q)", connection), want, cmpopts.EquateEmpty())(s.OpenOnConnection(t.Context(), q, connection))
 	}
 	find("connection-1", last, third, second, first)
 	find("connection-2")

@@ -103,9 +103,7 @@ func searchTypos(t *testing.T, s Protocols) {
 
 func searchNoTypos(t *testing.T, s Protocols) {
 	mustSave(t, s, written("Plan the calendar", "S | t"), written("Calender machines", "S | t"))
-	if got, want := titles(mustSearch(t, s, "calender", mine)), []string{"Calender machines"}; !slices.Equal(got, want) {
-		t.Errorf("Search(calender) = %q, want %q: the word is stored", got, want)
-	}
+	wantTitles(t, s, "calender", "Calender machines")
 }
 
 func searchFrontMatter(t *testing.T, s Protocols) {
@@ -129,11 +127,11 @@ func searchExplained(t *testing.T, s Protocols) {
 	c := written("Rotating credentials", "Issue a key | Store it in the vault.", "Revoke | Ask the operators. | hsm")
 	c.Slug = "secret-rotation"
 	mustSave(t, s, c, written("Other", "Step | text"))
-	hits, err := s.Search(t.Context(), library.Query{
+	hits := mustFind(t, s, library.Query{
 		Text: "credential vaul oeprators hsm secret unheardof", Spaces: []string{mine}, Limit: 5, Explain: true,
 	})
-	if err != nil || len(hits) != 1 {
-		t.Fatalf("Search = %s, %v, want one hit", describe(hits), err)
+	if len(hits) != 1 {
+		t.Fatalf("Search = %s, want one hit", describe(hits))
 	}
 	got := map[string]library.Match{}
 	sum := 0.0
@@ -209,17 +207,11 @@ func searchSmallSpace(t *testing.T, s Protocols) {
 
 func searchReplaced(t *testing.T, s Protocols) {
 	c := written("Backup", "Walrus | text")
-	revisions, err := s.SaveChains(t.Context(), []library.Change{{Chain: c}})
-	if err != nil {
-		t.Fatalf("SaveChains = %v, want nil", err)
-	}
+	mustSave(t, s, c)
 	c.Steps[0].Label = "Narwhal"
-	revisions, err = s.SaveChains(t.Context(), []library.Change{{Chain: c, Replaces: revisions[0]}})
-	if err != nil {
-		t.Fatalf("SaveChains = %v, want nil", err)
-	}
+	mustReplace(t, s, c, 1)
 	wantFirst(t, s, map[string]string{"walrus": "", "narwhal": "Backup"})
-	mustDelete(t, s, c, revisions[0])
+	mustDelete(t, s, c, 2)
 	wantFirst(t, s, map[string]string{"narwhal": "", "backup": "", "bakcup": ""})
 }
 
@@ -267,9 +259,7 @@ func embeddedLibrary(t *testing.T, s Protocols, chains ...protocol.Chain) map[st
 			}
 		}
 	}
-	if err := s.SaveVectors(t.Context(), model, vectors); err != nil {
-		t.Fatalf("SaveVectors = %v, want nil", err)
-	}
+	mustSaveVectors(t, s, model, vectors)
 	return byTitle
 }
 
@@ -292,12 +282,9 @@ func embeddedChains() []protocol.Chain {
 
 func searchBy(t *testing.T, s Protocols, text, model string, vector []float32, spaces ...string) []library.Hit {
 	t.Helper()
-	hits, err := s.Search(t.Context(), library.Query{
+	hits := mustFind(t, s, library.Query{
 		Text: text, Spaces: spaces, Limit: 20, Embedding: &library.Embedding{Model: model, Vector: vector}, Explain: true,
 	})
-	if err != nil {
-		t.Fatalf("Search(%q) = %v, want nil", text, err)
-	}
 	for i, h := range hits {
 		if h.Score <= 0 || h.Score > 1 || i > 0 && h.Score > hits[i-1].Score {
 			t.Errorf("Search(%q) = %s, want falling scores in (0, 1]", text, describe(hits))
@@ -356,11 +343,10 @@ func searchVectorSpaces(t *testing.T, s Protocols) {
 		chains[i].Space = theirs
 	}
 	vectors := embeddedLibrary(t, s, chains...)
-	if hits := searchBy(t, s, "whiskers", model, vectors["Walrus"], mine); len(hits) != 0 {
-		t.Errorf("Search = %s, want none: the walrus is theirs", describe(hits))
-	}
-	if hits := searchBy(t, s, "whiskers", model, vectors["Walrus"], theirs); len(hits) != 1 {
-		t.Errorf("Search = %s, want the walrus", describe(hits))
+	for space, want := range map[string]int{mine: 0, theirs: 1} {
+		if hits := searchBy(t, s, "whiskers", model, vectors["Walrus"], space); len(hits) != want {
+			t.Errorf("Search in %s = %s, want %d: the walrus is theirs", space, describe(hits), want)
+		}
 	}
 }
 

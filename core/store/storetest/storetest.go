@@ -259,6 +259,19 @@ func wantSame(t *testing.T, what string, want, got any, options ...cmp.Option) {
 	}
 }
 
+// wantRead is wantSame for the result of a call, which must not fail.
+func wantRead[T any](t *testing.T, call string, want T, options ...cmp.Option) func(got T, err error) {
+	t.Helper()
+	return func(got T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s = %v, want nil", call, err)
+			return
+		}
+		wantSame(t, call, want, got, options...)
+	}
+}
+
 func wantCancelled(t *testing.T, call string, err error) {
 	t.Helper()
 	if !errors.Is(err, context.Canceled) {
@@ -364,7 +377,5 @@ func pinOutlivesProtocol(t *testing.T, s Store) {
 		t.Fatalf("pins %q and %q differ for one chain", first.Pin, second.Pin)
 	}
 	mustDelete(t, s.Protocols, c, 1)
-	if got, err := s.Runs.Pinned(t.Context(), first.Pin); err != nil || !cmp.Equal(c, got) {
-		t.Errorf("Pinned = %+v, %v, want %+v", got, err, c)
-	}
+	wantRead(t, "Pinned", c)(s.Runs.Pinned(t.Context(), first.Pin))
 }
