@@ -118,7 +118,9 @@ func TestAServerThatHangsDoesNotHoldSearchesUp(t *testing.T) {
 			t.Errorf("a search while the server hangs took %s, want at most %s", took, within)
 		}
 	}
-	f.behind(1) // what could not be delivered
+	if n, err := f.store.Behind(t.Context(), 1); err != nil || n != 1 {
+		t.Errorf("Behind = %d, %v, want what could not be delivered", n, err)
+	}
 	p.stall(false)
 	f.deliver()
 	f.good(2)
