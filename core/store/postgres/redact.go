@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,21 +14,21 @@ import (
 
 // EraseRun implements archive.Eraser.
 func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Event) run.Event) error {
-	row, err := encodeRun(save)
+	row, err := record.EncodeRun(save, record.Plain)
 	if err != nil {
 		return err
 	}
 	id := string(save.Run.ID)
 	return s.db.Write(ctx, func(tx tables.Transaction) error {
 		// This locks the run.
-		saved, err := tx.Changed(saveRun, row.arguments()...)
+		saved, err := tx.Changed(saveRun, saveArguments(row)...)
 		if err != nil {
 			return err
 		}
 		if saved == 0 {
 			return tables.LostRace(tx, save.Run)
 		}
-		if err := eraseSaves(s.db, tx, id, row.revision, erase); err != nil {
+		if err := eraseSaves(s.db, tx, save.Run.ID, save.Run.Revision, erase); err != nil {
 			return err
 		}
 		return tx.Exec(`INSERT INTO unscrubbed (run, erased) VALUES ($1, $2) ON CONFLICT (run) DO UPDATE SET erased = excluded.erased`,
@@ -37,32 +36,15 @@ func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Even
 	})
 }
 
-// eraseSaves rewrites the events of a run before a revision and drops its recorded
-// replies.
-func eraseSaves(db *database, tx tables.Transaction, id string, before int64, erase func(run.Event) run.Event) error {
-	var revisions []int64
-	var documents [][]byte
-	err := tx.Rows(`SELECT revision, document FROM saves WHERE run = $1 AND revision < $2`, []any{id, before}, func(scan func(...any) error) error {
-		var revision int64
-		var document []byte
-		if err := scan(&revision, &document); err != nil {
-			return err
-		}
-		var save record.Save
-		if err := json.Unmarshal(document, &save); err != nil {
-			return db.Damaged("events of run", id, err)
-		}
-		save.Erase(erase)
-		erased, err := save.JSON()
-		revisions, documents = append(revisions, revision), append(documents, erased)
-		return err
-	})
+// eraseSaves rewrites the events of a run up to a revision and drops its recorded replies.
+func eraseSaves(db *database, tx tables.Transaction, id run.ID, upTo int64, erase func(run.Event) run.Event) error {
+	revisions, documents, err := db.base().ErasedSaves(tx, id, upTo, erase, record.Plain)
 	if err != nil {
 		return err
 	}
 	return tx.Exec(`UPDATE saves s SET document = e.document, replies = NULL
 		FROM unnest($2::bigint[], $3::bytea[]) AS e (revision, document) WHERE s.run = $1 AND s.revision = e.revision`,
-		id, revisions, documents)
+		string(id), revisions, documents)
 }
 
 // Scrub implements archive.Eraser. Every earlier version of a run is a row version

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -38,23 +39,19 @@ const saveRun = `WITH head AS (
 // CreateRun implements runs.Runs.
 func (s *Runs) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain) error {
 	r := save.Run
-	if r.ID == "" || r.Pin == "" || r.Revision != 0 {
-		return fmt.Errorf("create run %q: a new run has an id, a pin and revision 0, this one has pin %q, revision %d",
-			r.ID, r.Pin, r.Revision)
-	}
 	chain, err := json.Marshal(pin)
 	if err != nil {
 		return fmt.Errorf("encode the chain of run %s: %w", r.ID, err)
 	}
-	row, err := encodeRun(save)
+	row, err := record.EncodeNew(save, record.Plain)
 	if err != nil {
 		return err
 	}
 	created, err := s.db.statement(ctx, createRun, []any{
-		string(r.ID), row.revision, r.Principal, pin.Space, r.ChainID, r.Title, r.Pin, r.Connection,
+		string(r.ID), row.Run.Revision, r.Principal, pin.Space, r.ChainID, r.Title, r.Pin, r.Connection,
 		string(r.State), r.Step.Index, r.StepCount, record.Nanos(r.CreatedAt), record.Nanos(r.UpdatedAt), ended(r),
-		row.document, chain, row.replies, row.save,
-	}, row.stored)
+		[]byte(row.Head), chain, between(row.Keys), row.Save,
+	}, stored(row))
 	if err == nil && created == 0 {
 		return fault.New(fault.Conflict, "run %q exists already", r.ID)
 	}
@@ -63,11 +60,11 @@ func (s *Runs) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain
 
 // SaveRun implements runs.Runs.
 func (s *Runs) SaveRun(ctx context.Context, save runs.Save) error {
-	row, err := encodeRun(save)
+	row, err := record.EncodeRun(save, record.Plain)
 	if err != nil {
 		return err
 	}
-	saved, err := s.db.statement(ctx, saveRun, row.arguments(), row.stored)
+	saved, err := s.db.statement(ctx, saveRun, saveArguments(row), stored(row))
 	if err != nil || saved > 0 {
 		return err
 	}
@@ -78,25 +75,35 @@ func (s *Runs) SaveRun(ctx context.Context, save runs.Save) error {
 	return record.LostRace(save.Run, have)
 }
 
-// arguments are those of saveRun.
-func (row runRow) arguments() []any {
-	r := row.run
+// saveArguments are those of saveRun.
+func saveArguments(row record.RunRow) []any {
+	r := row.Run
 	return []any{
-		string(r.ID), row.revision - 1, r.Connection, r.Title, string(r.State), r.Step.Index, record.Nanos(r.UpdatedAt),
-		ended(r), row.document, row.replies, row.save,
+		string(r.ID), r.Revision - 1, r.Connection, r.Title, string(r.State), r.Step.Index, record.Nanos(r.UpdatedAt),
+		ended(r), []byte(row.Head), between(row.Keys), row.Save,
 	}
 }
 
-// stored reports whether this very save is the one of its revision.
-func (row runRow) stored(ctx context.Context, conn *pgxpool.Conn) (bool, error) {
-	var head, save []byte
-	err := conn.QueryRow(ctx, `SELECT CASE WHEN r.revision = s.revision THEN r.document END, s.document
-		FROM saves s JOIN runs r ON r.id = s.run WHERE s.run = $1 AND s.revision = $2`,
-		string(row.run.ID), row.revision).Scan(&head, &save)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
+// between puts keys between newlines. It returns nil if there are none.
+func between(keys []string) []byte {
+	if len(keys) == 0 {
+		return nil
 	}
-	return bytes.Equal(save, row.save) && (head == nil || bytes.Equal(head, row.document)), err
+	return []byte("\n" + strings.Join(keys, "\n") + "\n")
+}
+
+// stored reports whether this very save is the one of its revision.
+func stored(row record.RunRow) func(ctx context.Context, conn *pgxpool.Conn) (bool, error) {
+	return func(ctx context.Context, conn *pgxpool.Conn) (bool, error) {
+		var head, save []byte
+		err := conn.QueryRow(ctx, `SELECT CASE WHEN r.revision = s.revision THEN r.document END, s.document
+			FROM saves s JOIN runs r ON r.id = s.run WHERE s.run = $1 AND s.revision = $2`,
+			string(row.Run.ID), row.Run.Revision).Scan(&head, &save)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return false, nil
+		}
+		return bytes.Equal(save, row.Save) && (head == nil || string(head) == row.Head), err
+	}
 }
 
 func ended(r run.Run) *int64 {

@@ -13,6 +13,44 @@ import (
 // MaxRevision is the last revision of a run that can be stored.
 const MaxRevision = 1<<20 - 1
 
+// RunRow is a save in the form of its tables.
+type RunRow struct {
+	Run  run.Run // at its new revision
+	Head string  // JSON of the run
+	Save []byte  // what happened
+	Keys []string
+}
+
+// EncodeRun returns the row of a save. Keys are those of the recorded replies, and what
+// happened gets the form.
+func EncodeRun(save runs.Save, form Form) (row RunRow, err error) {
+	row.Run = save.Run
+	row.Run.Revision++
+	if row.Run.Revision > MaxRevision {
+		return row, fmt.Errorf("save run %s: it was saved %d times, which is the most that a run can be", row.Run.ID, MaxRevision)
+	}
+	if row.Head, err = JSON(row.Run); err != nil {
+		return row, fmt.Errorf("encode run %s: %w", row.Run.ID, err)
+	}
+	happened := SaveOf(save)
+	row.Keys = happened.Keys()
+	document, err := happened.JSON()
+	if err != nil {
+		return row, fmt.Errorf("encode what happened in run %s: %w", row.Run.ID, err)
+	}
+	row.Save = form(document)
+	return row, nil
+}
+
+// EncodeNew is EncodeRun for a run that is not stored yet.
+func EncodeNew(save runs.Save, form Form) (RunRow, error) {
+	if r := save.Run; r.ID == "" || r.Pin == "" || r.Revision != 0 {
+		return RunRow{}, fmt.Errorf("create run %q: a new run has an id, a pin and revision 0, this one has pin %q, revision %d",
+			r.ID, r.Pin, r.Revision)
+	}
+	return EncodeRun(save, form)
+}
+
 // Save is the JSON of what one save added to a run.
 type Save struct {
 	Events   []run.Event `json:"events,omitempty"`

@@ -20,7 +20,7 @@ func newWriteLock(path string) *writeLock { return &writeLock{path: path} }
 // acquire takes the lock; it fails if the context ends or after patience.
 func (l *writeLock) acquire(ctx context.Context) error {
 	if l.f == nil {
-		f, err := openLock(l.path)
+		f, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return err
 		}

@@ -8,10 +8,6 @@ import (
 	"syscall"
 )
 
-func openLock(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-}
-
 // tryFlock takes the lock if it is free.
 func tryFlock(f *os.File) (taken bool, err error) {
 	err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)

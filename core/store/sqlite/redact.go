@@ -13,7 +13,7 @@ import (
 
 // EraseRun implements archive.Eraser.
 func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Event) run.Event) error {
-	row, err := encodeRun(save)
+	row, err := record.EncodeRun(save, packSave)
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Even
 			return err
 		}
 		defer func() { err = errors.Join(err, tx.Exec(`PRAGMA secure_delete = OFF`)) }()
-		if err := updateRun(tx, save.Run, row.document); err != nil {
+		if err := updateRun(tx, save.Run, row.Head); err != nil {
 			return err
 		}
 		if err := eraseSaves(s.db, tx, save.Run.ID, erase); err != nil {
@@ -33,38 +33,21 @@ func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Even
 			string(save.Run.ID), save.Run.UpdatedAt.UnixNano()); err != nil {
 			return err
 		}
-		return row.append(tx)
+		return appendSave(tx, row)
 	})
 }
 
 // eraseSaves rewrites the events of a run and drops its recorded replies.
 func eraseSaves(db *database, tx tables.Transaction, id run.ID, erase func(run.Event) run.Event) error {
-	documents := map[int64][]byte{} // by id of the save
-	err := tx.Rows(`SELECT s.id, s.document FROM runs r JOIN saves s
-		ON s.id > r.number << 20 AND s.id <= (r.number << 20) + ?2 WHERE r.id = ?1`,
-		[]any{string(id), record.MaxRevision}, func(scan func(...any) error) error {
-			var key int64
-			var packed []byte
-			if err := scan(&key, &packed); err != nil {
-				return err
-			}
-			var save record.Save
-			if err := unpack(packed, &save); err != nil {
-				return db.Damaged("events of run", string(id), err)
-			}
-			save.Erase(erase)
-			var err error
-			documents[key], _, err = packSave(save)
-			return err
-		})
+	keys, documents, err := db.base().ErasedSaves(tx, id, record.MaxRevision, erase, packSave)
 	if err != nil {
 		return err
 	}
 	if err := tx.Exec(`INSERT INTO redacting (run) VALUES (?)`, string(id)); err != nil {
 		return err
 	}
-	for key, document := range documents {
-		if err := tx.Exec(`UPDATE saves SET document = ?, replies = NULL WHERE id = ?`, document, key); err != nil {
+	for i, key := range keys {
+		if err := tx.Exec(`UPDATE saves SET document = ?, replies = NULL WHERE id = ?`, documents[i], key); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/core/store/pack"
 	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/tables"
 )
@@ -17,16 +16,12 @@ import (
 // CreateRun implements runs.Runs.
 func (s *Runs) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain) error {
 	r := save.Run
-	if r.ID == "" || r.Pin == "" || r.Revision != 0 {
-		return fmt.Errorf("create run %q: a new run has an id, a pin and revision 0, this one has pin %q, revision %d",
-			r.ID, r.Pin, r.Revision)
-	}
-	row, err := encodeRun(save)
+	row, err := record.EncodeNew(save, packSave)
 	if err != nil {
 		return err
 	}
 	if _, pinned := s.pins.Get(r.Pin); pinned {
-		if created, err := s.createPinned(ctx, r, row, pin.Space, nil); created || err != nil {
+		if created, err := s.createPinned(ctx, row, pin.Space, nil); created || err != nil {
 			return err
 		}
 	}
@@ -34,7 +29,7 @@ func (s *Runs) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain
 	if err != nil {
 		return fmt.Errorf("encode the chain of run %s: %w", r.ID, err)
 	}
-	created, err := s.createPinned(ctx, r, row, pin.Space, pack.Pack(pack.Protocol, chain))
+	created, err := s.createPinned(ctx, row, pin.Space, packProtocol(chain))
 	if err != nil {
 		return err
 	}
@@ -47,7 +42,8 @@ func (s *Runs) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain
 
 // createPinned stores a new run, and its pin unless that is nil. It reports false if the
 // run exists already or there is no such pin.
-func (s *Runs) createPinned(ctx context.Context, r run.Run, row runRow, space string, pin []byte) (created bool, err error) {
+func (s *Runs) createPinned(ctx context.Context, row record.RunRow, space string, pin []byte) (created bool, err error) {
+	r := row.Run
 	err = s.db.Write(ctx, func(tx tables.Transaction) error {
 		if pin != nil {
 			if err := tx.Exec(`INSERT INTO pins (digest, space, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, r.Pin, space, pin); err != nil {
@@ -57,29 +53,29 @@ func (s *Runs) createPinned(ctx context.Context, r run.Run, row runRow, space st
 		n, err := tx.Changed(`INSERT INTO runs (id, revision, principal, chain_id, title, connection, pin,
 			state, live, step_index, step_count, created, updated, document)
 			SELECT ?, ?, ?, ?, ?, ?, digest, ?, ?, ?, ?, ?, ?, ? FROM pins WHERE digest = ? ON CONFLICT (id) DO NOTHING`,
-			string(r.ID), r.Revision+1, r.Principal, r.ChainID, r.Title, r.Connection,
+			string(r.ID), r.Revision, r.Principal, r.ChainID, r.Title, r.Connection,
 			string(r.State), r.State.Live(), r.Step.Index, r.StepCount, record.Nanos(r.CreatedAt), record.Nanos(r.UpdatedAt),
-			row.document, r.Pin)
+			row.Head, r.Pin)
 		if err != nil || n == 0 {
 			return err
 		}
 		created = true
-		return row.append(tx)
+		return appendSave(tx, row)
 	})
 	return created, err
 }
 
 // SaveRun implements runs.Runs.
 func (s *Runs) SaveRun(ctx context.Context, save runs.Save) error {
-	row, err := encodeRun(save)
+	row, err := record.EncodeRun(save, packSave)
 	if err != nil {
 		return err
 	}
 	return s.db.Write(ctx, func(tx tables.Transaction) error {
-		if err := updateRun(tx, save.Run, row.document); err != nil {
+		if err := updateRun(tx, save.Run, row.Head); err != nil {
 			return err
 		}
-		return row.append(tx)
+		return appendSave(tx, row)
 	})
 }
 

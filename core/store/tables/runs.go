@@ -147,6 +147,27 @@ func (s *Runs) Recorded(ctx context.Context, id run.ID, key string) (runs.Record
 	return kept, found, nil
 }
 
+// ErasedSaves returns the saves of a run up to a revision as they are without what erase
+// takes from their events, and without recorded replies, with the keys that order them.
+func (b Base) ErasedSaves(tx Transaction, id run.ID, upTo int64, erase func(run.Event) run.Event, form record.Form) (keys []int64, documents [][]byte, err error) {
+	err = tx.Rows(`SELECT `+b.SaveOrder+`, s.document `+b.Saves, []any{string(id), 0, upTo}, func(scan func(...any) error) error {
+		var key int64
+		var document []byte
+		if err := scan(&key, &document); err != nil {
+			return err
+		}
+		var save record.Save
+		if err := b.decode(document, &save); err != nil {
+			return b.Damaged("events of run", string(id), err)
+		}
+		save.Erase(erase)
+		erased, err := save.JSON()
+		keys, documents = append(keys, key), append(documents, form(erased))
+		return err
+	})
+	return keys, documents, err
+}
+
 // LostRace is the error for a run whose stored revision is not the one to be replaced.
 func LostRace(tx Transaction, r run.Run) error {
 	var have int64
@@ -166,9 +187,11 @@ func (s *Runs) Unscrubbed(ctx context.Context) ([]run.ID, error) {
 }
 
 func (b Base) ids(ctx context.Context, query string, args ...any) (ids []run.ID, err error) {
-	texts, err := collect[string](func(each Each) error { return b.Rows(ctx, query, args, each) })
-	for _, id := range texts {
+	err = b.Rows(ctx, query, args, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
 		ids = append(ids, run.ID(id))
-	}
+		return err
+	})
 	return ids, err
 }

@@ -92,17 +92,6 @@ func OneRow(into []any, rows func(Each) error) error {
 	return err
 }
 
-// collect returns the values of rows with one column.
-func collect[T any](rows func(Each) error) (all []T, err error) {
-	err = rows(func(scan func(...any) error) error {
-		var one T
-		err := scan(&one)
-		all = append(all, one)
-		return err
-	})
-	return all, err
-}
-
 func orNotFound(err error, what, id string) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return record.NotFound(what, id)
