@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -82,37 +81,22 @@ func checkEmpty(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// writeEvery is how often checkWrite writes.
-const writeEvery = 10 * time.Second
-
-// room remembers whether the database could be written.
-type room struct {
-	mu     sync.Mutex // guards the fields below
-	wrote  time.Time
-	failed error // of the last write
-}
-
 // CheckWrite reports why the next call may not be stored. Not more often than every
 // ten seconds it reads what was stored last and commits a write that changes nothing;
 // after a failure the next call tries again.
 func (s *Store) CheckWrite(ctx context.Context) error {
 	d := s.db
-	d.room.mu.Lock()
-	defer d.room.mu.Unlock()
-	if d.room.failed == nil && !d.room.wrote.IsZero() && time.Since(d.room.wrote) < writeEvery {
-		return nil
-	}
-	// This number is never read, but setting it is a normal commit.
-	d.room.failed = d.Write(ctx, func(tx tables.Transaction) error {
-		for _, query := range newest {
-			if err := tx.Rows(query, nil, func(func(...any) error) error { return nil }); err != nil {
-				return err
+	return d.probe.Try(func() error {
+		return d.Write(ctx, func(tx tables.Transaction) error {
+			for _, query := range newest {
+				if err := tx.Rows(query, nil, func(func(...any) error) error { return nil }); err != nil {
+					return err
+				}
 			}
-		}
-		return tx.Exec(`UPDATE kairos SET checked = $1 WHERE only_row = 1`, time.Now().UnixNano())
+			// This number is never read, but setting it is a normal commit.
+			return tx.Exec(`UPDATE kairos SET checked = $1 WHERE only_row = 1`, time.Now().UnixNano())
+		})
 	})
-	d.room.wrote = time.Now()
-	return d.room.failed
 }
 
 // newest are queries for what was stored last in the tables that a step needs.

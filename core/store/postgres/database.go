@@ -34,7 +34,7 @@ type database struct {
 	config *pgxpool.Config
 	name   string // the address, for messages
 	log    *slog.Logger
-	room   room
+	probe  tables.Probe
 	silent time.Duration // readTimeout
 
 	migrations []string // of the schema

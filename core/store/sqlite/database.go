@@ -13,10 +13,11 @@ import (
 
 // database is the connection to one file, which the first call opens.
 type database struct {
-	file *lazy.Value[file]
-	path string // absolute, fixed at creation
-	log  *slog.Logger
-	room room
+	file   *lazy.Value[file]
+	path   string // absolute, fixed at creation
+	log    *slog.Logger
+	probe  *tables.Probe
+	limits Limits
 	// recognized is whether check found that the file is not that of another program, so
 	// that opening it need not look again.
 	recognized atomic.Bool
@@ -31,7 +32,7 @@ type file struct {
 }
 
 func newDatabase(path string, limits Limits, log *slog.Logger) *database {
-	d := &database{path: path, log: log, room: room{Limits: limits}, migrations: migrations}
+	d := &database{path: path, log: log, probe: new(tables.Probe), limits: limits, migrations: migrations}
 	d.file = lazy.New(d.openFile, func(ctx context.Context) { tables.ResumeScrub(ctx, newRuns(d), d.path, d.log) })
 	return d
 }

@@ -1,6 +1,10 @@
 package sqlite
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/kairos-mcp/kairos/core/store/tables"
+)
 
 // OpenMigrated is Open for a program that has more migrations.
 func OpenMigrated(path string, more ...string) (*Store, error) {
@@ -10,3 +14,6 @@ func OpenMigrated(path string, more ...string) (*Store, error) {
 	}
 	return s, err
 }
+
+// ForgetProbe makes the next CheckWrite write.
+func (s *Store) ForgetProbe() { s.db.probe = new(tables.Probe) }

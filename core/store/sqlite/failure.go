@@ -59,7 +59,7 @@ func (d *database) explain(err error) error {
 	}
 	why := reason(err)
 	if why == diskFull && d.limitReached() {
-		return fault.Wrap(err, fault.StoreFailed, "database %s: it has reached its size limit of %d MiB (database_limits.max_size)", d.path, d.room.MaxSize>>20).
+		return fault.Wrap(err, fault.StoreFailed, "database %s: it has reached its size limit of %d MiB (database_limits.max_size)", d.path, d.limits.MaxSize>>20).
 			WithRemedy("the operator has to raise the limit, or to delete protocols and runs; then call again, nothing of this call was stored")
 	}
 	failed := fault.Wrap(err, fault.StoreFailed, "database %s: %s", d.path, why)

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
-	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/tables"
@@ -23,28 +21,14 @@ type Limits struct {
 	// MaxSize is the largest size of the database file in bytes, without its log;
 	// zero: unlimited. Writes that would exceed it are refused.
 	MaxSize int64
-	// WriteEvery is how often CheckWrite writes. The default is 10 s.
-	WriteEvery time.Duration
 }
 
-const (
-	defaultMinFree    = 64 << 20
-	defaultWriteEvery = 10 * time.Second
-)
-
-// room checks whether the database can be written.
-type room struct {
-	Limits
-
-	mu     sync.Mutex // guards the fields below
-	wrote  time.Time
-	failed error // of the last write
-}
+const defaultMinFree = 64 << 20
 
 // CheckWrite reports why the next call may not be stored: it looks at the free
 // space of the disk, checks that the files are still those that were opened, and, not
-// more often than Limits.WriteEvery, does what a step needs: it reads what was stored
-// last, without anything in memory, commits, and stores a run, which it takes back.
+// more often than every ten seconds, does what a step needs: it reads what was stored last,
+// without anything in memory, commits, and stores a run, which it takes back.
 // After a failure the next call tries again.
 func (s *Store) CheckWrite(ctx context.Context) error {
 	d := s.db
@@ -54,25 +38,14 @@ func (s *Store) CheckWrite(ctx context.Context) error {
 		}
 	}
 	free, err := freeSpace(filepath.Dir(d.path))
-	least := cmp.Or(d.room.MinFree, defaultMinFree)
+	least := cmp.Or(d.limits.MinFree, defaultMinFree)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err == nil && free < least:
 		return fault.New(fault.StoreFailed, "database %s: its disk has %d MiB free, and at least %d MiB are required (database_limits.min_free)",
 			d.path, free>>20, least>>20).WithRemedy("make room on that disk")
 	}
-	return d.tryWrite(ctx)
-}
-
-func (d *database) tryWrite(ctx context.Context) error {
-	d.room.mu.Lock()
-	defer d.room.mu.Unlock()
-	if every := cmp.Or(d.room.WriteEvery, defaultWriteEvery); d.room.failed == nil && !d.room.wrote.IsZero() && time.Since(d.room.wrote) < every {
-		return nil
-	}
-	d.room.failed = roundTrip(ctx, d)
-	d.room.wrote = time.Now()
-	return d.room.failed
+	return d.probe.Try(func() error { return roundTrip(ctx, d) })
 }
 
 // roundTrip does what a step needs: it reads what was stored last, commits, and stores a
@@ -91,23 +64,23 @@ func roundTrip(ctx context.Context, d *database) error {
 	return rehearse(ctx, d)
 }
 
-// limit makes the connection reject writes that would exceed the size limit.
-func (r *room) limit(ctx context.Context, conn *sql.Conn) error {
-	if r.MaxSize <= 0 {
+// apply makes the connection reject writes that would exceed the size limit.
+func (l Limits) apply(ctx context.Context, conn *sql.Conn) error {
+	if l.MaxSize <= 0 {
 		return nil
 	}
 	var size int64
 	if err := conn.QueryRowContext(ctx, `PRAGMA page_size`).Scan(&size); err != nil {
 		return err
 	}
-	_, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA max_page_count = %d`, max(r.MaxSize/size, 1)))
+	_, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA max_page_count = %d`, max(l.MaxSize/size, 1)))
 	return err
 }
 
 // limitReached distinguishes a database at its size limit from a full disk: SQLite
 // has one code for both.
 func (d *database) limitReached() bool {
-	if d.room.MaxSize <= 0 {
+	if d.limits.MaxSize <= 0 {
 		return false
 	}
 	free, err := freeSpace(filepath.Dir(d.path))
