@@ -11,7 +11,7 @@ const probeEvery = 10 * time.Second
 // Probe is when a check that writes succeeded last.
 type Probe struct {
 	mu sync.Mutex // guards at
-	at time.Time // zero: not yet, or it failed last
+	at time.Time  // zero: not yet, or it failed last
 }
 
 // Try calls check, unless it succeeded within the last ten seconds.
