@@ -19,7 +19,8 @@ func stored(tx Transaction, space, id string) (Current, error) {
 	return c, err
 }
 
-// MakeRoom retires the chain that r replaces, and assigns the revision of r.
+// MakeRoom moves the chain that r replaces into the history, and assigns the revision of r.
+// remove removes what belongs to the chain.
 func MakeRoom(tx Transaction, d *Dialect, r *record.Chain, remove func(Current) error) error {
 	c := r.Chain
 	have, err := stored(tx, c.Space, c.ID)
@@ -39,7 +40,8 @@ func MakeRoom(tx Transaction, d *Dialect, r *record.Chain, remove func(Current) 
 	return err
 }
 
-// Delete retires a chain and records that it was deleted.
+// Delete moves a chain into the history and records that it was deleted. remove removes
+// what belongs to the chain.
 func Delete(tx Transaction, d *Dialect, space, id string, replaces int64, remove func(Current) error) error {
 	have, err := stored(tx, space, id)
 	if err != nil {
