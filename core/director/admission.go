@@ -8,6 +8,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/director/present"
+	"github.com/kairos-mcp/kairos/core/director/solution"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -41,7 +42,7 @@ func checkURI(t *turn, stepUUID, uri string) error {
 
 // repeated answers what needs no new work: submissions to closed runs and
 // network retries of submissions that were accepted.
-func repeated(ctx context.Context, t *turn, s *plan.Solution) (Round, bool, error) {
+func repeated(ctx context.Context, t *turn, s *solution.Solution) (Round, bool, error) {
 	used := s != nil && s.Nonce != "" && s.Nonce != t.Run.Step.Nonce && slices.Contains(t.Run.Nonces, s.Nonce)
 	if used {
 		rec, ok, err := t.e.parts.History.Recorded(ctx, t.Run.ID, nonceKey(s.Nonce))
@@ -100,7 +101,7 @@ func withoutNonce(ctx context.Context, t *turn) (Round, error) {
 }
 
 // envelope checks what stands around the evidence: nonce, then proof hash.
-func envelope(ctx context.Context, t *turn, s *plan.Solution) (Round, bool, error) {
+func envelope(ctx context.Context, t *turn, s *solution.Solution) (Round, bool, error) {
 	if s == nil {
 		return Round{}, false, nil
 	}

@@ -12,10 +12,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -63,7 +61,7 @@ func (u useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 		return api.AttestReply{}, err
 	}
 	t.change.Verdict(&reply)
-	t.worth(&reply)
+	present.Attested(&reply, *t.Run, *t.Chain)
 	if reply.Protocol, err = library.RevisionOf(ctx, u.e.parts.Protocols, *t.Chain); err != nil {
 		return api.AttestReply{}, err
 	}
@@ -92,7 +90,7 @@ func (u useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 	if err := t.save(ctx); err != nil {
 		return reply, err
 	}
-	rateAttested(u, *t.Chain, in, reply.Verified)
+	library.RateAttested(u.e.parts.Library, *t.Chain, in, reply.Verified)
 	u.e.opt.Observer.Attested(Attested{Space: t.Run.Space, Outcome: in.Outcome, Verified: reply.Verified})
 	return reply, nil
 }
@@ -112,7 +110,7 @@ func (t *turn) attestedBefore(ctx context.Context, reply api.AttestReply) (api.A
 		}
 		result.Outcome, result.RatedAt = ev.Outcome, ev.At.UTC().Format(time.RFC3339Nano)
 		result.Message = cmp.Or(ev.Reason, "(erased)")
-		result.QualityBonus = baseBonus(ev.Outcome)
+		result.QualityBonus = library.BaseBonus(ev.Outcome)
 		if ev.Bonus != nil {
 			result.QualityBonus = *ev.Bonus
 		}
@@ -122,67 +120,8 @@ func (t *turn) attestedBefore(ctx context.Context, reply api.AttestReply) (api.A
 	return reply, nil
 }
 
-// worth fills in who vouches for what.
-func (t *turn) worth(reply *api.AttestReply) {
-	var all []driver.Provenance
-	for i, p := range t.Run.Proofs {
-		ev, solved := t.Run.Evidence[i], present.Solved(*t.Run, *t.Chain, i)
-		reply.Steps = append(reply.Steps, api.AttestedStep{
-			StepIndex: p.Step, URI: solved.URI, Label: solved.Label, Provenance: p.Provenance,
-			Driver: solved.Driver, Via: solved.Via, Verdict: ev.Verdict(), Files: solved.Files,
-		})
-		if reply.StepsByProvenance == nil {
-			reply.StepsByProvenance = make(map[driver.Provenance]int)
-		}
-		reply.StepsByProvenance[p.Provenance]++
-		all = append(all, p.Provenance)
-		if solved.Files != nil {
-			all = append(all, solved.Files.Provenance)
-		}
-		if a := ev.Approval; a != nil {
-			reply.Approvals = append(reply.Approvals, api.AttestedApproval{
-				StepIndex: p.Step, Via: a.Via, Provenance: a.Provenance, Basis: string(a.Basis), By: a.By, ApprovedAt: a.GrantedAt.UTC().Format(time.RFC3339Nano),
-			})
-		}
-		if !ev.RedactedAt.IsZero() {
-			reply.Redactions = append(reply.Redactions, api.AttestedRedaction{StepIndex: p.Step, RedactedAt: ev.RedactedAt.UTC().Format(time.RFC3339Nano)})
-		}
-	}
-	reply.WeakestProvenance = run.Weakest(all)
-	t.tried(reply)
-	if len(t.Run.Proofs) > 0 && len(reply.MissingSteps) > 0 {
-		reply.Message = plain.Sentences(reply.Message, "The others: "+run.Worth(t.Run.Vouchers(), "")+".")
-	}
-}
-
-// tried fills in what did not succeed at once, so that a success does not look like the only attempt.
-func (t *turn) tried(reply *api.AttestReply) {
-	discarded := 0
-	for _, s := range t.Run.Unsuccessful() {
-		tries := api.AttestedTries{
-			StepIndex: s.Step, URI: protocol.URI(t.Chain.Steps[s.Step-1].UUID), Solved: s.Solved,
-			Attempts: s.Times, Failures: s.Failures, Discarded: s.Discarded,
-		}
-		for _, o := range s.Observed.All() {
-			tries.Observations = append(tries.Observations, api.AttestedFailure{At: o.At.UTC().Format(time.RFC3339Nano), Driver: o.Via, Code: o.Code})
-		}
-		reply.Tries = append(reply.Tries, tries)
-		discarded += s.Discarded
-	}
-	if discarded > 0 {
-		reply.Message = plain.Sentences(reply.Message, fmt.Sprintf("%d observations of KAIROS itself did not count before (tries).", discarded))
-	}
-}
-
 // bonus is the rating that clients of the earlier server know.
-func bonus(in api.AttestRequest) float64 { return baseBonus(in.Outcome) + in.QualityBonus }
-
-func baseBonus(outcome string) float64 {
-	if outcome == "success" {
-		return 5
-	}
-	return -0.2
-}
+func bonus(in api.AttestRequest) float64 { return library.BaseBonus(in.Outcome) + in.QualityBonus }
 
 // attestedRun finds the run that is meant; empty: none, and the reply says why.
 func attestedRun(ctx context.Context, u useCase, c access.Caller, in api.AttestRequest) (run.ID, api.AttestReply, error) {

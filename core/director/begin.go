@@ -67,7 +67,7 @@ func inputOf(chain protocol.Chain, raw json.RawMessage) (json.RawMessage, error)
 	if decision.Object(raw) == nil {
 		return nil, fault.New(fault.InvalidArgument, "input must be a JSON object")
 	}
-	raw = plan.WellFormed(raw)
+	raw = run.WellFormed(raw)
 	return raw, input.CheckOfRun(chain, raw)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
+	"github.com/kairos-mcp/kairos/core/director/solution"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -83,7 +84,7 @@ func payloadOf(in Continuation) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return plan.Sum(b), nil
+	return solution.Sum(b), nil
 }
 
 // Waiting is the reply when the time a call may wait has passed. A person's

@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/declines"
+	"github.com/kairos-mcp/kairos/core/director/budget"
 	"github.com/kairos-mcp/kairos/core/director/secrets"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -42,7 +43,7 @@ type Options struct {
 	// RequireComplete makes attest refuse a run with unsolved steps.
 	RequireComplete bool
 	// Budgets bound what language models are asked. The default is no bound.
-	Budgets Budgets
+	Budgets budget.Limits
 	// Observer is notified of completed operations; may be nil.
 	Observer Observer
 	// SolutionFields are the challenge types whose evidence has a field of its
@@ -67,7 +68,7 @@ type Engine struct {
 	opt      Options
 	log      *slog.Logger
 	secrets  secrets.Secrets
-	hourly   hourly
+	hourly   budget.Hourly
 	answers  answers
 	contents *cache.Cache[string, string] // content digests of protocols by their pins
 }

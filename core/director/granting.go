@@ -54,7 +54,7 @@ func previewPlan(ctx context.Context, t *turn, a plan.Preview) (plan.Action, err
 	req := driver.PreviewRequest{Input: a.Input, Step: a.Task.Where, Client: t.Caller.Client}
 	res, err := previewer.Preview(ctx, req)
 	if s := t.Solution; err == nil && res.Propose != nil && s.Supplied() {
-		req.Proposal = plan.OrRaw(s.Params, s.Evidence)
+		req.Proposal = s.Work()
 		res, err = previewer.Preview(ctx, req)
 	}
 	t.tick()

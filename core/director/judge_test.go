@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/budget"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -71,7 +71,7 @@ func TestVerdictsOfAJudge(t *testing.T) {
 		"it is asked for in a call of its own": {doc: with(strict, `"sampling":{"user":"find"}`), client: model, moves: []move{
 			begun(toModel), answers(sampled, "", "waits for a judgement"), solved(), calls(toModel), answers(satisfied, ""), solved(driver.ModelGenerated),
 		}},
-		"a budget leaves a result unjudged": {doc: strict, client: model, change: budgeted(director.Budgets{PerRun: director.Budget{Tokens: 1}}), moves: []move{
+		"a budget leaves a result unjudged": {doc: strict, client: model, change: budgeted(budget.Limits{PerRun: budget.Limit{Tokens: 1}}), moves: []move{
 			sends(works, "SAMPLING_BUDGET_EXCEEDED", "budget for language models", "once the budget that the message names has room"),
 		}},
 		"a judge that fails is named as what to fix": {doc: strict, client: model, knobs: []string{"asked in vain"}, moves: []move{

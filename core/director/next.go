@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director/plan"
+	"github.com/kairos-mcp/kairos/core/director/solution"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -25,7 +26,7 @@ func (e *Engine) Next(ctx context.Context, c access.Caller, in api.NextRequest) 
 }
 
 func (u useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
-	s, err := plan.ParseSolution(in.Solution)
+	s, err := solution.Parse(in.Solution)
 	if err != nil {
 		return Round{}, err
 	}
@@ -67,7 +68,7 @@ func (u useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 
 // checkType refuses a solution of an unknown type, except the type of
 // the open challenge, whose driver may have been removed.
-func checkType(u useCase, s *plan.Solution, open string) error {
+func checkType(u useCase, s *solution.Solution, open string) error {
 	if types := u.setup.Tree.Types(); s != nil && s.Type != "" && s.Type != open && !slices.Contains(types, s.Type) {
 		return fault.New(fault.InvalidArgument, "Input validation error: solution.type: value must be one of '%s'", strings.Join(types, "', '"))
 	}
@@ -75,7 +76,7 @@ func checkType(u useCase, s *plan.Solution, open string) error {
 }
 
 // tried is what a call of kairos_next tried.
-func tried(uri string, s *plan.Solution) string {
+func tried(uri string, s *solution.Solution) string {
 	what := api.ToolNext + " with " + uri
 	switch {
 	case s == nil:
@@ -92,7 +93,7 @@ func nonceKey(nonce string) string { return "nonce:" + nonce }
 
 // runFor finds the run a submission is for: by its nonce, else by run_id, else
 // the connection's newest run of that protocol, else the caller's only one.
-func (u useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s *plan.Solution, stepUUID string) (*turn, error) {
+func (u useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s *solution.Solution, stepUUID string) (*turn, error) {
 	if s != nil && s.Nonce != "" {
 		if id, ok := run.OfNonce(s.Nonce); ok {
 			t, err := u.resume(ctx, c, id)

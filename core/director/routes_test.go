@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/budget"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -174,16 +175,16 @@ func sampledSteps(n int) string {
 	return b.String()
 }
 
-func budgeted(b director.Budgets) func(*choices) {
+func budgeted(b budget.Limits) func(*choices) {
 	return func(c *choices) { c.Budgets = b }
 }
 
 func TestABudgetOfARunClosesTheRouteAndSaysSo(t *testing.T) {
-	for name, b := range map[string]director.Budgets{
-		"requests of the run":       {PerRun: director.Budget{Requests: 2}},
-		"tokens of the run":         {PerRun: director.Budget{Tokens: 299}},
-		"requests of the principal": {PerPrincipalHour: director.Budget{Requests: 2}},
-		"tokens of the principal":   {PerPrincipalHour: director.Budget{Tokens: 299}},
+	for name, b := range map[string]budget.Limits{
+		"requests of the run":       {PerRun: budget.Limit{Requests: 2}},
+		"tokens of the run":         {PerRun: budget.Limit{Tokens: 299}},
+		"requests of the principal": {PerPrincipalHour: budget.Limit{Requests: 2}},
+		"tokens of the principal":   {PerPrincipalHour: budget.Limit{Tokens: 299}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, budgeted(b))
@@ -210,7 +211,7 @@ func TestABudgetOfARunClosesTheRouteAndSaysSo(t *testing.T) {
 
 func TestWhatCountsAgainstABudget(t *testing.T) {
 	model := driver.Client{Sampling: true}
-	one := budgeted(director.Budgets{PerPrincipalHour: director.Budget{Requests: 1}})
+	one := budgeted(budget.Limits{PerPrincipalHour: budget.Limit{Requests: 1}})
 	spent := func(want run.Spent) move {
 		return func(p *play) {
 			if got := p.state(runOf(p.shown)).Spent; got != want {
@@ -230,11 +231,11 @@ func TestWhatCountsAgainstABudget(t *testing.T) {
 		"no request that was not made": {doc: sampledSteps(1), client: model, change: one, knobs: []string{"not asked"}, moves: []move{
 			begun(""), spent(run.Spent{}), sets("not asked", false), calls(toModel),
 		}},
-		"a repair": {doc: sampledStep, client: model, change: budgeted(director.Budgets{PerRun: director.Budget{Requests: 1}}), moves: []move{
+		"a repair": {doc: sampledStep, client: model, change: budgeted(budget.Limits{PerRun: budget.Limit{Requests: 1}}), moves: []move{
 			begun(toModel), answers(`"prose"`, "SAMPLING_BUDGET_EXCEEDED"), exhausted,
 		}},
 		"a review, which then approves nothing": {
-			doc: with(sampledStep, `"approval_mode":"user"`), client: model, change: budgeted(director.Budgets{PerRun: director.Budget{Tokens: 1}}),
+			doc: with(sampledStep, `"approval_mode":"user"`), client: model, change: budgeted(budget.Limits{PerRun: budget.Limit{Tokens: 1}}),
 			moves: []move{begun("APPROVAL_UNAVAILABLE")},
 		},
 		// The reply that first shows the step says why the model did not answer, and a later one as long as the model is not asked again.
@@ -246,7 +247,7 @@ func TestWhatCountsAgainstABudget(t *testing.T) {
 }
 
 func TestAnHourLaterThePrincipalMayAskAgain(t *testing.T) {
-	w := newWorld(t, budgeted(director.Budgets{PerPrincipalHour: director.Budget{Requests: 1}}))
+	w := newWorld(t, budgeted(budget.Limits{PerPrincipalHour: budget.Limit{Requests: 1}}))
 	uri := w.mint(sampledStep)[0]
 	w.caller.Client = driver.Client{Sampling: true}
 	w.ask(w.beginRound(uri, ""), toModel)

@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -124,7 +125,7 @@ func (t *turn) save(ctx context.Context) error {
 	if began {
 		t.e.opt.Observer.Begun(t.Run.Space)
 	}
-	t.rateEvents(saved)
+	library.RateEvents(t.e.parts.Library, *t.Chain, saved)
 	tellRoutes(ctx, t)
 	forget(ctx, t)
 	return nil

@@ -243,7 +243,7 @@ func claimOf(s *State) Apply {
 		return Apply{}
 	}
 	ev := run.Event{Kind: run.Claimed, Input: input.EvidenceKind.Name, Digest: s.Solution.Payload}
-	if said := OrRaw(s.Solution.Params, s.Solution.Evidence); len(said) <= maxEarly {
+	if said := s.Solution.Work(); len(said) <= maxEarly {
 		ev.Answer = &driver.Answer{InputID: input.EvidenceKind.Name, Value: said, Provenance: driver.AgentReported}
 	}
 	return Apply{Events: []run.Event{ev}}

@@ -149,7 +149,7 @@ func Proved(s *State, a Accept, salt, nonce string) (run.Event, error) {
 	ev.Permission = permission
 	digest, err := ev.Digest()
 	if err != nil {
-		ev = wellFormedEvidence(ev)
+		ev = ev.WellFormed()
 		if digest, err = ev.Digest(); err != nil {
 			return run.Event{}, Unavailable("the evidence of step %d cannot be digested: %v", s.Run.Step.Index, err)
 		}

@@ -167,7 +167,7 @@ func reportedInstead(s *State, a run.Attempt) bool {
 		desc, _, _ := s.Drivers.Describe(a.Via)
 		return s.Reported && !a.Untried && !desc.Has(driver.FeatureAgent)
 	}
-	return kind.TakesReport != nil && s.Task != nil && kind.TakesReport(s.Task) && s.Solution != nil && says(s.Solution.Evidence)
+	return kind.TakesReport != nil && s.Task != nil && kind.TakesReport(s.Task) && s.Solution.HasEvidence()
 }
 
 // passes reports whether an attempt closes its route in its own call alone.

@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/solution"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
@@ -62,7 +63,7 @@ type State struct {
 	Started time.Time // when the call began
 	Now     time.Time // what the clock shows
 
-	Solution *Solution // what the agent submitted, until it is used
+	Solution *solution.Solution // what the agent submitted, until it is used
 	// Target is the step the call is about: it may ask there. At any other
 	// step it asks only if the challenge has its own prompt for a model.
 	Target int

@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
+	"github.com/kairos-mcp/kairos/core/director/solution"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -117,9 +118,9 @@ var evidence = driver.Input{ID: "evidence", Kind: "evidence", Type: "shell", Dis
 
 func needsEvidence(s *plan.State) { s.Run.Step.Inputs = []driver.Input{evidence} }
 
-func submitted(solution string) func(*plan.State) {
+func submitted(raw string) func(*plan.State) {
 	return func(s *plan.State) {
-		parsed, err := plan.ParseSolution(json.RawMessage(solution))
+		parsed, err := solution.Parse(json.RawMessage(raw))
 		if err != nil {
 			panic(err)
 		}

@@ -120,7 +120,7 @@ func Facts(s *State, k *input.Task, inputID string) decision.Facts {
 	}
 	f.Config.Approval.Page = Answerable(s, k)
 	if s := s.Solution; s != nil {
-		f.Solution = decision.SolutionFacts{Supplied: s.Supplied(), Type: s.Type, Params: s.object}
+		f.Solution = decision.SolutionFacts{Supplied: s.Supplied(), Type: s.Type, Params: s.Object}
 	}
 	return f
 }

@@ -110,7 +110,7 @@ func tooEarly(s *State, w way) Action {
 		return nil
 	}
 	ev := run.Event{Kind: run.Premature, Input: input.EvidenceKind.Name, Digest: s.Solution.Payload}
-	if work := OrRaw(s.Solution.Params, s.Solution.Evidence); len(work) <= maxEarly {
+	if work := s.Solution.Work(); len(work) <= maxEarly {
 		ev.Answer = &driver.Answer{InputID: input.EvidenceKind.Name, Value: work, Provenance: driver.AgentReported}
 	}
 	return Apply{Events: []run.Event{ev}}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/budget"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -136,12 +136,12 @@ func setDefault[T any](setting **T, value T) {
 	}
 }
 
-func (c samplingConfig) Budgets() director.Budgets {
-	return director.Budgets{PerRun: c.PerRun.budget(), PerPrincipalHour: c.PerPrincipalHour.budget()}
+func (c samplingConfig) Budgets() budget.Limits {
+	return budget.Limits{PerRun: c.PerRun.budget(), PerPrincipalHour: c.PerPrincipalHour.budget()}
 }
 
-func (b budgetConfig) budget() director.Budget {
-	return director.Budget{Requests: *b.Requests, Tokens: *b.Tokens}
+func (b budgetConfig) budget() budget.Limit {
+	return budget.Limit{Requests: *b.Requests, Tokens: *b.Tokens}
 }
 
 func (c samplingConfig) problems() []error {

@@ -1,11 +1,9 @@
-package plan
+package run
 
 import (
 	"bytes"
 	"encoding/json"
 	"slices"
-
-	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // WellFormed returns JSON from outside in a form that has a canonical one (RFC
@@ -16,7 +14,7 @@ func WellFormed(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return raw
 	}
-	if _, err := run.Digest(raw); err == nil {
+	if _, err := Digest(raw); err == nil {
 		return raw
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -34,8 +32,8 @@ func WellFormed(raw json.RawMessage) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// wellFormedEvidence repairs every document of the evidence.
-func wellFormedEvidence(ev run.Evidence) run.Evidence {
+// WellFormed is the evidence with each of its documents in such a form.
+func (ev Evidence) WellFormed() Evidence {
 	ev.Proof, ev.Output = WellFormed(ev.Proof), WellFormed(ev.Output)
 	ev.Answers = slices.Clone(ev.Answers)
 	for i := range ev.Answers {

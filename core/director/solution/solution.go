@@ -1,4 +1,5 @@
-package plan
+// Package solution reads what an agent submits for a step. It is pure, and judges nothing.
+package solution
 
 import (
 	"bytes"
@@ -22,7 +23,7 @@ type Solution struct {
 	PreviousProofHash string          `json:"previousProofHash"`
 	Evidence          json.RawMessage `json:"-"`
 	Params            json.RawMessage `json:"-"` // the object named like Type
-	object            map[string]any  // params for conditions; nil: it is not an object
+	Object            map[string]any  `json:"-"` // Params for conditions; nil: they are not an object
 	given             bool            // whether params or Evidence hold anything
 	Payload           string          `json:"-"` // Sum of Raw
 }
@@ -30,8 +31,8 @@ type Solution struct {
 // maxSolution bounds a submission; more than any output that a step needs.
 const maxSolution = 4 << 20
 
-// ParseSolution reads a submission; it returns nil for none.
-func ParseSolution(raw json.RawMessage) (*Solution, error) {
+// Parse reads a submission; it returns nil for none.
+func Parse(raw json.RawMessage) (*Solution, error) {
 	trimmed := bytes.TrimSpace(raw)
 	if len(trimmed) == 0 || bytes.Equal(trimmed, []byte("null")) {
 		return nil, nil
@@ -55,8 +56,8 @@ func ParseSolution(raw json.RawMessage) (*Solution, error) {
 		s.ProofHash = s.PreviousProofHash
 	}
 	s.Params = fields[s.Type]
-	s.object = decision.Object(s.Params)
-	s.given = holds(s.object) || says(s.Params) || says(s.Evidence)
+	s.Object = decision.Object(s.Params)
+	s.given = holds(s.Object) || says(s.Params) || says(s.Evidence)
 	s.Payload = Sum(trimmed)
 	return s, nil
 }
@@ -123,10 +124,13 @@ func (s *Solution) Unfilled(in driver.Input) []string {
 	return append(found, input.Untouched(form, input.Value(s.Evidence), "/evidence")...)
 }
 
-// OrRaw is the first document, unless it says nothing.
-func OrRaw(raw, other json.RawMessage) json.RawMessage {
-	if says(raw) {
-		return raw
+// Work is what was submitted: Params, unless they say nothing, or else Evidence.
+func (s *Solution) Work() json.RawMessage {
+	if says(s.Params) {
+		return s.Params
 	}
-	return other
+	return s.Evidence
 }
+
+// HasEvidence reports whether Evidence says anything.
+func (s *Solution) HasEvidence() bool { return s != nil && says(s.Evidence) }
