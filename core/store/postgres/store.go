@@ -74,4 +74,4 @@ func Open(address string, log *slog.Logger) (*Store, error) {
 	}, nil
 }
 
-func newRuns(db *database) *Runs { return &Runs{tables.Runs{DB: db.base()}, db} }
+func newRuns(db *database) *Runs { return &Runs{tables.NewRuns(db.base()), db} }

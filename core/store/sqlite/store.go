@@ -86,5 +86,5 @@ func OpenWith(path string, limits Limits, log *slog.Logger) (*Store, error) {
 }
 
 func newRuns(db *database) *Runs {
-	return &Runs{tables.Runs{DB: db.base()}, db, cache.New[string, struct{}](maxPins)}
+	return &Runs{tables.NewRuns(db.base()), db, cache.New[string, struct{}](maxPins)}
 }

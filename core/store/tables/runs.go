@@ -13,7 +13,17 @@ import (
 )
 
 // Runs reads runs.
-type Runs struct{ DB Base }
+type Runs struct {
+	DB     Base
+	unless string // the query of RunUnless, which every call of a run makes
+}
+
+// NewRuns returns the runs of a database.
+func NewRuns(b Base) Runs {
+	return Runs{b, `SELECT CASE WHEN r.revision <> $2 THEN r.document END,
+		NOT EXISTS (SELECT 1 FROM grants WHERE space = ` + b.RunSpace + `),
+		NOT EXISTS (SELECT 1 FROM declines WHERE principal = $3 OR space = $4) FROM runs r WHERE r.id = $1`}
+}
 
 // Run implements runs.Runs.
 func (s *Runs) Run(ctx context.Context, id run.ID) (run.Run, error) {
@@ -24,9 +34,7 @@ func (s *Runs) Run(ctx context.Context, id run.ID) (run.Run, error) {
 // RunUnless implements runs.Runs.
 func (s *Runs) RunUnless(ctx context.Context, known run.Run) (look runs.Look, err error) {
 	var document []byte
-	err = s.DB.Row(ctx, `SELECT CASE WHEN r.revision <> $2 THEN r.document END,
-		NOT EXISTS (SELECT 1 FROM grants WHERE space = `+s.DB.RunSpace+`),
-		NOT EXISTS (SELECT 1 FROM declines WHERE principal = $3 OR space = $4) FROM runs r WHERE r.id = $1`,
+	err = s.DB.Row(ctx, s.unless,
 		[]any{string(known.ID), known.Revision, known.Principal, known.Space}, &document, &look.Absent.Grants, &look.Absent.Declines)
 	if err != nil {
 		return runs.Look{}, orNotFound(err, "run", string(known.ID))
