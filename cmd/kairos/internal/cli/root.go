@@ -8,7 +8,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +24,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/tools"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/tree"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/tty"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
@@ -100,7 +100,7 @@ func fit(text string, width int) string {
 	var out, paragraph []string
 	end := func() {
 		if len(paragraph) > 0 {
-			out = append(out, broken(strings.Join(paragraph, " "), width))
+			out = append(out, tty.Wrap(strings.Join(strings.Fields(strings.Join(paragraph, " ")), " "), width, ""))
 			paragraph = nil
 		}
 	}
@@ -109,8 +109,7 @@ func fit(text string, width int) string {
 		switch {
 		case head != "":
 			end()
-			indent := strings.Repeat(" ", len(head))
-			out = append(out, head+strings.ReplaceAll(broken(line[len(head):], width-len(head)), "\n", "\n"+indent))
+			out = append(out, tty.Wrap(line, width, strings.Repeat(" ", len(head))))
 		case line == "" || strings.HasPrefix(line, " ") || strings.HasSuffix(line, ":"):
 			end()
 			out = append(out, line)
@@ -120,20 +119,6 @@ func fit(text string, width int) string {
 	}
 	end()
 	return strings.Join(out, "\n")
-}
-
-// broken is a text on lines of at most the width, unless a word is wider.
-func broken(text string, width int) string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return strings.Join(append(lines, line), "\n")
 }
 
 // explainUsage lets a command and those below it say how they are used when they

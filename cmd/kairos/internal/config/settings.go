@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/tty"
 )
 
 // Setting is a key of the configuration with the value that is used.
@@ -154,9 +156,8 @@ func writeSample(b *strings.Builder, indent string, object yaml.MapSlice) {
 			b.WriteString("\n")
 		}
 		if meaning, ok := member(of, "description").(string); ok {
-			for _, line := range wrap(meaning, sampleWidth-len(indent)) {
-				fmt.Fprintf(b, "%s# %s\n", indent, line)
-			}
+			comment := "\n" + indent + "# "
+			fmt.Fprintf(b, "%s%s\n", comment[1:], strings.ReplaceAll(tty.Wrap(meaning, sampleWidth-len(indent), ""), "\n", comment))
 		}
 		each, byName := member(of, "additionalProperties").(yaml.MapSlice)
 		switch {
@@ -195,19 +196,6 @@ func member(object yaml.MapSlice, name string) any {
 		}
 	}
 	return nil
-}
-
-// wrap breaks a text into lines of at most width bytes, where it has blanks.
-func wrap(text string, width int) []string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		line = strings.TrimLeft(line+" "+word, " ")
-	}
-	return append(lines, line)
 }
 
 // Schema describes config; a test compares the two.
