@@ -22,9 +22,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/handover"
 	"github.com/kairos-mcp/kairos/core/metrics"
-	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/operations"
-	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/core/usecases"
@@ -60,8 +58,8 @@ type App struct {
 	Engine  *usecases.UseCases
 	// handover writes the handover file; nil if there is none.
 	handover *handover.Writer
-	page     approvalPage
-	mainPort mainPort
+	page     address // below which the approval page is reached
+	mainPort address // that is listened on
 	// stopping gets, when the server begins to stop, how long it may take.
 	stopping chan time.Duration
 	working  working
@@ -115,14 +113,16 @@ func (s Options) open() (*App, error) {
 	if s.Measured && c.Metrics.Listen != config.MetricsOff {
 		a.measures = metrics.New(s.Version, c.Metrics.Instance)
 	}
-	a.host = driverhost.New(log, a.hostOptions(s.File))
+	a.host = driverhost.New(log, driverhost.Options{
+		Confinement: Confinement(c, s.File), Observer: observer(a.measures, func(m *metrics.Metrics) driverhost.Observer { return m }),
+	})
 	s.driversDir = c.Drivers.Dir // by which `kairos driver` finds this server
 	options := a.engineOptions()
 	if c.Handover.Dir != "" {
 		a.handover = handover.New(c.Handover.Dir, log)
 		options.Handover = a.handover
 	}
-	if options.Embedder, err = Embedder(c.Embedding, a.embeddingObserver(), log); err != nil {
+	if options.Embedder, err = Embedder(c.Embedding, observer(a.measures, func(m *metrics.Metrics) embedding.Observer { return m }), log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
 	options.SolutionFields = toolset.SolutionFields()
@@ -138,19 +138,16 @@ func (s Options) open() (*App, error) {
 
 func (a *App) engineOptions() usecases.Options {
 	c := a.Config
-	o := usecases.Options{
+	return usecases.Options{
 		Options: director.Options{
-			ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers,
+			ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.approvalURL, Approvers: c.Approval.Approvers,
 			RequireComplete: c.Attest.RequireComplete, Budgets: c.Sampling.Budgets(), Keys: a.stateKeys, Clock: a.clock,
+			Observer: observer(a.measures, func(m *metrics.Metrics) director.Observer { return m }),
 		},
 		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(*c.Run.Keep), DeclineTTL: time.Duration(*c.Approval.RememberDeclines),
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold, EmbedBudget: time.Duration(c.Embedding.Budget),
 		Changed: a.changed,
 	}
-	if a.measures != nil {
-		o.Observer = a.measures
-	}
-	return o
 }
 
 // changed is called after protocols of a space were stored or deleted.
@@ -229,35 +226,13 @@ func (a *App) challengeTypes() []string {
 	return types
 }
 
-// The observers below are nil, and not merely hold a nil, where nothing is measured.
-
-func (a *App) hostOptions(file string) driverhost.Options {
-	o := driverhost.Options{Confinement: Confinement(a.Config, file)}
-	if a.measures != nil {
-		o.Observer = a.measures
+// observer is what is measured as an observer. Where nothing is, it is nil, and does not
+// merely hold a nil.
+func observer[T any](measures *metrics.Metrics, as func(*metrics.Metrics) T) (none T) {
+	if measures == nil {
+		return none
 	}
-	return o
-}
-
-func (a *App) embeddingObserver() embedding.Observer {
-	if a.measures == nil {
-		return nil
-	}
-	return a.measures
-}
-
-func (a *App) toolObserver() mcpserver.Observer {
-	if a.measures == nil {
-		return nil
-	}
-	return a.measures
-}
-
-func (a *App) httpObserver() rest.Observer {
-	if a.measures == nil {
-		return nil
-	}
-	return a.measures
+	return as(measures)
 }
 
 // measuredStore is the store that the engine calls.

@@ -137,28 +137,14 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// tellChanges calls do with the spaces whose protocols changed.
-func (o *background) tellChanges(do func(spaces []string)) {
+// onNews calls do whenever there is news for clients.
+func (o *background) onNews(news <-chan struct{}, do func()) {
 	o.start("news for clients", func() {
 		for {
 			select {
 			case <-o.ctx.Done():
 				return
-			case <-o.app.changes.some:
-				do(o.app.changes.take())
-			}
-		}
-	})
-}
-
-// onSwitch calls do after the setup was replaced.
-func (o *background) onSwitch(do func()) {
-	o.start("news for clients", func() {
-		for {
-			select {
-			case <-o.ctx.Done():
-				return
-			case <-o.app.setup.Switched():
+			case <-news:
 				do()
 			}
 		}

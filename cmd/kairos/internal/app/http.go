@@ -18,6 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/metrics"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
@@ -33,7 +34,7 @@ type httpService struct {
 	metrics http.Handler // nil: no port of its own
 	config  config.Config
 	log     *slog.Logger
-	page    *approvalPage
+	page    *address        // of the approval page
 	started func(at string) // called with the address of the main port once it is listened on
 	endMCP  func()          // ends what the MCP endpoint keeps open, and waits
 	say     io.Writer       // for people
@@ -51,7 +52,7 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 		Version: name, Engine: toolset.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Approvals: a.Engine.Runs, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: s.Tools, Check: s.Check,
 		Health: health, Ready: a.ready,
-		Access: access, Limits: c.HTTP.Limits(), Observer: a.httpObserver(),
+		Access: access, Limits: c.HTTP.Limits(), Observer: observer(a.measures, func(m *metrics.Metrics) rest.Observer { return m }),
 	}
 	if operators != nil && c.ServesOperations() {
 		served.Operations, served.Operator = a.operations(health), operators.Authorize
@@ -67,16 +68,15 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 	return h, nil
 }
 
-// mainPort knows where the main port is listened on. Its zero value is a server without
-// one. It is safe for concurrent use.
-type mainPort struct{ at atomic.Pointer[string] }
+// address is known once a port is listened on; until then, and where none is, it is empty.
+// It is safe for concurrent use.
+type address struct{ at atomic.Value }
 
-// address is empty if the port is not listened on.
-func (p *mainPort) address() string {
-	if at := p.at.Load(); at != nil {
-		return *at
-	}
-	return ""
+func (a *address) is(at string) { a.at.Store(at) }
+
+func (a *address) String() string {
+	at, _ := a.at.Load().(string)
+	return at
 }
 
 // serve listens on the main port until ctx ends.
@@ -187,23 +187,13 @@ func (a *App) health() func(context.Context) rest.Health {
 	}
 }
 
-// approvalPage knows by which address people reach the approval page. Its zero
-// value is a server without one. It is safe for concurrent use.
-type approvalPage struct{ base atomic.Pointer[string] }
-
-// is says that the page is served below this address.
-func (p *approvalPage) is(base string) {
-	base = strings.TrimRight(base, "/")
-	p.base.Store(&base)
-}
-
-// url returns the link of an approval, or "" if the page is not served.
-func (p *approvalPage) url(id run.ID, secret string) string {
-	base := p.base.Load()
-	if base == nil {
+// approvalURL returns the link of an approval, or "" if the page is not served.
+func (a *App) approvalURL(id run.ID, secret string) string {
+	base := strings.TrimRight(a.page.String(), "/")
+	if base == "" {
 		return ""
 	}
-	return *base + rest.ApprovalPath(id, secret)
+	return base + rest.ApprovalPath(id, secret)
 }
 
 // reachedAt is the address of a listener as people of this machine write it.

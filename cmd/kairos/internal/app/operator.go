@@ -150,7 +150,7 @@ func machine(a *App, config string) operations.Machine {
 	}
 	return operations.Machine{Drivers: a.host, Setup: a.setup, Log: a.logged, Info: func() operations.Info {
 		now := info
-		now.HTTP = a.mainPort.address()
+		now.HTTP = a.mainPort.String()
 		return now
 	}}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/metrics"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
 
@@ -110,8 +111,8 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 	if err != nil {
 		return err
 	}
-	ops.onSwitch(s.Refresh)
-	ops.tellChanges(s.ProtocolsChanged)
+	ops.onNews(a.setup.Switched(), s.Refresh)
+	ops.onNews(a.changes.some, func() { s.ProtocolsChanged(a.changes.take()) })
 	defer func() { err = errors.Join(err, a.working.during("MCP calls", s.Close)) }()
 	var all []func(context.Context) error
 	serve := func(what string, do func(context.Context) error) {
@@ -132,7 +133,7 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 		}
 		h.say = say
 		h.started = func(at string) {
-			a.mainPort.at.Store(&at)
+			a.mainPort.is(at)
 			first()
 			if ops.admin != nil {
 				_ = ops.admin.Listen() // the token is there before the address is announced; first logs the error
@@ -160,7 +161,7 @@ func mcpConfig(a *App, by Transports, name string) mcpserver.Config {
 		Principal:      LocalPrincipal, Space: a.space,
 		StateKeys: a.stateKeys, Clock: a.clock,
 		PlainWait: time.Duration(c.MCP.PlainWait), ProgressWait: time.Duration(c.MCP.ProgressWait), AskAgain: time.Duration(c.MCP.AskAgain),
-		DrainTimeout: by.drain(c), Observer: a.toolObserver(),
+		DrainTimeout: by.drain(c), Observer: observer(a.measures, func(m *metrics.Metrics) mcpserver.Observer { return m }),
 		MaxSessions: c.HTTP.MaxSessions, MaxSessionsPerClient: c.HTTP.MaxSessionsPerClient,
 		SessionIdle: time.Duration(c.HTTP.SessionIdle), SessionAge: time.Duration(c.HTTP.SessionAge),
 	}

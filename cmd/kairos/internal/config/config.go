@@ -145,13 +145,17 @@ func (b budgetConfig) budget() budget.Limit {
 }
 
 func (c samplingConfig) problems() []error {
-	var errs []error
-	for key, n := range map[string]*int{
-		"per_run.requests": c.PerRun.Requests, "per_run.tokens": c.PerRun.Tokens,
-		"per_principal_hour.requests": c.PerPrincipalHour.Requests, "per_principal_hour.tokens": c.PerPrincipalHour.Tokens,
-	} {
-		if *n < 0 {
-			errs = append(errs, fmt.Errorf("sampling.%s is %d: must not be negative; 0 means unlimited", key, *n))
+	return notNegative("; 0 means unlimited", map[string]int{
+		"sampling.per_run.requests": *c.PerRun.Requests, "sampling.per_run.tokens": *c.PerRun.Tokens,
+		"sampling.per_principal_hour.requests": *c.PerPrincipalHour.Requests, "sampling.per_principal_hour.tokens": *c.PerPrincipalHour.Tokens,
+	})
+}
+
+// notNegative reports the settings that are negative, by key, and what to know of them.
+func notNegative[T int | int64 | Duration](more string, settings map[string]T) (errs []error) {
+	for key, n := range settings {
+		if n < 0 {
+			errs = append(errs, fmt.Errorf("%s is %v: must not be negative%s", key, n, more))
 		}
 	}
 	return errs
@@ -348,14 +352,10 @@ func (c Config) validate() error {
 			errs = append(errs, fmt.Errorf("%s is %v: must be from 0 to 1", key, v))
 		}
 	}
-	for key, d := range map[string]Duration{
+	errs = append(errs, notNegative("", map[string]Duration{
 		"approval.ttl": c.Approval.TTL, "approval.remember_declines": *c.Approval.RememberDeclines, "run.ttl": c.Run.TTL, "run.keep": *c.Run.Keep, "mcp.plain_wait": c.MCP.PlainWait, "mcp.progress_wait": c.MCP.ProgressWait,
 		"mcp.ask_again": c.MCP.AskAgain,
-	} {
-		if d < 0 {
-			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))
-		}
-	}
+	})...)
 	if on := c.HTTP.Operations; on != nil && *on && c.Admin.Socket == AdminOff {
 		errs = append(errs, errors.New("http.operations is true, but admin.socket is off: the token that the calls of operators need lies beside the socket; set admin.socket, or remove http.operations"))
 	}
@@ -369,12 +369,9 @@ func (c Config) validate() error {
 }
 
 func timeProblems(section string, idleStop *Duration, callTimeout Duration) []error {
-	var errs []error
-	if idleStop != nil && *idleStop < 0 {
-		errs = append(errs, fmt.Errorf("%s.idle_stop is %s: must not be negative; 0s means never", section, *idleStop))
-	}
-	if callTimeout < 0 {
-		errs = append(errs, fmt.Errorf("%s.call_timeout is %s: must not be negative", section, callTimeout))
+	errs := notNegative("", map[string]Duration{section + ".call_timeout": callTimeout})
+	if idleStop != nil {
+		errs = append(errs, notNegative("; 0s means never", map[string]Duration{section + ".idle_stop": *idleStop})...)
 	}
 	return errs
 }

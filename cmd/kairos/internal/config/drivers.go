@@ -89,9 +89,7 @@ func (d DriversConfig) problems() []error {
 		if p := driver.Provenance(s.MaxProvenance); p != "" && !slices.Contains(run.Provenances(), p) {
 			errs = append(errs, fmt.Errorf("drivers.settings.%s.max_provenance is %q: must be one of %s", name, p, joined(run.Provenances())))
 		}
-		if s.MemoryMiB < 0 {
-			errs = append(errs, fmt.Errorf("drivers.settings.%s.memory_mib is %d: must not be negative", name, s.MemoryMiB))
-		}
+		errs = append(errs, notNegative("", map[string]int{"drivers.settings." + name + ".memory_mib": s.MemoryMiB})...)
 	}
 	return errs
 }

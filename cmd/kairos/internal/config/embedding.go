@@ -143,12 +143,7 @@ func (c EmbeddingConfig) On() bool { return c.Provider != EmbedNone && c.Provide
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func (c EmbeddingConfig) problems() []error {
-	var errs []error
-	for key, d := range map[string]Duration{"embedding.timeout": c.Timeout, "embedding.budget": c.Budget} {
-		if d < 0 {
-			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))
-		}
-	}
+	errs := notNegative("", map[string]Duration{"embedding.timeout": c.Timeout, "embedding.budget": c.Budget})
 	if p := c.Provider; p != "" && !slices.Contains([]string{EmbedNone, embedOpenAI, embedTEI, EmbedStatic}, p) {
 		return append(errs, fmt.Errorf("embedding.provider is %q: must be none, openai, tei, static or auto", p))
 	}

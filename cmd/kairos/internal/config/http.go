@@ -173,20 +173,11 @@ func (c *Config) httpDefaults() {
 }
 
 func (c httpConfig) problems() []error {
-	var errs []error
-	for key, n := range map[string]int64{
+	errs := notNegative("", map[string]int64{
 		"http.max_body": c.MaxBody, "http.max_concurrent": int64(c.MaxConcurrent), "http.max_waiting": int64(c.MaxWaiting),
 		"http.max_sessions": int64(c.MaxSessions), "http.max_sessions_per_client": int64(c.MaxSessionsPerClient), "http.rate.burst": int64(c.Rate.Burst),
-	} {
-		if n < 0 {
-			errs = append(errs, fmt.Errorf("%s is %d: must not be negative", key, n))
-		}
-	}
-	for key, d := range map[string]Duration{"http.session_idle": c.SessionIdle, "http.session_age": c.SessionAge, "http.shutdown": c.Shutdown} {
-		if d < 0 {
-			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))
-		}
-	}
+	})
+	errs = append(errs, notNegative("", map[string]Duration{"http.session_idle": c.SessionIdle, "http.session_age": c.SessionAge, "http.shutdown": c.Shutdown})...)
 	if c.Rate.PerMinute < -1 {
 		errs = append(errs, fmt.Errorf("http.rate.per_minute is %d: must be a number of calls, or -1 for any number", c.Rate.PerMinute))
 	}
