@@ -11,22 +11,19 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	mcpclient "github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
-	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ask"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 )
 
 // checkTime bounds --check: the server starts and lists its tools.
@@ -89,7 +86,7 @@ func Command(at *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.connect(cmd, c, cmp.Or(f.file, c.path(home, ".")), e, at.Version)
+			return f.connect(cmd, c, cmp.Or(f.file, c.path(home, ".")), e)
 		},
 	}
 	cmd.Flags().StringVar(&f.url, "http", "", "reach a running server at this URL instead of starting one ("+defaultURL+" if none is given)")
@@ -140,7 +137,7 @@ func thisProgram(at *session.Session) (command, error) {
 	return c, nil
 }
 
-func (f flags) connect(cmd *cobra.Command, c client, path string, e entry, version string) error {
+func (f flags) connect(cmd *cobra.Command, c client, path string, e entry) error {
 	document, err := readDocument(path)
 	if err != nil {
 		return err
@@ -162,7 +159,7 @@ func (f flags) connect(cmd *cobra.Command, c client, path string, e entry, versi
 		}
 		e = present
 	}
-	return check(cmd, e, version)
+	return check(cmd, e)
 }
 
 // trusted asks before it starts a command that a file of the project names: the
@@ -223,10 +220,10 @@ func (f flags) change(cmd *cobra.Command, c client, path string, document []byte
 	return nil
 }
 
-func check(cmd *cobra.Command, e entry, version string) error {
+func check(cmd *cobra.Command, e entry) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), checkTime)
 	defer cancel()
-	found, err := tools(ctx, e, version, cmd.ErrOrStderr())
+	found, err := tools(ctx, e, cmd.ErrOrStderr())
 	if err != nil {
 		return fmt.Errorf("%w\n  the client would fail in the same way; it uses: %s", err, e)
 	}
@@ -271,47 +268,23 @@ func shortened(path, home string) string {
 
 // tools starts or reaches the server as the client would, and lists its tools.
 // What the server logs goes to log.
-func tools(ctx context.Context, e entry, version string, log io.Writer) (names []string, err error) {
-	cl, err := dial(ctx, e, log)
+func tools(ctx context.Context, e entry, log io.Writer) (names []string, err error) {
+	s := mcpclient.Server{URL: e.address()}
+	if start, ok := e.started(); ok {
+		s = mcpclient.Server{Command: start.program, Args: start.args, Env: start.env}
+		s.Dir, _ = os.UserHomeDir() // empty: this folder
+	}
+	c, err := mcpclient.Open(ctx, serverName, s, mcpclient.Options{Environ: inherited(), Stderr: log})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = cl.Close() }() // it was only asked
-	var init mcp.InitializeRequest
-	init.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
-	init.Params.ClientInfo = mcp.Implementation{Name: "kairos-connect", Version: version}
-	if _, err := cl.Initialize(ctx, init); err != nil {
-		return nil, fmt.Errorf("the server does not answer: %w", err)
-	}
-	listed, err := cl.ListTools(ctx, mcp.ListToolsRequest{})
-	if err != nil {
-		return nil, fmt.Errorf("the server does not list its tools: %w", err)
-	}
-	for _, t := range listed.Tools {
+	defer func() { _ = c.Close() }() // it was only asked
+	listed, err := c.Tools(ctx)
+	for _, t := range listed {
 		names = append(names, t.Name)
 	}
 	slices.Sort(names)
-	return names, nil
-}
-
-func dial(ctx context.Context, e entry, log io.Writer) (*mcpclient.Client, error) {
-	if start, ok := e.started(); ok {
-		stdio := transport.NewStdioWithOptions(start.program, assignments(start.env), start.args,
-			transport.WithCommandFunc(clean), transport.WithCommandStderrWriter(log))
-		cl := mcpclient.NewClient(stdio)
-		if err := cl.Start(ctx); err != nil {
-			return nil, fmt.Errorf("start %s: %w", start.program, err)
-		}
-		return cl, nil
-	}
-	cl, err := mcpclient.NewStreamableHttpClient(e.address())
-	if err != nil {
-		return nil, fmt.Errorf("reach %s: %w", e.address(), err)
-	}
-	if err := cl.Start(ctx); err != nil {
-		return nil, fmt.Errorf("reach %s: %w", e.address(), err)
-	}
-	return cl, nil
+	return names, err
 }
 
 func assignments(env map[string]string) (out []string) {
@@ -323,21 +296,12 @@ func assignments(env map[string]string) (out []string) {
 
 // inherited are the variables that the MCP SDKs pass on to servers. What else
 // this shell has, a client may not have.
-var inherited = []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "APPDATA", "LOCALAPPDATA", "SYSTEMROOT", "TEMP", "USERPROFILE"}
-
-// clean makes the server's process with the environment that clients give it.
-func clean(ctx context.Context, name string, env, args []string) (*exec.Cmd, error) {
-	// The end of ctx must not kill it: closing its input lets it finish.
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), name, args...)
-	cmd.Env = []string{}
-	for _, key := range inherited {
+func inherited() []string {
+	env := []string{}
+	for _, key := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "APPDATA", "LOCALAPPDATA", "SYSTEMROOT", "TEMP", "USERPROFILE"} {
 		if v, ok := os.LookupEnv(key); ok {
-			cmd.Env = append(cmd.Env, key+"="+v)
+			env = append(env, key+"="+v)
 		}
 	}
-	cmd.Env = append(cmd.Env, env...)
-	if home, err := os.UserHomeDir(); err == nil {
-		cmd.Dir = home
-	}
-	return cmd, nil
+	return env
 }

@@ -4,7 +4,6 @@ package drivers
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -155,7 +154,7 @@ func listDrivers(ctx context.Context, c config.Config, lock driverhost.Lock, fou
 		list.Drivers = append(list.Drivers, d)
 	}
 	for _, s := range found {
-		list.Servers = append(list.Servers, servers.Info{Info: s.Info, Socket: s.Socket})
+		list.Servers = append(list.Servers, servers.InfoOf(s))
 		all, err := servers.Drivers(ctx, s)
 		if err != nil {
 			return list, err
@@ -252,7 +251,8 @@ type driverInfo struct {
 	// Vouches and Human are what the configuration lets the locked driver vouch for.
 	Vouches driver.Provenance `json:"vouches,omitempty"`
 	Human   bool              `json:"human"`
-	Servers []driverIn        `json:"servers"` // none: no server runs
+	Servers []driverIn        `json:"servers"`
+	Running bool              `json:"running"` // a server runs with these drivers
 }
 
 // driverIn is a driver in one server.
@@ -270,7 +270,7 @@ func driverInfoCommand(at *session.Session, out *output.Format) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "info NAME", Short: "Show a driver's lock entry, its state in running servers and its log",
 		Example: "  kairos driver info shell\n  kairos driver info shell -o json",
-		Args:    oneDriver(at), ValidArgsFunction: completeDriver(at),
+		Args:    oneDriver(at), ValidArgsFunction: session.First(completeDrivers(at)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := servers.Look(*at, cmd.ErrOrStderr())
 			return choice.WithMaybe(cmd, c, func(servers []socket.Found) error {
@@ -278,7 +278,7 @@ func driverInfoCommand(at *session.Session, out *output.Format) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				info := driverInfo{Name: args[0], Servers: []driverIn{}}
+				info := driverInfo{Name: args[0], Servers: []driverIn{}, Running: len(servers) > 0}
 				if e, ok := EntryOf(lock, args[0]); ok {
 					info.Locked = &e
 					limits := c.Drivers.Settings[e.Name].Limits()
@@ -326,19 +326,8 @@ func namesOf(lock driverhost.Lock) []string {
 	return names
 }
 
-// completeDriver completes the first argument with a locked driver, completeDrivers
-// each argument with one that is not an argument yet. Both read the lock only, and
-// report no errors: a person is typing.
-func completeDriver(at *session.Session) cobra.CompletionFunc {
-	all := completeDrivers(at)
-	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return all(cmd, args, typed)
-	}
-}
-
+// completeDrivers completes each argument with a locked driver that is not an argument
+// yet. It reads the lock only, and reports no errors: a person is typing.
 func completeDrivers(at *session.Session) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		lock, err := at.Salvage().ReadLock()
@@ -374,7 +363,7 @@ func oneDriver(at *session.Session) cobra.PositionalArgs {
 }
 
 func driverInServer(ctx context.Context, s socket.Found, name string, lines int) driverIn {
-	in := driverIn{Server: servers.Info{Info: s.Info, Socket: s.Socket}, Log: []driverhost.Line{}}
+	in := driverIn{Server: servers.InfoOf(s), Log: []driverhost.Line{}}
 	all, err := servers.Drivers(ctx, s)
 	i := slices.IndexFunc(all, func(d driverhost.Status) bool { return d.Name == name })
 	switch {
@@ -500,13 +489,4 @@ func printLog(p *output.Printer, log []driverhost.Line) {
 // logText is a log line for people.
 func logText(l driverhost.Line) string {
 	return fmt.Sprintf("%s  g%d  %-6s %-5s %s", l.At.Local().Format("15:04:05.000"), l.Generation, l.Stream, l.Level, l.Text)
-}
-
-// MarshalJSON leaves out nothing that a reader has to test for.
-func (i driverInfo) MarshalJSON() ([]byte, error) {
-	type plain driverInfo
-	return json.Marshal(struct {
-		plain
-		Running bool `json:"running"` // a server runs with these drivers
-	}{plain(i), len(i.Servers) > 0})
 }

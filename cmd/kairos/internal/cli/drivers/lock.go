@@ -291,7 +291,7 @@ func driverRemoveCommand(at *session.Session, out *output.Format) *cobra.Command
 			"configuration; the command names them.",
 		Example: "  kairos driver remove word_count\n" +
 			"  kairos driver remove --yes word_count",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: completeDriver(at),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: session.First(completeDrivers(at)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := at.Load()
 			if err != nil {

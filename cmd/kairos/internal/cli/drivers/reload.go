@@ -83,17 +83,13 @@ func reasonOf(err error) string {
 func changeServers(cmd *cobra.Command, at *session.Session, choice *servers.Choice, out *output.Format, instead string,
 	change func(context.Context, api.Transport) (setup.Report, error),
 ) error {
-	c := servers.Look(*at, cmd.ErrOrStderr())
-	return choice.WithTarget(cmd.Context(), c, func(found []socket.Found) error {
-		if err := servers.NeedServer(found, c, instead); err != nil {
-			return err
-		}
+	return choice.Running(cmd, at, instead, func(found []socket.Found) error {
 		reports := make([]changeReport, len(found))
 		refused := 0
 		ctx, cancel := context.WithTimeout(cmd.Context(), reloadTime)
 		defer cancel()
 		for i, s := range found {
-			reports[i].Server = servers.Info{Info: s.Info, Socket: s.Socket}
+			reports[i].Server = servers.InfoOf(s)
 			r, err := output.While(cmd.ErrOrStderr(), fmt.Sprintf("waiting for server %d", s.PID), func() (setup.Report, error) {
 				return change(ctx, s)
 			})
@@ -180,16 +176,12 @@ func driverLogsCommand(at *session.Session, out *output.Format) *cobra.Command {
 	var follow bool
 	var lines int
 	cmd := &cobra.Command{
-		Use: "logs NAME", Short: "Print the log of a driver from every running server", Args: oneDriver(at), ValidArgsFunction: completeDriver(at),
+		Use: "logs NAME", Short: "Print the log of a driver from every running server", Args: oneDriver(at), ValidArgsFunction: session.First(completeDrivers(at)),
 		Example: "  kairos driver logs shell\n  kairos driver logs shell -f",
 		Long: "Prints the last lines that a driver wrote, and what the server noted about it. With -o json each line is\n" +
 			"one JSON object.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c := servers.Look(*at, cmd.ErrOrStderr())
-			return choice.WithTarget(cmd.Context(), c, func(found []socket.Found) error {
-				if err := servers.NeedServer(found, c, "a driver's lines live with its server, whose stderr has them too"); err != nil {
-					return err
-				}
+			return choice.Running(cmd, at, "a driver's lines live with its server, whose stderr has them too", func(found []socket.Found) error {
 				l := servers.NewLogPrinter(out, cmd.OutOrStdout(), found)
 				return servers.ReadLogs(cmd.Context(), found, follow, func(ctx context.Context, s socket.Found, after int) (int, error) {
 					in := operations.DriverLogsRequest{LogRequest: operations.LogRequest{Lines: lines, After: after}, Driver: args[0]}

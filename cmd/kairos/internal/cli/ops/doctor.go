@@ -204,7 +204,7 @@ func (r *doctorReport) servers(ctx context.Context, c config.Config) {
 	var problems []finding
 	err := new(servers.Choice).With(ctx, c, func(found []socket.Found) error {
 		for _, s := range found {
-			r.Servers = append(r.Servers, servers.Info{Info: s.Info, Socket: s.Socket})
+			r.Servers = append(r.Servers, servers.InfoOf(s))
 			all, err := servers.Drivers(ctx, s)
 			if err != nil {
 				problems = append(problems, finding{Problem: fmt.Sprintf("%s: %v", servers.Process(s), err)})

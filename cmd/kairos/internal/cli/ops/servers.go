@@ -144,11 +144,7 @@ func logsCommand(at *session.Session) *cobra.Command {
 			if err := least.UnmarshalText([]byte(level)); err != nil {
 				return fmt.Errorf("--level is %q: must be debug, info, warn or error", level)
 			}
-			c := servers.Look(*at, cmd.ErrOrStderr())
-			return choice.WithTarget(cmd.Context(), c, func(found []socket.Found) error {
-				if err := servers.NeedServer(found, c, "the lines live with the server, whose stderr has them too"); err != nil {
-					return err
-				}
+			return choice.Running(cmd, at, "the lines live with the server, whose stderr has them too", func(found []socket.Found) error {
 				l := servers.NewLogPrinter(out, cmd.OutOrStdout(), found)
 				return servers.ReadLogs(cmd.Context(), found, follow, func(ctx context.Context, s socket.Found, after int) (int, error) {
 					in := operations.ServerLogsRequest{LogRequest: operations.LogRequest{Lines: lines, After: after}, Level: least}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -252,15 +251,9 @@ type nextStep struct {
 	solution  json.RawMessage // its template; nil: none
 }
 
-// calls is the grammar of next_action.
-var calls = regexp.MustCompile(`(?i)\b(kairos_[a-z]+) with (kairos://mem/[0-9a-f-]{36})`)
-
-// callAfter reads next_call, else next_action.
+// callAfter reads next_call.
 func callAfter(reply api.StepReply) nextStep {
 	next := nextStep{tool: "kairos_next", uri: reply.CurrentStep.URI}
-	if m := calls.FindStringSubmatch(reply.NextAction); m != nil {
-		next.tool, next.uri = strings.ToLower(m[1]), m[2]
-	}
 	if reply.NextCall == nil {
 		return next
 	}

@@ -29,6 +29,9 @@ type Info struct {
 	Socket string `json:"socket"`
 }
 
+// InfoOf is what is known of a server that was found.
+func InfoOf(f socket.Found) Info { return Info{f.Info, f.Socket} }
+
 // Choice says which running servers a command talks to. The zero value
 // is every server that uses the same drivers folder.
 type Choice struct {
@@ -94,11 +97,26 @@ func (l Target) LockOrServers(servers []socket.Found) (driverhost.Lock, error) {
 
 // With finds the servers, maybe none, and closes the connections to them afterwards.
 func (s *Choice) With(ctx context.Context, c config.Config, do func([]socket.Found) error) error {
-	return s.WithTarget(ctx, Target{Config: c}, do)
+	return s.with(ctx, Target{Config: c}, do)
 }
 
-// WithTarget is With for a configuration that may be wrong.
-func (s *Choice) WithTarget(ctx context.Context, c Target, do func([]socket.Found) error) error {
+// Running is With for commands that cannot do without a server: instead says what such a
+// command is good for where none runs. The configuration may be wrong.
+func (s *Choice) Running(cmd *cobra.Command, at *session.Session, instead string, do func([]socket.Found) error) error {
+	c := Look(*at, cmd.ErrOrStderr())
+	return s.with(cmd.Context(), c, func(servers []socket.Found) error {
+		switch {
+		case len(servers) > 0:
+			return do(servers)
+		case c.broken != nil:
+			return errNoneUntilFixed
+		}
+		return fmt.Errorf("no server runs with the drivers of %s (or none that has answered a call yet, or its admin socket is off): %s",
+			c.Drivers.Dir, instead)
+	})
+}
+
+func (s *Choice) with(ctx context.Context, c Target, do func([]socket.Found) error) error {
 	servers, refused, err := s.find(ctx, c)
 	defer closeAll(servers)
 	if err == nil && len(servers) == 0 {
@@ -156,21 +174,12 @@ func (s *Choice) find(ctx context.Context, c Target) (fit []socket.Found, refuse
 	case s.pid != 0:
 		return nil, refused, errors.Join(fmt.Errorf("no server with process id %d has an admin socket of yours", s.pid), refused)
 	}
-	if refused == nil {
-		refused = adminRefused(c.Config)
+	if at := c.Admin.Socket; refused == nil && at != "" && at != config.AdminOff {
+		if err := socket.CheckSocket(at); err != nil { // why servers of this configuration have none
+			refused = fmt.Errorf("no server can listen at admin.socket: %w", err)
+		}
 	}
 	return nil, refused, nil
-}
-
-// adminRefused is why servers of this configuration have no admin socket.
-func adminRefused(c config.Config) error {
-	if c.Admin.Socket == "" || c.Admin.Socket == config.AdminOff {
-		return nil
-	}
-	if err := socket.CheckSocket(c.Admin.Socket); err != nil {
-		return fmt.Errorf("no server can listen at admin.socket: %w", err)
-	}
-	return nil
 }
 
 // samePath compares two files or folders as they are, links followed.
@@ -185,18 +194,6 @@ func samePath(a, b string) bool {
 		return dir
 	}
 	return real(a) == real(b)
-}
-
-// NeedServer is what a command says that cannot do without one.
-func NeedServer(servers []socket.Found, c Target, instead string) error {
-	if len(servers) > 0 {
-		return nil
-	}
-	if c.broken != nil {
-		return errNoneUntilFixed
-	}
-	return fmt.Errorf("no server runs with the drivers of %s (or none that has answered a call yet, or its admin socket is off): %s",
-		c.Drivers.Dir, instead)
 }
 
 // Drivers lists the drivers of a server, by name.

@@ -201,10 +201,17 @@ const (
 // CompleteURI completes the first argument with the protocols' URIs, each with
 // its title.
 func (s *Session) CompleteURI(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	return First(s.CompleteURIs)(cmd, args, typed)
+}
+
+// First completes the first argument alone.
+func First(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, typed)
 	}
-	return s.CompleteURIs(cmd, args, typed)
 }
 
 // CompleteURIs completes every argument with URIs that are not arguments yet. It
