@@ -3,8 +3,11 @@
 package docs_test
 
 import (
+	"fmt"
+	"html"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -163,4 +166,233 @@ func TestEveryDependencyHasItsReason(t *testing.T) {
 			t.Errorf("%s is in go.mod, but design/dependencies.md does not say what for", m[1])
 		}
 	}
+}
+
+var goBlock = regexp.MustCompile("(?s)```go\n// ([a-z][a-z_./]*\\.go)\n(.*?)```")
+
+// TestQuotedCodeIsTheCode: a block of Go whose first line names a file is in that
+// file, which tests compile and run.
+func TestQuotedCodeIsTheCode(t *testing.T) {
+	pages, err := filepath.Glob("*/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range goBlock.FindAllStringSubmatch(string(text), -1) {
+			quoted++
+			code, err := os.ReadFile(filepath.Join("..", m[1]))
+			if err != nil {
+				t.Errorf("%s quotes %s: %v", page, m[1], err)
+			} else if !strings.Contains(string(code), m[2]) {
+				t.Errorf("%s quotes code that is not in %s:\n%s", page, m[1], m[2])
+			}
+		}
+	}
+	if quoted == 0 {
+		t.Error("no page quotes code; the test looks in the wrong place")
+	}
+}
+
+var (
+	codeSpan  = regexp.MustCompile("`([^`\n]+)`")
+	testName  = regexp.MustCompile(`^(?:Test|Benchmark)[A-Z]\w+$`)
+	ourFolder = regexp.MustCompile(`^(?:core|sdk|plugins|cmd|docs|examples|e2e|proto)/[\w./-]+$`)
+	errorCode = regexp.MustCompile(`^[A-Z]+(?:_[A-Z]+)+$`)
+	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)[A-Z]\w*)\(`)
+)
+
+// TestPagesNameWhatExists: pages that say where everything is must be right
+// about it.
+func TestPagesNameWhatExists(t *testing.T) {
+	tests, sources := testsAndCodes(t)
+	pages := map[string]int{"development/director.md": 100, "../ARCHITECTURE.md": 40}
+	design, err := filepath.Glob("design/*.md")
+	if err != nil || len(design) < 10 {
+		t.Fatalf("%d design pages, %v; the test looks in the wrong place", len(design), err)
+	}
+	for _, page := range design {
+		pages[page] = 0
+	}
+	for page, least := range pages {
+		t.Run(filepath.Base(page), func(t *testing.T) { namesWhatExists(t, page, least, tests, sources) })
+	}
+}
+
+func namesWhatExists(t *testing.T, path string, least int, tests map[string]bool, sources string) {
+	t.Helper()
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, span := range codeSpan.FindAllStringSubmatch(string(page), -1) {
+		name := span[1]
+		switch {
+		case testName.MatchString(name):
+			named++
+			if !tests[name] {
+				t.Errorf("there is no test %s", name)
+			}
+		case ourFolder.MatchString(name):
+			named++
+			if _, err := os.Stat(filepath.Join("..", name)); err != nil {
+				t.Errorf("there is no %s", name)
+			}
+		case errorCode.MatchString(name):
+			named++
+			if !strings.Contains(sources, `"`+name+`"`) {
+				t.Errorf("no code of ours has %s", name)
+			}
+		}
+	}
+	if named < least {
+		t.Errorf("the page names %d tests, files and codes, less than %d: it says less than it should", named, least)
+	}
+}
+
+// testsAndCodes are the tests of the tree by name, and the sources that hold
+// error codes and environment variables.
+func testsAndCodes(t *testing.T) (tests map[string]bool, sources string) {
+	t.Helper()
+	tests = make(map[string]bool)
+	var all strings.Builder
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == "bin" || d.Name() == ".git" || d.Name() == "proto") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			all.Write(text)
+			return nil
+		}
+		for _, found := range testFunc.FindAllStringSubmatch(string(text), -1) {
+			tests[found[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tests, all.String()
+}
+
+var stepHeading = regexp.MustCompile(`(?m)^## (.+)$`)
+
+// TestTheRecordingShowsTheExample: the picture in the README was made from the
+// example as it is now, and played to its end.
+func TestTheRecordingShowsTheExample(t *testing.T) {
+	picture, err := os.ReadFile("img/run.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	protocol, err := os.ReadFile("../examples/release-a-version.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := stepHeading.FindAllStringSubmatch(string(protocol), -1)
+	if len(steps) < 3 {
+		t.Fatalf("the example has %d steps; the test looks in the wrong place", len(steps))
+	}
+	want := []string{"verified: 2 steps answered by you, 3 reported by the agent"}
+	for i, s := range steps {
+		want = append(want, fmt.Sprintf("Step %d of %d: %s", i+1, len(steps), s[1]))
+	}
+	text := html.UnescapeString(string(picture))
+	for _, line := range want {
+		if !strings.Contains(text, line) {
+			t.Errorf("img/run.svg does not show %q: go run ./docs/recording plays it anew", line)
+		}
+	}
+}
+
+var (
+	folderLine = regexp.MustCompile(`(?m)^([\w./-]+/)(<\w+>/)? +(\S.*)$`)
+	subfolder  = regexp.MustCompile(`(?:^|[\s;,])(\w+)/(?:$|[\s;,])`)
+)
+
+// TestArchitectureListsEveryFolder compares the list of folders in ARCHITECTURE.md
+// with the tree, in both directions.
+func TestArchitectureListsEveryFolder(t *testing.T) {
+	page, err := os.ReadFile("../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{} // and whether the line covers everything below it
+	for _, line := range folderLine.FindAllStringSubmatch(string(page), -1) {
+		folder := strings.TrimSuffix(line[1], "/")
+		inside := strings.Contains(folder, "/")
+		listed[folder] = line[2] != "" || !inside && folder != "cmd" && folder != "core"
+		for _, sub := range subfolder.FindAllStringSubmatch(line[3], -1) {
+			listed[path.Join(folder, sub[1])] = false
+		}
+	}
+	if len(listed) < 40 {
+		t.Fatalf("found only %d folders in ARCHITECTURE.md; the test looks in the wrong place", len(listed))
+	}
+	for folder := range listed {
+		if info, err := os.Stat(filepath.Join("..", folder)); err != nil || !info.IsDir() {
+			t.Errorf("ARCHITECTURE.md lists %s/, which is not a folder", folder)
+		}
+	}
+	for _, folder := range packages(t) {
+		if !covered(listed, folder) {
+			t.Errorf("ARCHITECTURE.md does not list %s/: add a line, or name it in the line of the folder above", folder)
+		}
+	}
+}
+
+// covered: the folder itself is listed, or a line covers it together with others.
+func covered(listed map[string]bool, folder string) bool {
+	if _, ok := listed[folder]; ok {
+		return true
+	}
+	for above := path.Dir(folder); above != "."; above = path.Dir(above) {
+		if listed[above] || strings.HasSuffix(above, "test") {
+			return true
+		}
+	}
+	return strings.HasSuffix(folder, "test")
+}
+
+// packages returns the folders of the root module and of sdk that hold Go files.
+func packages(t *testing.T) []string {
+	t.Helper()
+	var folders []string
+	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() || file == ".." {
+			return err
+		}
+		folder := filepath.ToSlash(strings.TrimPrefix(file, "../"))
+		if name := d.Name(); strings.HasPrefix(name, ".") || name == "node_modules" || name == "bin" || name == "testdata" {
+			return filepath.SkipDir
+		}
+		if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil && folder != "sdk" {
+			return filepath.SkipDir // a module of its own
+		}
+		if files, _ := filepath.Glob(filepath.Join(file, "*.go")); len(files) > 0 {
+			folders = append(folders, folder)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(folders) < 100 {
+		t.Fatalf("found only %d packages; the test looks in the wrong place", len(folders))
+	}
+	return folders
 }

@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -13,7 +14,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/e2e/forgery"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+	"github.com/kairos-mcp/kairos/sdk/drivertest"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated pages")
@@ -328,4 +335,308 @@ func orElse(s, other string) string {
 		return other
 	}
 	return s
+}
+
+const checksPage = "reference/driver-checks.md"
+
+const checksHead = `# The checks of the driver contract
+
+` + "`kairos driver test BINARY --sample f.json`" + ` holds a driver in any language against these rules, and
+` + "`drivertest.RunFile(t, driver, \"samples.json\")`" + ` does so for a driver in Go within ` + "`go test`" + `. An id never changes its meaning.
+
+A broken **MUST** fails the verdict, a broken **SHOULD** warns. A check that could not run is *skipped*, and the report says
+what to give so that it runs; one whose rule is not about the driver (the other role, no configuration, no process) is
+marked ` + "`-`" + `. Where a method, or a kind of input, has no sample, the kit makes up a request as far as the descriptor allows.
+
+The kit gives idempotency keys as the server does: a driver with effect ` + "`reads`" + ` gets one for each sample, one with ` + "`effects`" + ` a new one for
+each call, so that it acts each time. A sample may name its own. What a driver did can be seen in its replies alone: let the proof or the answer
+name it, for example by the number of the payment, or ` + "`call/acts-once`" + ` cannot tell one act from two. ` + "`challenge/asks-first`" + ` sees
+an act that came before any answer only if the driver tells of it, at once or asked with ` + "`recover`" + `.
+
+This page is generated: ` + "`go test ./docs -run Checks -update`" + `.
+
+| check | level | rule | concerns |
+|---|---|---|---|
+`
+
+const checksTail = `
+` + "`drivertest.Run`" + ` also holds ` + "`call/same-over-grpc`" + ` (MUST): a pure driver answers the same directly and over gRPC.
+
+## Samples
+
+` + "```json" + `
+{
+  "config": {"min": 2},
+  "samples": [
+    {"name": "passes", "method": "Advance", "want": "accepted",
+     "request": {"challenge": {"type": "counter", "counter": {}},
+                 "answers": [{"input_id": "number", "value": 3, "provenance": "agent-reported"}]}}
+  ]
+}
+` + "```" + `
+
+` + "`config`" + ` (optional) is the configuration under which the samples hold; the driver gets it first. ` + "`request`" + ` is the JSON form of the method's request.
+Unknown keys are errors. ` + "`want`" + ` may be left out; else it is one of:
+
+| method | want |
+|---|---|
+| ` + "`Validate`" + ` | ` + "`valid`, `invalid`" + ` |
+| ` + "`Interpret`" + ` | ` + "`answer`, `declined`, `not_an_answer`, `unavailable`, `missing`, `dismissed`" + ` |
+| ` + "`Advance`" + ` | ` + "`need_input`, `accepted`, `rejected`, `declined`, `unavailable`, `pending`, `unknown`, `not_done`" + ` |
+| ` + "`Render`" + ` | ` + "`client_request`, `agent_challenge`, `answer`, `unavailable`, `client_review`, `elsewhere`, `not_an_answer`, `pending`, `unknown`, `not_done`" + ` |
+
+Give each outcome that the driver has: the more of them, the fewer checks are skipped.
+`
+
+func TestChecksAreDocumented(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(checksHead)
+	for _, c := range drivertest.Checks() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.ID, c.Level, c.Why, c.On)
+	}
+	b.WriteString(checksTail)
+	generated(t, checksPage, b.String(), "go test ./docs -run Checks -update")
+}
+
+const (
+	forgeryCommand = "go test ./docs -run Forgery -update"
+	forgeryBegin   = "<!-- forgery: written by " + forgeryCommand + " -->\n"
+	forgeryEnd     = "<!-- end of forgery -->\n"
+)
+
+func TestForgeryPageIsWhatTheAttacksAre(t *testing.T) {
+	generated(t, "reference/forgery.md", forgery.Page(), forgeryCommand)
+	const readme = "../README.md"
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(text), forgeryBegin)
+	_, after, ends := strings.Cut(rest, forgeryEnd)
+	if !begins || !ends {
+		t.Fatalf("%s lacks %q or %q", readme, forgeryBegin, forgeryEnd)
+	}
+	generated(t, readme, before+forgeryBegin+"\n"+forgery.Summary()+"\n"+forgery.Losses()+"\n"+forgeryEnd+after, forgeryCommand)
+}
+
+const (
+	configPage   = "reference/configuration.md"
+	configSchema = "../cmd/kairos/internal/config/config.schema.json"
+	keysBegin    = "<!-- keys: written by go test ./docs -run Configuration -update -->\n"
+	keysEnd      = "<!-- end of keys -->\n"
+)
+
+// TestConfigurationIsThatOfItsSchema holds the table of keys against the schema
+// that the server publishes for editors.
+func TestConfigurationIsThatOfItsSchema(t *testing.T) {
+	source, err := os.ReadFile(configSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(configPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(page), keysBegin)
+	_, after, ends := strings.Cut(rest, keysEnd)
+	if !begins || !ends {
+		t.Fatalf("%s has no place for the keys", configPage)
+	}
+	table := keysOf(t, source)
+	generated(t, configPage, before+keysBegin+table+keysEnd+after, "go test ./docs -run Configuration -update")
+}
+
+const restarts = "Needs a restart."
+
+// stated is a default that a description states because no constant holds it.
+var stated = regexp.MustCompile(` ?\b(?:Default|Not set): (.+?)\.(?: |$)`)
+
+// keysOf is the table of keys in the order of the schema, one line for each key
+// that holds a value.
+func keysOf(t *testing.T, source []byte) string {
+	t.Helper()
+	var schema yaml.MapSlice
+	if err := yaml.UnmarshalWithOptions(source, &schema, yaml.UseOrderedMap()); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("| key | value | default | restart | meaning |\n|---|---|---|---|---|\n")
+	n := writeKeys(t, &b, "", "", schema)
+	if n < 60 {
+		t.Fatalf("the schema has %d keys: the test does not find them all", n)
+	}
+	return b.String()
+}
+
+// writeKeys writes the keys of an object, whose own keys need a restart if restart says so.
+func writeKeys(t *testing.T, b *strings.Builder, prefix, restart string, object yaml.MapSlice) int {
+	t.Helper()
+	n := 0
+	properties, _ := lookup(object, "properties").(yaml.MapSlice)
+	for _, p := range properties {
+		name, ok := p.Key.(string)
+		of, isObject := p.Value.(yaml.MapSlice)
+		if !ok || !isObject {
+			t.Fatalf("%s%v is not a schema", prefix, p.Key)
+		}
+		key, restart := prefix+name, restart
+		meaning, _ := lookup(of, "description").(string)
+		if before, _, needs := strings.Cut(meaning, restarts); needs {
+			restart, meaning = "yes", strings.TrimSpace(before)
+		}
+		below, byName := of, lookup(of, "additionalProperties")
+		if each, ok := byName.(yaml.MapSlice); ok && lookup(each, "properties") != nil {
+			key, below = key+".NAME", each
+		}
+		if lookup(below, "properties") != nil {
+			n += writeKeys(t, b, key+".", restart, below)
+			continue
+		}
+		n++
+		preset := presetOf(t, of)
+		if found := stated.FindStringSubmatch(meaning); found != nil && preset == "" {
+			preset, meaning = found[1], strings.TrimSpace(stated.ReplaceAllString(meaning, " "))
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", key, valueOf(of), preset, restart, strings.ReplaceAll(meaning, "|", `\|`))
+	}
+	return n
+}
+
+func lookup(s yaml.MapSlice, key string) any {
+	for _, item := range s {
+		if item.Key == key {
+			return item.Value
+		}
+	}
+	return nil
+}
+
+// valueOf says in a few words which values a key takes.
+func valueOf(s yaml.MapSlice) string {
+	if ref, ok := lookup(s, "$ref").(string); ok {
+		return strings.TrimPrefix(ref, "#/$defs/")
+	}
+	if enum, ok := lookup(s, "enum").([]any); ok {
+		words := make([]string, len(enum))
+		for i, e := range enum {
+			words[i] = fmt.Sprintf("`%v`", e)
+		}
+		return strings.Join(words, ", ")
+	}
+	switch kind := lookup(s, "type").(type) {
+	case string:
+		if kind == "array" {
+			return "list"
+		}
+		return kind
+	case []any:
+		return strings.Trim(strings.ReplaceAll(fmt.Sprint(kind), " ", " or "), "[]")
+	}
+	return "any"
+}
+
+func presetOf(t *testing.T, s yaml.MapSlice) string {
+	t.Helper()
+	preset := lookup(s, "default")
+	switch preset := preset.(type) {
+	case nil:
+		return ""
+	case string:
+		return "`" + preset + "`"
+	}
+	b, err := json.Marshal(preset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "`" + string(b) + "`"
+}
+
+// documented calls the Python driver of docs/reference/driver-wire.md.
+func documented(t *testing.T) *driverrpc.ExecClient {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("PYTHON IS MISSING, the driver in docs/reference/driver-wire.md was not tried: install Python 3")
+	}
+	manual, err := os.ReadFile("reference/driver-wire.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(manual), "```python\n")
+	program, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("driver-wire.md holds no Python driver")
+	}
+	file := filepath.Join(t.TempDir(), "contains")
+	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return driverrpc.NewExecClient(func(ctx context.Context, method string, request []byte) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, python, file, driverrpc.CallFlag, method)
+		if method == driverrpc.MethodDescribe {
+			cmd = exec.CommandContext(ctx, python, file, driverrpc.DescribeFlag)
+		}
+		cmd.Stdin = bytes.NewReader(request)
+		reply, err := cmd.Output()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", method, err)
+		}
+		return reply, nil
+	})
+}
+
+// TestTheDriverInTheWireDocumentationWorks plays a step with it.
+func TestTheDriverInTheWireDocumentationWorks(t *testing.T) {
+	c := documented(t)
+	if d, err := c.Describe(t.Context()); err != nil || d.Transport != driver.TransportExec {
+		t.Errorf("Describe = %+v, %v", d, err)
+	}
+	if err := c.CheckHealth(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if r, err := c.Challenge().Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(`{"contains":{}}`)}); err != nil || len(r.Diagnostics) != 1 {
+		t.Errorf("Validate = %+v, %v, want one diagnostic", r, err)
+	}
+	req := driver.AdvanceRequest{Challenge: json.RawMessage(`{"contains":{"word":"tea"}}`)}
+	if r, err := c.Challenge().Advance(t.Context(), req); err != nil || len(r.NeedInput) != 1 {
+		t.Errorf("Advance without an answer = %+v, %v, want one input needed", r, err)
+	}
+	for value, accepted := range map[string]bool{`"hot tea"`: true, `"coffee"`: false, `5`: false} {
+		req.Answers = []driver.Answer{{InputID: "evidence", Value: json.RawMessage(value), Provenance: driver.AgentReported}}
+		r, err := c.Challenge().Advance(t.Context(), req)
+		if err != nil || (r.Accepted != nil) != accepted || (r.Rejected != nil) == accepted {
+			t.Errorf("Advance with %s = %+v, %v, want accepted: %t", value, r, err, accepted)
+		}
+	}
+}
+
+func TestTheDriverInTheWireDocumentationBreaksNoRule(t *testing.T) {
+	c := documented(t)
+	d, err := c.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	challenge := json.RawMessage(`{"type":"contains","contains":{"word":"tea"}}`)
+	says := func(value string) driver.AdvanceRequest {
+		return driver.AdvanceRequest{Challenge: challenge, Answers: []driver.Answer{
+			{InputID: "evidence", Value: json.RawMessage(value), Provenance: driver.AgentReported}}}
+	}
+	report, err := drivertest.Verify(t.Context(), drivertest.Subject{
+		Descriptor: d, Challenge: c.Challenge(), Configurer: c, Samples: []drivertest.Sample{
+			{Name: "valid", Request: driver.ValidateRequest{Challenge: challenge}, Want: drivertest.Valid},
+			{Name: "first round", Request: driver.AdvanceRequest{Challenge: challenge}, Want: drivertest.NeedInput},
+			{Name: "there", Request: says(`"hot tea"`), Want: drivertest.Accepted},
+			{Name: "missing", Request: says(`"coffee"`), Want: drivertest.Rejected},
+		},
+	}, drivertest.Options{Only: []string{
+		"descriptor/valid", "health/*", "sample/*", "call/sound-result", "call/says-why", "challenge/garbage", "challenge/pointers",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range report.Results {
+		if result.Status == drivertest.Failed || result.Status == drivertest.Warned {
+			t.Error(result.Line())
+		}
+	}
 }

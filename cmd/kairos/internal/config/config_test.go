@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -243,3 +244,178 @@ func TestAFindingQuotesNoValueOfTheConfiguration(t *testing.T) {
 		})
 	}
 }
+
+// FuzzConfiguration reads any file as kairos.yaml: it is taken or refused with
+// a text that is not too long to read.
+func FuzzConfiguration(f *testing.F) {
+	for _, seed := range []string{
+		"", "{}", "[]", "x", "http: {listen: '127.0.0.1:0', rate: {per_minute: 1e9}}", "http: {session_idle: 9999999h}", "a: &a [*a]",
+		"drivers: {dir: .}\nservers: {a: {url: 'http://u:p@h'}}", "http: {trusted_proxies: ['::1%eth0/64']}", "\xff", "? {a: b}\n: c",
+		"embedding: {provider: openai, url: '://'}", "database: \x00", "log: {format: json}\nlog: {format: text}", "mcp: {plain_wait: -1s}",
+		"qdrant: {url: x}\napproval: {trust_agent: maybe}\nuser_input: {driver: agent}",
+	} {
+		f.Add([]byte(seed))
+	}
+	file := filepath.Join(f.TempDir(), "kairos.yaml")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := &Source{File: file}
+		if _, err := at.Load(); err != nil && len(err.Error()) > 20_000+4*len(text) {
+			t.Errorf("the refusal has %d bytes", len(err.Error()))
+		}
+	})
+}
+
+func TestWhatIsWrongInTheHTTPSectionIsNamed(t *testing.T) {
+	for name, tc := range map[string]struct{ yaml, want string }{
+		"address":   {"http: {listen: here}", "http.listen"},
+		"port":      {"http: {listen: '127.0.0.1:http'}", "http.listen"},
+		"origin":    {"http: {allowed_origins: [app.example]}", "http.allowed_origins"},
+		"proxy":     {"http: {trusted_proxies: [10.0.0.0/99]}", "http.trusted_proxies"},
+		"half TLS":  {"http: {tls: {cert: c.pem}}", "http.tls"},
+		"body":      {"http: {max_body: -1}", "http.max_body"},
+		"rate":      {"http: {rate: {per_minute: -2}}", "http.rate.per_minute"},
+		"shutdown":  {"http: {shutdown: -1s}", "http.shutdown"},
+		"metrics":   {"metrics: {listen: '9390'}", "metrics.listen"},
+		"unknown":   {"http: {lisen: x}", "lisen"},
+		"all right": {"http: {listen: '[::1]:0', allowed_hosts: [a], trusted_proxies: [10.0.0.1], rate: {per_minute: -1}}\nmetrics: {listen: off}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := configured(t, tc.yaml).Load()
+			if tc.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("load: %v, want an error that names %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestOperationsAreServedToThisMachineUnlessConfigured(t *testing.T) {
+	yes, no := true, false
+	for name, tc := range map[string]struct {
+		listen     string
+		configured *bool
+		socket     string
+		want       bool
+	}{
+		"this machine":               {"127.0.0.1:3300", nil, "", true},
+		"other machines":             {"0.0.0.0:3300", nil, "", false},
+		"this machine, turned off":   {"127.0.0.1:3300", &no, "", false},
+		"other machines, turned on":  {"0.0.0.0:3300", &yes, "", true},
+		"a name that others resolve": {"kairos.example.org:3300", nil, "", false},
+		"no token":                   {"127.0.0.1:3300", nil, AdminOff, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Config{HTTP: httpConfig{Listen: tc.listen, Operations: tc.configured}, Admin: adminConfig{Socket: tc.socket}}
+			if got := c.ServesOperations(); got != tc.want {
+				t.Errorf("ServesOperations = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// A person removes the comment marks of what they change. With all of them
+// removed that have a value, the file is one that the server takes, and nothing
+// in it differs from the default.
+func TestTheSampleIsAConfiguration(t *testing.T) {
+	sample, err := Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	key := regexp.MustCompile(`^#( *)(\w+):( .+)?$`)
+	lines := strings.Split(sample, "\n")
+	var used []string
+	for i, line := range lines {
+		m := key.FindStringSubmatch(line)
+		if m == nil || strings.Contains(line, "NAME") {
+			continue
+		}
+		above := false // has keys below it
+		for _, next := range lines[i+1:] {
+			if n := key.FindStringSubmatch(next); n != nil {
+				above = len(n[1]) > len(m[1]) && !strings.Contains(next, "NAME")
+				break
+			}
+		}
+		if m[3] != "" && len(m[1]) <= 4 || above {
+			used = append(used, m[1]+m[2]+":"+m[3])
+		}
+	}
+	if len(used) < 40 {
+		t.Fatalf("the sample has %d values: the test does not find them all\n%s", len(used), sample)
+	}
+	for name, text := range map[string]string{"as it is": sample, "with every value": strings.Join(used, "\n") + "\n"} {
+		path := filepath.Join(dir, "kairos.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (Source{File: path}).Load(); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+		settings, err := (Source{File: path}).Settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range settings {
+			if s.From != FromDefault {
+				t.Errorf("%s: %s is %v from the %s, want the default", name, s.Key, s.Value, s.From)
+			}
+		}
+	}
+}
+
+func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.yaml")
+	text := "drivers: {watch: false, settings: {shell: {config: {token: swordfish}}}}\nsampling: {per_run: {requests: 0}}\nrun: {ttl: 2h}\nlog: {level: error}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LOG_LEVEL", "debug")
+	t.Setenv("QDRANT_URL", "")
+	settings, err := Source{File: path, Database: "/flag/kairos.db"}.Settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]Setting{}
+	for _, s := range settings {
+		got[s.Key] = s
+	}
+	for key, want := range map[string]Setting{
+		"database":                  {Value: "/flag/kairos.db", From: FromFlag},
+		"drivers.watch":             {Value: false, From: FromFile},
+		"sampling.per_run.requests": {Value: uint64(0), From: FromFile},
+		"run.ttl":                   {Value: "2h", From: FromFile},
+		"log.level":                 {Value: "debug", From: FromEnvironment},
+		"user_input.driver":         {Value: "elicitation", From: FromDefault},
+		"signing.key_file":          {Value: "/flag/signing.key", From: FromDefault},
+	} {
+		want.Key = key
+		if got[key] != want {
+			t.Errorf("%s = %#v, want %#v", key, got[key], want)
+		}
+	}
+	for _, s := range settings {
+		if strings.Contains(strings.ToLower(toText(s.Value)), "swordfish") {
+			t.Errorf("%s shows a secret: %v", s.Key, s.Value)
+		}
+	}
+	if settings := toText(got["drivers.settings"].Value); settings != "map[shell:***]" {
+		t.Errorf("drivers.settings = %s", settings)
+	}
+}
+
+func TestAddressesAreShownWithoutPasswords(t *testing.T) {
+	if got := shown("https://me:swordfish@example.org/v1"); got != "https://me:xxxxx@example.org/v1" {
+		t.Errorf("shown = %v", got)
+	}
+}
+
+func toText(v any) string { return fmt.Sprint(v) }

@@ -5,9 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/internal/mcpclient"
 )
@@ -86,6 +88,35 @@ func TestToolServersGetTheFoldersOfFilesThatTheyName(t *testing.T) {
 		}
 		if got := places([]string{tc.named}, own); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// The driver starts elsewhere and later, so that config check finds a relative path here.
+func TestARelativePathOfTheCommandDriverIsRefused(t *testing.T) {
+	for settings, want := range map[string]string{
+		`{"workspace":"project"}`:                              `drivers.settings.command.config.workspace: "project" must be an absolute path`,
+		`{"workspace":"/project","read":["/etc/x","./tools"]}`: `drivers.settings.command.config.read: "./tools" must be`,
+		`{"workspace":"/project","mask":[".env"]}`:             `config.mask: ".env" must be`,
+		`{"workspace":"/project","read":["/etc/x"]}`:           "",
+	} {
+		to := driverhost.Config{Drivers: map[string]driverhost.DriverConfig{"command": {Config: json.RawMessage(settings)}}}
+		err := addCommand(config.Config{}, "", &to)
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", settings, err, want)
+		}
+	}
+}
+
+func TestAFolderOfADriverThatDoesNotExistIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	gone := filepath.Join(dir, "gone")
+	for level, refused := range map[string]bool{config.IsolationAuto: true, string(driverhost.LevelNone): false} {
+		var c config.Config
+		c.Drivers.Isolation = level
+		err := there(c, "ask", []string{dir, gone})
+		if (err != nil) != refused || err != nil && !strings.Contains(err.Error(), gone) {
+			t.Errorf("%s: %v, refused = %t", level, err, refused)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package play
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -16,7 +17,44 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
+	"github.com/kairos-mcp/kairos/core/api"
 )
+
+func TestTheBrowserIsGivenTheAddressAndNotTheModelsKey(t *testing.T) {
+	dir := t.TempDir()
+	told := filepath.Join(dir, "told")
+	for _, opener := range []string{"xdg-open", "open"} {
+		script := "#!/bin/sh\n{ echo \"$1\"; env; } > '" + told + "'\n"
+		if err := os.WriteFile(filepath.Join(dir, opener), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("DISPLAY", ":0")
+	t.Setenv(terminal.KeyEnv, "a-key-that-is-secret")
+	if err := browser()(t.Context(), "http://127.0.0.1:1/approve/x"); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(b); !strings.HasPrefix(got, "http://127.0.0.1:1/approve/x\n") || strings.Contains(got, "a-key-that-is-secret") {
+		t.Errorf("the browser is told %s", got)
+	}
+}
+
+func TestAPersonIsShownTheTemplateWithoutWhatIsFilledIn(t *testing.T) {
+	reply := api.StepReply{
+		Challenge: api.Challenge{Type: "comment"},
+		NextCall: &api.NextCall{Tool: "kairos_next", Arguments: json.RawMessage(
+			`{"uri":"kairos://mem/x","solution":{"type":"comment","nonce":"n","proof_hash":"h","comment":{"text":"\u003cstring: text\u003e"}}}`)},
+	}
+	const want = `{"comment":{"text":"<string: text>"}}`
+	if got := callAfter(reply).form(reply.Challenge); got != want {
+		t.Errorf("form = %s, want %s", got, want)
+	}
+}
 
 // The file beside a protocol came with it, so it starts nothing by itself.
 func TestTheServersOfAProtocolAreStartedOnlyIfSomebodySaysSo(t *testing.T) {

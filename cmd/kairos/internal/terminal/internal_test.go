@@ -1,6 +1,10 @@
 package terminal
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
 
 // FormAnswer reads a form and an answer to it, as for a scripted elicitation.
 func FormAnswer(schema, answer json.RawMessage) (map[string]any, error) {
@@ -22,3 +26,13 @@ func ForPerson(message string) string { return forPerson(message) }
 
 // Unfenced is a question of the server as a person reads it.
 func Unfenced(text string) string { return unfenced(text) }
+
+// Whether such a server ends before or after it is written to is a matter of luck.
+func TestAServerThatEndsAtOnceSaysTheSameEachTime(t *testing.T) {
+	for range 100 {
+		_, err := connect(t.Context(), child{argv: []string{"false"}})
+		if err == nil || !strings.Contains(err.Error(), "false did not start; what it wrote to standard error says why") {
+			t.Fatal(err)
+		}
+	}
+}
