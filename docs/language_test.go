@@ -165,10 +165,7 @@ type rewording struct{ before, instead string }
 
 func beforeAndAfter(t *testing.T) []rewording {
 	t.Helper()
-	page, err := os.ReadFile(beforeFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readFile(t, beforeFile)
 	var all []rewording
 	for _, row := range tableRow.FindAllStringSubmatch(string(page), -1) {
 		if before, _ := plain(row[1]); row[1] != "before" {

@@ -54,20 +54,14 @@ func TestEveryRelativeLinkLeadsSomewhere(t *testing.T) {
 // TestPagesOfTheManualAreShort keeps pages to one subject, and every page within
 // reach of the index.
 func TestPagesOfTheManualAreShort(t *testing.T) {
-	index, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := readFile(t, "README.md")
 	for _, pattern := range []string{"*.md", "tutorials/*.md", "how-to/*.md", "reference/*.md", "explanation/*.md", "development/*.md", "design/*.md"} {
 		pages, err := filepath.Glob(pattern)
 		if err != nil || len(pages) == 0 {
 			t.Fatalf("%s: %d pages, %v; the test looks in the wrong place", pattern, len(pages), err)
 		}
 		for _, page := range pages {
-			text, err := os.ReadFile(page)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := readFile(t, page)
 			if lines := strings.Count(string(text), "\n"); lines > 400 {
 				t.Errorf("%s has %d lines, more than 400: cut it by subject", page, lines)
 			}
@@ -106,10 +100,7 @@ func follow(t *testing.T, page, target string) {
 // read returns a page without its code, and the anchors of its headings.
 func read(t *testing.T, page string) (prose string, anchors map[string]bool) {
 	t.Helper()
-	b, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := readFile(t, page)
 	anchors = map[string]bool{}
 	var out strings.Builder
 	fence := ""
@@ -148,14 +139,8 @@ func withoutCode(line string) string {
 
 // TestEveryDependencyHasItsReason compares go.mod with the design page.
 func TestEveryDependencyHasItsReason(t *testing.T) {
-	mod, err := os.ReadFile("../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reasons, err := os.ReadFile("design/dependencies.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mod := readFile(t, "../go.mod")
+	reasons := readFile(t, "design/dependencies.md")
 	modules := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(mod), -1)
 	if len(modules) < 15 {
 		t.Fatalf("found only %d direct modules in go.mod", len(modules))
@@ -179,10 +164,7 @@ func TestQuotedCodeIsTheCode(t *testing.T) {
 	}
 	quoted := 0
 	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, page)
 		for _, m := range goBlock.FindAllStringSubmatch(string(text), -1) {
 			quoted++
 			code, err := os.ReadFile(filepath.Join("..", m[1]))
@@ -225,10 +207,7 @@ func TestPagesNameWhatExists(t *testing.T) {
 
 func namesWhatExists(t *testing.T, path string, least int, tests map[string]bool, sources string) {
 	t.Helper()
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readFile(t, path)
 	named := 0
 	for _, span := range codeSpan.FindAllStringSubmatch(string(page), -1) {
 		name := span[1]
@@ -295,14 +274,8 @@ var stepHeading = regexp.MustCompile(`(?m)^## (.+)$`)
 // TestTheRecordingShowsTheExample: the picture in the README was made from the
 // example as it is now, and played to its end.
 func TestTheRecordingShowsTheExample(t *testing.T) {
-	picture, err := os.ReadFile("img/run.svg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	protocol, err := os.ReadFile("../examples/release-a-version.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	picture := readFile(t, "img/run.svg")
+	protocol := readFile(t, "../examples/release-a-version.md")
 	steps := stepHeading.FindAllStringSubmatch(string(protocol), -1)
 	if len(steps) < 3 {
 		t.Fatalf("the example has %d steps; the test looks in the wrong place", len(steps))
@@ -327,10 +300,7 @@ var (
 // TestArchitectureListsEveryFolder compares the list of folders in ARCHITECTURE.md
 // with the tree, in both directions.
 func TestArchitectureListsEveryFolder(t *testing.T) {
-	page, err := os.ReadFile("../ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readFile(t, "../ARCHITECTURE.md")
 	listed := map[string]bool{} // and whether the line covers everything below it
 	for _, line := range folderLine.FindAllStringSubmatch(string(page), -1) {
 		folder := strings.TrimSuffix(line[1], "/")
@@ -395,4 +365,13 @@ func packages(t *testing.T) []string {
 		t.Fatalf("found only %d packages; the test looks in the wrong place", len(folders))
 	}
 	return folders
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

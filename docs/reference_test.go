@@ -64,10 +64,7 @@ func TestTheReferenceIsThatOfTheCode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED with -short: builds every shipped driver; make test runs it without the race detector")
 	}
-	source, err := os.ReadFile(protoFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := readFile(t, protoFile)
 	all := parseProto(t, string(source))
 	at := slices.IndexFunc(all, func(d declaration) bool { return d.name == firstOfCapability })
 	if at < 0 {
@@ -94,10 +91,7 @@ func generated(t *testing.T, file, want, command string) {
 			t.Fatal(err)
 		}
 	}
-	have, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	have := readFile(t, file)
 	if diff := cmp.Diff(string(have), want); diff != "" {
 		t.Errorf("docs/%s is out of date; write it with `%s` (-page +code):\n%s", file, command, diff)
 	}
@@ -407,10 +401,7 @@ const (
 func TestForgeryPageIsWhatTheAttacksAre(t *testing.T) {
 	generated(t, "reference/forgery.md", forgery.Page(), forgeryCommand)
 	const readme = "../README.md"
-	text, err := os.ReadFile(readme)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, readme)
 	before, rest, begins := strings.Cut(string(text), forgeryBegin)
 	_, after, ends := strings.Cut(rest, forgeryEnd)
 	if !begins || !ends {
@@ -429,14 +420,8 @@ const (
 // TestConfigurationIsThatOfItsSchema holds the table of keys against the schema
 // that the server publishes for editors.
 func TestConfigurationIsThatOfItsSchema(t *testing.T) {
-	source, err := os.ReadFile(configSchema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(configPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := readFile(t, configSchema)
+	page := readFile(t, configPage)
 	before, rest, begins := strings.Cut(string(page), keysBegin)
 	_, after, ends := strings.Cut(rest, keysEnd)
 	if !begins || !ends {
@@ -558,10 +543,7 @@ func documented(t *testing.T) *driverrpc.ExecClient {
 	if err != nil {
 		t.Skip("PYTHON IS MISSING, the driver in docs/reference/driver-wire.md was not tried: install Python 3")
 	}
-	manual, err := os.ReadFile("reference/driver-wire.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	manual := readFile(t, "reference/driver-wire.md")
 	_, rest, _ := strings.Cut(string(manual), "```python\n")
 	program, _, found := strings.Cut(rest, "```")
 	if !found {

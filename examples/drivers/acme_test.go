@@ -198,10 +198,7 @@ func (c *acmeClient) call(tool string, arguments any) acmeReply {
 func acmeConfig(t *testing.T, more string) string {
 	t.Helper()
 	read := func(path ...string) []byte {
-		raw, err := os.ReadFile(filepath.Join(path...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := readFile(t, filepath.Join(path...))
 		return raw
 	}
 	tree := read("..", "..", "core", "decision", "default.yaml")
@@ -219,9 +216,7 @@ func acmeConfig(t *testing.T, more string) string {
 	for file, content := range map[string][]byte{
 		filepath.Join(dir, "tree.yaml"): tree, config: []byte("tree: " + filepath.Join(dir, "tree.yaml") + "\n" + more),
 	} {
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, content)
 	}
 	return config
 }

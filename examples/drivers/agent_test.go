@@ -2,7 +2,6 @@ package drivers_test
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -23,10 +22,7 @@ func TestAnAgentSolvesAStepOfANewType(t *testing.T) {
 		t.Errorf("solution.type lists %v, want %s among them", types, e.driver)
 	}
 
-	document, err := os.ReadFile(filepath.Join(e.folder, "protocol.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := readFile(t, filepath.Join(e.folder, "protocol.md"))
 	stored := call(t, c, "kairos_mint", map[string]any{"markdown_doc": string(document), "llm_model_id": "test"})
 	begun := call(t, c, "kairos_begin", map[string]any{"uri": stored.Items[0].URI})
 	demand, _ := begun.Challenge[e.driver].(map[string]any)
@@ -57,10 +53,7 @@ func TestOneAnswerInTheFolderSolvesOneOfTwoRuns(t *testing.T) {
 	requireBuilt(t, examples[at])
 	desk := filepath.Join(t.TempDir(), "desk")
 	c := agent(t, append(asksInFolder(t, desk), "--db", filepath.Join(t.TempDir(), "kairos.db"))...)
-	document, err := os.ReadFile(filepath.Join("ask-folder", "protocol.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := readFile(t, filepath.Join("ask-folder", "protocol.md"))
 	uri := call(t, c, "kairos_mint", map[string]any{"markdown_doc": string(document), "llm_model_id": "test"}).Items[0].URI
 
 	waiting := func(begun reply) reply {

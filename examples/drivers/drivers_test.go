@@ -80,33 +80,23 @@ func site(t *testing.T, text string) []string {
 	}))
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
-	config, err := os.ReadFile(filepath.Join("http-check", "kairos.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := readFile(t, filepath.Join("http-check", "kairos.yaml"))
 	file := filepath.Join(t.TempDir(), "kairos.yaml")
-	if err := os.WriteFile(file, bytes.ReplaceAll(config, []byte("127.0.0.1:8000"), []byte(host)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, bytes.ReplaceAll(config, []byte("127.0.0.1:8000"), []byte(host)))
 	return []string{"--config", file, "--input", fmt.Sprintf(`{"url": %q, "text": "Welcome"}`, server.URL)}
 }
 
 // asksInFolder gives the flags of a server that asks in the folder.
 func asksInFolder(t *testing.T, desk string) []string {
 	t.Helper()
-	config, err := os.ReadFile(filepath.Join("ask-folder", "kairos.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := readFile(t, filepath.Join("ask-folder", "kairos.yaml"))
 	if err := os.MkdirAll(desk, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "kairos.yaml")
 	config = bytes.ReplaceAll(config, []byte("/tmp/kairos-ask-folder.yaml"), []byte(withRule(t, "ask-folder")))
 	config = bytes.ReplaceAll(config, []byte("/tmp/kairos-ask-folder"), []byte(desk))
-	if err := os.WriteFile(file, append(config, "mcp: {plain_wait: 100ms}\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, append(config, "mcp: {plain_wait: 100ms}\n"...))
 	return []string{"--config", file}
 }
 
@@ -165,14 +155,9 @@ func answer(t *testing.T, desk, key, text string) {
 // samples are those of the example, whose driver asks in a folder of the test.
 func samples(t *testing.T, e example) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(e.folder, "samples.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := readFile(t, filepath.Join(e.folder, "samples.json"))
 	file := filepath.Join(t.TempDir(), "samples.json")
-	if err := os.WriteFile(file, bytes.ReplaceAll(content, []byte("/tmp/kairos-ask-folder"), []byte(t.TempDir())), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, bytes.ReplaceAll(content, []byte("/tmp/kairos-ask-folder"), []byte(t.TempDir())))
 	return file
 }
 
@@ -243,19 +228,11 @@ func TestRulesFitIntoTheShippedTree(t *testing.T) {
 // withRule is the shipped tree with the rule of an example on top.
 func withRule(t *testing.T, folder string) string {
 	t.Helper()
-	shipped, err := os.ReadFile(filepath.Join("..", "..", "core", "decision", "default.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rule, err := os.ReadFile(filepath.Join(folder, "tree.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	shipped := readFile(t, filepath.Join("..", "..", "core", "decision", "default.yaml"))
+	rule := readFile(t, filepath.Join(folder, "tree.yaml"))
 	head, rest, _ := bytes.Cut(shipped, []byte("\nchallenges:\n"))
 	tree := filepath.Join(t.TempDir(), "tree.yaml")
-	if err := os.WriteFile(tree, slices.Concat(head, []byte("\n"), rule, rest), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, tree, slices.Concat(head, []byte("\n"), rule, rest))
 	return tree
 }
 
@@ -293,10 +270,7 @@ func lockedEntry(t *testing.T, driver string) map[string]any {
 // shownEntry is the lock entry that the README of an example shows.
 func shownEntry(t *testing.T, e example) map[string]any {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(e.folder, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, filepath.Join(e.folder, "README.md"))
 	for _, block := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllSubmatch(text, -1) {
 		var entry map[string]any
 		if json.Unmarshal(block[1], &entry) == nil && entry["descriptor"] != nil {
@@ -362,4 +336,20 @@ func requireBuilt(t *testing.T, e example) {
 	}
 	fmt.Fprintln(os.Stderr, text)
 	t.Skip(text)
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -71,9 +71,7 @@ func TestDevModeStaysOnThisMachine(t *testing.T) {
 func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 	t.Setenv("QDRANT_URL", "")
 	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, key, []byte("secret\n"))
 	for name, tc := range map[string]struct{ yaml, want string }{
 		"withdrawn key":    {"store: qdrant", "not used any more"},
 		"no host":          {"qdrant: {url: 'http://'}", "URL of Qdrant"},
@@ -86,9 +84,7 @@ func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "kairos.yaml")
-			if err := os.WriteFile(file, []byte(tc.yaml+"\ndatabase: k.db\ndrivers: {dir: .}\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, file, []byte(tc.yaml+"\ndatabase: k.db\ndrivers: {dir: .}\n"))
 			c, err := config.Source{File: file}.Load()
 			if err == nil {
 				_, x, e := openStores(c, nil)
@@ -171,9 +167,7 @@ func TestKeysThatCouldNotBeReadAreReadLater(t *testing.T) {
 	c.MCP.StateKeyFile, c.Signing.KeyFile = filepath.Join(folder, "state.key"), filepath.Join(folder, "signing.key")
 	write := func(path string, text []byte) {
 		t.Helper()
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, text)
 	}
 	write(c.MCP.StateKeyFile, []byte("half of a"))
 	a := &App{Config: c, stateKeys: cache.Once(c.StateKeys)}

@@ -30,9 +30,7 @@ func TestTheDriverThatCallsToolsIsGivenItsServers(t *testing.T) {
 		t.Errorf("without a file: %+v", c)
 	}
 	text := `{"mcpServers":{"calendar":{"command":"/bin/calendar","env_from":{"TOKEN":"CALENDAR_TOKEN"}}}}`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, []byte(text))
 	c := config(0, 0)
 	var given struct{ Idle, Servers string }
 	if err := json.Unmarshal(c.Config, &given); err != nil || given.Idle != "1m" || given.Servers != text {
@@ -50,9 +48,7 @@ func TestTheDriverThatCallsToolsIsGivenItsServers(t *testing.T) {
 			t.Errorf("call_timeout %s, own %s: %s, want %s", tc.all, tc.own, c.Call, tc.want)
 		}
 	}
-	if err := os.WriteFile(file, []byte(`{"mcpServers":{"calendar":{}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, []byte(`{"mcpServers":{"calendar":{}}}`))
 	if err := addTools(file, nil, &driverhost.Config{}); err == nil {
 		t.Error("a server that cannot be started was taken")
 	}
@@ -68,9 +64,7 @@ func TestToolServersGetTheFoldersOfFilesThatTheyName(t *testing.T) {
 		}
 	}
 	there := filepath.Join(kept, "there.json")
-	if err := os.WriteFile(there, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, there, nil)
 	own := []string{filepath.Join(kept, "kairos.db")}
 	for name, tc := range map[string]struct{ named, want string }{
 		"a file that is not there yet":        {filepath.Join(state, "calendar.json"), state},
@@ -118,5 +112,12 @@ func TestAFolderOfADriverThatDoesNotExistIsNamed(t *testing.T) {
 		if (err != nil) != refused || err != nil && !strings.Contains(err.Error(), gone) {
 			t.Errorf("%s: %v, refused = %t", level, err, refused)
 		}
+	}
+}
+
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

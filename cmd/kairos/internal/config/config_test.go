@@ -86,9 +86,7 @@ func TestTheConfigSchemaHasExactlyTheKeysThatAreRead(t *testing.T) {
 func configured(t *testing.T, yaml string) Source {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kairos.yaml")
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, []byte(yaml))
 	return Source{File: file}
 }
 
@@ -154,9 +152,7 @@ tree: tree.yaml
 	dir := filepath.Dir(s.File)
 	writeLock(t, filepath.Join(dir, "drivers"), "comment",
 		`{"type":"object","additionalProperties":false,"properties":{"lexical_threshold":{"type":"number"},"other":{"type":"string"}}}`)
-	if err := os.WriteFile(filepath.Join(dir, "tree.yaml"), []byte("version: 1\nchalenges: []\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "tree.yaml"), []byte("version: 1\nchalenges: []\n"))
 	err := s.CheckFiles()
 	if err == nil {
 		t.Fatal("checkFiles found nothing wrong")
@@ -258,9 +254,7 @@ func FuzzConfiguration(f *testing.F) {
 	}
 	file := filepath.Join(f.TempDir(), "kairos.yaml")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, text)
 		at := &Source{File: file}
 		if _, err := at.Load(); err != nil && len(err.Error()) > 20_000+4*len(text) {
 			t.Errorf("the refusal has %d bytes", len(err.Error()))
@@ -354,9 +348,7 @@ func TestTheSampleIsAConfiguration(t *testing.T) {
 	}
 	for name, text := range map[string]string{"as it is": sample, "with every value": strings.Join(used, "\n") + "\n"} {
 		path := filepath.Join(dir, "kairos.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, []byte(text))
 		if _, err := (Source{File: path}).Load(); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
@@ -375,9 +367,7 @@ func TestTheSampleIsAConfiguration(t *testing.T) {
 func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kairos.yaml")
 	text := "drivers: {watch: false, settings: {shell: {config: {token: swordfish}}}}\nsampling: {per_run: {requests: 0}}\nrun: {ttl: 2h}\nlog: {level: error}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, []byte(text))
 	t.Setenv("LOG_LEVEL", "debug")
 	t.Setenv("QDRANT_URL", "")
 	settings, err := Source{File: path, Database: "/flag/kairos.db"}.Settings()
@@ -419,3 +409,10 @@ func TestAddressesAreShownWithoutPasswords(t *testing.T) {
 }
 
 func toText(v any) string { return fmt.Sprint(v) }
+
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

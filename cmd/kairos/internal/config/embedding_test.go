@@ -1,7 +1,6 @@
 package config
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -129,9 +128,7 @@ func TestWhatIsWrongInTheEmbeddingSectionIsNamed(t *testing.T) {
 func TestTheKeyComesFromEnvironmentOrFile(t *testing.T) {
 	t.Setenv("MY_KEY", "one\n")
 	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte("two\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, []byte("two\n"))
 	for want, c := range map[string]EmbeddingConfig{"one": {APIKeyEnv: "MY_KEY"}, "two": {APIKeyFile: file}, "": {}} {
 		if key, err := c.Key(); err != nil || string(key) != want {
 			t.Errorf("key of %+v = %q, %v, want %q", c, string(key), err, want)
