@@ -56,23 +56,6 @@ func TestThePasswordOfADatabaseIsNotPrinted(t *testing.T) {
 	}
 }
 
-func TestTheAddressOfAReplicaIsChecked(t *testing.T) {
-	for name, tc := range map[string]struct{ yaml, want string }{
-		"no scheme":      {"database: 'postgres://db/k'\nreplica: {address: '10.0.0.5:3300'}", "replica.address"},
-		"with a path":    {"database: 'postgres://db/k'\nreplica: {address: 'http://10.0.0.5/mcp'}", "replica.address"},
-		"another scheme": {"database: 'postgres://db/k'\nreplica: {address: 'ftp://10.0.0.5'}", "replica.address"},
-		"a file":         {"database: k.db\nreplica: {address: 'http://10.0.0.5:3300'}", "set database to postgres://"},
-		"all right":      {"database: 'postgres://db/k'\nreplica: {address: 'https://[fd00::5]:3300'}", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := configured(t, tc.yaml).Load()
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("load: %v, want an error with %q", err, tc.want)
-			}
-		})
-	}
-}
-
 // A replica with a key that it has made itself could not continue what others ask.
 func TestAReplicaMakesNoKeys(t *testing.T) {
 	dir := t.TempDir()

@@ -242,22 +242,6 @@ func TestFormOfManyFields(t *testing.T) {
 	}
 }
 
-// Texts of servers cannot steer the terminal.
-func TestControlCharactersAreNotPrinted(t *testing.T) {
-	cfg := config(t, scene{Steps: []act{{
-		Type: "comment", Name: "Title \x1b]0;owned\x07", Description: "\x1b[2Jtext\u202e", Passes: "fine",
-	}}})
-	var out bytes.Buffer
-	cfg.Without = []string{"sampling", "elicitation"}
-	cfg.In, cfg.Out = strings.NewReader("fine text\n.\n"), &out
-	if _, err := play(t, cfg); err != nil {
-		t.Fatal(err)
-	}
-	if strings.ContainsAny(out.String(), "\x1b\x07\u202e") {
-		t.Errorf("control characters in %q", out.String())
-	}
-}
-
 // endpoint is an OpenAI-compatible endpoint: it answers from a list, and keeps
 // what it was asked.
 type endpoint struct {
@@ -347,29 +331,13 @@ func TestModelIsAsked(t *testing.T) {
 			if told, other := strings.Contains(out.String(), "allowAutoSampling names other and not this server, KAIROS"), slices.Contains(tc.allow, "other"); told != other {
 				t.Errorf("that another server is allowed is told: %v\n%s", told, &out)
 			}
+			if told := fmt.Sprint(e.asked[1]["messages"]); name == "call refused" && !strings.Contains(told, "the person refused this call") {
+				t.Errorf("the model was told %s, want the refusal", told)
+			}
 			if e.keys[0] != "Bearer sesame" || strings.Contains(out.String(), "sesame") {
 				t.Errorf("key sent as %q; output %s", e.keys[0], &out)
 			}
 		})
-	}
-}
-
-func TestModelToldOfARefusedCall(t *testing.T) {
-	e := &endpoint{replies: []string{calls("tools__book", `{"ok":true}`), says(`["Adam","Betty"]`)}}
-	web := httptest.NewServer(e)
-	defer web.Close()
-	s := calendar()
-	s.Steps = s.Steps[:1]
-	cfg := config(t, s)
-	cfg.Model = terminal.Model{URL: web.URL + "/v1/", Name: "m-1"}
-	cfg.Script = script(t, "rules:\n  - {on: sampling, run: true}\n  - {on: tool, refuse: true}")
-	if _, err := play(t, cfg); err != nil {
-		t.Fatal(err)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if told := fmt.Sprint(e.asked[1]["messages"]); !strings.Contains(told, "refused") {
-		t.Errorf("the model was told %s, want the refusal", told)
 	}
 }
 

@@ -152,19 +152,6 @@ func TestEveryClientStartsTheServerWithItsVariables(t *testing.T) {
 	}
 }
 
-func TestClientsWithoutHTTPSaySo(t *testing.T) {
-	desktop, err := clientNamed("claude-desktop")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := desktop.entry(command{program: "k"}, "http://x/mcp"); err == nil || !strings.Contains(err.Error(), "leave --http out") {
-		t.Error(err)
-	}
-	if _, err := clientNamed("emacs"); err == nil || !strings.Contains(err.Error(), "choose one of claude-code,") {
-		t.Error(err)
-	}
-}
-
 // Two changes within a second keep both files before them.
 func TestACopyReplacesNoCopy(t *testing.T) {
 	path, now := filepath.Join(t.TempDir(), "mcp.json"), time.Date(2026, 3, 5, 9, 0, 0, 0, time.UTC)
