@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // render has the capability driver put the question, or answer it.
@@ -128,4 +132,119 @@ func ask(ctx context.Context, t *turn, a plan.Ask) (Round, error) {
 		Run: t.Run.ID, Seq: q.Seq, Method: q.Ask.Method, Params: json.RawMessage(params), Needs: q.Needs, Wait: wait, Human: q.Human,
 		Linked: q.Link != nil && !q.Link.ReadOnly,
 	}}, nil
+}
+
+// read lets the capability driver that asked, or what has its name now, read
+// the client's reply.
+func read(ctx context.Context, t *turn, k *input.Task, q run.Question, in Continuation) (driver.InterpretResult, error) {
+	drv, ok := t.setup.Drivers.Capability(q.Via, plan.RouteOf(t.State, q).CallTimeout)
+	if !ok {
+		return driver.CannotInterpret("the driver is not configured any more"), nil
+	}
+	res, err := drv.Interpret(ctx, driver.InterpretRequest{
+		Input: q.Input, Step: k.Where, Client: q.Client, Raw: in.Result, ClientError: in.Error, IdempotencyKey: q.Key, Attempt: q.Attempt,
+	})
+	t.tick()
+	if res.Answer != nil && input.Of(q.Input.Kind).Approves && plan.SentToAddress(q.Ask) {
+		// Such a question shows an address and no form: nobody saw what an approval would be for.
+		return driver.LeftOut("the client was asked to open the approval page; the answer comes from there"), err
+	}
+	return res, err
+}
+
+// answer takes the client's reply as its driver reads it.
+func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (plan.Action, error) {
+	k, err := askedTask(ctx, t, q)
+	if err != nil {
+		return nil, err
+	}
+	res, failure := read(ctx, t, k, q, in)
+	if failure == nil && res.Answer != nil && input.Of(q.Input.Kind).Check != nil {
+		if k, err = t.open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return plan.Replied(t.State, k, q, plan.Reading{Result: res, Err: failure, ClientError: in.Error}), nil
+}
+
+// askedTask is the task the question is about. When nobody can judge the step
+// any more, because its driver was removed meanwhile, it is only where the step
+// stands: that is enough to read an answer, which must not be lost.
+func askedTask(ctx context.Context, t *turn, q run.Question) (*input.Task, error) {
+	if input.Of(q.Input.Kind).OfRun {
+		return input.RunTask(*t.Chain), nil
+	}
+	k, err := t.open(ctx)
+	if fault.CodeOf(err) == fault.DriverUnavailable {
+		return plan.Place(t.State), nil
+	}
+	return k, err
+}
+
+// readable is the request with the texts that a person reads of it fit to be
+// shown, whichever driver wrote them. Values stay as they are: the answer is
+// compared with them, and schema.Flat refuses those with hidden characters.
+func readable(req driver.ClientRequest) (driver.ClientRequest, error) {
+	if req.Method != plan.MethodElicitation {
+		return req, nil
+	}
+	var err error
+	req.Params, err = protocol.EditStrings(req.Params, func(pointer, text string) string {
+		switch {
+		case pointer == "/message":
+			return plain.Text(text)
+		case path.Base(pointer) == "title", path.Base(pointer) == "description", path.Base(path.Dir(pointer)) == "enumNames":
+			return plain.Line(text)
+		}
+		return text
+	})
+	return req, err
+}
+
+// expense is one request to a model, reserved before it is made. Its methods
+// do nothing on the expense of a driver that asks no model.
+type expense struct {
+	t      *turn
+	cost   run.Spent
+	minute int64 // of the reservation
+	spent  bool
+}
+
+// afford reserves what asking a model for the input costs, and says why the
+// budgets do not allow it. in is changed to what the model is granted.
+func (t *turn) afford(in *driver.Input, desc driver.Descriptor) (x *expense, why string) {
+	x = &expense{t: t}
+	if !desc.Has(driver.FeatureModel) || input.Of(in.Kind).Approves {
+		return x, ""
+	}
+	// A driver's input may say anything; a cost below nothing would refund.
+	if in.MaxTokens = min(in.MaxTokens, protocol.MaxTokens); in.MaxTokens < 1 {
+		in.MaxTokens = driver.DefaultMaxTokens
+	}
+	cost := run.Spent{Requests: 1, Tokens: in.MaxTokens}
+	budgets := t.e.opt.Budgets
+	if over := budgets.PerRun.Exceeded(t.Run.Spent.Plus(t.spent), cost); over != "" {
+		return x, fmt.Sprintf("this run's budget for language models, %s", over)
+	}
+	x.minute = t.e.opt.Clock.Now().Unix() / 60
+	if over := t.e.hourly.Reserve(t.Run.Principal, x.minute, cost, budgets.PerPrincipalHour); over != "" {
+		return x, fmt.Sprintf("this caller's budget for language models in an hour, %s now", over)
+	}
+	x.cost = cost
+	return x, ""
+}
+
+// spend: the request is made. The run keeps the cost with its next event.
+func (x *expense) spend() {
+	if !x.spent {
+		x.t.spent = x.t.spent.Plus(x.cost)
+	}
+	x.spent = true
+}
+
+// release gives back what was not spent.
+func (x *expense) release() {
+	if !x.spent && x.cost != (run.Spent{}) {
+		x.t.e.hourly.Release(x.t.Run.Principal, x.minute, x.cost)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -198,7 +199,7 @@ func (x *exchange) note(ctx context.Context, c *call, message string) {
 // may be sent.
 func refuse(client driver.Client, a *director.Ask) *driver.ClientError {
 	if len(a.Needs) == 0 || slices.ContainsFunc(a.Needs, func(pointer string) bool { return !client.Declares(pointer) }) {
-		return director.NotDeclared(a.Method)
+		return toolset.NotDeclared(a.Method)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -17,7 +18,7 @@ func (x *exchange) legacy(ctx context.Context, req mcp.CallToolRequest, open ope
 	c := x.call(ctx, req)
 	var opened string // id of the elicitation that sent the person to a page
 	round, err := open(ctx, c.caller())
-	for range director.MaxCallRounds {
+	for range toolset.MaxCallRounds {
 		if round, err = x.later(ctx, c, round, err); err != nil {
 			return failed(ctx, x.log, req, err)
 		}
@@ -27,7 +28,7 @@ func (x *exchange) legacy(ctx context.Context, req mcp.CallToolRequest, open ope
 		opened = round.Ask.Elicitation()
 		round, err = x.ask(ctx, c, round.Ask)
 	}
-	return failed(ctx, x.log, req, fmt.Errorf("more than %d rounds in one call", director.MaxCallRounds))
+	return failed(ctx, x.log, req, fmt.Errorf("more than %d rounds in one call", toolset.MaxCallRounds))
 }
 
 // ask sends a question to the client, or joins it if it was sent before, and returns

@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -24,7 +25,7 @@ func (x *exchange) modern(ctx context.Context, req mcp.CallToolRequest, open ope
 	st := sealedState{Binding: binding{Principal: caller.Principal, Tool: req.Params.Name, Arguments: digest}}
 	c := x.call(ctx, req)
 	round, err := x.modernRound(ctx, req, caller, &st, open)
-	for range director.MaxCallRounds {
+	for range toolset.MaxCallRounds {
 		if round, err = x.later(ctx, c, round, err); err != nil {
 			return failed(ctx, x.log, req, err)
 		}
@@ -43,7 +44,7 @@ func (x *exchange) modern(ctx context.Context, req mcp.CallToolRequest, open ope
 		in := director.Continuation{Run: round.Ask.Run, Seq: round.Ask.Seq, Error: refusal}
 		round, err = x.engine.Continue(ctx, caller, in)
 	}
-	return failed(ctx, x.log, req, fmt.Errorf("more than %d rounds in one call", director.MaxCallRounds))
+	return failed(ctx, x.log, req, fmt.Errorf("more than %d rounds in one call", toolset.MaxCallRounds))
 }
 
 // modernRound is the first round of this request: the call itself, the answer

@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 // Records is the use cases about runs as records. Implemented by *archive.Archive.
@@ -107,7 +108,7 @@ func resumeRun(ctx context.Context, e Engine, c access.Caller, in RunRequest) (a
 		return api.StepReply{}, err
 	}
 	begin := api.BeginRequest{URI: protocol.URI(account.Chain.Steps[0].UUID), SessionID: string(in.RunID)}
-	reply, err := director.Unasked(ctx, e, c, func() (director.Round, error) { return e.Begin(ctx, c, begin) })
+	reply, err := toolset.Unasked(ctx, e, c, func() (director.Round, error) { return e.Begin(ctx, c, begin) })
 	if err != nil {
 		return api.StepReply{}, err
 	}

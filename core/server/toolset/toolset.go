@@ -92,7 +92,7 @@ func (t Tool) Unasked(ctx context.Context, e Engine, c access.Caller, arguments 
 	if t.Open == nil {
 		return t.Reply(ctx, e, c, arguments)
 	}
-	return director.Unasked(ctx, e, c, func() (director.Round, error) { return t.Open(ctx, e, c, arguments) })
+	return Unasked(ctx, e, c, func() (director.Round, error) { return t.Open(ctx, e, c, arguments) })
 }
 
 // UseCase is a method of Engine.

@@ -2,16 +2,23 @@ package director
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
+	"github.com/kairos-mcp/kairos/core/director/secrets"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -159,4 +166,138 @@ func (l *linked) decide(ctx context.Context, a plan.Action) error {
 		}
 	}
 	return err
+}
+
+// linked is a question that has a link, and the turn of a call on its run.
+type linked struct {
+	turn  *turn
+	shown approval.Linked
+}
+
+// linkedBy finds the question by the secret of its link. Without the secret a caller learns
+// nothing of the run, not even whether it exists.
+func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret string) (*linked, error) {
+	number, use, known, err := u.e.secrets.Link(id, secret)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		return nil, noApproval()
+	}
+	r, err := u.e.parts.Runs.Read(ctx, id)
+	if fault.CodeOf(err) == fault.NotFound {
+		return nil, noApproval()
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &linked{shown: approval.Linked{ReadOnly: use == secrets.ToRead}}
+	if q := r.Step.Question; opens(q, number) {
+		l.shown.Question, l.shown.Step, l.shown.Open = *q, r.Step.Index, r.State.Live()
+	} else if err := lookBack(ctx, u, l, id, number); err != nil {
+		return nil, err
+	}
+	if !mayApprove(u.e.opt.Approvers, c, r) {
+		return nil, fault.New(fault.Forbidden, "Only the owner of this run, or one of the approvers that the server names, may see and answer this.")
+	}
+	if l.shown.Question.Link.ReadOnly && !l.shown.ReadOnly {
+		return nil, noApproval() // this one was not given out
+	}
+	chain, err := u.e.parts.Runs.Pinned(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if c.Principal == r.Principal && !c.Reads(chain.Space) {
+		return nil, noApproval() // left the group meanwhile, as in usable
+	}
+	if r.State.Live() && u.e.parts.Runs.Expired(r.Summary()) {
+		if r, err = u.e.parts.Runs.Expire(ctx, r, chain); err != nil {
+			return nil, err
+		}
+		l.shown.Open = false
+	}
+	l.turn = newTurn(u.e.parts.Runs.Change(r, chain), u, c)
+	l.turn.Trying = l.shown.Question.Via
+	if _, err := l.turn.act(ctx, plan.Distrust(l.turn.State)); err != nil {
+		return nil, err
+	}
+	if q := l.turn.Run.Step.Question; l.shown.Open && q != nil {
+		l.shown.Question = *q
+	}
+	beginRoute(l.turn, l.shown.Question.Input.ID, l.shown.Question.AskedAt)
+	l.shown.Open = l.shown.Open && plan.Barred(l.turn.State, l.shown.Question.Input, l.shown.Question.Via) == ""
+	return l, nil
+}
+
+// lookBack finds a question that is over, and what was decided about it.
+func lookBack(ctx context.Context, u useCase, l *linked, id run.ID, number int64) error {
+	events, err := u.e.parts.History.Events(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read what happened in run %s: %w", id, err)
+	}
+	numbers := make(map[int64]bool) // of the question, which may have been asked again
+	for i, ev := range events {
+		switch {
+		case opens(ev.Question, number):
+			l.shown.Question, l.shown.Step = *ev.Question, ev.Step
+			numbers[ev.Question.Seq] = true
+		case (ev.Kind == run.Answered || ev.Kind == run.Declined) && numbers[ev.Seq]:
+			l.shown.Decided = &events[i]
+		case ev.Kind == run.Undeclined && l.shown.Decided != nil && l.shown.TakenBack == nil && ev.Step == l.shown.Decided.Step:
+			l.shown.TakenBack = &events[i]
+		}
+	}
+	if len(numbers) == 0 {
+		return noApproval()
+	}
+	return nil
+}
+
+// opens reports whether the link with that number is the question's.
+func opens(q *run.Question, number int64) bool {
+	return q != nil && q.Link != nil && q.Link.Number == number
+}
+
+func noApproval() *fault.Error {
+	return fault.New(fault.NotFound, "There is no such approval. If the agent still needs one, it gets a new link when it continues.")
+}
+
+// mayApprove: the run's own principal, and whoever the configuration names.
+func mayApprove(approvers []string, c access.Caller, r run.Run) bool {
+	return c.Principal == r.Principal || slices.Contains(approvers, c.Principal)
+}
+
+// visit is how the caller reached the page, now.
+func visit(t *turn) run.Visit {
+	v := t.Caller.Visit
+	v.At = t.change.Now()
+	return v
+}
+
+// linkFor is the link of an approval that is about to be asked: that of the
+// same question, if it is out already, else a new one; nil: there is no page.
+func linkFor(t *turn, in driver.Input) *run.ApprovalLink {
+	if !input.Of(in.Kind).Approves || !plan.HasPage(t.State) {
+		return nil
+	}
+	if q := t.Run.Step.Question; plan.CurrentLink(t.State, q) && q.Input.ID == in.ID {
+		return q.Link
+	}
+	mark := make([]byte, 16)
+	_, _ = rand.Read(mark) // never fails
+	return &run.ApprovalLink{Number: t.Run.Seq + 1, Mark: hex.EncodeToString(mark), ExpiresAt: t.e.opt.Clock.Now().Add(t.e.opt.ApprovalTTL)}
+}
+
+// revealReply puts the secret of the open question's link into a reply.
+func revealReply(t *turn, r *api.StepReply) (err error) {
+	q := t.Run.Step.Question
+	if q == nil {
+		return nil
+	}
+	for _, text := range []*string{&r.ApprovalURL, &r.Message, &r.NextAction} {
+		if *text, err = t.e.secrets.Reveal(t.Run.ID, q.Link, *text); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package director
+package toolset
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -22,12 +23,12 @@ func NotDeclared(method string) *driver.ClientError {
 
 // Continuer takes what becomes of a question, as Engine does.
 type Continuer interface {
-	Continue(ctx context.Context, c access.Caller, in Continuation) (Round, error)
+	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)
 }
 
 // Unasked plays the rounds of a call for a client that can be asked nothing: a
 // question that comes nevertheless is answered as such a client would.
-func Unasked(ctx context.Context, e Continuer, c access.Caller, open func() (Round, error)) (*api.StepReply, error) {
+func Unasked(ctx context.Context, e Continuer, c access.Caller, open func() (director.Round, error)) (*api.StepReply, error) {
 	round, err := open()
 	for range MaxCallRounds {
 		if err != nil {
@@ -36,7 +37,7 @@ func Unasked(ctx context.Context, e Continuer, c access.Caller, open func() (Rou
 		if round.Reply != nil {
 			return round.Reply, nil
 		}
-		round, err = e.Continue(ctx, c, Continuation{
+		round, err = e.Continue(ctx, c, director.Continuation{
 			Run: round.Ask.Run, Seq: round.Ask.Seq, Error: NotDeclared(round.Ask.Method),
 		})
 	}

@@ -1,0 +1,253 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/declines"
+	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/plan"
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/offers"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// loadGrants looks up what is allowed, where a route of the step leads to a driver that
+// needs a grant.
+func loadGrants(ctx context.Context, t *turn, k *input.Task) error {
+	concerns := t.e.parts.Grants.Kept() && plan.NeedsGrants(t.State, k)
+	if t.Digest == "" && (concerns || t.Tree.ReadsDigest()) {
+		if err := identify(t); err != nil {
+			return err
+		}
+	}
+	if !concerns || t.grantsLoaded || t.change.Absent().Grants {
+		return nil
+	}
+	all, err := t.e.parts.Grants.Covered(ctx, t.Chain.Space, t.Digest)
+	if err != nil {
+		return err
+	}
+	t.Grants, t.grantsLoaded = all, true
+	return nil
+}
+
+// identify works out the digest of what the run's protocol says, once for all runs
+// that are pinned to it.
+func identify(t *turn) (err error) {
+	known, pin := t.e.contents, t.Run.Pin
+	digest, ok := known.Get(pin)
+	if !ok {
+		if digest, err = t.Chain.ContentDigest(); err != nil {
+			return err
+		}
+		known.Put(pin, digest, len(pin)+len(digest))
+	}
+	t.Digest = digest
+	return nil
+}
+
+// previewPlan asks the driver what it would do, before it does it.
+func previewPlan(ctx context.Context, t *turn, a plan.Preview) (plan.Action, error) {
+	drv, _ := t.setup.Drivers.Capability(a.Route.Via, a.Route.CallTimeout)
+	previewer, ok := drv.(driver.Previewer)
+	if !ok {
+		return plan.Close(t.State, a.Input.ID, a.Route, decision.Errored, "it has no Preview, which the feature "+driver.FeatureGrant+" demands", 0), nil
+	}
+	req := driver.PreviewRequest{Input: a.Input, Step: a.Task.Where, Client: t.Caller.Client}
+	res, err := previewer.Preview(ctx, req)
+	if s := t.Solution; err == nil && res.Propose != nil && s.Supplied() {
+		req.Proposal = s.Work()
+		res, err = previewer.Preview(ctx, req)
+	}
+	t.tick()
+	return plan.Previewed(t.State, a, req.Proposal, res, err), nil
+}
+
+// lookUpDecline returns the decline of the action that counts for the run; nil: there is none.
+func lookUpDecline(ctx context.Context, t *turn, a declines.Action) (*declines.Decline, error) {
+	if t.change.Absent().Declines {
+		return nil, nil
+	}
+	return t.e.parts.Declines.Remembered(ctx, t.Run.Principal, t.Run.Space, a)
+}
+
+// loadDecline looks up whether a person declined what is to be approved.
+func loadDecline(ctx context.Context, t *turn) error {
+	action, err := plan.ActionToApprove(t.State)
+	if err != nil {
+		return err
+	}
+	t.Decline, err = lookUpDecline(ctx, t, action)
+	t.DeclinePart = t.Decline != nil && !t.Decline.Action.Includes(action)
+	return err
+}
+
+// gates reports whether an approval stands in front of the input although the step
+// asks for none, because a person declined the same: a copy of the protocol could
+// leave the approval out.
+func gates(ctx context.Context, t *turn, in driver.Input) (bool, error) {
+	if input.Of(in.Kind).Ungated {
+		return false, nil
+	}
+	action, err := plan.ActionOf(t.State, in)
+	if err != nil {
+		// Nothing tells it from what was declined.
+		action = declines.Any(in.Type)
+	}
+	d, err := lookUpDecline(ctx, t, action)
+	return d != nil, err
+}
+
+// remember keeps that a person declined what was to be approved.
+func remember(ctx context.Context, t *turn, d declines.Decline) error {
+	defer t.change.Stored()
+	return t.e.parts.Declines.Remember(ctx, d)
+}
+
+// allow keeps what the person allowed. The answer is stored first: another server may have
+// taken one before, and then this one allows nothing.
+func allow(ctx context.Context, t *turn, q run.Question) error {
+	all, err := offers.Allowed(q, t.Run.ID)
+	if err != nil {
+		return err
+	}
+	t.recordBegun()
+	if err := t.save(ctx); err != nil {
+		return err
+	}
+	defer t.change.Stored()
+	_, err = t.e.parts.Grants.Allow(ctx, t.Caller, all)
+	return err
+}
+
+// forget removes the declines of what a person has approved, now that this is stored:
+// another server may have taken a decline before.
+func forget(ctx context.Context, t *turn) {
+	if t.Approved == nil {
+		return
+	}
+	if err := t.e.parts.Declines.Forget(ctx, t.Run.Principal, t.Run.Space, t.Approved); err != nil {
+		t.e.log.WarnContext(ctx, "a decline is still remembered, so that a person will be asked again", "run", t.Run.ID, "error", err)
+	}
+	t.Approved = nil
+}
+
+// allowable tells a person what would let a driver do the open step; empty: somebody
+// has allowed one, or no driver does such steps.
+func allowable(ctx context.Context, t *turn) string {
+	if len(plan.GrantsHere(t.State)) > 0 {
+		return ""
+	}
+	a, found := offers.First(ctx, t.setup, t.Task, t.Caller.Client)
+	switch {
+	case !found:
+		return ""
+	case a.Cannot != "":
+		return fmt.Sprintf("Driver %s does such steps, and could not do this one now: %s.", a.Driver, strings.TrimSuffix(plain.Line(a.Cannot), "."))
+	}
+	return fmt.Sprintf("A person can allow KAIROS to do it: `kairos allow %s`.", t.Run.ID)
+}
+
+// noteApproval lets the reply say that the step is approved, if it is.
+func noteApproval(t *turn) {
+	if plan.ApprovalGiven(t.State) {
+		t.Note = fmt.Sprintf("Step %d is approved.", t.Run.Step.Index)
+	}
+}
+
+// noteReport finds out whether the submission reports a person's decision: whether the
+// tree has a route on which an agent is asked for one in a solution of this type.
+func noteReport(ctx context.Context, t *turn, k *input.Task, in driver.Input) error {
+	t.Reported = false
+	s := t.Solution
+	if !s.Supplied() || s.Type == "" || !input.Of(in.Kind).Approves || plan.TakesNoReport(t.State, k, in) {
+		return nil
+	}
+	facts := plan.Facts(t.State, k, in.ID)
+	facts.Previous = nil
+	for d := t.Tree.Decide(in.Kind, facts); d.Route != nil; d = t.Tree.Decide(in.Kind, facts) {
+		r := *d.Route
+		desc, _, _ := t.setup.Drivers.Describe(r.Via)
+		if drv, ok := t.setup.Drivers.Capability(r.Via, r.CallTimeout); ok && desc.Has(driver.FeatureAgent) {
+			shown, err := shownToAgent(ctx, t, drv, r.Via, k, in)
+			t.Reported = err == nil && shown.Type == s.Type
+			return err
+		}
+		facts.Previous = append(facts.Previous, decision.PreviousFacts{Via: r.Via, Outcome: decision.Unavailable, Route: r.Index})
+	}
+	return nil
+}
+
+// answerSimilarity answers how close two texts are, without a callback from
+// the driver that wants to know.
+func answerSimilarity(ctx context.Context, t *turn, in driver.Input) error {
+	value := driver.SimilarityValue{Method: library.MethodLexical}
+	if in.Similarity != nil {
+		value = t.e.parts.Library.Similarity(access.InSpace(ctx, t.Run.Space), *in.Similarity)
+	}
+	b, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: runs.CoreDriver, Answer: &driver.Answer{
+		InputID: in.ID, Value: b, Provenance: driver.ServerObserved, Via: runs.CoreDriver,
+	}})
+}
+
+// obtain takes the next route to an input. It looks up what the rules need to know of it.
+func obtain(ctx context.Context, t *turn, in driver.Input) (plan.Action, error) {
+	k, kind := t.Task, input.Of(in.Kind)
+	switch {
+	case kind.Internal:
+		return nil, answerSimilarity(ctx, t, in)
+	case kind.OfRun:
+		return plan.ForRun(t.State, in, decideRoute(t, input.RunTask(*t.Chain), in).Route), nil
+	}
+	beginRoute(t, in.ID, t.change.Now())
+	t.Due = in.Kind
+	if plan.IsClaim(t.State, k, in) {
+		return plan.Claimed(t.State, k), nil
+	}
+	if kind.Approves {
+		if err := loadDecline(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	if err := noteReport(ctx, t, k, in); err != nil {
+		return nil, err
+	}
+	if kind.Approves && t.Solution.Supplied() { // a driver was asked, which takes time
+		if err := loadDecline(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	d := decideRoute(t, k, in)
+	if d.Route == nil {
+		return plan.NoRoute(t.State, k, in), nil
+	}
+	t.Trying = d.Route.Via
+	return plan.Through(t.State, k, in, *d.Route), nil
+}
+
+func decideRoute(t *turn, k *input.Task, in driver.Input) decision.Decision {
+	facts := plan.Facts(t.State, k, in.ID)
+	d := t.Tree.Decide(in.Kind, facts)
+	t.decided = &decided{Decision: d, kind: in.Kind, facts: facts}
+	return d
+}
+
+// renew is done with the submission, whose nonce can then not be used for what the step
+// needs next.
+func renew(t *turn) error {
+	t.taken()
+	t.Solution, t.Target = nil, 0
+	return t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(t.Run.ID)})
+}
