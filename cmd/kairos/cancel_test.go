@@ -6,8 +6,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-
-	"github.com/kairos-mcp/kairos/core/api"
 )
 
 // A person ends a command that KAIROS runs, from another terminal: the client that
@@ -33,9 +31,9 @@ func TestACommandIsCancelledFromAnotherTerminal(t *testing.T) {
 	}
 	p.leave()
 	p = s.pipe(t, legacyEra, hasForms)
-	r = p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, r.CurrentStep.URI))
-	p.approve(p.next(r, ""))
-	p.call("kairos_next", p.next(r, ""), "")
+	r = p.begun(r.CurrentStep.URI, "")
+	p.approve(r)
+	k := p.next(r, "")
 	eventually(t, "the command runs", func() bool { return len(processesOf(t, p.cmd.Process.Pid, lasting)) > 0 })
 	var out []byte
 	eventually(t, "the run waits for the command", func() bool {
@@ -46,8 +44,7 @@ func TestACommandIsCancelledFromAnotherTerminal(t *testing.T) {
 	if !strings.Contains(string(out), "cancelled; driver command") {
 		t.Errorf("runs cancel says %s", out)
 	}
-	ended := new(api.StepReply)
-	p.reply(ended)
+	ended := k.step()
 	if ended.ErrorCode != "CANCELLED" || *ended.RetryCount != 0 {
 		t.Errorf("the client hears %s: %s", ended.ErrorCode, ended.Message)
 	}

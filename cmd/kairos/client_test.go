@@ -45,6 +45,8 @@ type mcpClient struct {
 	b   *program
 	era string
 	can string // its capabilities
+	// token is the progress token of its calls; empty: they have none.
+	token string
 	// again is another client that reaches the server the same way.
 	again func(t *testing.T, can string) *mcpClient
 }
@@ -186,9 +188,16 @@ func (k *toolCall) post(more string) {
 }
 
 func (c *mcpClient) started(tool, args, more string) (exchange, error) {
+	var meta []string
+	if c.token != "" {
+		meta = append(meta, fmt.Sprintf(`"progressToken":%q`, c.token))
+	}
 	if c.era == modernEra {
-		more += fmt.Sprintf(`,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientInfo":{"name":"guest","version":"1"},`+
-			`"io.modelcontextprotocol/clientCapabilities":%s}`, c.era, c.can)
+		meta = append(meta, fmt.Sprintf(`"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientInfo":{"name":"guest","version":"1"},`+
+			`"io.modelcontextprotocol/clientCapabilities":%s`, c.era, c.can))
+	}
+	if len(meta) > 0 {
+		more += `,"_meta":{` + strings.Join(meta, ",") + `}`
 	}
 	return c.open("tools/call", tool, func(id int) string { return rpcCall(id, tool, args, more) })
 }
@@ -255,8 +264,9 @@ func (q *posed) text() string {
 type uttered struct {
 	question *posed
 	reply    *api.StepReply
-	attested *api.AttestReply
 	refusal  string
+
+	raw json.RawMessage // of the reply
 }
 
 // hear reads until the server asks, replies or refuses.
@@ -289,16 +299,11 @@ func (k *toolCall) hear() (h uttered) {
 		q.id, q.state = key, m.Result.State
 		return uttered{question: &q}
 	}
-	switch {
-	case m.Error != nil || m.Result.IsError:
+	if m.Error != nil || m.Result.IsError {
 		return uttered{refusal: text}
-	case k.tool == "kairos_attest":
-		h.attested = new(api.AttestReply)
-		k.decode(m.Result.Structured, h.attested)
-	default:
-		h.reply = new(api.StepReply)
-		k.decode(m.Result.Structured, h.reply)
 	}
+	h = uttered{reply: new(api.StepReply), raw: m.Result.Structured}
+	k.decode(h.raw, h.reply)
 	return h
 }
 
@@ -336,8 +341,6 @@ func (h uttered) String() string {
 		return h.question.Method + " " + string(h.question.Params)
 	case h.reply != nil:
 		return fmt.Sprintf("%+v", *h.reply)
-	case h.attested != nil:
-		return fmt.Sprintf("%+v", *h.attested)
 	}
 	return h.refusal
 }
@@ -402,11 +405,57 @@ func (c *mcpClient) submit(r *api.StepReply, kind, evidence string) *toolCall {
 // attest closes a run and says what the server makes of it.
 func (c *mcpClient) attest(r *api.StepReply) *api.AttestReply {
 	c.t.Helper()
-	h := c.call("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"done"}`, r.CurrentStep.URI, r.RunID)).hear()
-	if h.attested == nil {
-		c.t.Fatalf("kairos_attest: %s", h)
+	a := new(api.AttestReply)
+	c.use("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"done"}`, r.CurrentStep.URI, r.RunID), a)
+	return a
+}
+
+// use calls a tool that asks nobody and decodes its reply.
+func (c *mcpClient) use(tool, args string, reply any) {
+	c.t.Helper()
+	k := c.call(tool, args)
+	h := k.hear()
+	if h.reply == nil {
+		c.t.Fatalf("%s: %s\n%s", tool, h, c.lately())
 	}
-	return h.attested
+	k.decode(h.raw, reply)
+}
+
+// opens stores a protocol and begins a run of it.
+func (c *mcpClient) opens(doc string) *api.StepReply {
+	c.t.Helper()
+	var minted api.MintReply
+	c.use("kairos_mint", fmt.Sprintf(`{"markdown_doc":%s,"llm_model_id":"test","force_update":true}`, quoted(doc)), &minted)
+	return c.begun(minted.Items[0].URI, "")
+}
+
+// told is the reply to a kairos_next without a solution, which must have a code.
+func (c *mcpClient) told(r *api.StepReply, code string) *api.StepReply {
+	c.t.Helper()
+	return expect(c.t, c.next(r, "").step(), code)
+}
+
+// approving is step where a person approves what they are asked, and how often they did.
+func (k *toolCall) approving() (reply *api.StepReply, approvals int) {
+	k.t.Helper()
+	for {
+		h := k.hear()
+		if h.question == nil {
+			if h.reply == nil {
+				k.t.Fatalf("%s: %s\n%s", k.tool, h, k.lately())
+			}
+			return h.reply, approvals
+		}
+		approvals++
+		k.answer(h.question, filled(yes))
+	}
+}
+
+// approve is kairos_next for which a person approves what they are asked.
+func (c *mcpClient) approve(r *api.StepReply) *api.StepReply {
+	c.t.Helper()
+	reply, _ := c.next(r, "").approving()
+	return reply
 }
 
 // timeline is what the server has recorded of a run, as the operator sees it.

@@ -101,10 +101,10 @@ func (c *commands) ran(line string) *api.StepReply {
 	uri := c.allowed(line)
 	p := c.pipe(c.t, legacyEra, hasForms)
 	defer p.leave()
-	r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
-	p.approve(p.next(r, ""))
+	r := p.begun(uri, "")
+	p.approve(r)
 	for {
-		reply := p.continued(r)
+		reply := p.approve(r)
 		if reply.RetryAfter == nil || len(reply.Solved) > 0 {
 			return reply
 		}
@@ -142,19 +142,8 @@ func (c *commands) heard(what string) int {
 func (p *piped) going(r *api.StepReply) (reply *api.StepReply, approvals int) {
 	p.t.Helper()
 	for {
-		p.call("kairos_next", p.next(r, ""), "")
-		h := p.hear()
-		if h.Method == "elicitation/create" {
-			approvals++
-			if _, err := fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", h.ID, filled(yes)); err != nil {
-				p.t.Fatal(err)
-			}
-			h = p.hear()
-		}
-		reply = new(api.StepReply)
-		if err := json.Unmarshal(h.Result.Structured, reply); err != nil {
-			p.t.Fatal(err)
-		}
+		reply, n := p.next(r, "").approving()
+		approvals += n
 		if reply.ErrorCode != "" && reply.RetryAfter == nil || strings.Contains(reply.Message, "All steps are complete") {
 			return reply, approvals
 		}
@@ -189,24 +178,20 @@ func TestACommandActsAtMostOnceForAnApprovalWhateverIsKilled(t *testing.T) {
 		}
 		what := fmt.Sprint("run ", i)
 		c.put("main.txt", what+"\n")
-		r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
-		p.approve(p.next(r, ""))
+		r := p.begun(uri, "")
+		p.approve(r)
 		approved[what]++
-		p.call("kairos_next", p.next(r, ""), "")
+		k := p.next(r, "")
 		<-time.After(time.Duration(i) * 400 * time.Millisecond / time.Duration(kills)) // the step takes about 300 ms
 		if i%2 == 0 {
-			if err := p.cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_ = p.cmd.Wait() // it was killed
+			p.kill()
 			open = r
 			continue
 		}
 		for _, pid := range processesOf(t, p.cmd.Process.Pid, "kairos-driver-command") {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		done := new(api.StepReply)
-		p.reply(done)
+		done := k.step()
 		if done.ErrorCode != "" || len(done.Solved) > 0 {
 			outcomes["driver: "+done.ErrorCode]++
 		} else {
@@ -309,16 +294,16 @@ func TestAFullDiskOfCopiesLosesNoStep(t *testing.T) {
 	if err := os.WriteFile(ballast, make([]byte, 5<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
-	p.approve(p.next(r, ""))
-	if said := p.continued(r); len(said.Solved) > 0 || !strings.Contains(said.Message, "no space left") {
+	r := p.begun(uri, "")
+	p.approve(r)
+	if said := p.approve(r); len(said.Solved) > 0 || !strings.Contains(said.Message, "no space left") {
 		t.Errorf("on a full disk: %+v", said)
 	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if r = p.continued(r); len(r.Solved) > 0 {
+		if r = p.approve(r); len(r.Solved) > 0 {
 			return
 		}
 	}

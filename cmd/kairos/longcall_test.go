@@ -16,9 +16,12 @@ func longCall(t *testing.T) (*served, *piped, *api.StepReply) {
 	t.Helper()
 	s, uri := withCounter(t, "mcp: {plain_wait: 500ms, progress_wait: 500ms}\n", "wait")
 	p := s.pipe(t, legacyEra, hasForms)
-	r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
-	p.approve(p.next(r, ""))
-	waits := p.told(r, "WAITING_FOR_DRIVER")
+	r := p.begun(uri, "")
+	var waits *api.StepReply
+	eventually(t, "the run waits for the tool", func() bool { // once the person has approved
+		waits = p.approve(r)
+		return waits.ErrorCode == "WAITING_FOR_DRIVER"
+	})
 	if n := len(s.keys("acts")); n != 1 {
 		t.Fatalf("it was called %d times, want once", n)
 	}
@@ -30,7 +33,7 @@ func (p *piped) until(r *api.StepReply, code string) {
 	p.t.Helper()
 	var now *api.StepReply
 	eventually(p.t, "the run waits no more", func() bool {
-		now = p.step("kairos_next", p.next(r, ""))
+		now = p.next(r, "").step()
 		return now.ErrorCode != "WAITING_FOR_DRIVER"
 	})
 	expect(p.t, now, code)
@@ -53,10 +56,7 @@ func TestALongCallOfAToolIsWaitedFor(t *testing.T) {
 	}
 	p.until(r, "")
 	s.acted(1)
-	var attested api.AttestReply
-	p.call("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"counted"}`, r.CurrentStep.URI, r.RunID), "")
-	p.reply(&attested)
-	if !attested.Verified {
+	if attested := p.attest(r); !attested.Verified {
 		t.Errorf("attested = %+v, want verified", attested)
 	}
 	p.leave()

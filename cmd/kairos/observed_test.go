@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/kairos-mcp/kairos/core/api"
 )
 
 const oneCount = "# Count\n\n## Count\n\nCount one up.\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"evidence_from\":\"server\"," +
@@ -77,23 +74,4 @@ func parentOf(pid int) int {
 		return parent
 	}
 	return 0
-}
-
-// continued is the reply to a kairos_next, for which a person may have to approve.
-func (p *piped) continued(r *api.StepReply) *api.StepReply {
-	p.t.Helper()
-	p.call("kairos_next", p.next(r, ""), "")
-	h := p.hear()
-	reply := new(api.StepReply)
-	if h.Method == "elicitation/create" {
-		if _, err := fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", h.ID, filled(yes)); err != nil {
-			p.t.Fatal(err)
-		}
-		p.reply(reply)
-		return reply
-	}
-	if err := json.Unmarshal(h.Result.Structured, reply); err != nil {
-		p.t.Fatal(err)
-	}
-	return reply
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -114,25 +113,6 @@ func (s *served) keys(file string) []string {
 	return strings.Fields(string(content))
 }
 
-// opens stores a protocol and begins a run of it.
-func (p *piped) opens(doc string) *api.StepReply {
-	p.t.Helper()
-	args, err := json.Marshal(map[string]any{"markdown_doc": doc, "llm_model_id": "test", "force_update": true})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	var minted api.MintReply
-	p.call("kairos_mint", string(args), "")
-	p.reply(&minted)
-	return p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, minted.Items[0].URI))
-}
-
-// told is the reply to a kairos_next without a solution, which must have a code.
-func (p *piped) told(r *api.StepReply, code string) *api.StepReply {
-	p.t.Helper()
-	return expect(p.t, p.step("kairos_next", p.next(r, "")), code)
-}
-
 // expect checks that a reply has the code, or tells of the one solved step.
 func expect(t *testing.T, reply *api.StepReply, code string) *api.StepReply {
 	t.Helper()
@@ -215,26 +195,16 @@ func TestADriverWhoseServerWasKilledAfterItActedIsAsked(t *testing.T) {
 		s := withScript(t, pay(`"recover"`), acting("30s"), "")
 		p := s.pipe(t, era, hasNothing)
 		r := p.opens(oneCommand)
-		p = s.killedWhen(p, era, p.next(r, ""), "acts")
+		p.next(r, "")
+		eventually(t, "the driver to act", func() bool { return len(s.keys("acts")) > 0 })
+		p.kill()
+		p = s.pipe(t, era, hasNothing)
 		p.told(r, "")
 		if acts, asks := s.keys("acts"), s.keys("asks"); len(acts) != 1 || !slices.Equal(acts, asks) {
 			t.Errorf("acted for %q and was asked about %q, want once and about the same", acts, asks)
 		}
 		p.leave()
 	})
-}
-
-// killedWhen makes a call, kills the server when the driver has written the file, and
-// starts it again.
-func (s *served) killedWhen(p *piped, era, call, file string) *piped {
-	s.t.Helper()
-	p.call("kairos_next", call, "")
-	eventually(s.t, "the driver to write "+file, func() bool { return len(s.keys(file)) > 0 })
-	if err := p.cmd.Process.Kill(); err != nil {
-		s.t.Fatal(err)
-	}
-	_ = p.cmd.Wait() // it was killed
-	return s.pipe(s.t, era, hasNothing)
 }
 
 // A run waits for its own answer, across a restart, and says so in progress and
@@ -250,12 +220,12 @@ func TestARunWaitsForTheAnswerToItsOwnKey(t *testing.T) {
 		if told.RetryAfter == nil || told.Progress == nil || *told.Progress != 0.5 || told.ProgressMessage != "Half of them have answered." {
 			t.Errorf("reply = %+v, want what the driver said in its fields", told)
 		}
-		if !strings.Contains(p.progress, `"progressToken":"t"`) {
-			t.Errorf("notifications while it waits: %q, want progress", p.progress)
+		if said := p.reported(); !strings.Contains(said, `"progressToken":"t"`) {
+			t.Errorf("notifications while it waits: %q, want progress", said)
 		}
 		p.token = ""
 		key := s.keys("asks")[0]
-		second := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, first.CurrentStep.URI))
+		second := p.begun(first.CurrentStep.URI, "")
 		p.told(second, "WAITING_FOR_DRIVER")
 		p.leave()
 		if err := os.WriteFile(s.path("work/"+key), nil, 0o600); err != nil {

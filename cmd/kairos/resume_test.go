@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/handover"
-	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
 // Where runs stand when something dies: behind a step of the agent's, which is
@@ -181,160 +177,6 @@ func (b *program) answerOld(t *testing.T, h halted) {
 	}
 	if a := s.attest(r); !a.Verified {
 		t.Errorf("%s answered after the restart: %s", h.at, a.Message)
-	}
-}
-
-// piped is a client over the standard streams of a server it has started.
-type piped struct {
-	*served
-	t   *testing.T
-	era string
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-	id  int
-	log programs.Output
-	// token is the progress token of its calls, if any; progress is what was said.
-	token, progress string
-}
-
-// pipe starts a server as a host does.
-func (s *served) pipe(t *testing.T, era, can string) *piped {
-	t.Helper()
-	p := &piped{served: s, t: t, era: era, cmd: s.program("serve")}
-	p.cmd.Stderr = &p.log
-	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.out = bufio.NewReader(out)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = p.in.Close()
-		if p.cmd.ProcessState == nil {
-			_ = p.cmd.Wait() // some were killed
-		}
-		if t.Failed() {
-			t.Logf("the server's log:\n%s", p.log.String())
-		}
-	})
-	if era == legacyEra {
-		p.send(`"initialize"`, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"piped","version":"1"}}`, era, can))
-		p.hear()
-	}
-	return p
-}
-
-func (p *piped) send(method, params string) {
-	p.t.Helper()
-	p.id++
-	if _, err := fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":%d,"method":%s,"params":%s}`+"\n", p.id, method, params); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// pipedMessage is a message of the server.
-type pipedMessage struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Result struct {
-		State      string           `json:"requestState"`
-		Requests   map[string]posed `json:"inputRequests"`
-		Structured json.RawMessage  `json:"structuredContent"`
-	} `json:"result"`
-}
-
-// hear reads the next message that is not a notification.
-func (p *piped) hear() (h pipedMessage) {
-	p.t.Helper()
-	for {
-		line, err := p.out.ReadBytes('\n')
-		if err != nil {
-			p.t.Fatalf("%v before a reply", err)
-		}
-		if bytes.Contains(line, []byte(`"method":"notifications/`)) {
-			if bytes.Contains(line, []byte(`"method":"notifications/progress"`)) {
-				p.progress += string(line)
-			}
-			continue
-		}
-		if err := json.Unmarshal(line, &h); err != nil {
-			p.t.Fatalf("%v in %.400s", err, line)
-		}
-		return h
-	}
-}
-
-func (p *piped) call(tool, args, more string) {
-	p.t.Helper()
-	meta := []string{}
-	if p.token != "" {
-		meta = append(meta, fmt.Sprintf(`"progressToken":%q`, p.token))
-	}
-	if p.era == modernEra {
-		meta = append(meta, fmt.Sprintf(`"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientInfo":{"name":"piped","version":"1"},`+
-			`"io.modelcontextprotocol/clientCapabilities":%s`, p.era, hasForms))
-	}
-	if len(meta) > 0 {
-		more += `,"_meta":{` + strings.Join(meta, ",") + `}`
-	}
-	p.send(`"tools/call"`, fmt.Sprintf(`{"name":%q,"arguments":%s%s}`, tool, args, more))
-}
-
-// reply reads what a call returns.
-func (p *piped) reply(into any) {
-	p.t.Helper()
-	h := p.hear()
-	if len(h.Result.Structured) == 0 {
-		p.t.Fatalf("the server says %+v, want a reply", h)
-	}
-	if err := json.Unmarshal(h.Result.Structured, into); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-func (p *piped) step(tool, args string) *api.StepReply {
-	p.t.Helper()
-	p.call(tool, args, "")
-	r := new(api.StepReply)
-	p.reply(r)
-	return r
-}
-
-func (p *piped) next(r *api.StepReply, more string) string {
-	return fmt.Sprintf(`{"uri":%q,"run_id":%q%s}`, r.CurrentStep.URI, r.RunID, more)
-}
-
-// approve answers the question that comes.
-func (p *piped) approve(args string) *api.StepReply {
-	p.t.Helper()
-	p.call("kairos_next", args, "")
-	h := p.hear()
-	if h.Method == "elicitation/create" {
-		if _, err := fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", h.ID, filled(yes)); err != nil {
-			p.t.Fatal(err)
-		}
-	}
-	for key := range h.Result.Requests {
-		p.call("kairos_next", args, fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:%s}`, h.Result.State, key, filled(yes)))
-	}
-	r := new(api.StepReply)
-	p.reply(r)
-	return r
-}
-
-// leave ends the client; the server sees its stdin end.
-func (p *piped) leave() {
-	p.t.Helper()
-	_ = p.in.Close()
-	if err := p.cmd.Wait(); err != nil {
-		p.t.Errorf("the server whose client left: %v", err)
 	}
 }
 
