@@ -163,21 +163,15 @@ func removeEnded(t *testing.T, s Runs) {
 		}
 		gone = append(gone, r)
 	}
-	if n, err := s.CountEnded(t.Context(), epoch.Add(time.Minute)); err != nil || n != len(gone) {
-		t.Errorf("CountEnded = %d, %v, want %d, nil", n, err, len(gone))
-	}
-	if n, err := s.RemoveEnded(t.Context(), epoch.Add(time.Minute), 10); err != nil || n != len(gone) {
-		t.Fatalf("RemoveEnded = %d, %v, want %d, nil", n, err, len(gone))
-	}
+	wantRead(t, "CountEnded", len(gone))(s.CountEnded(t.Context(), epoch.Add(time.Minute)))
+	wantRead(t, "RemoveEnded", len(gone))(s.RemoveEnded(t.Context(), epoch.Add(time.Minute), 10))
 	for _, r := range gone {
 		wantNoTrace(t, s, r)
 	}
 	for _, r := range kept {
 		wantSame(t, "Run that is kept", r, mustRun(t, s, r.ID), rawJSON)
 	}
-	if n, err := s.RemoveEnded(t.Context(), epoch.Add(time.Minute), 10); err != nil || n != 0 {
-		t.Errorf("RemoveEnded(again) = %d, %v, want 0, nil", n, err)
-	}
+	wantRead(t, "RemoveEnded(again)", 0)(s.RemoveEnded(t.Context(), epoch.Add(time.Minute), 10))
 }
 
 func wantNoTrace(t *testing.T, s Runs, r run.Run) {
@@ -198,9 +192,7 @@ func removeLongestEnded(t *testing.T, s Runs) {
 	for i := range 4 {
 		runs = append(runs, inState(t, s, "somebody", run.Ended, epoch.Add(-time.Duration(i)*time.Minute)))
 	}
-	if n, err := s.RemoveEnded(t.Context(), epoch.Add(time.Hour), 2); err != nil || n != 2 {
-		t.Fatalf("RemoveEnded(at most 2) = %d, %v, want 2, nil", n, err)
-	}
+	wantRead(t, "RemoveEnded(at most 2)", 2)(s.RemoveEnded(t.Context(), epoch.Add(time.Hour), 2))
 	left := mustAllRuns(t, s, archive.Query{Principal: "somebody", Spaces: []string{mine}, Limit: 10})
 	if len(left) != 2 || left[0].ID != runs[1].ID || left[1].ID != runs[0].ID {
 		t.Errorf("AllRuns after it = %v, want the two that ended last", left)

@@ -37,9 +37,7 @@ func hasGrants(t *testing.T, s grants.Store, spaces []string, want, of []grants.
 
 func removeGrant(t *testing.T, s grants.Store, id string, want bool) {
 	t.Helper()
-	if there, err := s.RemoveGrant(t.Context(), []string{mine}, id); err != nil || there != want {
-		t.Errorf("RemoveGrant = %t, %v, want %t", there, err, want)
-	}
+	wantRead(t, "RemoveGrant", want)(s.RemoveGrant(t.Context(), []string{mine}, id))
 }
 
 func grantsAreKept(t *testing.T, s Runs) {

@@ -195,9 +195,7 @@ func outboxBehind(t *testing.T, s Indexed) {
 	mustSave(t, s, a, b)
 	wantBehind := func(after string, want int) {
 		t.Helper()
-		if n, err := s.Behind(t.Context(), 2); err != nil || n != want {
-			t.Errorf("after %s, Behind = %d, %v, want %d", after, n, err, want)
-		}
+		wantRead(t, "Behind after "+after, want)(s.Behind(t.Context(), 2))
 	}
 	rate := func(c protocol.Chain) {
 		t.Helper()

@@ -206,9 +206,7 @@ func cancelledSaveChain(t *testing.T, s Protocols) {
 		t.Errorf("SaveChains(cancelled) = %v, want context.Canceled", err)
 	}
 	wantCancelled(t, "DeleteChain(cancelled)", s.DeleteChain(cancelled(t), mine, kept.ID, 1))
-	if got := listed(t, s, mine, 10); len(got) != 1 || got[0] != "Kept" {
-		t.Errorf("List = %q, want only the kept one", got)
-	}
+	wantListed(t, s, mine, "Kept")
 }
 
 // allOrNoneOfManyChains: one document may hold several protocols.
