@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 func TestLinksAndSpecialFilesAreRefused(t *testing.T) {
@@ -155,20 +153,6 @@ func TestALookIsBounded(t *testing.T) {
 	}
 }
 
-func TestAHugeFolderIsGivenUp(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: makes many files")
-	}
-	dir := folderWith(t, map[string]string{"many/": ""})
-	for i := range 25_000 {
-		must(t, os.WriteFile(filepath.Join(dir, "many", fmt.Sprint(i)), nil, 0o600))
-	}
-	r := seen(t, configured(t, `{"timeout":"5m"}`), stdio, `[{"glob":"**/*.md"}]`, dir)
-	if _, why := failedAt(r); r.Passed || !strings.Contains(why, "more than 20000 names") {
-		t.Errorf("passed %v because %q, want it given up", r.Passed, why)
-	}
-}
-
 func TestALookThatTakesTooLongFails(t *testing.T) {
 	dir := folderWith(t, map[string]string{"a": "abc"})
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
@@ -198,23 +182,6 @@ func TestWhatMayNotBeReadDoesNotPass(t *testing.T) {
 	for _, files := range []string{`[{"path":"closed/a"}]`, `[{"path":"closed/a","absent":true}]`, `[{"path":"shut"}]`, `[{"glob":"**/*.tmp","absent":true}]`} {
 		if r := seen(t, d, stdio, files, dir); r.Passed {
 			t.Errorf("%s passes", files)
-		}
-	}
-}
-
-func TestManyLooksAtOnceSeeTheSame(t *testing.T) {
-	dir := folderWith(t, map[string]string{"a": "abc"})
-	d := configured(t, `{}`)
-	results := make(chan bool)
-	for range 32 {
-		go func() {
-			res, err := d.Interpret(context.Background(), driver.InterpretRequest{Input: demanding(`[{"path":"a","sha256":"` + abc + `"}]`), Client: stdio, Raw: listed(dir)})
-			results <- err == nil && res.Answer != nil
-		}()
-	}
-	for range 32 {
-		if !<-results {
-			t.Error("a look among many failed")
 		}
 	}
 }
