@@ -269,18 +269,6 @@ func TestNothingStartsBeforeTheFirstCall(t *testing.T) {
 	}
 }
 
-func TestCallSurvivesTheDeathOfItsProcess(t *testing.T) {
-	h := newHost(t, driverhost.Config{}, io.Discard)
-	before := pidOf(t, h, "alpha")
-	after := mustObey(t, h, "alpha", "die once", "file", filepath.Join(t.TempDir(), "died"))
-	if after == strconv.Itoa(before) {
-		t.Errorf("the call was answered by process %s, which died under it", after)
-	}
-	if !gone(before) {
-		t.Errorf("process %d still lives", before)
-	}
-}
-
 func TestManyCallsUnderRepeatedKillsAllSucceed(t *testing.T) {
 	h := newHost(t, driverhost.Config{}, io.Discard)
 	load := startLoad(t, 8, func() (challenges, func()) { return h, func() {} })

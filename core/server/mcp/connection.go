@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -83,11 +83,6 @@ func (c *connection) initialized(client driver.Client) {
 // maxName limits the kept part of a client's name and version, in bytes.
 const maxName = 256
 
-// shortened returns a copy: a part of the text would keep all of it in memory.
-func shortened(text string) string {
-	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), maxName)], ""))
-}
-
 func (c *connection) legacyClient() driver.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +95,7 @@ func describe(info *mcp.Implementation, caps *mcp.ClientCapabilities, era, trans
 	d := driver.Client{Era: era, Transport: transport}
 	if info != nil {
 		// They are kept with the connection and with the questions of a run.
-		d.Name, d.Version = shortened(info.Name), shortened(info.Version)
+		d.Name, d.Version = toolset.Clipped(info.Name, maxName), toolset.Clipped(info.Version, maxName)
 	}
 	if caps == nil {
 		return d

@@ -52,18 +52,6 @@ func TestAnswersOverHTTPCountOnceAndOnlyForTheirQuestion(t *testing.T) {
 	}
 }
 
-func TestAnswerAfterTheClientHungUpCounts(t *testing.T) {
-	d := newDirector(elicit("sure?"))
-	v := newSite(t, config(), d).visit(everything)
-	_, r := v.call("kairos_begin", beginArgs)
-	asked := r.question("elicitation/create")
-	r.hangUp()
-	v.answer(asked.ID, accepted)
-	if got := <-d.continued; string(got.Result) != accepted {
-		t.Errorf("answer = %s, want %s", got.Result, accepted)
-	}
-}
-
 func TestQuestionOfABrokenStreamIsSentAgainToTheNextCall(t *testing.T) {
 	cfg := config()
 	cfg.PlainWait = 20 * time.Millisecond

@@ -95,7 +95,6 @@ type response struct {
 	*wire
 	status int
 	header http.Header
-	hangUp func()
 }
 
 func (r *response) isStream() bool { return r.header.Get("Content-Type") == "text/event-stream" }
@@ -136,7 +135,7 @@ func (v *visitor) do(method string, body io.Reader, headers obj) *response {
 		v.t.Fatalf("%s: %v", method, err)
 	}
 	r := &response{
-		wire: &wire{t: v.t, msgs: make(chan msg, 1000)}, status: res.StatusCode, header: res.Header, hangUp: cancel,
+		wire: &wire{t: v.t, msgs: make(chan msg, 1000)}, status: res.StatusCode, header: res.Header,
 	}
 	if r.isStream() {
 		done := make(chan struct{})

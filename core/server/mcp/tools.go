@@ -63,7 +63,11 @@ func (ts *tools) add(tool mcp.Tool, h handler) {
 			noteCode(ctx, string(f.Code))
 			return errorResult(req, f)
 		}
-		return h(traced(ctx, req), req)
+		var theirs string
+		if req.Params.Meta != nil {
+			theirs, _ = req.Params.Meta.AdditionalFields["traceparent"].(string)
+		}
+		return h(toolset.Traced(ctx, theirs), req)
 	}))))
 }
 

@@ -154,19 +154,6 @@ func TestARunFromSearchToAttest(t *testing.T) {
 	}
 }
 
-func TestARunOfAnotherProtocolIsNotAttested(t *testing.T) {
-	w := newWorld(t, nil)
-	claimed, of := w.mint(strings.ReplaceAll(twoSteps, "# ", "# Another ")), w.mint(twoSteps)
-	begun := w.post("kairos_begin", fmt.Sprintf(`{"uri":%q}`, of[0])).want(200, "")
-	for _, uri := range claimed {
-		a := w.post("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"m"}`, uri, begun.str("run_id")))
-		if a.want(400, "INVALID_INPUT"); a.str("error_code") != "INVALID_ARGUMENT" || !strings.Contains(a.str("message"), "is a run of") || !strings.Contains(a.str("next_action"), of[0]) {
-			t.Errorf("reply %s, want what the run is of", a.body)
-		}
-	}
-	w.post("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"failure","message":"m"}`, of[1], begun.str("run_id"))).want(200, "")
-}
-
 func TestAMissingSolutionIsAReply(t *testing.T) {
 	w := newWorld(t, nil)
 	uri := w.mint(twoSteps)[0]

@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,7 +12,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 // guarded puts the guards before a handler. The first one sees a request first
@@ -44,7 +42,7 @@ func (a *API) guarded(h handler) handler {
 // observed logs every request. Queries, bodies and credentials are never logged.
 func (a *API) observed(next handler) handler {
 	return func(c *call) {
-		ctx := traced(c.r)
+		ctx := toolset.Traced(c.r.Context(), c.r.Header.Get("Traceparent"))
 		c.r = c.r.WithContext(ctx)
 		// A deadline of the request before on this connection must not end this one.
 		_ = c.w.control.SetWriteDeadline(time.Time{})
@@ -217,15 +215,4 @@ func messageOf(err error) string {
 		return f.Message
 	}
 	return "internal error"
-}
-
-// traced puts the trace of a request into its context: the client's or a new one.
-func traced(r *http.Request) context.Context {
-	ctx := driver.WithTrace(r.Context(), r.Header.Get("Traceparent"))
-	if driver.TraceOf(ctx) != "" {
-		return ctx
-	}
-	var id [24]byte
-	_, _ = rand.Read(id[:]) // never fails
-	return driver.WithTrace(r.Context(), fmt.Sprintf("00-%x-%x-00", id[:16], id[16:]))
 }

@@ -206,29 +206,6 @@ func TestOneClientLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// A body that waits for room gets it as soon as there is some.
-func TestALargeBodyWaitsForRoom(t *testing.T) {
-	w := newWorld(t, func(c *rest.Config) {
-		c.Limits = rest.Limits{Bodies: 100_000, BodyTime: time.Hour, Patience: time.Hour}
-	})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nx")
-	done := make(chan int, 1)
-	go func() {
-		until(t, "the room to be taken", func() bool { return w.api.Reserved() == 100_000 })
-		done <- w.post("kairos_search", `{"query":"`+strings.Repeat("x", 20_000)+`"}`).status
-	}()
-	until(t, "the search in line", func() bool { return w.api.Waiting() == 1 })
-	conn.Close()
-	if status := <-done; status != 200 {
-		t.Errorf("the body that waited: %d", status)
-	}
-}
-
 // A client that sends all of a body that is too large and only then reads must
 // find the reply, not a connection that was reset.
 func TestTheRefusalOfALargeBodyCanBeRead(t *testing.T) {

@@ -113,12 +113,7 @@ func (c *call) restCaller() access.Caller {
 func product(agent string) (name, version string) {
 	first, _, _ := strings.Cut(agent, " ")
 	name, version, _ = strings.Cut(first, "/")
-	return clip(name, 100), clip(version, 100)
-}
-
-// clip returns a copy: a part of the header would keep all of it in memory with the run.
-func clip(s string, n int) string {
-	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), n)], ""))
+	return toolset.Clipped(name, 100), toolset.Clipped(version, 100)
 }
 
 // errMediaType: the body is not what the route takes.
