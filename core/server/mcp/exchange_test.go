@@ -363,29 +363,18 @@ func TestConnectionThatEndsLeavesTheQuestionOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDirector(elicit("sure?"))
-			s, err := mcpserver.New(config(), d, testLog(t))
-			if err != nil {
-				t.Fatal(err)
-			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			inR, inW := io.Pipe()
-			outR, outW := io.Pipe()
-			done := make(chan error, 1)
-			go func() {
-				defer outW.Close()
-				done <- s.ServeStdio(ctx, inR, outW)
-			}()
-			w := &wire{t: t, in: inW, msgs: make(chan msg, 100)}
-			go w.read(outR)
+			s, in, out, ended := piped(ctx, t, config(), d)
+			w := speak(t, in, out)
 			w.initialize(everything)
 			w.call("kairos_begin", beginArgs)
 			w.question("elicitation/create")
-			if err := end(cancel, s, inW); err != nil {
+			if err := end(cancel, s, in); err != nil {
 				t.Errorf("ending: %v", err)
 			}
 			select {
-			case err := <-done:
+			case err := <-ended:
 				if want := ctx.Err(); !errors.Is(err, want) {
 					t.Errorf("ServeStdio = %v, want %v", err, want)
 				}

@@ -14,7 +14,6 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
 
 // ours is where the clients of these tests read; theirs is another's space.
@@ -168,14 +167,7 @@ func TestClientsThatListedPromptsAreNotifiedOnceOfChangesInTheirSpaces(t *testin
 func TestAClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	cfg := config()
 	cfg.DrainTimeout = time.Millisecond
-	s, err := mcpserver.New(cfg, menuOf(), testLog(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, say := io.Pipe()
-	hear, out := io.Pipe()
-	served := make(chan error, 1)
-	go func() { served <- s.ServeStdio(context.Background(), in, out) }()
+	s, say, hear, served := piped(context.Background(), t, cfg, menuOf())
 	replies := bufio.NewReader(hear)
 	for _, request := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,

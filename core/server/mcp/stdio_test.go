@@ -135,25 +135,14 @@ func newSlowEngine() slowEngine {
 
 func TestCallInFlightAtTheEndOfInputIsAnswered(t *testing.T) {
 	e := newSlowEngine()
-	s, err := mcpserver.New(config(), e, testLog(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	inR, inW := io.Pipe()
-	outR, outW := io.Pipe()
-	w := &wire{t: t, in: inW, msgs: make(chan msg, 10)}
-	go w.read(outR)
-	done := make(chan error, 1)
-	go func() {
-		defer outW.Close()
-		done <- s.ServeStdio(t.Context(), inR, outW)
-	}()
+	_, in, out, ended := piped(t.Context(), t, config(), e)
+	w := speak(t, in, out)
 	id := w.call("kairos_spaces", obj{})
 	<-e.entered
-	inW.Close()
+	in.Close()
 	close(e.release)
 	w.result(id)
-	if err := <-done; err != nil {
+	if err := <-ended; err != nil {
 		t.Errorf("ServeStdio = %v, want nil", err)
 	}
 }

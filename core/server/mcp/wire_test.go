@@ -42,33 +42,40 @@ func serve(t testing.TB, cfg mcpserver.Config, e mcpserver.Engine) (in *io.PipeW
 // newServed is serve for tests that call the server itself.
 func newServed(t testing.TB, cfg mcpserver.Config, e mcpserver.Engine) (s *mcpserver.Server, in *io.PipeWriter, out *io.PipeReader) {
 	t.Helper()
-	s, err := mcpserver.New(cfg, e, testLog(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	inR, inW := io.Pipe()
-	outR, outW := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		defer outW.Close()
-		done <- s.ServeStdio(context.Background(), inR, outW)
-	}()
+	s, in, out, ended := piped(context.Background(), t, cfg, e)
 	t.Cleanup(func() {
-		inW.Close()
+		in.Close()
 		select {
-		case err := <-done:
+		case err := <-ended:
 			if err != nil {
 				t.Errorf("ServeStdio after the input ended = %v, want nil", err)
 			}
 		case <-time.After(patience):
 			t.Error("ServeStdio did not end with its input")
 		}
-		outR.Close()
+		out.Close()
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v", err)
 		}
 	})
-	return s, inW, outR
+	return s, in, out
+}
+
+// piped is newServed for tests that end the server: ended gets what ServeStdio returns.
+func piped(ctx context.Context, t testing.TB, cfg mcpserver.Config, e mcpserver.Engine) (s *mcpserver.Server, in *io.PipeWriter, out *io.PipeReader, ended <-chan error) {
+	t.Helper()
+	s, err := mcpserver.New(cfg, e, testLog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inR, in := io.Pipe()
+	out, outW := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		defer outW.Close()
+		done <- s.ServeStdio(ctx, inR, outW)
+	}()
+	return s, in, out, done
 }
 
 func testLog(t testing.TB) *slog.Logger {
