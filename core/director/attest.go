@@ -142,8 +142,7 @@ func attestedRun(ctx context.Context, u useCase, c access.Caller, in api.AttestR
 		}
 		return "", api.AttestReply{Message: fmt.Sprintf("No run of %q was open; nothing was verified, and nothing was counted.", chain.Title)}, nil
 	case fault.AmbiguousRun:
-		f := (*fault.Error)(nil)
-		asFault(err, &f)
+		f := shown(err)
 		candidates, _ := f.Details["candidates"].([]string)
 		return "", api.AttestReply{
 			ErrorCode: string(code), Candidates: candidates,

@@ -79,7 +79,7 @@ func cancelCall(ctx context.Context, t *turn, by string) error {
 // that leads to is left to the next kairos_next.
 func endCancelled(ctx context.Context, t *turn) error {
 	_, err := t.act(ctx, plan.Follow(t.State))
-	if shown := (*fault.Error)(nil); err != nil && !asFault(err, &shown) {
+	if err != nil && shown(err) == nil {
 		return err
 	}
 	return errors.Join(t.save(ctx), ctx.Err())
@@ -97,8 +97,8 @@ func cancelNow(ctx context.Context, t *turn) (Round, error) {
 	if err == nil {
 		round, err = t.act(ctx, plan.Follow(t.State))
 	}
-	if shown := (*fault.Error)(nil); asFault(err, &shown) {
-		return t.halt(ctx, shown)
+	if f := shown(err); f != nil {
+		return t.halt(ctx, f)
 	}
 	if err != nil || round.Reply != nil {
 		return round, err

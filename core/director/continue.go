@@ -35,7 +35,7 @@ func (u useCase) resumeWith(ctx context.Context, c access.Caller, in Continuatio
 	if err != nil {
 		return Round{}, fault.Wrap(err, fault.InvalidArgument, "the client's reply is not JSON")
 	}
-	key := fmt.Sprintf("seq:%d", in.Seq)
+	key := seqKey(in.Seq)
 	q := t.Run.Step.Question
 	if q == nil || q.Seq != in.Seq {
 		round, err := lateAnswer(ctx, t, in, key, payload)
@@ -45,17 +45,7 @@ func (u useCase) resumeWith(ctx context.Context, c access.Caller, in Continuatio
 	t.Tried = "to take the client's answer to " + q.Ask.Method
 	t.pending = []runs.Recorded{{Key: key, Payload: payload}}
 	action, err := answer(ctx, t, *q, in)
-	var round Round
-	if err == nil {
-		round, err = t.act(ctx, action)
-	}
-	if f := (*fault.Error)(nil); asFault(err, &f) {
-		if open := t.Run.Step.Question; open != nil && open.Seq == in.Seq {
-			t.pending = nil // nothing was decided, so there is nothing to repeat
-		}
-		return t.halt(ctx, f)
-	}
-	return t.orDrive(ctx, round, err)
+	return t.driveFrom(ctx, action, err)
 }
 
 // resumeCall makes the turn the call that asked the question, with its step and
@@ -76,6 +66,8 @@ func (t *turn) rejoin(q run.Question) {
 	t.Started = cmp.Or(q.Since, t.Started)
 	t.Solved, t.Note = plan.LastSolved(t.State, q.Unheard), plain.Sentences(t.Note, q.Note)
 }
+
+func seqKey(seq int64) string { return fmt.Sprintf("seq:%d", seq) }
 
 func payloadOf(in Continuation) (string, error) {
 	b, err := json.Marshal(struct {
@@ -110,15 +102,13 @@ func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq in
 			}
 			return t.drive(ctx, plan.Wait{Task: k, Question: q})
 		}
-		_, err = t.act(ctx, plan.Close(t.State, q.Input.ID, plan.RouteOf(t.State, *q), decision.TimedOut, "no reply in time", seq))
-		if f := (*fault.Error)(nil); asFault(err, &f) {
-			return t.halt(ctx, f)
-		}
-		if err != nil {
-			return Round{}, err
-		}
-		return t.show(ctx)
+		return t.drive(ctx, plan.Close(t.State, q.Input.ID, plan.RouteOf(t.State, *q), decision.TimedOut, "no reply in time", seq))
 	})
+	return replyOf(round, err)
+}
+
+// replyOf is the reply of a round that asks nothing.
+func replyOf(round Round, err error) (api.StepReply, error) {
 	if err != nil || round.Reply == nil {
 		return api.StepReply{}, err
 	}
@@ -256,13 +246,7 @@ func (u useCase) unanswered(ctx context.Context, c access.Caller, id run.ID, seq
 	t.resumeCall(*q)
 	t.Tried = "to get the client's answer to " + q.Ask.Method
 	action, err := askedInVain(ctx, t, *q)
-	if f := (*fault.Error)(nil); asFault(err, &f) {
-		return t.halt(ctx, f)
-	}
-	if err != nil {
-		return Round{}, err
-	}
-	return t.drive(ctx, action)
+	return t.driveFrom(ctx, action, err)
 }
 
 // askedInVain counts a round without an answer, and decides what follows.

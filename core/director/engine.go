@@ -98,8 +98,13 @@ func newSalt() string {
 	return hex.EncodeToString(b)
 }
 
-func asFault(err error, f **fault.Error) bool {
-	return err != nil && errors.As(err, f) && (*f).Code != fault.Conflict
+// shown is the error as a reply shows it; nil: it is not for a reply.
+func shown(err error) *fault.Error {
+	var f *fault.Error
+	if errors.As(err, &f) && f.Code != fault.Conflict {
+		return f
+	}
+	return nil
 }
 
 // impossible turns a refusal of the state machine into what the caller may see.

@@ -2,10 +2,12 @@ package director
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -19,8 +21,8 @@ const maxHops = 1000
 func (t *turn) drive(ctx context.Context, action plan.Action) (Round, error) {
 	for range maxHops {
 		round, err := t.act(ctx, action)
-		if shown := (*fault.Error)(nil); asFault(err, &shown) {
-			return t.halt(ctx, shown)
+		if f := shown(err); f != nil {
+			return t.halt(ctx, f)
 		}
 		if err != nil || round.Reply != nil || round.Ask != nil {
 			return round, err
@@ -148,8 +150,22 @@ func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
 	if t.change.New() && (f.Code == fault.MissingInput || f.Code == fault.InvalidArgument) {
 		return Round{}, f // nothing began
 	}
+	if q := t.Run.Step.Question; q != nil { // nothing was decided of it, so there is nothing to repeat
+		t.pending = slices.DeleteFunc(t.pending, func(r runs.Recorded) bool { return r.Key == seqKey(q.Seq) })
+	}
 	t.e.log.WarnContext(ctx, "step waits", "run", t.Run.ID, "step", t.Run.Step.Index, "code", f.Code, "error", f)
 	return t.reply(ctx, plan.HaltReply(t.State, f))
+}
+
+// driveFrom drives with the action, unless it could not be found.
+func (t *turn) driveFrom(ctx context.Context, action plan.Action, err error) (Round, error) {
+	if f := shown(err); f != nil {
+		return t.halt(ctx, f)
+	}
+	if err != nil {
+		return Round{}, err
+	}
+	return t.drive(ctx, action)
 }
 
 // show shows the open step, whatever is due at it, and asks nobody.

@@ -67,10 +67,7 @@ func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.S
 		noteApproval(t)
 		return t.show(ctx)
 	})
-	if err != nil || round.Reply == nil {
-		return api.StepReply{}, err
-	}
-	return *round.Reply, nil
+	return replyOf(round, err)
 }
 
 // listen returns a channel that has a value when an approval of the run was
