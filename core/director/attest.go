@@ -9,6 +9,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director/observe"
 	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -91,7 +92,7 @@ func (u useCase) attest(ctx context.Context, c access.Caller, in api.AttestReque
 		return reply, err
 	}
 	library.RateAttested(u.e.parts.Library, *t.Chain, in, reply.Verified)
-	u.e.opt.Observer.Attested(Attested{Space: t.Run.Space, Outcome: in.Outcome, Verified: reply.Verified})
+	u.e.opt.Observer.Attested(observe.Attested{Space: t.Run.Space, Outcome: in.Outcome, Verified: reply.Verified})
 	return reply, nil
 }
 

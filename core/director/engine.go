@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director/budget"
+	"github.com/kairos-mcp/kairos/core/director/observe"
 	"github.com/kairos-mcp/kairos/core/director/secrets"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -45,7 +46,7 @@ type Options struct {
 	// Budgets bound what language models are asked. The default is no bound.
 	Budgets budget.Limits
 	// Observer is notified of completed operations; may be nil.
-	Observer Observer
+	Observer observe.Observer
 	// SolutionFields are the challenge types whose evidence has a field of its
 	// own in the solutions that clients are told of; any other is evidence.
 	SolutionFields []string
@@ -80,7 +81,7 @@ const maxContents = 1 << 20
 func New(parts Parts, opt Options, log *slog.Logger) *Engine {
 	opt.ApprovalTTL, opt.Clock = cmp.Or(opt.ApprovalTTL, time.Hour), cmp.Or(opt.Clock, clock.System())
 	if opt.Observer == nil {
-		opt.Observer = silence{}
+		opt.Observer = observe.Silence{}
 	}
 	return &Engine{parts: parts, opt: opt, log: log, secrets: secrets.New(opt.Keys), contents: cache.New[string, string](maxContents)}
 }

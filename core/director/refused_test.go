@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/observe"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -52,9 +53,9 @@ func TestARefusalThatIsStoredBeforeADriverActsIsNotCountedAgain(t *testing.T) {
 	}
 }
 
-func refusals(routes []director.Route) (n int) {
+func refusals(routes []observe.Route) (n int) {
 	for _, r := range routes {
-		if r.Outcome == director.RouteRefused {
+		if r.Outcome == observe.Refused {
 			n++
 		}
 	}

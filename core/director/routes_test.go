@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/director/budget"
+	"github.com/kairos-mcp/kairos/core/director/observe"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -266,20 +267,20 @@ func TestAnHourLaterThePrincipalMayAskAgain(t *testing.T) {
 type audience struct {
 	library.Silence
 	mu     sync.Mutex // guards routes
-	routes []director.Route
+	routes []observe.Route
 }
 
-func (a *audience) Routed(r director.Route) {
+func (a *audience) Routed(r observe.Route) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.routes = append(a.routes, r)
 }
 
-func (*audience) Begun(string)               {}
-func (*audience) Attested(director.Attested) {}
+func (*audience) Begun(string)              {}
+func (*audience) Attested(observe.Attested) {}
 
 func TestAnObserverHearsWhyARouteGaveNoAnswer(t *testing.T) {
-	for outcome, moves := range map[director.RouteOutcome][]move{
+	for outcome, moves := range map[observe.Outcome][]move{
 		"invalid": {answers(`{}`, toModel), answers(`{}`, "SAMPLING_FAILED")},
 		"error":   {breaksDown("SAMPLING_FAILED")},
 		"timeout": {waiting},

@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/director/observe"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -39,7 +40,7 @@ type turn struct {
 	grantsLoaded bool
 	// routes are what the observer hears once their events are stored. began says when the
 	// route to an input was begun; what is not in it began with the call.
-	routes []Route
+	routes []observe.Route
 	began  []begun
 }
 
@@ -56,7 +57,7 @@ func (d *decided) ledTo(step run.Step, ev run.Event) bool {
 	if ev.Attempt != nil {
 		about = ev.Attempt.Input
 	}
-	return about == "" || kindOf(step, about) == d.kind
+	return about == "" || plan.KindOf(step, about) == d.kind
 }
 
 // resume makes a turn on a stored run, for the one use case that may drive it now.

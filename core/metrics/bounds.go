@@ -8,7 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/observe"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -52,7 +52,7 @@ func newBounds() bounds {
 }
 
 var outcomes = []string{
-	string(director.RouteAccepted), string(director.RouteRejected), string(director.RouteAnswered), string(director.RouteRefused), "declined",
+	string(observe.Accepted), string(observe.Rejected), string(observe.Answered), string(observe.Refused), "declined",
 	string(decision.Unavailable), string(decision.Errored), string(decision.Invalid), string(decision.TimedOut), string(decision.Abandoned), string(decision.Exhausted),
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/observe"
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/metrics"
@@ -290,7 +290,7 @@ func TestLabelsStayFewWhateverClientsSend(t *testing.T) {
 	for i := range 2000 {
 		name := strings.Repeat("x", i)
 		m.Rated(library.Rated{Space: "user:r:" + name, Agent: name + "\xff\n\"", Outcome: library.OutcomeStored, Tier: "high", Attest: true})
-		m.Routed(director.Route{Space: "user:r:" + name, Challenge: name, Input: name, Via: name, Outcome: director.RouteOutcome(name), ErrorCode: name})
+		m.Routed(observe.Route{Space: "user:r:" + name, Challenge: name, Input: name, Via: name, Outcome: observe.Outcome(name), ErrorCode: name})
 		m.SimilarFound(name, name)
 	}
 	text := get(t, m.Handler(nil), "/metrics").Body.String()

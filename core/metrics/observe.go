@@ -4,14 +4,14 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/observe"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/library"
 )
 
 var (
-	_ director.Observer   = (*Metrics)(nil)
+	_ observe.Observer    = (*Metrics)(nil)
 	_ driverhost.Observer = (*Metrics)(nil)
 	_ embedding.Observer  = (*Metrics)(nil)
 )
@@ -23,8 +23,8 @@ func status(err error) string {
 	return "success"
 }
 
-// Routed implements director.Observer.
-func (m *Metrics) Routed(r director.Route) {
+// Routed implements observe.Observer.
+func (m *Metrics) Routed(r observe.Route) {
 	via := r.Via
 	if via == "" {
 		via = none
@@ -37,7 +37,7 @@ func (m *Metrics) Routed(r director.Route) {
 	}
 }
 
-// Operated implements director.Observer.
+// Operated implements observe.Observer.
 func (m *Metrics) Operated(o library.Operation) {
 	tenant := m.bounds.tenant(o.Space)
 	if d := m.families.memoryDurations[o.Kind]; d != nil {
@@ -49,12 +49,12 @@ func (m *Metrics) Operated(o library.Operation) {
 	}
 }
 
-// Stored implements director.Observer.
+// Stored implements observe.Observer.
 func (m *Metrics) Stored(space string, steps int) {
 	m.families.chainSize.WithLabelValues(m.bounds.tenant(space)).Observe(float64(steps))
 }
 
-// Rated implements director.Observer.
+// Rated implements observe.Observer.
 func (m *Metrics) Rated(r library.Rated) {
 	tenant, agent := m.bounds.tenant(r.Space), m.bounds.agents.value(r.Agent)
 	if r.Outcome == library.OutcomeStored {
@@ -82,23 +82,23 @@ func (m *Metrics) attested(agent, tenant string, r library.Rated) {
 	m.families.successRate.WithLabelValues(agent, tenant).Set(m.rates.after(agent, tenant, succeeded))
 }
 
-// RatingsLost implements director.Observer.
+// RatingsLost implements observe.Observer.
 func (m *Metrics) RatingsLost(space string, ratings int) {
 	m.families.qualityErrors.WithLabelValues(m.bounds.tenant(space)).Add(float64(ratings))
 }
 
-// SimilarFound implements director.Observer.
+// SimilarFound implements observe.Observer.
 func (m *Metrics) SimilarFound(transport, space string) {
 	m.families.similarFound.WithLabelValues(m.bounds.transports.value(transport), m.bounds.tenant(space)).Inc()
 }
 
-// Begun implements director.Observer.
+// Begun implements observe.Observer.
 func (m *Metrics) Begun(space string) {
 	m.families.runsBegun.WithLabelValues(m.bounds.tenant(space)).Inc()
 }
 
-// Attested implements director.Observer.
-func (m *Metrics) Attested(a director.Attested) {
+// Attested implements observe.Observer.
+func (m *Metrics) Attested(a observe.Attested) {
 	m.families.runsAttested.WithLabelValues(a.Outcome, strconv.FormatBool(a.Verified), m.bounds.tenant(a.Space)).Inc()
 }
 

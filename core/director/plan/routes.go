@@ -178,3 +178,16 @@ func passes(s *State, a run.Attempt) bool {
 	}
 	return input.ByID(a.Input).Approves || Reaction(s, a) == decision.Stop
 }
+
+// KindOf is the kind of an input by its id.
+func KindOf(step run.Step, id string) string {
+	if input.ByID(id).Reserved {
+		return id
+	}
+	for _, in := range step.Inputs {
+		if in.ID == id {
+			return in.Kind
+		}
+	}
+	return input.EvidenceKind.Name
+}

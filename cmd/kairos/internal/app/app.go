@@ -18,6 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/director/observe"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/handover"
@@ -142,7 +143,7 @@ func (a *App) engineOptions() usecases.Options {
 		Options: director.Options{
 			ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.approvalURL, Approvers: c.Approval.Approvers,
 			RequireComplete: c.Attest.RequireComplete, Budgets: c.Sampling.Budgets(), Keys: a.stateKeys, Clock: a.clock,
-			Observer: observer(a.measures, func(m *metrics.Metrics) director.Observer { return m }),
+			Observer: observer(a.measures, func(m *metrics.Metrics) observe.Observer { return m }),
 		},
 		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(*c.Run.Keep), DeclineTTL: time.Duration(*c.Approval.RememberDeclines),
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold, EmbedBudget: time.Duration(c.Embedding.Budget),
