@@ -48,18 +48,19 @@ func ready(ctx context.Context, t *turn, c run.Call) (_ run.Call, recovering boo
 	if c, err = keyed(t, c); err != nil || !plan.MayAct(t.State, c, desc) {
 		return c, false, err
 	}
-	c.Acts, c.At = true, t.e.opt.Clock.Now()
-	if err := t.apply(run.Event{Kind: run.Called, Input: c.Input, Via: c.Driver, Call: &c}); err != nil {
-		return c, false, err
+	acting := c
+	acting.Acts, acting.At = true, t.e.opt.Clock.Now()
+	if err := t.apply(run.Event{Kind: run.Called, Input: c.Input, Via: c.Driver, Call: &acting}); err != nil {
+		return acting, false, err
 	}
 	t.recordBegun()
 	if err := t.save(ctx); err != nil {
-		return c, false, err
+		return acting, false, err
 	}
 	if f := t.Failure; f != nil {
 		*t.refused = *f
 	}
-	return c, false, nil
+	return acting, false, nil
 }
 
 // recall asks the driver of the open call again.

@@ -95,16 +95,9 @@ func (c *Change) Apply(ev run.Event) error {
 	}
 	ev.Unrecorded = !run.Records(c.Run, next)
 	c.Run = next
-	if c.Events == nil {
-		c.Events = make([]run.Event, 0, usualEvents)
-	}
 	c.Events = append(c.Events, ev)
 	return nil
 }
-
-// usualEvents is how many events most changes have: each is large, and is copied where
-// their list grows.
-const usualEvents = 4
 
 // Append stamps an event and applies it.
 func (c *Change) Append(ev run.Event) error {

@@ -310,8 +310,9 @@ func Judged(s *State, k *input.Task, made Judging) Action {
 		made.Err = Breach(s, made.Call, made.Recovering, l)
 	}
 	if made.Call.Acts && notCalled(made.Err) && !made.Recovering {
-		made.Call.Acts = false
-		return Apply{Events: settle(s, neverCalled(made.Err)), Then: Look(func(s *State) Action { return Judged(s, k, made) })}
+		again := made
+		again.Call.Acts = false
+		return Apply{Events: settle(s, neverCalled(made.Err)), Then: Look(func(s *State) Action { return Judged(s, k, again) })}
 	}
 	if a := lost(s, made.Call, made.Recovering, l, made.Err); a != nil {
 		return a
