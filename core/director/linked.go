@@ -118,7 +118,7 @@ func (u useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 	if err := l.turn.save(ctx); err != nil {
 		return v, err
 	}
-	u.e.answers.tell(id)
+	u.e.answers.notify()
 	u.e.log.InfoContext(ctx, "approval answered on its page", "run", id, "step", l.shown.Step, "decision", in.Decision, "by", in.By)
 	return l.view(ctx)
 }

@@ -52,8 +52,8 @@ func routed(t *turn, step run.Step, ev *run.Event) {
 	t.routes = append(t.routes, r)
 }
 
-// tellRoutes tells of the routes, now that their events are stored.
-func tellRoutes(ctx context.Context, t *turn) {
+// notifyObserver reports the routes, now that their events are stored.
+func notifyObserver(ctx context.Context, t *turn) {
 	for _, r := range t.routes {
 		t.e.opt.Observer.Routed(r)
 		t.e.log.InfoContext(ctx, "route ended", "run", r.Run, "step", r.Step, "challenge", r.Challenge, "input", r.Input,

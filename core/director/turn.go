@@ -127,7 +127,7 @@ func (t *turn) save(ctx context.Context) error {
 		t.e.opt.Observer.Begun(t.Run.Space)
 	}
 	library.RateEvents(t.e.parts.Library, *t.Chain, saved)
-	tellRoutes(ctx, t)
+	notifyObserver(ctx, t)
 	forget(ctx, t)
 	return nil
 }

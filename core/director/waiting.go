@@ -24,8 +24,8 @@ type Pending struct {
 // answers wakes who waits for an approval that is answered on its page in this
 // process. The zero value is ready; it is safe for concurrent use.
 type answers struct {
-	mu        sync.Mutex // guards listeners
-	listeners map[run.ID]map[chan struct{}]struct{}
+	mu   sync.Mutex    // guards next
+	next chan struct{} // closed with the next answer; nil: nobody waits
 }
 
 // settleLook is how often a store is looked at for an answer that another
@@ -35,11 +35,10 @@ const settleLook = time.Second
 // Settled returns nil once the question is no longer open, whoever answered it,
 // and the context's error before.
 func (e *Engine) Settled(ctx context.Context, id run.ID, seq int64) error {
-	told, leave := e.answers.listen(id)
-	defer leave()
 	look := time.NewTicker(settleLook)
 	defer look.Stop()
 	for {
+		answered := e.answers.listen()
 		r, err := e.parts.Runs.Read(ctx, id)
 		if q := r.Step.Question; err == nil && (q == nil || q.Seq != seq) {
 			return nil
@@ -48,7 +47,7 @@ func (e *Engine) Settled(ctx context.Context, id run.ID, seq int64) error {
 			return nil
 		}
 		select {
-		case <-told:
+		case <-answered:
 		case <-look.C:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -70,35 +69,21 @@ func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.S
 	return replyOf(round, err)
 }
 
-// listen returns a channel that has a value when an approval of the run was
-// answered; leave ends that.
-func (a *answers) listen(id run.ID) (told <-chan struct{}, leave func()) {
-	ch := make(chan struct{}, 1)
+// listen returns a channel that is closed with the next answer, to whichever run.
+func (a *answers) listen() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.listeners == nil {
-		a.listeners = make(map[run.ID]map[chan struct{}]struct{})
+	if a.next == nil {
+		a.next = make(chan struct{})
 	}
-	if a.listeners[id] == nil {
-		a.listeners[id] = make(map[chan struct{}]struct{})
-	}
-	a.listeners[id][ch] = struct{}{}
-	return ch, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if delete(a.listeners[id], ch); len(a.listeners[id]) == 0 {
-			delete(a.listeners, id)
-		}
-	}
+	return a.next
 }
 
-func (a *answers) tell(id run.ID) {
+func (a *answers) notify() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for ch := range a.listeners[id] {
-		select {
-		case ch <- struct{}{}:
-		default: // it has something to wake up for already
-		}
+	if a.next != nil {
+		close(a.next)
+		a.next = nil
 	}
 }

@@ -139,7 +139,7 @@ func (ch choice) ambiguous(open listed) *fault.Error {
 		ids[i] = string(open.Runs[i].ID)
 	}
 	first := protocol.URI(ch.chain.Steps[0].UUID)
-	return fault.New(fault.AmbiguousRun, "%s of %q are open%s", several(open), ch.chain.Title, named(ids, open)).
+	return fault.New(fault.AmbiguousRun, "%s of %q are open%s", several(open), ch.chain.Title, naming(ids, open)).
 		With("candidates", ids).WithNext("repeat the call with the run_id you mean, or with the nonce of its open challenge").
 		WithCall(api.ToolBegin, map[string]any{"uri": first, "session_id": OneOfCandidates})
 }
@@ -151,7 +151,7 @@ func several(open listed) string {
 	return fmt.Sprintf("%d runs", len(open.Runs))
 }
 
-func named(ids []string, open listed) string {
+func naming(ids []string, open listed) string {
 	list := strings.Join(ids, ", ")
 	if len(ids) == len(open.Runs) && !open.More {
 		return ": " + list

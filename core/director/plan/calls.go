@@ -91,9 +91,9 @@ type Deferral struct {
 // before did nothing.
 const maxNotDone = 1
 
-// lost is what follows where a call may have acted and came to no outcome; nil: it came to
+// withoutOutcome is what follows where a call may have acted and came to no outcome; nil: it came to
 // one, or cannot have acted. The driver is asked next, once.
-func lost(s *State, c run.Call, recovering bool, l Deferral, failure error) Action {
+func withoutOutcome(s *State, c run.Call, recovering bool, l Deferral, failure error) Action {
 	switch {
 	case l.NotDone != nil && c.Cancelled:
 		return cancelled(s, l.NotDone.Reason)

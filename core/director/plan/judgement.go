@@ -314,7 +314,7 @@ func Judged(s *State, k *input.Task, made Judging) Action {
 		again.Call.Acts = false
 		return Apply{Events: settle(s, neverCalled(made.Err)), Then: Look(func(s *State) Action { return Judged(s, k, again) })}
 	}
-	if a := lost(s, made.Call, made.Recovering, l, made.Err); a != nil {
+	if a := withoutOutcome(s, made.Call, made.Recovering, l, made.Err); a != nil {
 		return a
 	}
 	switch {

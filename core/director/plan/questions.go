@@ -37,7 +37,7 @@ func Rendered(s *State, a Render, made Rendering) Action {
 		again.Call.Acts = false
 		return Apply{Events: settle(s, neverCalled(made.Err)), Then: Look(func(s *State) Action { return Rendered(s, a, again) })}
 	}
-	if a := lost(s, made.Call, made.Recovering, l, made.Err); a != nil {
+	if a := withoutOutcome(s, made.Call, made.Recovering, l, made.Err); a != nil {
 		return a
 	}
 	in, approves := q.Input, input.Of(q.Input.Kind).Approves
