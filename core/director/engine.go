@@ -43,7 +43,7 @@ type Options struct {
 	ApprovalTTL time.Duration
 	// RequireComplete makes attest refuse a run with unsolved steps.
 	RequireComplete bool
-	// Budgets bound what language models are asked. The default is no bound.
+	// Budgets bound what language models are asked. By default nothing does.
 	Budgets budget.Limits
 	// Observer is notified of completed operations; may be nil.
 	Observer observe.Observer

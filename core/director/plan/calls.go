@@ -148,7 +148,7 @@ func Unsettle(s *State, why string, asked bool) Action {
 	return unsettled
 }
 
-// deferred records that the outcome of a call is pending, and waits for it. What the driver
+// deferred records that the outcome of a call is pending, and waits for it. An answer that the driver
 // repeats is not recorded again.
 func deferred(s *State, c run.Call, p driver.Pending, state driver.State) Action {
 	p.Reason, p.Message = plain.Clip(p.Reason, 500), plain.Clip(p.Message, 1000)
