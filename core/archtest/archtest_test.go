@@ -57,6 +57,7 @@ var allowed = map[string][]string{
 	"core/offers":                     {"core/access", "core/decision", "core/director/input", "core/drivers", "core/fault", "core/grants", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/plain"},
 	"core/director/input":             {"core/api", "core/decision", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted", "sdk/schema"},
 	"core/director/plan":              {"core/access", "core/api", "core/clock", "core/decision", "core/declines", "core/director/input", "core/director/present", "core/director/solution", "core/drivers", "core/fault", "core/grants", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain"},
+	"core/director/act":               {"core/decision", "core/director/input", "core/director/plan", "core/director/secrets", "core/drivers", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/plain"},
 	"core/director/approval":          {"core/api", "core/director/input", "core/director/plan", "core/protocol", "core/run", "core/runs", "sdk/plain"},
 	"core/director/budget":            {"core/run"},
 	"core/director/solution":          {"core/decision", "core/director/input", "core/fault", "sdk/driver"},

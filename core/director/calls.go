@@ -4,34 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/director/present"
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
-
-// keyed is the call with its attempt and its idempotency key. A pure driver gets none.
-func keyed(t *turn, c run.Call) (run.Call, error) {
-	c.Attempt = t.Run.Step.Attempt(c.Input)
-	desc, _, _ := t.setup.Drivers.Describe(c.Driver)
-	if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectEffects {
-		return c, nil
-	}
-	round := 0
-	if c.Input == "" {
-		round = t.Run.Step.Round
-	}
-	var err error
-	c.Key, err = t.e.secrets.CallKey(t.Run.ID, t.Run.Step.Index, c.Driver, c.Input, round, c.Attempt)
-	return c, err
-}
 
 // ready makes a call ready to be made, or returns the open call if it is the same
 // one. A call that may act is stored before it is made, so that whatever happens
@@ -45,7 +27,7 @@ func ready(ctx context.Context, t *turn, c run.Call) (_ run.Call, recovering boo
 		}
 		return *open, open.Acts || open.Cancelled, nil
 	}
-	if c, err = keyed(t, c); err != nil || !plan.MayAct(t.State, c, desc) {
+	if c, err = t.drivers().Keyed(t.State, c); err != nil || !plan.MayAct(t.State, c, desc) {
 		return c, false, err
 	}
 	acting := c
@@ -166,24 +148,19 @@ func advance(ctx context.Context, t *turn) (plan.Action, error) {
 	if k.Free() {
 		return plan.JudgeFree(t.State, k), nil
 	}
-	drv, ok := t.setup.Drivers.Challenge(k.Use)
-	if !ok {
+	if _, ok := t.setup.Drivers.Challenge(k.Use); !ok {
 		return nil, plan.Unavailable("driver %s, which judges challenges of type %q, is not configured", k.Use, k.Common.Type)
 	}
-	s := t.Run.Step
-	if s.Round >= plan.MaxRounds {
+	if s := t.Run.Step; s.Round >= plan.MaxRounds {
 		return nil, plan.Unavailable("driver %s asked for input %d times without a verdict on step %d", k.Use, s.Round, s.Index)
 	}
 	c, recovering, err := ready(ctx, t, run.Call{Driver: k.Use})
 	if err != nil {
 		return nil, err
 	}
-	res, err := drv.Advance(ctx, driver.AdvanceRequest{
-		Challenge: k.Challenge, Step: k.Where, Client: t.Caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
-		Approved: s.Approval != nil, IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled,
-	})
-	t.heard(res.NotDone)
-	return plan.Judged(t.State, k, plan.Judging{Call: c, Recovering: recovering, Result: res, Err: err}), nil
+	made := t.drivers().Judge(ctx, t.State, c, recovering)
+	t.heard(made.Result.NotDone)
+	return plan.Judged(t.State, k, made), nil
 }
 
 // keepEarlier: evidence of the agent that no driver has judged yet, because it did not
@@ -229,67 +206,4 @@ func prove(t *turn, a plan.Accept) error {
 	t.taken()
 	t.Solved = append(t.Solved, present.Solved(*t.Run, *t.Chain, len(t.Run.Proofs)-1))
 	return nil
-}
-
-// viaAgent takes the input from the submitted solution, or shows it to the agent.
-func viaAgent(ctx context.Context, t *turn, a plan.Read) (plan.Action, error) {
-	k, in, via := a.Task, a.Input, a.Route.Via
-	drv, ok := t.setup.Drivers.Capability(via, a.Route.CallTimeout)
-	if !ok {
-		return nil, plan.Unavailable("driver %s is not configured", via)
-	}
-	shown, err := shownToAgent(ctx, t, drv, via, k, in)
-	if err != nil {
-		return nil, err
-	}
-	if action := plan.Unsubmitted(t.State, a, shown); action != nil {
-		return action, nil
-	}
-	s := t.Solution
-	t.Solution = nil
-	if left := s.Unfilled(in); len(left) > 0 {
-		return notFilledIn(ctx, t, drv, via, k, in, left)
-	}
-	c, err := keyed(t, run.Call{Input: in.ID, Driver: via})
-	if err != nil {
-		return nil, err
-	}
-	res, err := drv.Interpret(ctx, driver.InterpretRequest{
-		Input: in, Step: k.Where, Client: t.Caller.Client, Raw: s.Raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
-	})
-	t.tick()
-	return plan.Submitted(t.State, a, shown, plan.Reading{Result: res, Err: err}), nil
-}
-
-// notFilledIn: the agent sent back placeholders of next_call. An omission
-// is missing, not wrong.
-func notFilledIn(ctx context.Context, t *turn, drv driver.Capability, via string, k *input.Task, in driver.Input, left []string) (plan.Action, error) {
-	shown, err := shownToAgent(ctx, t, drv, via, k, in)
-	if err != nil {
-		return nil, err
-	}
-	return plan.Reply{StepReply: plan.LeftOutReply(t.State, k, in, shown, fmt.Sprintf("Solution is missing: %s still hold the placeholders of next_call. "+
-		"Replace each by what really happened, and leave out what is optional and not known", plain.Clip(strings.Join(left, ", "), 500)))}, nil
-}
-
-// shownToAgent is the challenge as the agent sees it. For evidence that is the
-// step's own; anything else only the driver can word.
-func shownToAgent(ctx context.Context, t *turn, drv driver.Capability, via string, k *input.Task, in driver.Input) (driver.AgentChallenge, error) {
-	if input.Of(in.Kind).Evidence && t.Solution.Supplied() {
-		return driver.AgentChallenge{Type: k.Common.Type, Description: in.Description, Display: in.Display}, nil
-	}
-	c, err := keyed(t, run.Call{Input: in.ID, Driver: via})
-	if err != nil {
-		return driver.AgentChallenge{}, err
-	}
-	res, err := drv.Render(ctx, driver.RenderRequest{
-		Input: in, Step: k.Where, Client: t.Caller.Client, IdempotencyKey: c.Key, Attempt: c.Attempt,
-	})
-	switch {
-	case err != nil:
-		return driver.AgentChallenge{}, fault.Wrap(err, fault.DriverUnavailable, "the driver that shows challenges to agents failed, the step stays open: %s", plain.Clip(err.Error(), 600))
-	case res.AgentChallenge == nil:
-		return driver.AgentChallenge{}, plan.Unavailable("the agent route did not show input %q of step %d", in.ID, k.Where.Index)
-	}
-	return *res.AgentChallenge, nil
 }

@@ -169,11 +169,12 @@ func lateDecline(ctx context.Context, t *turn, q run.Question, in Continuation) 
 	if err != nil {
 		return Round{}, false, err
 	}
-	res, err := read(ctx, t, k, q, in)
-	if err != nil || res.Declined == nil {
+	said := t.drivers().Interpret(ctx, t.State, k, q, in.Result, in.Error)
+	t.tick()
+	if said.Err != nil || said.Result.Declined == nil {
 		return Round{}, false, nil //nolint:nilerr // an answer that cannot be read is not a decline, and is too late
 	}
-	round, err := t.act(ctx, plan.Decline(t.State, q.Input, q.Via, res.Declined.Reason, q.Seq))
+	round, err := t.act(ctx, plan.Decline(t.State, q.Input, q.Via, said.Result.Declined.Reason, q.Seq))
 	return round, true, err
 }
 

@@ -54,23 +54,6 @@ func identify(t *turn) (err error) {
 	return nil
 }
 
-// previewPlan asks the driver what it would do, before it does it.
-func previewPlan(ctx context.Context, t *turn, a plan.Preview) (plan.Action, error) {
-	drv, _ := t.setup.Drivers.Capability(a.Route.Via, a.Route.CallTimeout)
-	previewer, ok := drv.(driver.Previewer)
-	if !ok {
-		return plan.Close(t.State, a.Input.ID, a.Route, decision.Errored, "it has no Preview, which the feature "+driver.FeatureGrant+" demands", 0), nil
-	}
-	req := driver.PreviewRequest{Input: a.Input, Step: a.Task.Where, Client: t.Caller.Client}
-	res, err := previewer.Preview(ctx, req)
-	if s := t.Solution; err == nil && res.Propose != nil && s.Supplied() {
-		req.Proposal = s.Work()
-		res, err = previewer.Preview(ctx, req)
-	}
-	t.tick()
-	return plan.Previewed(t.State, a, req.Proposal, res, err), nil
-}
-
 // lookUpDecline returns the decline of the action that counts for the run; nil: there is none.
 func lookUpDecline(ctx context.Context, t *turn, a declines.Action) (*declines.Decline, error) {
 	if t.change.Absent().Declines {
@@ -176,8 +159,8 @@ func noteReport(ctx context.Context, t *turn, k *input.Task, in driver.Input) er
 	for d := t.Tree.Decide(in.Kind, facts); d.Route != nil; d = t.Tree.Decide(in.Kind, facts) {
 		r := *d.Route
 		desc, _, _ := t.setup.Drivers.Describe(r.Via)
-		if drv, ok := t.setup.Drivers.Capability(r.Via, r.CallTimeout); ok && desc.Has(driver.FeatureAgent) {
-			shown, err := shownToAgent(ctx, t, drv, r.Via, k, in)
+		if _, ok := t.setup.Drivers.Capability(r.Via, r.CallTimeout); ok && desc.Has(driver.FeatureAgent) {
+			shown, err := t.drivers().Shown(ctx, t.State, plan.Read{Task: k, Input: in, Route: r})
 			t.Reported = err == nil && shown.Type == s.Type
 			return err
 		}

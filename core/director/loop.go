@@ -40,6 +40,7 @@ func (t *turn) drive(ctx context.Context, action plan.Action) (Round, error) {
 // act does an action and what it leads to at once. An empty Round means: look again.
 func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err error) {
 	for action != nil && err == nil && round.Reply == nil && round.Ask == nil {
+		t.tick() // the last action may have taken time
 		switch a := action.(type) {
 		case plan.Apply:
 			action, err = a.Then, t.applyAll(ctx, a)
@@ -65,9 +66,9 @@ func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err er
 		case plan.Render:
 			action, err = render(ctx, t, a)
 		case plan.Read:
-			action, err = viaAgent(ctx, t, a)
+			action, err = t.drivers().Read(ctx, t.State, a)
 		case plan.Preview:
-			action, err = previewPlan(ctx, t, a)
+			action = t.drivers().Preview(ctx, t.State, a)
 		case plan.Judge:
 			action, err = advance(ctx, t)
 		case plan.Gate:

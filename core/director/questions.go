@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
@@ -14,13 +12,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // render has the capability driver put the question, or answer it.
 func render(ctx context.Context, t *turn, a plan.Render) (plan.Action, error) {
 	q, r, in := *a.Question, a.Route, a.Question.Input
-	drv, ok := t.setup.Drivers.Capability(r.Via, r.CallTimeout)
+	_, ok := t.setup.Drivers.Capability(r.Via, r.CallTimeout)
 	if !ok && t.Run.Step.Call != nil {
 		return nil, plan.Unavailable("driver %s, which step %d waits for, is not configured", r.Via, t.Run.Step.Index)
 	}
@@ -40,11 +37,6 @@ func render(ctx context.Context, t *turn, a plan.Render) (plan.Action, error) {
 		return plan.Close(t.State, in.ID, r, decision.Exhausted, why, q.Seq), nil
 	}
 	link := linkFor(t, in)
-	address, where, err := addresses(t, a.Task, link)
-	if err != nil {
-		return nil, err
-	}
-	in.Description = strings.ReplaceAll(in.Description, input.ReadMark, where)
 	c, recovering, err := ready(ctx, t, run.Call{Input: in.ID, Driver: r.Via, Route: r.Index, Path: r.Path})
 	if err != nil {
 		return nil, err
@@ -53,55 +45,17 @@ func render(ctx context.Context, t *turn, a plan.Render) (plan.Action, error) {
 	if a.Question = &q; a.Diagnostics == nil {
 		a.Diagnostics = t.Run.Step.Refused[in.ID]
 	}
-	res, failure := drv.Render(ctx, driver.RenderRequest{
-		Input: in, Step: a.Task.Where, Client: t.Caller.Client, Links: driver.Links{Approval: address}, Diagnostics: a.Diagnostics,
-		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled, Plan: plan.Stated(t.State, r.Via),
-	})
-	t.heard(res.NotDone)
-	if failure == nil {
-		failure, err = concealed(t, link, &res)
-	}
+	made, err := t.drivers().Render(ctx, t.State, a, plan.Rendering{Call: c, Recovering: recovering, Input: in, Link: link})
+	t.heard(made.Result.NotDone)
 	if err != nil {
 		return nil, err
 	}
-	action := plan.Rendered(t.State, a, plan.Rendering{Call: c, Recovering: recovering, Result: res, Err: failure, Link: link})
-	unsent := res.ClientRequest != nil && failure == nil && !plan.Sends(action)
+	action, res := plan.Rendered(t.State, a, made), made.Result
+	unsent := res.ClientRequest != nil && made.Err == nil && !plan.Sends(action)
 	if !unsent && (res.Unavailable == nil || res.Unavailable.Asked) {
 		cost.spend()
 	}
 	return action, nil
-}
-
-// addresses are where a person answers with the link, empty if nobody may, and where they
-// read the whole of what is asked.
-func addresses(t *turn, k *input.Task, link *run.ApprovalLink) (answer, read string, err error) {
-	if plan.Answerable(t.State, k) {
-		if answer, err = t.e.secrets.Reveal(t.Run.ID, link, plan.MarkedURL(t.State, link)); err != nil {
-			return "", "", err
-		}
-	}
-	read, err = t.e.secrets.Reveal(t.Run.ID, link, plan.WhereToRead(t.State, link))
-	return answer, read, err
-}
-
-// concealed makes what a driver wrote fit to be shown and recorded. The failure is its own.
-func concealed(t *turn, link *run.ApprovalLink, res *driver.RenderResult) (failure, err error) {
-	if e := res.Elsewhere; e != nil {
-		said := *e
-		res.Elsewhere = &said
-		said.Message, err = t.e.secrets.Conceal(t.Run.ID, link, e.Message)
-	}
-	if req := res.ClientRequest; req != nil && err == nil {
-		shown, failure := readable(*req)
-		if failure != nil {
-			return fmt.Errorf("its request is not sound JSON: %w", failure), nil
-		}
-		params, err := t.e.secrets.Conceal(t.Run.ID, link, string(shown.Params))
-		shown.Params = json.RawMessage(params)
-		res.ClientRequest = &shown
-		return nil, err
-	}
-	return nil, err
 }
 
 // ask saves the question before it is sent.
@@ -134,37 +88,20 @@ func ask(ctx context.Context, t *turn, a plan.Ask) (Round, error) {
 	}}, nil
 }
 
-// read lets the capability driver that asked, or what has its name now, read
-// the client's reply.
-func read(ctx context.Context, t *turn, k *input.Task, q run.Question, in Continuation) (driver.InterpretResult, error) {
-	drv, ok := t.setup.Drivers.Capability(q.Via, plan.RouteOf(t.State, q).CallTimeout)
-	if !ok {
-		return driver.CannotInterpret("the driver is not configured any more"), nil
-	}
-	res, err := drv.Interpret(ctx, driver.InterpretRequest{
-		Input: q.Input, Step: k.Where, Client: q.Client, Raw: in.Result, ClientError: in.Error, IdempotencyKey: q.Key, Attempt: q.Attempt,
-	})
-	t.tick()
-	if res.Answer != nil && input.Of(q.Input.Kind).Approves && plan.SentToAddress(q.Ask) {
-		// Such a question shows an address and no form: nobody saw what an approval would be for.
-		return driver.LeftOut("the client was asked to open the approval page; the answer comes from there"), err
-	}
-	return res, err
-}
-
 // answer takes the client's reply as its driver reads it.
 func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (plan.Action, error) {
 	k, err := askedTask(ctx, t, q)
 	if err != nil {
 		return nil, err
 	}
-	res, failure := read(ctx, t, k, q, in)
-	if failure == nil && res.Answer != nil && input.Of(q.Input.Kind).Check != nil {
+	said := t.drivers().Interpret(ctx, t.State, k, q, in.Result, in.Error)
+	t.tick()
+	if said.Err == nil && said.Result.Answer != nil && input.Of(q.Input.Kind).Check != nil {
 		if k, err = t.open(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return plan.Replied(t.State, k, q, plan.Reading{Result: res, Err: failure, ClientError: in.Error}), nil
+	return plan.Replied(t.State, k, q, said), nil
 }
 
 // askedTask is the task the question is about. When nobody can judge the step
@@ -179,26 +116,6 @@ func askedTask(ctx context.Context, t *turn, q run.Question) (*input.Task, error
 		return plan.Place(t.State), nil
 	}
 	return k, err
-}
-
-// readable is the request with the texts that a person reads of it fit to be
-// shown, whichever driver wrote them. Values stay as they are: the answer is
-// compared with them, and schema.Flat refuses those with hidden characters.
-func readable(req driver.ClientRequest) (driver.ClientRequest, error) {
-	if req.Method != plan.MethodElicitation {
-		return req, nil
-	}
-	var err error
-	req.Params, err = protocol.EditStrings(req.Params, func(pointer, text string) string {
-		switch {
-		case pointer == "/message":
-			return plain.Text(text)
-		case path.Base(pointer) == "title", path.Base(pointer) == "description", path.Base(path.Dir(pointer)) == "enumNames":
-			return plain.Line(text)
-		}
-		return text
-	})
-	return req, err
 }
 
 // expense is one request to a model, reserved before it is made. Its methods

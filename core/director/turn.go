@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/act"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/observe"
 	"github.com/kairos-mcp/kairos/core/director/plan"
@@ -232,6 +233,11 @@ func newTurn(change *runs.Change, u useCase, c access.Caller) *turn {
 	t.tick()
 	t.Started = plan.At(t.State)
 	return t
+}
+
+// drivers calls the drivers that the use case holds.
+func (t *turn) drivers() act.Drivers {
+	return act.Drivers{Finder: t.setup.Drivers, Secrets: t.e.secrets}
 }
 
 // heard is called after a driver has answered.

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
@@ -76,6 +77,13 @@ func Unsubmitted(s *State, a Read, shown driver.AgentChallenge) Action {
 		return Reply{LeftOutReply(s, a.Task, a.Input, shown, NothingGiven)}
 	}
 	return Reply{StepReply(s, a.Task, a.Input, shown)}
+}
+
+// NotFilledIn says that the agent sent back placeholders of next_call. An omission is
+// missing, not wrong.
+func NotFilledIn(s *State, a Read, shown driver.AgentChallenge, left []string) Action {
+	return Reply{LeftOutReply(s, a.Task, a.Input, shown, fmt.Sprintf("Solution is missing: %s still hold the placeholders of next_call. "+
+		"Replace each by what really happened, and leave out what is optional and not known", plain.Clip(strings.Join(left, ", "), 500)))}
 }
 
 // Submitted takes what the agent submitted as its driver reads it.

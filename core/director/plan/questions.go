@@ -20,6 +20,7 @@ import (
 type Rendering struct {
 	Call       run.Call
 	Recovering bool
+	Input      driver.Input // as it was asked for
 	Result     driver.RenderResult
 	Err        error
 	Link       *run.ApprovalLink
