@@ -58,8 +58,8 @@ func (d Drivers) Judge(ctx context.Context, s *plan.State, c run.Call, recoverin
 	return made
 }
 
-// Render has the capability driver put the question, or answer it. What made says of the
-// call, its input and its link is there already.
+// Render has the capability driver put the question, or answer it. The call, its input and
+// its link are in made already.
 func (d Drivers) Render(ctx context.Context, s *plan.State, a plan.Render, made plan.Rendering) (plan.Rendering, error) {
 	drv, ok := d.Finder.Capability(a.Route.Via, a.Route.CallTimeout)
 	if !ok {
