@@ -59,7 +59,7 @@ func recall(ctx context.Context, t *turn) (plan.Action, error) {
 		if over := plan.StartOver(t.State); over != nil {
 			return over, nil
 		}
-		return advance(ctx, t)
+		return judge(ctx, t)
 	}
 	q := run.Question{Via: c.Driver, Route: c.Route, Path: c.Path, Asked: 1}
 	desc, _, _ := t.setup.Drivers.Describe(c.Driver)
@@ -142,8 +142,8 @@ func laterOf(t *turn, c run.Call) *Later {
 	}
 }
 
-// advance lets the challenge driver judge the answers so far.
-func advance(ctx context.Context, t *turn) (plan.Action, error) {
+// judge lets the challenge driver judge the answers so far.
+func judge(ctx context.Context, t *turn) (plan.Action, error) {
 	k := t.Task
 	if k.Free() {
 		return plan.JudgeFree(t.State, k), nil
@@ -175,15 +175,15 @@ func keepEarlier(t *turn) {
 		"and what this call sent was not used.", s.Index))
 }
 
-// need looks up which of the inputs that the driver asks for a person declined before.
-func need(ctx context.Context, t *turn, res driver.AdvanceResult) (plan.Action, error) {
+// gate looks up which of the inputs that the driver asks for a person declined before.
+func gate(ctx context.Context, t *turn, res driver.AdvanceResult) (plan.Action, error) {
 	k := t.Task
 	remembered := map[string]bool{}
 	for _, in := range res.NeedInput {
 		if gated, err := plan.Gated(t.State, k, in); err != nil || gated || input.Of(in.Kind).Internal {
 			continue
 		}
-		no, err := gates(ctx, t, in)
+		no, err := declinedBefore(ctx, t, in)
 		if err != nil {
 			return nil, err
 		}
@@ -192,8 +192,8 @@ func need(ctx context.Context, t *turn, res driver.AdvanceResult) (plan.Action, 
 	return plan.Needed(t.State, k, res, remembered)
 }
 
-// prove proves the step and opens the next one.
-func prove(t *turn, a plan.Accept) error {
+// accept proves the step and opens the next one.
+func accept(t *turn, a plan.Accept) error {
 	accepted, err := plan.Proved(t.State, a, newSalt(), newNonce(t.Run.ID))
 	if err != nil {
 		return err

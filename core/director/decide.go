@@ -140,7 +140,7 @@ func acceptDecided(ctx context.Context, t *turn, call run.Call, in DecideInput) 
 		_, err := t.act(ctx, plan.Withhold(t.State, proved))
 		return err
 	}
-	return prove(t, proved)
+	return accept(t, proved)
 }
 
 // UndeclineInput names the run whose declines are taken back.

@@ -73,10 +73,10 @@ func loadDecline(ctx context.Context, t *turn) error {
 	return err
 }
 
-// gates reports whether an approval stands in front of the input although the step
+// declinedBefore reports whether an approval stands in front of the input although the step
 // asks for none, because a person declined the same: a copy of the protocol could
 // leave the approval out.
-func gates(ctx context.Context, t *turn, in driver.Input) (bool, error) {
+func declinedBefore(ctx context.Context, t *turn, in driver.Input) (bool, error) {
 	if input.Of(in.Kind).Ungated {
 		return false, nil
 	}

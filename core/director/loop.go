@@ -53,14 +53,14 @@ func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err er
 		case plan.Renew:
 			action, err = a.Then, renew(t)
 		case plan.Accept:
-			action, err = nil, prove(t, a)
+			action, err = nil, accept(t, a)
 		case plan.Omit:
 			action, t.Solution, t.Omission = nil, nil, a.Why
 		case plan.Show:
 			action = nil
 			t.showOnly(a.Failure)
 		case plan.Need:
-			action, err = nil, lookUp(ctx, t, a.Lookup)
+			action, err = nil, need(ctx, t, a.Lookup)
 		case plan.Obtain:
 			action, err = obtain(ctx, t, a.Input)
 		case plan.Render:
@@ -70,9 +70,9 @@ func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err er
 		case plan.Preview:
 			action = t.drivers().Preview(ctx, t.State, a)
 		case plan.Judge:
-			action, err = advance(ctx, t)
+			action, err = judge(ctx, t)
 		case plan.Gate:
-			action, err = need(ctx, t, a.Result)
+			action, err = gate(ctx, t, a.Result)
 		case plan.Recall:
 			action, err = recall(ctx, t)
 		case plan.Ask:
@@ -88,8 +88,8 @@ func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err er
 	return round, err
 }
 
-// lookUp finds out what the rules cannot know by themselves.
-func lookUp(ctx context.Context, t *turn, what plan.Lookup) error {
+// need finds out what the rules cannot know by themselves.
+func need(ctx context.Context, t *turn, what plan.Lookup) error {
 	if what == plan.TheTask {
 		_, err := t.open(ctx)
 		return err
