@@ -89,6 +89,9 @@ func (c *counter) Configure(_ context.Context, config json.RawMessage, dryRun bo
 	if settings.Min != nil && (!dryRun || c.fault == "config/dry-run") {
 		c.min.Store(*settings.Min)
 	}
+	if c.fault == "needs settings" && settings.Min == nil {
+		return []driver.Diagnostic{driver.Problem("/min", "is missing")}, nil
+	}
 	if c.fault == "config/sound" && settings.Min != nil && *settings.Min == 2 {
 		return []driver.Diagnostic{driver.Problem("/min", "two is odd")}, nil
 	}
@@ -291,7 +294,7 @@ func counterSamples(fault string) []sampleOf {
 	return out
 }
 
-const counterChallenge = `{"type":"counter","counter":{}}`
+const counterChallenge = `{"type":"counter","counter":{"of":"sheep"}}`
 
 type sampleOf struct{ name, method, request, want string }
 

@@ -38,16 +38,8 @@ func acting(ctx context.Context, s Subject, check func(request any) error) error
 	if len(samples) == 0 {
 		return skip("no sample shows it", `a sample with "want": "accepted" or "answer", and without "recover"`)
 	}
-	passed := 0
-	err := s.each(ctx, samples, func(sample Sample) error {
-		err := check(sample.Request)
-		if errors.Is(err, errPassedOver) {
-			passed++
-			return nil
-		}
-		return err
-	})
-	if passed == len(samples) && err == nil {
+	shown, err := each(ctx, samples, func(sample Sample) error { return check(sample.Request) })
+	if !shown {
 		return unconcerned("no sample shows it")
 	}
 	return err
@@ -152,18 +144,8 @@ func soundUnknown(s Subject, id identity, l later) error {
 		return fmt.Errorf("its effect is %q, and it answers unknown: there is nothing that it could have done", s.Descriptor.Effect)
 	case l.notDone != nil && !id.recover:
 		return errors.New("it answers not_done, and was not asked what came of a call; one that cannot act is unavailable")
-	case strings.TrimSpace(strings.Join(laterReason(l), "")) == "":
+	case l.unknown != nil && strings.TrimSpace(l.unknown.Reason) == "", l.notDone != nil && strings.TrimSpace(l.notDone.Reason) == "":
 		return errors.New("unknown or not_done without a reason: nobody knows what to find out")
-	}
-	return nil
-}
-
-func laterReason(l later) []string {
-	switch {
-	case l.unknown != nil:
-		return []string{l.unknown.Reason}
-	case l.notDone != nil:
-		return []string{l.notDone.Reason}
 	}
 	return nil
 }

@@ -216,11 +216,3 @@ func printed(v any) string {
 	}
 	return string(b)
 }
-
-func cut(s string) string {
-	const most = 300
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
-}

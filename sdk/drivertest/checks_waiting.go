@@ -32,12 +32,11 @@ func laterOf(result any) later {
 // waits runs a check on the samples that come to pending.
 func waits(ctx context.Context, s Subject, check func(request, result any) error) error {
 	err := eachRequest(ctx, s, `a sample with "want": "pending"`, func(request any) error {
-		id, ok := identityOf(request)
-		if !ok {
+		if _, ok := identityOf(request); !ok {
 			return errPassedOver
 		}
 		if s.Descriptor.Effect != driver.EffectPure {
-			request = identified(request, id.orFresh())
+			request = withKey(request)
 		}
 		result, err := s.call(ctx, request)
 		if err != nil || laterOf(result).pending == nil {
@@ -84,12 +83,7 @@ func pendingContinues(ctx context.Context, s Subject) error {
 		id, _ := identityOf(request)
 		id.recover = id.recover || recovers(s.Descriptor) == nil
 		return hereAndElsewhere(ctx, s, func(s Subject) error {
-			again := identified(request, id)
-			if req, ok := again.(driver.AdvanceRequest); ok {
-				req.State = laterOf(result).state
-				again = req
-			}
-			next, err := s.call(ctx, again)
+			next, err := s.call(ctx, followUp(request, id, result))
 			if err != nil {
 				return fmt.Errorf("pending, and asked again it fails: %w", err)
 			}
@@ -98,6 +92,16 @@ func pendingContinues(ctx context.Context, s Subject) error {
 			return err
 		})
 	})
+}
+
+// followUp is the request as it is made again after a result, with the state of that.
+func followUp(request any, id identity, result any) any {
+	request = identified(request, id)
+	if req, ok := request.(driver.AdvanceRequest); ok {
+		req.State = laterOf(result).state
+		return req
+	}
+	return request
 }
 
 // cancelWait is how long a driver may take to end what a call started.
@@ -113,13 +117,8 @@ func cancels(ctx context.Context, s Subject) error {
 			if time.Now().After(end) {
 				return fmt.Errorf("%s after it was cancelled it is still pending", cancelWait)
 			}
-			again := identified(request, id)
-			if req, ok := again.(driver.AdvanceRequest); ok {
-				req.State = laterOf(result).state
-				again = req
-			}
 			var err error
-			if result, err = s.call(ctx, again); err != nil {
+			if result, err = s.call(ctx, followUp(request, id, result)); err != nil {
 				return fmt.Errorf("cancelled, it fails: %w", err)
 			}
 			time.Sleep(20 * time.Millisecond)

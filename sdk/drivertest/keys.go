@@ -79,29 +79,27 @@ func (s Subject) keyed() Subject {
 func withKeys(samples []Sample) []Sample {
 	out := slices.Clone(samples)
 	for i, sample := range out {
-		if id, ok := identityOf(sample.Request); ok {
-			out[i].Request = identified(sample.Request, id.orFresh())
-		}
+		out[i].Request = withKey(sample.Request)
 	}
 	return out
+}
+
+// withKey is the request with a key, a new one unless it has one.
+func withKey[Req any](request Req) Req {
+	id, _ := identityOf(request)
+	return identified(request, id.orFresh()).(Req)
 }
 
 // keyedChallenge gives each call without a key one of its own.
 type keyedChallenge struct{ driver.Challenge }
 
 func (c keyedChallenge) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
-	id, _ := identityOf(req)
-	id = id.orFresh()
-	req.IdempotencyKey, req.Attempt = id.key, id.attempt
-	return c.Challenge.Advance(ctx, req)
+	return c.Challenge.Advance(ctx, withKey(req))
 }
 
 // keyedCapability gives each call without a key one of its own.
 type keyedCapability struct{ driver.Capability }
 
 func (c keyedCapability) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	id, _ := identityOf(req)
-	id = id.orFresh()
-	req.IdempotencyKey, req.Attempt = id.key, id.attempt
-	return c.Capability.Render(ctx, req)
+	return c.Capability.Render(ctx, withKey(req))
 }

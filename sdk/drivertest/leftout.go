@@ -144,26 +144,38 @@ func allBlamed[Req any](s Subject) bool {
 
 // eachSample runs a check on every sample that is sound, derived ones included.
 func (s Subject) eachSample(ctx context.Context, check func(Sample) error) error {
-	return s.each(ctx, s.usable(), check)
+	return eachOf(ctx, s, s.usable(), check)
 }
 
 // eachLight is eachSample without the very large ones.
 func (s Subject) eachLight(ctx context.Context, check func(Sample) error) error {
-	return s.each(ctx, s.light(), check)
+	return eachOf(ctx, s, s.light(), check)
 }
 
-// each runs a check on samples. When ctx ends it stops, and what the last one
-// came to is nobody's fault.
-func (s Subject) each(ctx context.Context, samples []Sample, check func(Sample) error) error {
+func eachOf(ctx context.Context, s Subject, samples []Sample, check func(Sample) error) error {
 	if len(samples) == 0 {
 		return nothingUsable(s)
 	}
+	_, err := each(ctx, samples, check)
+	return err
+}
+
+// errPassedOver says that a sample does not show what the check is about.
+var errPassedOver = errors.New("passed over")
+
+// each runs a check on samples and reports whether one showed what it is about. When
+// ctx ends it stops, and what the last one came to is nobody's fault.
+func each(ctx context.Context, samples []Sample, check func(Sample) error) (shown bool, err error) {
 	var errs []error
 	for _, sample := range samples {
 		err := check(sample)
 		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx))...)
+			return true, errors.Join(append(errs, context.Cause(ctx))...)
 		}
+		if errors.Is(err, errPassedOver) {
+			continue
+		}
+		shown = true
 		if err != nil {
 			errs = append(errs, fmt.Errorf("sample %q: %w", sample.Name, err))
 		}
@@ -171,11 +183,8 @@ func (s Subject) each(ctx context.Context, samples []Sample, check func(Sample) 
 			break
 		}
 	}
-	return errors.Join(errs...)
+	return shown, errors.Join(errs...)
 }
-
-// errPassedOver says that a sample does not show what the check is about.
-var errPassedOver = errors.New("passed over")
 
 // eachRequest runs a check on the samples of one kind of request. A check that
 // returns errPassedOver for all of them could not run; give says what would
@@ -184,26 +193,16 @@ func eachRequest[Req any](ctx context.Context, s Subject, give string, check fun
 	if allBlamed[Req](s) {
 		return nothingUsable(s)
 	}
-	var errs []error
-	ran := false
-	for _, sample := range s.usable() {
-		req, ok := sample.Request.(Req)
-		if !ok {
-			continue
+	shown, err := each(ctx, s.usable(), func(sample Sample) error {
+		if req, ok := sample.Request.(Req); ok {
+			return check(req)
 		}
-		err := check(req)
-		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx))...)
-		}
-		ran = ran || !errors.Is(err, errPassedOver)
-		if err != nil && !errors.Is(err, errPassedOver) {
-			errs = append(errs, fmt.Errorf("sample %q: %w", sample.Name, err))
-		}
-	}
-	if !ran {
+		return errPassedOver
+	})
+	if !shown {
 		return skip("no sample shows it", give)
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // leftOutNote is what a result says about samples that its check left out.

@@ -300,6 +300,16 @@ func TestOneFaultIsNamedByOneCheck(t *testing.T) {
 	}
 }
 
+func TestADriverWithoutTheConfigurationThatItNeedsIsNotBlamed(t *testing.T) {
+	long(t)
+	s := started(t, "counter", "needs settings")
+	s.Config = nil
+	report := verify(t, s, without(""))
+	if ids, text := broken(report); len(ids) > 0 || !slices.Contains(report.Wanted(), `"config" in the sample file`) {
+		t.Errorf("it wants %q, and these rules are broken: %s", report.Wanted(), text)
+	}
+}
+
 func TestSoundProgramsPassWithNothingSkipped(t *testing.T) {
 	long(t)
 	for name, subject := range map[string]drivertest.Subject{

@@ -89,13 +89,6 @@ func (r Report) verdict() string {
 	return "pass"
 }
 
-func (r Report) name() string {
-	if r.Driver.Name == "" {
-		return "driver"
-	}
-	return r.Driver.Name
-}
-
 // signs are how the statuses look in the text, all of one width.
 var signs = map[Status]string{Passed: "ok  ", Failed: "FAIL", Warned: "warn", Skipped: "skip", NotConcerned: "-   "}
 
@@ -107,11 +100,9 @@ func (r Result) Line() string {
 		return line + r.Detail + "; give " + r.Give
 	case NotConcerned:
 		return line + r.Detail
-	case Failed, Warned:
-		return line + r.Rule + "\n       " + strings.ReplaceAll(r.Detail, "\n", "\n       ")
 	}
 	if r.Detail != "" {
-		return line + r.Rule + "\n       " + r.Detail
+		return line + r.Rule + "\n       " + strings.ReplaceAll(r.Detail, "\n", "\n       ")
 	}
 	return line + r.Rule
 }
@@ -151,6 +142,10 @@ func (r Report) JSON(w io.Writer) error {
 	for i, result := range r.Results {
 		checks[i] = check{result, milliseconds(result.Took)}
 	}
+	var described *driver.Descriptor
+	if r.Driver.Name != "" {
+		described = &r.Driver
+	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
@@ -162,14 +157,7 @@ func (r Report) JSON(w io.Writer) error {
 		Began   time.Time          `json:"began"`
 		TookMS  float64            `json:"took_ms"`
 		Checks  []check            `json:"checks"`
-	}{r.verdict(), described(r.Driver), r.counts(), r.Wanted(), r.Began.UTC(), milliseconds(r.Took), checks})
-}
-
-func described(d driver.Descriptor) *driver.Descriptor {
-	if d.Name == "" {
-		return nil
-	}
-	return &d
+	}{r.verdict(), described, r.counts(), r.Wanted(), r.Began.UTC(), milliseconds(r.Took), checks})
 }
 
 func (r Report) counts() map[Status]int {
@@ -212,12 +200,13 @@ type junitMessage struct {
 // JUnit writes the report as the XML that CI systems read. That format has no
 // warnings: a broken SHOULD is a passed case whose output says so.
 func (r Report) JUnit(w io.Writer) error {
+	name := cmp.Or(r.Driver.Name, "driver")
 	suite := junitSuite{
-		Name: "kairos driver " + r.name(), Tests: len(r.Results), Failures: r.Count(Failed),
+		Name: "kairos driver " + name, Tests: len(r.Results), Failures: r.Count(Failed),
 		Skipped: r.Count(Skipped) + r.Count(NotConcerned), Time: seconds(r.Took), Timestamp: r.Began.UTC().Format("2006-01-02T15:04:05"),
 	}
 	for _, result := range r.Results {
-		suite.Cases = append(suite.Cases, result.junit(r.name()))
+		suite.Cases = append(suite.Cases, result.junit(name))
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err

@@ -203,11 +203,8 @@ func (v *verifier) run(ctx context.Context, c Check) error {
 	return err
 }
 
+// cut is the beginning of a text in a finding.
+func cut(s string) string { return plain.Clip(s, 300) }
+
 // printable is text of a stranger, safe for a terminal and bounded.
-func printable(s string) string {
-	const most = 4 << 10
-	if len(s) > most {
-		s = s[:most] + "…"
-	}
-	return plain.Text(s)
-}
+func printable(s string) string { return plain.Text(plain.Clip(s, 4<<10)) }
