@@ -1,6 +1,8 @@
 package driverrpc
 
 import (
+	"reflect"
+
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverpb"
 )
@@ -63,56 +65,39 @@ func fromAdvanceRequest(c *conversion, r *driverpb.AdvanceRequest) driver.Advanc
 
 func toAdvanceResult(c *conversion, r driver.AdvanceResult) *driverpb.AdvanceResponse {
 	out := &driverpb.AdvanceResponse{State: toState(c, r.State)}
-	outcomes := 0
-	if len(r.NeedInput) > 0 {
-		outcomes++
+	switch {
+	case len(r.NeedInput) > 0:
 		out.Outcome = &driverpb.AdvanceResponse_NeedInput{
 			NeedInput: &driverpb.NeedInput{Inputs: convertAll(c, r.NeedInput, toInput)},
 		}
-	}
-	if a := r.Accepted; a != nil {
-		outcomes++
+	case r.Accepted != nil:
 		out.Outcome = &driverpb.AdvanceResponse_Accepted{
-			Accepted: &driverpb.Accepted{Proof: a.Proof, Output: a.Output, Observed: a.Observed},
+			Accepted: &driverpb.Accepted{Proof: r.Accepted.Proof, Output: r.Accepted.Output, Observed: r.Accepted.Observed},
 		}
-	}
-	if rej := r.Rejected; rej != nil {
-		outcomes++
+	case r.Rejected != nil:
 		out.Outcome = &driverpb.AdvanceResponse_Rejected{Rejected: &driverpb.Rejected{
-			ErrorCode: rej.Code, Message: rej.Message, Retryable: rej.Retryable,
+			ErrorCode: r.Rejected.Code, Message: r.Rejected.Message, Retryable: r.Rejected.Retryable,
 		}}
+	case r.Declined != nil:
+		out.Outcome = &driverpb.AdvanceResponse_Declined{Declined: &driverpb.Declined{Reason: r.Declined.Reason}}
+	case r.Unavailable != nil:
+		out.Outcome = &driverpb.AdvanceResponse_Unavailable{Unavailable: &driverpb.Unavailable{Reason: r.Unavailable.Reason}}
+	case r.Pending != nil:
+		out.Outcome = &driverpb.AdvanceResponse_Pending{Pending: toPending(c, *r.Pending)}
+	case r.Unknown != nil:
+		out.Outcome = &driverpb.AdvanceResponse_Unknown{Unknown: &driverpb.Unknown{Reason: r.Unknown.Reason}}
+	case r.NotDone != nil:
+		out.Outcome = &driverpb.AdvanceResponse_NotDone{NotDone: &driverpb.NotDone{Reason: r.NotDone.Reason}}
 	}
-	if d := r.Declined; d != nil {
-		outcomes++
-		out.Outcome = &driverpb.AdvanceResponse_Declined{Declined: &driverpb.Declined{Reason: d.Reason}}
-	}
-	if u := r.Unavailable; u != nil {
-		outcomes++
-		out.Outcome = &driverpb.AdvanceResponse_Unavailable{Unavailable: &driverpb.Unavailable{Reason: u.Reason}}
-	}
-	if p := r.Pending; p != nil {
-		outcomes++
-		out.Outcome = &driverpb.AdvanceResponse_Pending{Pending: toPending(c, *p)}
-	}
-	if u := r.Unknown; u != nil {
-		outcomes++
-		out.Outcome = &driverpb.AdvanceResponse_Unknown{Unknown: &driverpb.Unknown{Reason: u.Reason}}
-	}
-	if n := r.NotDone; n != nil {
-		outcomes++
-		out.Outcome = &driverpb.AdvanceResponse_NotDone{NotDone: &driverpb.NotDone{Reason: n.Reason}}
-	}
-	oneOutcome(c, "Advance", outcomes)
+	oneOutcome(c, "Advance", r)
 	return out
 }
 
 func fromAdvanceResult(c *conversion, r *driverpb.AdvanceResponse) driver.AdvanceResult {
 	out := driver.AdvanceResult{State: fromState(r.GetState())}
-	outcomes := 1
 	switch o := r.GetOutcome().(type) {
 	case *driverpb.AdvanceResponse_NeedInput:
 		out.NeedInput = convertAll(c, o.NeedInput.GetInputs(), fromInput)
-		outcomes = min(1, len(out.NeedInput))
 	case *driverpb.AdvanceResponse_Accepted:
 		out.Accepted = &driver.Accepted{
 			Proof: fromBytes(o.Accepted.GetProof()), Output: fromBytes(o.Accepted.GetOutput()),
@@ -132,10 +117,8 @@ func fromAdvanceResult(c *conversion, r *driverpb.AdvanceResponse) driver.Advanc
 		out.Unknown = &driver.Unknown{Reason: o.Unknown.GetReason()}
 	case *driverpb.AdvanceResponse_NotDone:
 		out.NotDone = &driver.NotDone{Reason: o.NotDone.GetReason()}
-	default: // no outcome, or one of a later version of the contract
-		outcomes = 0
 	}
-	oneOutcome(c, "Advance", outcomes)
+	oneOutcome(c, "Advance", out)
 	return out
 }
 
@@ -167,60 +150,40 @@ func fromRenderRequest(c *conversion, r *driverpb.RenderRequest) driver.RenderRe
 
 func toRenderResult(c *conversion, r driver.RenderResult) *driverpb.RenderResponse {
 	out := &driverpb.RenderResponse{}
-	outcomes := 0
-	if q := r.ClientRequest; q != nil {
-		outcomes++
+	switch {
+	case r.ClientRequest != nil:
 		out.Outcome = &driverpb.RenderResponse_ClientRequest{
-			ClientRequest: &driverpb.ClientRequest{Method: q.Method, Params: q.Params},
+			ClientRequest: &driverpb.ClientRequest{Method: r.ClientRequest.Method, Params: r.ClientRequest.Params},
 		}
-	}
-	if a := r.AgentChallenge; a != nil {
-		outcomes++
+	case r.AgentChallenge != nil:
 		out.Outcome = &driverpb.RenderResponse_AgentChallenge{AgentChallenge: &driverpb.AgentChallenge{
-			Type: a.Type, Description: a.Description, Display: a.Display,
+			Type: r.AgentChallenge.Type, Description: r.AgentChallenge.Description, Display: r.AgentChallenge.Display,
 		}}
-	}
-	if a := r.Answer; a != nil {
-		outcomes++
-		out.Outcome = &driverpb.RenderResponse_Answer{Answer: toAnswer(c, *a)}
-	}
-	if u := r.Unavailable; u != nil {
-		outcomes++
-		out.Outcome = &driverpb.RenderResponse_Unavailable{Unavailable: &driverpb.Unavailable{Reason: u.Reason, Asked: u.Asked}}
-	}
-	if v := r.ClientReview; v != nil {
-		outcomes++
-		out.Outcome = &driverpb.RenderResponse_ClientReview{ClientReview: &driverpb.ClientReview{Reason: v.Reason}}
-	}
-	if v := r.Invalid; v != nil {
-		outcomes++
+	case r.Answer != nil:
+		out.Outcome = &driverpb.RenderResponse_Answer{Answer: toAnswer(c, *r.Answer)}
+	case r.Unavailable != nil:
+		out.Outcome = &driverpb.RenderResponse_Unavailable{Unavailable: &driverpb.Unavailable{Reason: r.Unavailable.Reason, Asked: r.Unavailable.Asked}}
+	case r.ClientReview != nil:
+		out.Outcome = &driverpb.RenderResponse_ClientReview{ClientReview: &driverpb.ClientReview{Reason: r.ClientReview.Reason}}
+	case r.Invalid != nil:
 		out.Outcome = &driverpb.RenderResponse_Invalid{
-			Invalid: &driverpb.Invalid{Diagnostics: toDiagnostics(c, v.Diagnostics)},
+			Invalid: &driverpb.Invalid{Diagnostics: toDiagnostics(c, r.Invalid.Diagnostics)},
 		}
+	case r.Elsewhere != nil:
+		out.Outcome = &driverpb.RenderResponse_Elsewhere{Elsewhere: &driverpb.Elsewhere{Message: r.Elsewhere.Message}}
+	case r.Pending != nil:
+		out.Outcome = &driverpb.RenderResponse_Pending{Pending: toPending(c, *r.Pending)}
+	case r.Unknown != nil:
+		out.Outcome = &driverpb.RenderResponse_Unknown{Unknown: &driverpb.Unknown{Reason: r.Unknown.Reason}}
+	case r.NotDone != nil:
+		out.Outcome = &driverpb.RenderResponse_NotDone{NotDone: &driverpb.NotDone{Reason: r.NotDone.Reason}}
 	}
-	if e := r.Elsewhere; e != nil {
-		outcomes++
-		out.Outcome = &driverpb.RenderResponse_Elsewhere{Elsewhere: &driverpb.Elsewhere{Message: e.Message}}
-	}
-	if p := r.Pending; p != nil {
-		outcomes++
-		out.Outcome = &driverpb.RenderResponse_Pending{Pending: toPending(c, *p)}
-	}
-	if u := r.Unknown; u != nil {
-		outcomes++
-		out.Outcome = &driverpb.RenderResponse_Unknown{Unknown: &driverpb.Unknown{Reason: u.Reason}}
-	}
-	if n := r.NotDone; n != nil {
-		outcomes++
-		out.Outcome = &driverpb.RenderResponse_NotDone{NotDone: &driverpb.NotDone{Reason: n.Reason}}
-	}
-	oneOutcome(c, "Render", outcomes)
+	oneOutcome(c, "Render", r)
 	return out
 }
 
 func fromRenderResult(c *conversion, r *driverpb.RenderResponse) driver.RenderResult {
 	var out driver.RenderResult
-	outcomes := 1
 	switch o := r.GetOutcome().(type) {
 	case *driverpb.RenderResponse_ClientRequest:
 		out.ClientRequest = &driver.ClientRequest{
@@ -248,10 +211,8 @@ func fromRenderResult(c *conversion, r *driverpb.RenderResponse) driver.RenderRe
 		out.Unknown = &driver.Unknown{Reason: o.Unknown.GetReason()}
 	case *driverpb.RenderResponse_NotDone:
 		out.NotDone = &driver.NotDone{Reason: o.NotDone.GetReason()}
-	default: // no outcome, or one of a later version of the contract
-		outcomes = 0
 	}
-	oneOutcome(c, "Render", outcomes)
+	oneOutcome(c, "Render", out)
 	return out
 }
 
@@ -287,40 +248,28 @@ func fromInterpretRequest(c *conversion, r *driverpb.InterpretRequest) driver.In
 
 func toInterpretResult(c *conversion, r driver.InterpretResult) *driverpb.InterpretResponse {
 	out := &driverpb.InterpretResponse{}
-	outcomes := 0
-	if a := r.Answer; a != nil {
-		outcomes++
-		out.Outcome = &driverpb.InterpretResponse_Answer{Answer: toAnswer(c, *a)}
-	}
-	if d := r.Declined; d != nil {
-		outcomes++
-		out.Outcome = &driverpb.InterpretResponse_Declined{Declined: &driverpb.Declined{Reason: d.Reason}}
-	}
-	if i := r.Invalid; i != nil {
-		outcomes++
+	switch {
+	case r.Answer != nil:
+		out.Outcome = &driverpb.InterpretResponse_Answer{Answer: toAnswer(c, *r.Answer)}
+	case r.Declined != nil:
+		out.Outcome = &driverpb.InterpretResponse_Declined{Declined: &driverpb.Declined{Reason: r.Declined.Reason}}
+	case r.Invalid != nil:
 		out.Outcome = &driverpb.InterpretResponse_Invalid{
-			Invalid: &driverpb.Invalid{Diagnostics: toDiagnostics(c, i.Diagnostics)},
+			Invalid: &driverpb.Invalid{Diagnostics: toDiagnostics(c, r.Invalid.Diagnostics)},
 		}
+	case r.Unavailable != nil:
+		out.Outcome = &driverpb.InterpretResponse_Unavailable{Unavailable: &driverpb.Unavailable{Reason: r.Unavailable.Reason}}
+	case r.Missing != nil:
+		out.Outcome = &driverpb.InterpretResponse_Missing{Missing: &driverpb.Missing{Reason: r.Missing.Reason}}
+	case r.Dismissed != nil:
+		out.Outcome = &driverpb.InterpretResponse_Dismissed{Dismissed: &driverpb.Dismissed{Reason: r.Dismissed.Reason}}
 	}
-	if u := r.Unavailable; u != nil {
-		outcomes++
-		out.Outcome = &driverpb.InterpretResponse_Unavailable{Unavailable: &driverpb.Unavailable{Reason: u.Reason}}
-	}
-	if m := r.Missing; m != nil {
-		outcomes++
-		out.Outcome = &driverpb.InterpretResponse_Missing{Missing: &driverpb.Missing{Reason: m.Reason}}
-	}
-	if d := r.Dismissed; d != nil {
-		outcomes++
-		out.Outcome = &driverpb.InterpretResponse_Dismissed{Dismissed: &driverpb.Dismissed{Reason: d.Reason}}
-	}
-	oneOutcome(c, "Interpret", outcomes)
+	oneOutcome(c, "Interpret", r)
 	return out
 }
 
 func fromInterpretResult(c *conversion, r *driverpb.InterpretResponse) driver.InterpretResult {
 	var out driver.InterpretResult
-	outcomes := 1
 	switch o := r.GetOutcome().(type) {
 	case *driverpb.InterpretResponse_Answer:
 		a := fromAnswer(c, o.Answer)
@@ -335,14 +284,20 @@ func fromInterpretResult(c *conversion, r *driverpb.InterpretResponse) driver.In
 		out.Missing = &driver.Missing{Reason: o.Missing.GetReason()}
 	case *driverpb.InterpretResponse_Dismissed:
 		out.Dismissed = &driver.Dismissed{Reason: o.Dismissed.GetReason()}
-	default: // no outcome, or one of a later version of the contract
-		outcomes = 0
 	}
-	oneOutcome(c, "Interpret", outcomes)
+	oneOutcome(c, "Interpret", out)
 	return out
 }
 
-func oneOutcome(c *conversion, call string, outcomes int) {
+// oneOutcome looks for exactly one outcome in a result: each is a pointer, or a list that
+// is not empty. None may be one of a later version of the contract.
+func oneOutcome(c *conversion, call string, result any) {
+	outcomes := 0
+	for _, field := range reflect.ValueOf(result).Fields() {
+		if k := field.Kind(); k == reflect.Pointer && !field.IsNil() || k == reflect.Slice && field.Len() > 0 {
+			outcomes++
+		}
+	}
 	if outcomes != 1 {
 		c.fail("%s: %w, it has %d", call, errOutcome, outcomes)
 	}

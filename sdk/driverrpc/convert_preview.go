@@ -17,30 +17,22 @@ func fromPreviewRequest(c *conversion, r *driverpb.PreviewRequest) driver.Previe
 
 func toPreviewResult(c *conversion, r driver.PreviewResult) *driverpb.PreviewResponse {
 	out := &driverpb.PreviewResponse{}
-	outcomes := 0
-	if p := r.Plan; p != nil {
-		outcomes++
-		out.Outcome = &driverpb.PreviewResponse_Plan{Plan: &driverpb.Plan{Text: p.Text, Data: p.Data, Effect: toEnum(c, effects, p.Effect), Action: p.Action}}
+	switch {
+	case r.Plan != nil:
+		out.Outcome = &driverpb.PreviewResponse_Plan{Plan: &driverpb.Plan{Text: r.Plan.Text, Data: r.Plan.Data, Effect: toEnum(c, effects, r.Plan.Effect), Action: r.Plan.Action}}
+	case r.Propose != nil:
+		out.Outcome = &driverpb.PreviewResponse_Propose{Propose: &driverpb.Propose{Schema: r.Propose.Schema, Description: r.Propose.Description}}
+	case r.Invalid != nil:
+		out.Outcome = &driverpb.PreviewResponse_Invalid{Invalid: &driverpb.Invalid{Diagnostics: toDiagnostics(c, r.Invalid.Diagnostics)}}
+	case r.Unavailable != nil:
+		out.Outcome = &driverpb.PreviewResponse_Unavailable{Unavailable: &driverpb.Unavailable{Reason: r.Unavailable.Reason}}
 	}
-	if p := r.Propose; p != nil {
-		outcomes++
-		out.Outcome = &driverpb.PreviewResponse_Propose{Propose: &driverpb.Propose{Schema: p.Schema, Description: p.Description}}
-	}
-	if v := r.Invalid; v != nil {
-		outcomes++
-		out.Outcome = &driverpb.PreviewResponse_Invalid{Invalid: &driverpb.Invalid{Diagnostics: toDiagnostics(c, v.Diagnostics)}}
-	}
-	if u := r.Unavailable; u != nil {
-		outcomes++
-		out.Outcome = &driverpb.PreviewResponse_Unavailable{Unavailable: &driverpb.Unavailable{Reason: u.Reason}}
-	}
-	oneOutcome(c, MethodPreview, outcomes)
+	oneOutcome(c, MethodPreview, r)
 	return out
 }
 
 func fromPreviewResult(c *conversion, r *driverpb.PreviewResponse) driver.PreviewResult {
 	var out driver.PreviewResult
-	outcomes := 1
 	switch o := r.GetOutcome().(type) {
 	case *driverpb.PreviewResponse_Plan:
 		out.Plan = &driver.Plan{
@@ -52,9 +44,7 @@ func fromPreviewResult(c *conversion, r *driverpb.PreviewResponse) driver.Previe
 		out.Invalid = &driver.Invalid{Diagnostics: fromDiagnostics(c, o.Invalid.GetDiagnostics())}
 	case *driverpb.PreviewResponse_Unavailable:
 		out.Unavailable = &driver.Unavailable{Reason: o.Unavailable.GetReason()}
-	default: // no outcome, or one of a later version of the contract
-		outcomes = 0
 	}
-	oneOutcome(c, MethodPreview, outcomes)
+	oneOutcome(c, MethodPreview, out)
 	return out
 }
