@@ -439,4 +439,3 @@ func TestAKeyInTheClearIsNoticed(t *testing.T) {
 		}
 	}
 }
-

@@ -6,6 +6,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -132,10 +133,7 @@ func (e *Error) WithCall(tool string, arguments map[string]any) *Error {
 // With returns a copy with one more field in the reply.
 func (e *Error) With(key string, value any) *Error {
 	c := *e
-	c.Details = make(map[string]any, len(e.Details)+1)
-	for k, v := range e.Details {
-		c.Details[k] = v
-	}
+	c.Details = maps.Collect(maps.All(e.Details))
 	c.Details[key] = value
 	return &c
 }

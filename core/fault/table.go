@@ -1,6 +1,9 @@
 package fault
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Row is everything that is known of an error code. Adding a code means adding its
 // constant and its row: the guide for agents, the manual, REST, metrics and the
@@ -359,9 +362,4 @@ func RowOf(code Code) Row {
 }
 
 // RESTName is the error in REST.
-func (r Row) RESTName() string {
-	if r.Name != "" {
-		return r.Name
-	}
-	return string(r.Code)
-}
+func (r Row) RESTName() string { return cmp.Or(r.Name, string(r.Code)) }

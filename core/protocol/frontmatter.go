@@ -252,19 +252,18 @@ func (p *frontParser) scalar(name string, n ast.Node) string {
 }
 
 func (p *frontParser) word(name string, n ast.Node) string {
-	text := p.scalar(name, n)
-	if count := utf8.RuneCountInString(text); count > maxWord {
-		p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: %s has %d characters; at most %d are allowed", name, count, maxWord))
-		return ""
-	}
-	return text
+	return p.within(maxWord, name, p.scalar(name, n), n)
 }
 
 func (p *frontParser) title(n ast.Node) string {
 	// It must survive being written as a heading and parsed again.
-	text := orNothing(trimClosing(p.scalar("title", n)))
-	if count := utf8.RuneCountInString(text); count > maxTitle {
-		p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: title has %d characters; at most %d are allowed", count, maxTitle))
+	return p.within(maxTitle, "title", orNothing(trimClosing(p.scalar("title", n))), n)
+}
+
+// within is the text; empty, with a finding, if it has more characters.
+func (p *frontParser) within(most int, name, text string, n ast.Node) string {
+	if count := utf8.RuneCountInString(text); count > most {
+		p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: %s has %d characters; at most %d are allowed", name, count, most))
 		return ""
 	}
 	return text

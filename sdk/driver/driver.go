@@ -10,6 +10,7 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"slices"
 )
 
 // Role says which of the two services a driver serves.
@@ -138,14 +139,7 @@ type Descriptor struct {
 }
 
 // Has reports whether the descriptor lists the feature.
-func (d Descriptor) Has(feature string) bool {
-	for _, f := range d.Features {
-		if f == feature {
-			return true
-		}
-	}
-	return false
-}
+func (d Descriptor) Has(feature string) bool { return slices.Contains(d.Features, feature) }
 
 // Configurer is implemented by drivers that take configuration or can be
 // unhealthy; a driver without it takes none and is always healthy.

@@ -291,4 +291,3 @@ func TestBoundsOfDurationsAreJudgedAndTold(t *testing.T) {
 		}
 	}
 }
-

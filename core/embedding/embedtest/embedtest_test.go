@@ -49,4 +49,3 @@ func TestWhatMeansTheSameIsNearAndWhatDoesNotIsFar(t *testing.T) {
 		}
 	}
 }
-

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -257,9 +258,7 @@ func answer(w http.ResponseWriter, in request, dimension int, f Fault) {
 	case TooFew:
 		items = items[:len(items)-1]
 	case Reversed:
-		for i, j := 0, len(items)-1; i < j; i, j = i+1, j-1 {
-			items[i], items[j] = items[j], items[i]
-		}
+		slices.Reverse(items)
 	case SameIndex:
 		for i := range items {
 			items[i].Index = 0

@@ -507,4 +507,3 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
-

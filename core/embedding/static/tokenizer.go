@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -126,18 +127,8 @@ func or[T any](v *T, otherwise T) T {
 
 // number stores every token under its id, and rejects gaps and duplicates.
 func (t *tokenizer) number(d definition) error {
-	ids := d.Model.Vocab
-	if ids == nil {
-		ids = map[string]int64{}
-	}
-	t.words = make(map[string]int32, len(ids))
-	for text := range ids {
-		t.words[text] = 0 // filled below, when all ids are known to be small
-	}
-	all := make(map[string]int64, len(ids)+len(d.Added))
-	for text, id := range ids {
-		all[text] = id
-	}
+	all := make(map[string]int64, len(d.Model.Vocab)+len(d.Added))
+	maps.Copy(all, d.Model.Vocab)
 	if len(d.Added) > maxAdded {
 		return fmt.Errorf("it has %d added tokens; at most %d are supported", len(d.Added), maxAdded)
 	}
@@ -160,7 +151,8 @@ func (t *tokenizer) number(d definition) error {
 		}
 		used[id], t.tokens[id] = true, text
 	}
-	for text, id := range ids {
+	t.words = make(map[string]int32, len(d.Model.Vocab))
+	for text, id := range d.Model.Vocab {
 		t.words[text] = int32(id) //nolint:gosec // less than the number of tokens
 	}
 	t.unknown = -1
