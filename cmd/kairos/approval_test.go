@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,23 +21,6 @@ import (
 
 const approvedCommand = "# Release\n\n## Ship it\n\nship\n\n```json\n" +
 	`{"challenge":{"type":"shell","approval_mode":"user","shell":{"cmd":"ship v1"}}}` + "\n```\n"
-
-// withPage is a folder whose approvals end at the page.
-func withPage(t *testing.T, config string) *served {
-	t.Helper()
-	s := newServed(t)
-	b, err := os.ReadFile(buildDrivers(t) + "/kairos-driver-page")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(s.path("kairos-driver-page"), b, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	s.write("tree.yaml", strings.Replace(shellTree, "config.approval.trust_agent'}]", "config.approval.trust_agent'}, {via: page}]", 1))
-	s.configure(config)
-	s.lock()
-	return s
-}
 
 // visit opens a link, or answers it with a form, as a browser does.
 func visit(t *testing.T, method, link, form string) (status int, page string) {
@@ -81,81 +63,6 @@ func decideAt(t *testing.T, link, decision string) (after string) {
 		t.Fatalf("after the answer the page is %d %s", status, page)
 	}
 	return page
-}
-
-// waits is what of a step's reply these tests look at.
-type waits struct {
-	ErrorCode   string `json:"error_code"`
-	ApprovalURL string `json:"approval_url"`
-	Message     string `json:"message"`
-	Challenge   struct {
-		Nonce string `json:"nonce"`
-	} `json:"challenge"`
-}
-
-// playToPage plays a run until its link is there and through the approval.
-func playToPage(t *testing.T, call func(tool string, args map[string]any) json.RawMessage) {
-	t.Helper()
-	step := func(tool string, args map[string]any) (r waits) {
-		t.Helper()
-		if err := json.Unmarshal(call(tool, args), &r); err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	var minted struct {
-		Items []struct {
-			URI string `json:"uri"`
-		} `json:"items"`
-	}
-	if err := json.Unmarshal(call("kairos_mint", map[string]any{"markdown_doc": approvedCommand, "llm_model_id": "test"}), &minted); err != nil {
-		t.Fatal(err)
-	}
-	uri := minted.Items[0].URI
-	open := step("kairos_begin", map[string]any{"uri": uri})
-	again := map[string]any{"uri": uri, "solution": map[string]any{"type": "shell", "nonce": open.Challenge.Nonce}}
-	asked := step("kairos_next", again)
-	if asked.ErrorCode != "WAITING_FOR_USER" || asked.ApprovalURL == "" {
-		t.Fatalf("reply = %+v, want a link", asked)
-	}
-	approveAt(t, asked.ApprovalURL)
-	if r := step("kairos_next", again); r.ErrorCode != "" || !strings.Contains(r.Message, "approved") {
-		t.Errorf("reply = %+v, want the approved step", r)
-	}
-}
-
-func TestApprovalsAreGivenOnThePageOfTheRealProgram(t *testing.T) {
-	t.Parallel()
-	t.Run("http", func(t *testing.T) {
-		s := withPage(t, "")
-		l := s.startHTTP()
-		playToPage(t, func(tool string, args map[string]any) json.RawMessage {
-			var reply map[string]any
-			if tool == "kairos_mint" {
-				_, reply = l.request("POST", "/api/kairos_mint/raw?llm_model_id=test", "text/markdown", approvedCommand)
-			} else {
-				reply = l.rest(tool, args)
-			}
-			b, err := json.Marshal(reply)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return b
-		})
-	})
-	t.Run("stdio, where a page is configured", func(t *testing.T) {
-		s := withPage(t, "approval: {listen: \"127.0.0.1:0\"}\n")
-		s.start()
-		playToPage(t, s.tool)
-	})
-	t.Run("stdio, where none is", func(t *testing.T) {
-		s := withPage(t, "")
-		s.start()
-		uri := s.call("kairos_mint", map[string]any{"markdown_doc": approvedCommand, "llm_model_id": "test"}).Items[0].URI
-		if r := s.call("kairos_begin", map[string]any{"uri": uri}); r.ErrorCode != "APPROVAL_UNAVAILABLE" {
-			t.Errorf("reply = %+v, want that nobody can be asked", r)
-		}
-	})
 }
 
 // opensLinks is a client that can open addresses and has no forms.
@@ -365,105 +272,3 @@ func TestADeclineOnThePageStandsUntilItIsTakenBack(t *testing.T) {
 	})
 }
 
-const payDoc = "# %s\n\n## Read it\n\nx\n\n```json\n" + `{"challenge":{"type":"shell","name":"bill","shell":{"cmd":"cat bill"}}}` + "\n```\n\n## Pay it\n\npay\n\n```json\n" +
-	`{"challenge":{"type":"shell","approval_mode":"user","shell":{"cmd":"pay mallory {{ steps.bill.stdout }}"}}}` + "\n```\n"
-
-// However long what an agent wants approved is, the person is asked in their form, and the agent gets no link with which it could
-// approve itself.
-func TestALongApprovalGivesTheAgentNoLink(t *testing.T) {
-	onStages(t, "", hasForms, func(t *testing.T, s *stage, era string) {
-		r := s.begun(s.document(payDoc), "")
-		r = s.submit(r, "shell", fmt.Sprintf(`{"exit_code":0,"stdout":%q}`, era+strings.Repeat("n", 33_000)+"END")).step()
-		placeholder := noResult("shell", r)
-		k := s.next(r, placeholder)
-		q := k.ask("elicitation/create")
-		link := regexp.MustCompile(`http://\S+/approve/\S+`).FindString(q.text())
-		if len(q.text()) > 6000 || link == "" || !strings.Contains(q.text(), "pay mallory") || !strings.Contains(q.text(), "nnnEND") {
-			t.Fatalf("the form says %s", q.text())
-		}
-		status, page := visit(t, "GET", link, "")
-		if status != 200 || strings.Contains(page, "<form") || !strings.Contains(page, "nnnEND") {
-			t.Errorf("the page of the whole is %d %.2000s", status, page)
-		}
-		digest := regexp.MustCompile(`Digest of what you approve: ([0-9a-f]{64})`).FindStringSubmatch(q.text())
-		if digest == nil || !strings.Contains(page, digest[1]) {
-			t.Fatalf("the form says %s", q.text())
-		}
-		if status, _ := visit(t, "POST", link, url.Values{"decision": {"approved"}, "digest": {digest[1]}}.Encode()); status != 422 {
-			t.Errorf("an approval at that page is %d, want 422", status)
-		}
-		k.answer(q, `{"action":"decline"}`)
-		no := k.step()
-		s.code(no, "USER_DECLINED")
-		k = s.next(r, noResult("shell", no))
-		k.answer(k.ask("elicitation/create"), `{"action":"decline"}`)
-		if no = k.step(); no.ApprovalURL != "" {
-			t.Errorf("the agent gets the link %s", no.ApprovalURL)
-		}
-	})
-}
-
-// A trusted agent whose client cannot show the form that it declares makes the call that the reply gives, and gets on.
-func TestATrustedAgentMakesTheCallThatItIsGiven(t *testing.T) {
-	onStages(t, "approval: {trust_agent: true}\n", hasForms, func(t *testing.T, s *stage, era string) {
-		r := s.begun(s.document(shipDoc), "")
-		k := s.next(r, noResult("shell", r))
-		for asked := 0; ; asked++ {
-			h := k.hear()
-			if h.reply != nil {
-				r = h.reply
-				break
-			}
-			if asked > 3 || h.question == nil || era == modernEra {
-				t.Skipf("a client of this era tells of no error: %s", h)
-			}
-			k.refuse(h.question, -32603)
-		}
-		if r.NextCall == nil || r.Challenge.Type != "user_input" {
-			t.Fatalf("reply = %+v, want the call that reports the person's decision", r)
-		}
-		var given struct {
-			URI      string         `json:"uri"`
-			Solution map[string]any `json:"solution"`
-		}
-		if err := json.Unmarshal(r.NextCall.Arguments, &given); err != nil {
-			t.Fatal(err)
-		}
-		given.Solution["user_input"] = map[string]any{"confirmation": "approved"}
-		call, err := json.Marshal(given)
-		if err != nil {
-			t.Fatal(err)
-		}
-		k = s.call("kairos_next", string(call))
-		h := k.hear()
-		if h.reply == nil {
-			t.Fatalf("the server says %s, want a reply", h)
-		}
-		s.code(h.reply, "")
-		s.decided(h.reply, "approved")
-	})
-}
-
-// A step that takes only a person's own word gives out no link to answer it.
-func TestALinkIsNotGivenWhereItsAnswerWouldNotCount(t *testing.T) {
-	long(t)
-	const sureDoc = "# %s\n\n## Sure\n\nAre you?\n\n```json\n" +
-		`{"challenge":{"type":"user_input","approval_mode":"user","evidence_from":"person","user_input":{"prompt":"Are you sure?"}}}` + "\n```\n"
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n")
-	inBothEras(t, func(t *testing.T, era string) {
-		for _, can := range []string{hasNothing, opensLinks} {
-			s := &stage{b.visit(t, era, can), t}
-			r := s.begun(s.document(sureDoc+"\n## "+strings.Repeat("x", len(can))+"\n\nx\n"), "")
-			r = s.next(r, noResult("user_input", r)).step()
-			s.code(r, "APPROVAL_UNAVAILABLE")
-			if r.ApprovalURL != "" || !strings.Contains(r.Message, "counts only if a person answers it") || !strings.Contains(r.Message, "client that shows forms") {
-				t.Errorf("reply = %+v, want what would be accepted, and no link", r)
-			}
-		}
-		s := &stage{b.visit(t, era, hasForms), t}
-		r := s.begun(s.document(sureDoc), "")
-		k := s.next(r, noResult("user_input", r))
-		k.answer(k.ask("elicitation/create"), `{"action":"accept","content":{"confirmation":"approved"}}`)
-		s.proves(k.step(), driver.ClientAttested)
-	})
-}

@@ -127,24 +127,6 @@ func TestARunOverRESTAndACallInFlightAtTheEnd(t *testing.T) {
 	}
 }
 
-// A disk without room makes the server unready before anything is lost.
-func TestReadinessWantsFreeSpace(t *testing.T) {
-	s := newServed(t)
-	s.lock()
-	s.configure("database_limits: {min_free: 1152921504606846976, max_size: 1048576}\n")
-	l := s.startHTTP()
-	for path, at := range map[string][]string{"/readyz": {"reason"}, "/health": {"details", "store"}} {
-		status, reply := l.request("GET", path, "", "")
-		got := any(reply)
-		for _, key := range at {
-			got = got.(map[string]any)[key]
-		}
-		if text, _ := got.(string); status != 503 || !strings.Contains(text, "database_limits.min_free") {
-			t.Errorf("%s = %d %v, want 503 and the setting", path, status, reply)
-		}
-	}
-}
-
 // A server that has lost its database file must not take runs that nobody finds again.
 func TestReadinessNamesADatabaseThatIsGone(t *testing.T) {
 	t.Parallel()
