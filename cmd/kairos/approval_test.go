@@ -271,4 +271,3 @@ func TestADeclineOnThePageStandsUntilItIsTakenBack(t *testing.T) {
 		s.decided(s.next(r, placeholder).step(), "approved")
 	})
 }
-

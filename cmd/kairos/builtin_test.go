@@ -33,74 +33,37 @@ func newFollower(t *testing.T, drivers string, elicits bool) *follower {
 	t.Helper()
 	f := &follower{served: &served{t: t, dir: t.TempDir()}, elicits: elicits}
 	f.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: run/admin.sock}\ndrivers: {dir: "+drivers+"}\n")
-	f.start()
-	capabilities := map[string]any{}
+	can := hasNothing
 	if elicits {
-		capabilities["elicitation"] = map[string]any{}
+		can = `{"elicitation":{}}`
 	}
-	f.exchange("initialize", map[string]any{
-		"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": map[string]any{"name": "follower", "version": "1"},
-	})
+	p := f.pipe(t, legacyEra, can)
+	t.Cleanup(p.leave)
+	f.client = p.mcpClient
+	listed, err := p.open("tools/list", "", func(id int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, id) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := listed.message()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var list struct {
-		Tools []struct {
-			Name         string          `json:"name"`
-			OutputSchema json.RawMessage `json:"outputSchema"`
-		} `json:"tools"`
+		Result struct {
+			Tools []struct {
+				Name         string          `json:"name"`
+				OutputSchema json.RawMessage `json:"outputSchema"`
+			} `json:"tools"`
+		} `json:"result"`
 	}
-	if err := json.Unmarshal(f.exchange("tools/list", map[string]any{}), &list); err != nil {
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		t.Fatal(err)
 	}
 	f.schemas = map[string]json.RawMessage{}
-	for _, tool := range list.Tools {
+	for _, tool := range list.Result.Tools {
 		f.schemas[tool.Name] = tool.OutputSchema
 	}
 	return f
-}
-
-// exchange sends a request and answers what the server asks until its reply comes.
-func (f *follower) exchange(method string, params any) json.RawMessage {
-	f.t.Helper()
-	f.id++
-	f.say(map[string]any{"jsonrpc": "2.0", "id": f.id, "method": method, "params": params})
-	for {
-		line, err := f.out.ReadBytes('\n')
-		if err != nil {
-			f.t.Fatalf("%s: %v\n%s", method, err, f.stderr.String())
-		}
-		var m struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params json.RawMessage `json:"params"`
-			Result json.RawMessage `json:"result"`
-			Error  json.RawMessage `json:"error"`
-		}
-		if err := json.Unmarshal(line, &m); err != nil {
-			f.t.Fatalf("the server wrote %q: %v", line, err)
-		}
-		switch {
-		case m.Method == "elicitation/create":
-			f.asked++
-			answer := map[string]any{"action": "accept", "content": f.fillIn(m.Params)}
-			f.heard = append(f.heard, spoken{Asked: m.Method, Params: m.Params, Answer: answer})
-			f.say(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": answer})
-		case m.Method == "" && string(m.ID) == fmt.Sprint(f.id):
-			if m.Error != nil {
-				f.t.Fatalf("%s: %s", method, m.Error)
-			}
-			return m.Result
-		}
-	}
-}
-
-func (f *follower) say(message any) {
-	f.t.Helper()
-	line, err := json.Marshal(message)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if _, err := f.in.Write(append(line, '\n')); err != nil {
-		f.t.Fatal(err)
-	}
 }
 
 // use calls a tool and returns the JSON object that it answered as text.
@@ -117,15 +80,26 @@ func (f *follower) use(tool string, arguments map[string]any) map[string]any {
 // that the server declares.
 func (f *follower) try(tool string, arguments any) (reply map[string]any, failed bool) {
 	f.t.Helper()
-	var r struct {
-		Content    []struct{ Text string }
-		Structured json.RawMessage `json:"structuredContent"`
-		IsError    bool
-	}
 	at := len(f.heard)
-	if err := json.Unmarshal(f.exchange("tools/call", map[string]any{"name": tool, "arguments": arguments}), &r); err != nil {
-		f.t.Fatal(err)
+	k := f.client.call(tool, strings.TrimSpace(string(encoded(f.t, arguments))))
+	h := k.hear()
+	for ; h.question != nil; h = k.hear() {
+		f.asked++
+		answer := map[string]any{"action": "accept", "content": f.fillIn(h.question.Params)}
+		f.heard = append(f.heard, spoken{Asked: h.question.Method, Params: h.question.Params, Answer: answer})
+		k.answer(h.question, strings.TrimSpace(string(encoded(f.t, answer))))
 	}
+	var m struct {
+		Result struct {
+			Content    []struct{ Text string }
+			Structured json.RawMessage `json:"structuredContent"`
+			IsError    bool
+		}
+	}
+	if err := json.Unmarshal([]byte(h.message), &m); err != nil || len(m.Result.Content) == 0 {
+		f.t.Fatalf("%s = %s: %v", tool, h.message, err)
+	}
+	r := m.Result
 	if err := json.Unmarshal([]byte(r.Content[0].Text), &reply); err != nil {
 		f.t.Fatalf("%s(%v) = %s", tool, arguments, r.Content[0].Text)
 	}

@@ -266,7 +266,8 @@ type uttered struct {
 	reply    *api.StepReply
 	refusal  string
 
-	raw json.RawMessage // of the reply
+	raw     json.RawMessage // of the reply
+	message string          // that said it
 }
 
 // hear reads until the server asks, replies or refuses.
@@ -300,9 +301,9 @@ func (k *toolCall) hear() (h uttered) {
 		return uttered{question: &q}
 	}
 	if m.Error != nil || m.Result.IsError {
-		return uttered{refusal: text}
+		return uttered{refusal: text, message: text}
 	}
-	h = uttered{reply: new(api.StepReply), raw: m.Result.Structured}
+	h = uttered{reply: new(api.StepReply), raw: m.Result.Structured, message: text}
 	k.decode(h.raw, h.reply)
 	return h
 }
@@ -419,6 +420,14 @@ func (c *mcpClient) use(tool, args string, reply any) {
 		c.t.Fatalf("%s: %s\n%s", tool, h, c.lately())
 	}
 	k.decode(h.raw, reply)
+}
+
+// search is the reply to a search.
+func (c *mcpClient) search(query string) string {
+	c.t.Helper()
+	var found json.RawMessage
+	c.use("kairos_search", fmt.Sprintf(`{"query":%s}`, quoted(query)), &found)
+	return string(found)
 }
 
 // opens stores a protocol and begins a run of it.

@@ -37,7 +37,7 @@ func TestAServerEmbedsWhatIsMissing(t *testing.T) {
 				t.Errorf("doctor = %s, want the model %s", out, model)
 			}
 			s.start()
-			s.search("disk")
+			s.client.search("disk")
 			s.doctor("every passage has a vector")
 		})
 	}

@@ -48,10 +48,10 @@ type piped struct {
 }
 
 // pipe starts a server as a host does.
-func (s *served) pipe(t *testing.T, era, can string) *piped {
+func (s *served) pipe(t *testing.T, era, can string, args ...string) *piped {
 	t.Helper()
-	o := &overPipe{test: t, cmd: s.program("serve")}
-	o.cmd.Stderr = &o.log
+	o := &overPipe{test: t, cmd: s.program(append([]string{"serve"}, args...)...), log: &s.stderr}
+	o.cmd.Stderr = o.log
 	var err error
 	if o.in, err = o.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ type overPipe struct {
 	test *testing.T
 	cmd  *exec.Cmd
 	in   io.WriteCloser
-	log  programs.Output
+	log  *programs.Output
 
 	mu       sync.Mutex // guards the fields below and writes
 	last     int

@@ -27,27 +27,6 @@ Look at the list of dumps.
 Load it into an empty database.
 `
 
-// tool calls a tool and returns its reply as JSON.
-func (s *served) tool(name string, args map[string]any) json.RawMessage {
-	s.t.Helper()
-	var result struct {
-		Structured json.RawMessage `json:"structuredContent"`
-	}
-	raw := s.request("tools/call", map[string]any{"name": name, "arguments": args})
-	if err := json.Unmarshal(raw, &result); err != nil {
-		s.t.Fatalf("%s = %s: %v", name, raw, err)
-	}
-	if result.Structured == nil {
-		return raw
-	}
-	return result.Structured
-}
-
-func (s *served) search(query string) string {
-	s.t.Helper()
-	return string(s.tool("kairos_search", map[string]any{"query": query}))
-}
-
 func TestTheProgramKeepsAnIndexInQdrant(t *testing.T) {
 	db := qdranttest.New(t, qdranttest.Options{APIKey: "open-sesame"})
 	t.Setenv("QDRANT_API_KEY", "open-sesame")
@@ -58,8 +37,8 @@ func TestTheProgramKeepsAnIndexInQdrant(t *testing.T) {
 		t.Errorf("config check = %s, %v, want the collection", out, err)
 	}
 	s.start()
-	s.tool("kairos_mint", map[string]any{"markdown_doc": backupProtocol, "llm_model_id": "model"})
-	found := s.search("restoring backups")
+	s.client.opens(backupProtocol)
+	found := s.client.search("restoring backups")
 	if !strings.Contains(found, `"label":"Find the newest dump"`) {
 		t.Fatalf("kairos_search = %s, want the protocol", found)
 	}
@@ -74,7 +53,7 @@ func TestTheProgramKeepsAnIndexInQdrant(t *testing.T) {
 	if out, err := s.program("index", "rebuild").CombinedOutput(); err != nil || !strings.Contains(string(out), "4 protocols") {
 		t.Errorf("index rebuild = %s, %v, want all protocols", out, err)
 	}
-	if found := s.search("database backup"); !strings.Contains(found, head) {
+	if found := s.client.search("database backup"); !strings.Contains(found, head) {
 		t.Errorf("kairos_search = %s, want %s", found, head)
 	}
 	if log := s.stderr.String(); strings.Contains(log, "open-sesame") {
@@ -93,8 +72,8 @@ func TestTheIndexHasTheVectors(t *testing.T) {
 	s.lock()
 	s.configure("qdrant: {url: 'http://" + address + "', collection: " + name + "}\nembedding: {provider: openai, url: '" + endpoint.URL() + "', model: fake}\n")
 	s.start()
-	s.tool("kairos_mint", map[string]any{"markdown_doc": backupProtocol, "llm_model_id": "model"})
-	if found := s.search("restoring backups"); !strings.Contains(found, `"label":"Find the newest dump"`) {
+	s.client.opens(backupProtocol)
+	if found := s.client.search("restoring backups"); !strings.Contains(found, `"label":"Find the newest dump"`) {
 		t.Errorf("kairos_search = %s, want the protocol", found)
 	}
 	embedded := &pb.Filter{Must: []*pb.Condition{pb.NewHasVector("dense")}}
@@ -194,7 +173,7 @@ func TestProtocolsOfTheEarlierServerAreImported(t *testing.T) {
 		t.Errorf("after import the ratings are %s, %v, want those of the earlier server", index, err)
 	}
 	s.start()
-	if found := s.search("sourdough starter"); !strings.Contains(found, "00000000-0000-4000-8000-000000000001") {
+	if found := s.client.search("sourdough starter"); !strings.Contains(found, "00000000-0000-4000-8000-000000000001") {
 		t.Errorf("kairos_search = %s, want the imported protocol with its UUIDs", found)
 	}
 }

@@ -211,7 +211,7 @@ func TestAServerEndsAndRemovesRunsByItself(t *testing.T) {
 
 	s.configure("handover: {dir: out}\nrun: {ttl: 1ns, keep: 1h}\n")
 	s.start()
-	s.call("kairos_spaces", map[string]any{})
+	s.client.search("anything")
 	s.logs("runs whose time has passed were ended", 1)
 	eventually(t, "the handover file to go with its run", func() bool {
 		_, err := os.Stat(s.path("out/" + handover.Name))
@@ -224,7 +224,7 @@ func TestAServerEndsAndRemovesRunsByItself(t *testing.T) {
 	s.configure("run: {keep: 1ns}\n")
 	other := &served{t: t, dir: s.dir}
 	other.start()
-	other.call("kairos_spaces", map[string]any{})
+	other.client.search("anything")
 	other.logs("removed=1", 1)
 	if out := kairos("runs", "list", "--all"); strings.Contains(out, begun.RunID) {
 		t.Errorf("the run is still there:\n%s", out)

@@ -82,9 +82,8 @@ func ask(t *testing.T, method, url, body string) string {
 
 // misbehave submits a private answer in ways that are right and wrong.
 func misbehave(s *served, url string, replies map[string]string) {
-	minted := s.call("kairos_mint", map[string]any{"markdown_doc": oneCommand, "llm_model_id": "test", "force_update": true})
-	uri := minted.Items[0].URI
-	begun := s.call("kairos_begin", map[string]any{"uri": uri})
+	begun := s.client.opens(oneCommand)
+	uri := begun.CurrentStep.URI
 	for name, solution := range map[string]map[string]any{
 		"wrong nonce": {"type": "shell", "nonce": answerSecret, "shell": map[string]any{"exit_code": 0, "stdout": answerSecret}},
 		"wrong type":  {"type": "comment", "nonce": begun.Challenge.Nonce, "comment": map[string]any{"text": answerSecret}},
@@ -138,8 +137,7 @@ metrics: {listen: "127.0.0.1:0"}
 
 	replies := make(map[string]string)
 	misbehave(s, url, replies)
-	minted := s.call("kairos_mint", map[string]any{"markdown_doc": gated, "llm_model_id": "test", "force_update": true})
-	s.call("kairos_begin", map[string]any{"uri": minted.Items[0].URI})
+	s.client.opens(gated)
 	endpoint.Behave(embedtest.Behaviour{Fault: embedtest.Refusing}) // repeats the key
 	everywhere := heard{t, map[string]string{
 		"search":       ask(t, http.MethodPost, url+"/api/kairos_search", `{"query":"anything"}`),

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,14 +13,12 @@ import (
 	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
-// served is the real program as a host starts it, spoken to line by line.
+// served is the real program in a folder of its own.
 type served struct {
 	t      *testing.T
 	dir    string
 	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	id     int
+	client *mcpClient // of start
 	stderr programs.Output
 	// logLevel of the program; empty: info.
 	logLevel string
@@ -92,84 +87,12 @@ func (s *served) program(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// start starts the server as a host does that can do nothing.
 func (s *served) start(args ...string) {
 	s.t.Helper()
-	s.cmd = s.program(append([]string{"serve"}, args...)...)
-	s.cmd.Stderr = &s.stderr
-	var err error
-	if s.in, err = s.cmd.StdinPipe(); err != nil {
-		s.t.Fatal(err)
-	}
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.out = bufio.NewReader(out)
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() {
-		_ = s.in.Close()
-		if err := s.cmd.Wait(); err != nil {
-			s.t.Errorf("the server ended with %v\n%s", err, s.stderr.String())
-		}
-	})
-	s.request("initialize", map[string]any{
-		"protocolVersion": "2025-11-25", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"},
-	})
-}
-
-func (s *served) request(method string, params any) json.RawMessage {
-	s.t.Helper()
-	s.id++
-	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": s.id, "method": method, "params": params})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if _, err := s.in.Write(append(line, '\n')); err != nil {
-		s.t.Fatalf("%v\n%s", err, s.stderr.String())
-	}
-	for {
-		reply, err := s.out.ReadBytes('\n')
-		if err != nil {
-			s.t.Fatalf("%s: %v\n%s", method, err, s.stderr.String())
-		}
-		var m struct {
-			ID     *int            `json:"id"`
-			Result json.RawMessage `json:"result"`
-		}
-		if json.Unmarshal(reply, &m) == nil && m.ID != nil && *m.ID == s.id {
-			return m.Result
-		}
-	}
-}
-
-func (s *served) call(tool string, args map[string]any) (reply struct {
-	Items []struct {
-		URI string `json:"uri"`
-	} `json:"items"`
-	ErrorCode string `json:"error_code"`
-	Message   string `json:"message"`
-	Challenge struct {
-		Nonce     string `json:"nonce"`
-		ProofHash string `json:"proof_hash"`
-	} `json:"challenge"`
-	Solved []struct {
-		Label string `json:"label"`
-	} `json:"solved"`
-},
-) {
-	s.t.Helper()
-	var result struct {
-		Structured json.RawMessage `json:"structuredContent"`
-	}
-	if err := json.Unmarshal(s.request("tools/call", map[string]any{"name": tool, "arguments": args}), &result); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := json.Unmarshal(result.Structured, &reply); err != nil {
-		s.t.Fatal(err)
-	}
-	return reply
+	p := s.pipe(s.t, legacyEra, hasNothing, args...)
+	s.cmd, s.client = p.cmd, p.mcpClient
+	s.t.Cleanup(p.leave)
 }
 
 func (s *served) logs(what string, times int) {
@@ -195,18 +118,9 @@ const oneCommand = "# One\n\n## Run\n\nrun it\n\n```json\n{\"challenge\":{\"type
 // solve plays the protocol and lets do happen while its step is open.
 func (s *served) solve(do func()) {
 	s.t.Helper()
-	minted := s.call("kairos_mint", map[string]any{"markdown_doc": oneCommand, "llm_model_id": "test", "force_update": true})
-	if len(minted.Items) == 0 {
-		s.t.Fatalf("nothing was minted: %s %s\n%s", minted.ErrorCode, minted.Message, s.stderr.String())
-	}
-	uri := minted.Items[0].URI
-	begun := s.call("kairos_begin", map[string]any{"uri": uri})
+	r := s.client.opens(oneCommand)
 	do()
-	done := s.call("kairos_next", map[string]any{"uri": uri, "solution": map[string]any{
-		"type": "shell", "nonce": begun.Challenge.Nonce, "proof_hash": begun.Challenge.ProofHash,
-		"shell": map[string]any{"exit_code": 0, "stdout": "", "stderr": "", "duration_seconds": 0.1},
-	}})
-	if len(done.Solved) != 1 {
+	if done := s.client.submit(r, "shell", ranWell).step(); len(done.Solved) != 1 {
 		s.t.Errorf("the step is not solved: %s %s\n%s", done.ErrorCode, done.Message, s.stderr.String())
 	}
 }
