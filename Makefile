@@ -238,10 +238,10 @@ bench-director: build ## run the part of bench about inputs that the server obta
 # The two versions alternate, so that load on the machine affects both.
 BEFORE ?= HEAD
 .PHONY: bench-before
-bench-before: build ## compare kairos_next over stdio and whole runs over HTTP with the commit BEFORE (HEAD)
+bench-before: build ## compare whole runs over HTTP with the commit BEFORE (HEAD)
 	old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && mkdir "$$old/src" && \
 	git archive $(BEFORE) | tar -x -C "$$old/src" && $(MAKE) --no-print-directory -C "$$old/src" build && \
-	KAIROS_BIN_BEFORE="$$old/src/$(BIN)" $(BENCH) -bench '^Benchmark(NextBefore|WireRuns)$$' ./e2e/bench
+	KAIROS_BIN_BEFORE="$$old/src/$(BIN)" $(BENCH) -bench '^BenchmarkWireRuns$$' ./e2e/bench
 
 .PHONY: bench-stored
 bench-stored: build ## run the part of bench about what is stored: 1,000,000 runs, many protocols, 50,000 open runs, PostgreSQL, memory after 100,000 runs

@@ -23,6 +23,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 	_ "modernc.org/sqlite"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -149,21 +150,10 @@ func (p *process) initialize(b *testing.B) {
 	}
 }
 
+// stepReply is the reply of any tool.
 type stepReply struct {
-	CurrentStep struct {
-		URI string `json:"uri"`
-	} `json:"current_step"`
-	Challenge struct {
-		Nonce     string `json:"nonce"`
-		ProofHash string `json:"proof_hash"`
-	} `json:"challenge"`
-	ProofHash  string `json:"proof_hash"`
-	ErrorCode  string `json:"error_code"`
-	RunID      string `json:"run_id"`
-	NextAction string `json:"next_action"`
-	Solved     []struct {
-		StepIndex int `json:"step_index"`
-	} `json:"solved"`
+	api.StepReply
+
 	Items []struct {
 		URI string `json:"uri"`
 	} `json:"items"`
@@ -220,12 +210,9 @@ func (s samples) percentile(n int) float64 {
 	return float64(sorted[len(sorted)*n/100].Microseconds()) / 1000
 }
 
-// How many samples are taken of what one client does over stdio. Every benchmark takes
+// stdioSamples is how many kairos_next one client makes over stdio. Every benchmark takes
 // its own number of samples and is run once: -benchtime 1x.
-const (
-	stdioSamples = 1200 // of kairos_next
-	startSamples = 25   // of starts
-)
+const stdioSamples = 1200
 
 // BenchmarkNext is one kairos_next on the agent path against the sum of its
 // floors: a tool call that does nothing, one durable commit, and the four
@@ -356,61 +343,6 @@ func callsOn(b *testing.B, shell driver.Challenge, agent driver.Capability) func
 		if res, err := shell.Advance(ctx, judged); err != nil || res.Accepted == nil {
 			b.Fatal(err, res)
 		}
-	}
-}
-
-// BenchmarkFirstToolCall is the first tool call after a start, which starts the
-// two drivers that it needs.
-func BenchmarkFirstToolCall(b *testing.B) {
-	dir := b.TempDir()
-	p := kairos(b, dir)
-	p.initialize(b)
-	uri := p.tool(b, "kairos_mint", map[string]any{"markdown_doc": doc, "llm_model_id": "bench", "force_update": true}).Items[0].URI
-	p.stop(b)
-	var first samples
-	for range startSamples {
-		p := kairos(b, dir)
-		p.initialize(b)
-		first.measure(func() { p.tool(b, "kairos_begin", map[string]any{"uri": uri}) })
-		p.stop(b)
-	}
-	b.ReportMetric(first.p50(), "p50-ms")
-	b.ReportMetric(0, "ns/op")
-}
-
-// BenchmarkStart is from starting the process to its answer to the first
-// request of either era. No driver may have been started by then.
-func BenchmarkStart(b *testing.B) {
-	for era, hello := range map[string]func(*process){
-		"initialize": func(p *process) { p.initialize(b) },
-		"discover": func(p *process) {
-			p.request(b, "server/discover", map[string]any{"_meta": map[string]any{
-				"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
-				"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "bench", "version": "1"},
-				"io.modelcontextprotocol/clientCapabilities": map[string]any{},
-			}})
-		},
-	} {
-		b.Run(era, func(b *testing.B) {
-			dir := b.TempDir()
-			var up samples
-			for range startSamples {
-				var p *process
-				up.measure(func() {
-					p = kairos(b, dir)
-					hello(p)
-				})
-				if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-					b.Fatalf("the start alone left %v, %v", left, err)
-				}
-				if kids := children(b, p.cmd.Process.Pid); kids != "" {
-					b.Fatalf("the start alone started processes: %s", kids)
-				}
-				p.stop(b)
-			}
-			b.ReportMetric(up.p50(), "p50-ms")
-			b.ReportMetric(0, "ns/op")
-		})
 	}
 }
 
