@@ -44,8 +44,11 @@ func (p *piped) until(r *api.StepReply, code string) {
 func TestALongCallOfAToolIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	s, p, r := longCall(t)
-	r = p.told(r, "WAITING_FOR_DRIVER")
-	if r.Progress == nil || *r.Progress <= 0 || *r.Progress > 0.3 || !strings.Contains(r.Message, "3 of 10") || !strings.Contains(r.NextAction, "cancel true") {
+	eventually(t, "the progress of the call", func() bool {
+		r = p.told(r, "WAITING_FOR_DRIVER")
+		return r.Progress != nil
+	})
+	if *r.Progress <= 0 || *r.Progress > 0.3 || !strings.Contains(r.Message, "3 of 10") || !strings.Contains(r.NextAction, "cancel true") {
 		t.Errorf("reply = %+v, want the progress, and how to cancel", r)
 	}
 	if told := fmt.Sprint(r.Message, r.ProgressMessage, r.NextAction); strings.Contains(told, "AGENT") {

@@ -155,7 +155,7 @@ func TestADriverThatHangsAfterItActedActsOnce(t *testing.T) {
 	} {
 		t.Run(said, func(t *testing.T) {
 			t.Parallel()
-			s := withScript(t, pay(""), acting("2s"), "")
+			s := withScript(t, pay(""), acting("5s"), "")
 			p := s.pipe(t, legacyEra, hasNothing)
 			r := p.opens(oneCommand)
 			for range 3 {
@@ -174,7 +174,7 @@ func TestADriverThatHangsAfterItActedActsOnce(t *testing.T) {
 // attempt is made, under another key.
 func TestACallThatWasNotDoneIsMadeAgainUnderAnotherKey(t *testing.T) {
 	t.Parallel()
-	s := withScript(t, pay(`"recover"`), acting("2s"), "")
+	s := withScript(t, pay(`"recover"`), acting("5s"), "")
 	if err := os.WriteFile(s.path("work/idle"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestADriverWhoseServerWasKilledAfterItActedIsAsked(t *testing.T) {
 func TestARunWaitsForTheAnswerToItsOwnKey(t *testing.T) {
 	t.Parallel()
 	inBothEras(t, func(t *testing.T, era string) {
-		s := withScript(t, wait, "call_timeout: 30s", "mcp: {plain_wait: 1s, progress_wait: 1s}\n")
+		s := withScript(t, wait, "call_timeout: 30s", "mcp: {plain_wait: 3s, progress_wait: 3s}\n")
 		p := s.pipe(t, era, hasNothing)
 		first := p.opens(oneCommand)
 		p.token = "t"

@@ -101,7 +101,7 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 					c.start = "300ms"
 				}
 				if behaviour == "hangs in the call" {
-					c.timeout = "1s"
+					c.timeout = "3s"
 				}
 				c.configure()
 				res := c.render(t.Context(), c.plan(countByTwo))
@@ -138,9 +138,9 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 func TestASlowStartLeavesNothingUnknown(t *testing.T) {
 	t.Parallel() // it mostly waits
 	c := newCounter(t, mcpclient.Changes)
-	c.start = "2s"
+	c.start = "5s"
 	c.becomes("silent")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	req := c.request(c.plan(countByTwo))
 	if res := c.ask(ctx, req); res.Pending == nil || ctx.Err() != nil {
@@ -151,7 +151,7 @@ func TestASlowStartLeavesNothingUnknown(t *testing.T) {
 	for res.Pending != nil {
 		res = c.ask(t.Context(), req)
 	}
-	if res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "no answer within 2s") {
+	if res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "no answer within 5s") {
 		t.Errorf("Render = %+v, want that nothing was called", res)
 	}
 }

@@ -259,7 +259,7 @@ func TestWhatWasJustStoredIsFound(t *testing.T) {
 
 func TestAKilledServerIsCaughtUpWith(t *testing.T) {
 	server := qdranttest.New(t, qdranttest.Options{})
-	f := feed(t, server.Address(), qdrant.Options{Options: client.Options{Timeout: 2 * time.Second}})
+	f := feed(t, server.Address(), qdrant.Options{Options: client.Options{Timeout: 6 * time.Second}})
 	first := chain(space, "Walrus care", "Feed", "Wash")
 	f.save(first, 0)
 	f.embed(model, 4, first)
@@ -278,7 +278,7 @@ func TestAKilledServerIsCaughtUpWith(t *testing.T) {
 	if err != nil || len(hits) != 1 {
 		t.Errorf("Search by words without the server = %d, %v, want the otter", len(hits), err)
 	}
-	if took := time.Since(began); took > 1500*time.Millisecond {
+	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("searches without the server took %s, want them not to wait for it", took)
 	}
 	if err := f.feeder.Health(t.Context()); fault.CodeOf(err) != fault.StoreUnavailable {
