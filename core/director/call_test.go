@@ -95,11 +95,7 @@ func TestAPendingVerdictIsWaitedFor(t *testing.T) {
 	if *got.RetryAfter <= 29 || *got.RetryAfter > 30 || *got.Progress != 0.25 || got.ProgressMessage != "Step 2 of 8." {
 		t.Errorf("reply = %+v, want the driver's own words in fields", got)
 	}
-	for _, words := range []string{"the build is running", "Step 2 of 8.", "25 %"} {
-		if !strings.Contains(got.Message, words) {
-			t.Errorf("message = %q, want %q in it", got.Message, words)
-		}
-	}
+	contains(t, got.Message, "the build is running", "Step 2 of 8.", "25 %")
 	w.machine.Pass(10 * time.Second)
 	told := w.caller
 	told.Detached = true
@@ -123,49 +119,58 @@ func TestAPendingVerdictIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestWhileADriverIsWaitedForNothingElseIsTried(t *testing.T) {
-	w := newWorld(t, nil)
-	_, uri, r := w.withScript(driver.EffectReads, nil, gives(driver.AdvanceLater("running", time.Hour)))
-	got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
-	again := w.reply(w.nextRound(uri, solve(got, `{"ok":true}`)))
-	w.code(again, "WAITING_FOR_DRIVER")
-	if *again.RetryCount != 0 || !strings.Contains(again.Message, "not counted") {
-		t.Errorf("reply = %+v, want the submission put aside", again)
-	}
-	resumed, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uri, SessionID: r.RunID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.code(w.reply(resumed), "WAITING_FOR_DRIVER")
-	w.machine.Pass(2 * 24 * time.Hour) // nobody touched its first step for two days
-	w.code(w.reply(w.nextRound(uri, placeholder(w.reply(resumed)))), "WAITING_FOR_DRIVER")
-}
-
-// TestEvidenceThatWaitsForItsVerdictIsTheOneThatIsJudged: who sends other evidence
-// after the driver failed is told which one the verdict is about.
-func TestEvidenceThatWaitsForItsVerdictIsTheOneThatIsJudged(t *testing.T) {
-	const told = "what this call sent was not used"
-	w := newWorld(t, nil)
-	_, uri, r := w.withScript(driver.EffectPure, nil, breaks("down"), accepts)
-	first := w.reply(w.nextRound(uri, solve(r, `{"said":"first"}`)))
-	w.code(first, "DRIVER_UNAVAILABLE")
-	if strings.Contains(first.Message, told) {
-		t.Errorf("the first call is told %q", first.Message)
-	}
-	second := w.reply(w.nextRound(uri, solve(r, `{"said":"second"}`)))
-	if len(second.Solved) != 1 || !strings.Contains(second.Message, told) {
-		t.Errorf("the second call solved %+v and is told %q, want %q in it", second.Solved, second.Message, told)
+// scripting is a world for scenes of a step that is judged by the script.
+func scripting(effect driver.Effect, features []string, plays ...advance) func(*testing.T) *world {
+	return func(t *testing.T) *world {
+		t.Helper()
+		w := newWorld(t, nil)
+		desc := descriptors["user_input"]
+		desc.Effect, desc.Features = effect, features
+		w.setups.replace(w.setupOf(map[string]driver.Challenge{"user_input": &scripted{plays: plays}}, desc))
+		return w
 	}
 }
 
-func TestAPureDriverMustNotAnswerPending(t *testing.T) {
-	w := newWorld(t, nil)
-	_, uri, r := w.withScript(driver.EffectPure, nil, gives(driver.AdvanceLater("later", 0)))
-	got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
-	w.code(got, "DRIVER_UNAVAILABLE")
-	if !strings.Contains(got.Message, "breaks the contract: it is pure and answers pending") {
-		t.Errorf("message = %q", got.Message)
+// wasAsked checks how often the driver of a script was called.
+func wasAsked(n int) move {
+	return func(p *play) {
+		p.t.Helper()
+		if got := len(p.catalog.challenges["user_input"].(*scripted).requests()); got != n {
+			p.t.Errorf("the driver was called %d times, want %d", got, n)
+		}
 	}
+}
+
+func TestCallsOfDrivers(t *testing.T) {
+	const put = "what this call sent was not used"
+	resumes := func(p *play) {
+		r, err := p.Begin(p.t.Context(), p.caller, api.BeginRequest{URI: p.uri, SessionID: p.shown.RunID})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.took(r)
+	}
+	away := func(driver.AdvanceRequest) (driver.AdvanceResult, error) { return driver.AdvanceResult{}, unreached{} }
+	later := gives(driver.AdvanceLater("running", time.Hour))
+	scenes(t, map[string]scene{
+		"while one is waited for nothing else is tried": {doc: stagedStep, world: scripting(driver.EffectReads, nil, later), moves: []move{
+			sends(works, "WAITING_FOR_DRIVER"), sends(works, "WAITING_FOR_DRIVER", "not counted"), counted(0), resumes, begun("WAITING_FOR_DRIVER"),
+			passes(2 * 24 * time.Hour), calls("WAITING_FOR_DRIVER"), // nobody touched its first step for two days
+		}},
+		// Who sends other evidence after the driver failed is told which one the verdict is about.
+		"evidence that waits for its verdict is the one that is judged": {doc: stagedStep, world: scripting(driver.EffectPure, nil, breaks("down"), accepts), moves: []move{
+			sends(`{"said":"first"}`, "DRIVER_UNAVAILABLE", "not: "+put), sends(`{"said":"second"}`, "", put), solved(driver.AgentReported),
+		}},
+		"a pure driver must not answer pending": {doc: stagedStep, world: scripting(driver.EffectPure, nil, gives(driver.AdvanceLater("later", 0))), moves: []move{
+			sends(works, "DRIVER_UNAVAILABLE", "breaks the contract: it is pure and answers pending"),
+		}},
+		"one that was not reached is called later": {doc: stagedStep, world: scripting(driver.EffectEffects, nil, away, accepts), moves: []move{
+			sends(works, "DRIVER_UNAVAILABLE"), calls(""), wasAsked(2),
+		}},
+		"one without the feature is not cancelled": {doc: stagedStep, world: scripting(driver.EffectReads, nil, later), moves: []move{
+			sends(works, "WAITING_FOR_DRIVER", "not: cancel"), func(p *play) { p.code(p.cancels(p.uri, p.shown), "INVALID_ARGUMENT") }, wasAsked(1),
+		}},
+	})
 }
 
 func TestACallThatWasLostIsAskedAboutAndNotRepeated(t *testing.T) {
@@ -247,36 +252,14 @@ func TestWhatADriverCannotTellAPersonDecides(t *testing.T) {
 			if _, err := w.Decide(t.Context(), w.caller, in); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.Decide(t.Context(), w.caller, in); fault.CodeOf(err) != fault.InvalidArgument {
-				t.Errorf("a second decision gives %v, want that there is nothing to decide", err)
-			}
+			_, err := w.Decide(t.Context(), w.caller, in)
+			refused(t, err, fault.InvalidArgument) // there is nothing to decide any more
 			w.code(w.reply(w.nextRound(uri, placeholder(got))), "")
 			if n := len(s.requests()); n != tc.acts {
 				t.Errorf("the driver was called %d times, want %d", n, tc.acts)
 			}
-			line, err := w.Timeline(t.Context(), w.caller, run.ID(r.RunID))
-			if err != nil {
-				t.Fatal(err)
-			}
-			told := fmt.Sprintf("%+v", line.Moments)
-			for _, words := range []string{"outcome_unknown", "its process died", "decided", name + ", says alice: the bank says so"} {
-				if !strings.Contains(told, words) {
-					t.Errorf("the timeline lacks %q: %s", words, told)
-				}
-			}
+			contains(t, fmt.Sprintf("%+v", w.timeline(r).Moments), "outcome_unknown", "its process died", "decided", name+", says alice: the bank says so")
 		})
-	}
-}
-
-func TestADriverThatWasNotReachedIsCalledLater(t *testing.T) {
-	w := newWorld(t, nil)
-	away := func(driver.AdvanceRequest) (driver.AdvanceResult, error) { return driver.AdvanceResult{}, unreached{} }
-	s, uri, r := w.withScript(driver.EffectEffects, nil, away, accepts)
-	got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
-	w.code(got, "DRIVER_UNAVAILABLE")
-	w.code(w.reply(w.nextRound(uri, placeholder(got))), "")
-	if n := len(s.requests()); n != 2 {
-		t.Errorf("the driver was called %d times, want twice", n)
 	}
 }
 

@@ -106,19 +106,6 @@ func TestWhereNothingRunsNothingIsCancelled(t *testing.T) {
 	}
 }
 
-func TestADriverWithoutTheFeatureIsNotCancelled(t *testing.T) {
-	w := newWorld(t, nil)
-	s, uri, r := w.withScript(driver.EffectReads, nil, gives(driver.AdvanceLater("running", time.Hour)))
-	waits := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
-	if strings.Contains(waits.NextAction, "cancel") {
-		t.Errorf("next_action = %q, want nothing of what the driver does not offer", waits.NextAction)
-	}
-	w.code(w.cancels(uri, waits), "INVALID_ARGUMENT")
-	if len(s.requests()) != 1 {
-		t.Errorf("the driver was asked %+v", s.requests())
-	}
-}
-
 func TestAnEndedRunLeavesNothingRunning(t *testing.T) {
 	w, d, uri, r := slowly(t, notDone)
 	reply, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uri, RunID: r.RunID, Outcome: "failure", Message: "enough"})

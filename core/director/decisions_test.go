@@ -51,15 +51,7 @@ func TestDecisionsTellWhatCameOfEach(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("decisions (-want +got):\n%s", diff)
 	}
-}
-
-func TestRecordedFactsDecideTheSameAgain(t *testing.T) {
-	w := newWorld(t, nil)
-	id := playThreeRoutes(w)
-	list, err := w.Decisions(t.Context(), w.caller, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	// The recorded facts decide the same again, and keep no submitted values.
 	tree, err := compiledTree()
 	if err != nil {
 		t.Fatal(err)
@@ -73,11 +65,6 @@ func TestRecordedFactsDecideTheSameAgain(t *testing.T) {
 			t.Errorf("step %d decided again on its facts (-then +now):\n%s", d.Step, diff)
 		}
 	}
-}
-
-func TestFactsKeepNoSubmittedValues(t *testing.T) {
-	w := newWorld(t, nil)
-	id := playThreeRoutes(w)
 	events, err := w.store.Events(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
