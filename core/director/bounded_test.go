@@ -15,7 +15,7 @@ func TestFailuresAreCountedAndNotAllKept(t *testing.T) {
 	w := newWorld(t, nil)
 	uri := w.mint(plainStep)[0]
 	r := w.begin(uri)
-	const times = 700
+	const times = 250
 	long := strings.Repeat("x", 4000)
 	for range times {
 		r = w.next(uri, solve(r, `{"ok":false,"note":"`+long+`"}`))
@@ -32,7 +32,7 @@ func TestFailuresAreCountedAndNotAllKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(told) > 2<<20 || len(line.Moments) > 200 {
+	if len(told) > 800<<10 || len(line.Moments) > 200 {
 		t.Errorf("the timeline has %d moments and %d bytes", len(line.Moments), len(told))
 	}
 	if len(line.Tries) != 1 || line.Tries[0].Failures != times || line.Tries[0].Solved || line.Tries[0].LeftOut == 0 {

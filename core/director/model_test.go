@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,19 +36,7 @@ import (
 // Calls that come at the same time, on two servers that share a database, get replies
 // and leave runs as if they had come one after the other.
 func TestConcurrentCallsAreAsIfInSomeOrder(t *testing.T) {
-	checks := "60"
-	switch {
-	case os.Getenv("KAIROS_SOAK") != "":
-		checks = "5000"
-	case testing.Short():
-		checks = "15"
-	}
-	set := flag.Lookup("rapid.checks")
-	if set.Value.String() == set.DefValue {
-		before := set.Value.String()
-		_ = set.Value.Set(checks)                       // is a number
-		t.Cleanup(func() { _ = set.Value.Set(before) }) // was one
-	}
+	checks(t, 60, 15)
 	m := newModel(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		m.reset(rt)
@@ -67,6 +56,24 @@ func TestConcurrentCallsAreAsIfInSomeOrder(t *testing.T) {
 		})
 		m.finish(rt)
 	})
+}
+
+// checks sets how often rapid checks a property that nobody has set it for: many times,
+// or few with -short, as the race detector runs.
+func checks(t *testing.T, many, few int) {
+	t.Helper()
+	switch {
+	case os.Getenv("KAIROS_SOAK") != "":
+		many *= 100
+	case testing.Short():
+		many = few
+	}
+	set := flag.Lookup("rapid.checks")
+	if set.Value.String() != set.DefValue {
+		return
+	}
+	_ = set.Value.Set(strconv.Itoa(many))                 // is a number
+	t.Cleanup(func() { _ = set.Value.Set(set.DefValue) }) // was one
 }
 
 // model is two servers with one database, and what they must keep.
