@@ -1,6 +1,7 @@
 package director_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -280,4 +281,13 @@ func TestWhatAnAttestationMaySayIsBounded(t *testing.T) {
 		_, err := w.Attest(t.Context(), w.caller, in)
 		refused(t, err, fault.InvalidArgument, name)
 	}
+}
+
+func longProtocol(steps int) string {
+	var doc strings.Builder
+	doc.WriteString("# Long\n")
+	for i := range steps {
+		fmt.Fprintf(&doc, "\n## Step %d\n\ndo it\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"make %d\"}}}\n```\n", i+1, i+1)
+	}
+	return doc.String()
 }

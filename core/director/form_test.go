@@ -44,26 +44,6 @@ func TestATemplateSentAsItIsProvesNothing(t *testing.T) {
 	}
 }
 
-func TestEveryStepReplySaysWhichRunAndStep(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	begun := w.begin(uris[0])
-	wrong := w.next(uris[0], solve(begun, `{"ok":false}`))
-	w.code(wrong, "COMMAND_FAILED")
-	w.drivers.set("shell", true)
-	broken := w.next(uris[0], solve(wrong, `{"ok":true}`))
-	w.code(broken, "DRIVER_UNAVAILABLE")
-	w.drivers.set("shell", false)
-	for name, r := range map[string]*api.StepReply{"begun": begun, "wrong": wrong, "broken": broken} {
-		if r.RunID == "" || r.SessionID != r.RunID || r.StepIndex != 1 || r.StepCount != 3 || r.NextCall == nil {
-			t.Errorf("%s: run %q, session %q, step %d of %d, call %+v", name, r.RunID, r.SessionID, r.StepIndex, r.StepCount, r.NextCall)
-		}
-		if (r.ErrorCode != "") != (r.Tried != "") {
-			t.Errorf("%s: error_code %q, tried %q", name, r.ErrorCode, r.Tried)
-		}
-	}
-}
-
 func TestAnAttestationIsToBeFilledInToo(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint("# Alone\n\n## Only\n\nDo it.\n")
