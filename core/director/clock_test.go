@@ -71,6 +71,7 @@ func TestSetBacksAndJumps(t *testing.T) {
 		})}
 	}
 	for name, moves := range map[string][]move{
+		"whatever the clock shows":   {passes(61 * time.Minute)},
 		"while the server runs":      {jumps(-5 * time.Hour), passes(61 * time.Minute)},
 		"while it is stopped":        {back(5 * time.Hour)},
 		"to when the link was there": {passes(30 * time.Minute), sends(works, "WAITING_FOR_USER"), back(20 * time.Minute)}, // the work is recorded
@@ -83,6 +84,9 @@ func TestSetBacksAndJumps(t *testing.T) {
 			calls("WAITING_FOR_USER")(p)
 			if v := p.decide(p.shown, "approved", ""); v.State != approval.Approved || p.shown.ApprovalURL == old.ApprovalURL {
 				p.t.Errorf("by the new link %s it is %s, want approved", p.shown.ApprovalURL, v.State)
+			}
+			if v := p.view(old); v.State != approval.Replaced {
+				p.t.Errorf("the old link shows %s, want replaced", v.State)
 			}
 		}})}
 	}

@@ -339,41 +339,40 @@ func TestAnObservationIsRecordedAsTheLimitOfItsDriver(t *testing.T) {
 // A limited driver is still read as one that looked: its word is recorded as
 // weaker, but it is not taken for the agent's report.
 func TestWhatALimitedDriverSawOfFilesCounts(t *testing.T) {
-	w := newWorld(t, nil)
-	w.drivers.limits.Store("roots", limit{strongest: driver.AgentReported})
-	w.drivers.set("roots are open", true)
-	w.drivers.set("files are missing", true)
-	uris := w.mint(filed(`"files":[{"path":"x"}]`))
-	r := w.next(uris[0], solve(w.begin(uris[0]), works))
-	w.code(r, "FILES_MISMATCH")
-	w.drivers.set("files are missing", false)
-	r = w.next(uris[0], solve(r, works))
-	w.code(r, "")
-	if f := r.Solved[0].Files; f == nil || f.Via != "roots" || f.Provenance != driver.AgentReported {
-		t.Errorf("files = %+v, want those of roots, agent-reported", f)
+	limited := func(t *testing.T) *world {
+		w := newWorld(t, nil)
+		w.drivers.limits.Store("roots", limit{strongest: driver.AgentReported})
+		return w
 	}
+	scene{doc: filed(`"files":[{"path":"x"}]`), world: limited, knobs: []string{"roots are open", "files are missing"}, moves: []move{
+		sends(works, "FILES_MISMATCH"), sets("files are missing", false), sends(works, ""),
+		func(p *play) {
+			if f := p.shown.Solved[0].Files; f == nil || f.Via != "roots" || f.Provenance != driver.AgentReported {
+				t.Errorf("files = %+v, want those of roots, agent-reported", f)
+			}
+		},
+	}}.play(t)
 }
 
 func TestAnApprovalIsRecordedAsTheLimitOfItsDriver(t *testing.T) {
-	w := withPage(t, nil)
-	w.drivers.limits.Store("elicitation", limit{strongest: driver.ModelGenerated})
-	w.caller.Client = formClient
-	uri := w.mint(statedStep)[0]
-	r := w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(w.begin(uri))), toPerson), yes))
-	w.code(r, "")
-	if p := w.state(runOf(r)).Proofs[0].Provenance; p != driver.ModelGenerated {
-		t.Errorf("the proof says %s, want the limit", p)
+	limited := func(t *testing.T) *world {
+		w := withPage(t, nil)
+		w.drivers.limits.Store("elicitation", limit{strongest: driver.ModelGenerated})
+		w.drivers.limits.Store("page", limit{strongest: driver.AgentReported})
+		return w
 	}
-
-	w.drivers.limits.Store("page", limit{strongest: driver.AgentReported})
-	w.caller.Client = driver.Client{}
-	uri, waits := w.gate(gatedDoc)
-	w.decide(waits, "approved", "")
-	done := w.next(uri, placeholder(waits))
-	w.code(w.next(uri, solve(done, works)), "")
-	if a := w.state(runOf(done)).Evidence[1].Approval; a == nil || a.Provenance != driver.AgentReported || a.Basis != run.BasisLink {
-		t.Errorf("approval = %+v, want one by link that is recorded as the limit", a)
-	}
+	scenes(t, map[string]scene{
+		"by form": {doc: statedStep, client: formClient, world: limited, moves: []move{calls(toPerson), answers(yes, ""), func(p *play) {
+			if got := p.state(runOf(p.shown)).Proofs[0].Provenance; got != driver.ModelGenerated {
+				p.t.Errorf("the proof says %s, want the limit", got)
+			}
+		}}},
+		"by link": {doc: gatedStep, world: limited, moves: []move{calls("WAITING_FOR_USER"), onPage("approved"), calls(""), sends(works, ""), func(p *play) {
+			if a := p.state(runOf(p.shown)).Evidence[0].Approval; a == nil || a.Provenance != driver.AgentReported || a.Basis != run.BasisLink {
+				p.t.Errorf("approval = %+v, want one by link that is recorded as the limit", a)
+			}
+		}}},
+	})
 }
 
 // A driver that may not answer for a person is not asked for an approval, a
