@@ -343,7 +343,7 @@ func TestARefusalThatIsStoredBeforeADriverActsIsNotCountedAgain(t *testing.T) {
 
 func refusals(routes []observe.Route) (n int) {
 	for _, r := range routes {
-		if r.Outcome == director.RouteRefused {
+		if r.Outcome == observe.Refused {
 			n++
 		}
 	}

@@ -423,26 +423,6 @@ func TestApproversAnswerForOthers(t *testing.T) {
 	}
 }
 
-<<<<<<< HEAD
-func TestALinkExpires(t *testing.T) {
-	w := withPage(t, nil)
-	uri, waits := w.gate(gatedDoc)
-	w.machine.Pass(61 * time.Minute)
-	if v := w.decide(waits, "approved", ""); v.State != approval.Expired {
-		t.Errorf("state = %s, want expired", v.State)
-	}
-	fresh := w.next(uri, placeholder(waits))
-	w.code(fresh, "WAITING_FOR_USER")
-	if fresh.ApprovalURL == waits.ApprovalURL {
-		t.Error("an expired link is given out again")
-	}
-	if v := w.view(waits); v.State != approval.Replaced {
-		t.Errorf("the old link shows %s, want replaced", v.State)
-	}
-}
-
-=======
->>>>>>> e3a682a7 (director: fewer files of tests, and limits of drivers as scenes)
 func TestAPhraseIsTypedForAYes(t *testing.T) {
 	typed := strings.Replace(gatedDoc, `"approval_mode":"user"`, `"approval_mode":"user","approval_phrase":"ship it now"`, 1)
 	for name, tc := range map[string]struct {
