@@ -12,21 +12,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 )
 
-// BenchmarkNext is the engine's and the store's own share of a kairos_next:
-// its drivers cost nothing.
-func BenchmarkNext(b *testing.B) {
-	w := newWorld(b, nil)
-	uris := w.mint(threeSteps)
-	b.ReportAllocs()
-	for b.Loop() {
-		b.StopTimer()
-		r := w.begin(uris[0])
-		s := solve(r, `{"ok":true}`)
-		b.StartTimer()
-		w.next(uris[0], s)
-	}
-}
-
 // BenchmarkRuns is whole runs of 32 callers at a time, each with three steps and an
 // attestation, on protocols that are begun again and again. Its drivers cost nothing.
 func BenchmarkRuns(b *testing.B) {

@@ -158,25 +158,15 @@ func TestADeclineStands(t *testing.T) {
 }
 
 func TestNoDriverGetsAroundAnApproval(t *testing.T) {
-	const doc = "# Gated\n\n## One\n\nx\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"approval_mode\":\"user\",\"shell\":{\"cmd\":\"a\"}}}\n```\n"
+	all := map[string]scene{}
 	for knob, want := range map[string]string{
-		"claims a person shell":         "APPROVAL_UNAVAILABLE",
-		"asks for another kind shell":   "APPROVAL_UNAVAILABLE",
-		"takes the approval's id shell": "DRIVER_UNAVAILABLE",
+		"claims a person mcp":         "APPROVAL_UNAVAILABLE",
+		"asks for another kind mcp":   "APPROVAL_UNAVAILABLE",
+		"takes the approval's id mcp": "DRIVER_UNAVAILABLE",
 	} {
-		t.Run(knob, func(t *testing.T) {
-			w := newWorld(t, nil)
-			uri := w.mint(doc)[0]
-			w.drivers.set(knob, true)
-			r := w.begin(uri)
-			w.code(r, want)
-			r = w.next(uri, solve(r, works))
-			w.code(r, want)
-			if len(r.Solved) != 0 {
-				t.Errorf("solved = %+v without an approval", r.Solved)
-			}
-		})
+		all[knob] = scene{doc: gatedStep, knobs: []string{knob}, moves: []move{begun(want), sends(works, want), solved()}}
 	}
+	scenes(t, all)
 }
 
 func TestApprovalWithoutAPerson(t *testing.T) {

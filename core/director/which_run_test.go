@@ -187,32 +187,6 @@ func TestResumingNamesTheProtocolOfTheRun(t *testing.T) {
 	}
 }
 
-func TestATakenOverRunRefusesTheOldClient(t *testing.T) {
-	w := newWorld(t, nil)
-	uris := w.mint(threeSteps)
-	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true}`))
-	old := w.caller
-	w.caller.Connection = "c2"
-	taken, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: r.RunID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.caller = old
-	for solution, code := range map[string]string{
-		solve(r, `{"ok":true}`): "NONCE_MISMATCH",
-		fmt.Sprintf(`{"type":"shell","proof_hash":%q,"shell":{"ok":true}}`, r.Challenge.ProofHash): "MISSING_FIELD",
-	} {
-		round, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[1], RunID: r.RunID, Solution: json.RawMessage(solution)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.code(w.reply(round), code)
-		w.at(round.Reply, uris[1])
-	}
-	w.caller.Connection = "c2"
-	w.at(w.next(uris[1], solve(taken.Reply, `{"ok":true}`)), uris[2])
-}
-
 // state is what the store holds of the run.
 func (w *world) state(id run.ID) run.Run {
 	w.t.Helper()
