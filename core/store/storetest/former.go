@@ -13,7 +13,7 @@ import (
 // wantFormer checks the result of Former for a removed step.
 func wantFormer(t *testing.T, s library.Protocols, step string, want library.Former) {
 	t.Helper()
-	wantNoStep(t, s, mine, step)
+	wantNoStep(t, s, step)
 	want.Chain = withoutTexts(want.Chain)
 	wantRead(t, "Former", want)(s.Former(t.Context(), []string{theirs, mine}, step))
 }

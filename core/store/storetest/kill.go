@@ -287,7 +287,7 @@ func wantWholeHistory(t *testing.T, s Protocols, title string) int64 {
 	}
 	deletes := func(revision int64) bool { return title == alone && revision%deleteEvery == 0 }
 	if last == 0 || deletes(last) {
-		wantNoChain(t, s, mine, NewChain(mine, title).ID)
+		wantNoChain(t, s, NewChain(mine, title).ID)
 	} else {
 		wantStored(t, s, generation(title, last))
 	}
@@ -343,7 +343,7 @@ func wantSteps(t *testing.T, s Protocols, title string, last int64, deletes func
 		}
 	}
 	for _, step := range generation(title, last+1).Steps[1:] {
-		wantNoStep(t, s, mine, step.UUID)
+		wantNoStep(t, s, step.UUID)
 		wantNoFormer(t, s, []string{mine}, step.UUID)
 	}
 }

@@ -286,17 +286,17 @@ func wantCount(t *testing.T, s library.Protocols, space string, want int) {
 	}
 }
 
-// wantNoChain checks that a space has no chain of the id.
-func wantNoChain(t *testing.T, s library.Protocols, space, id string) {
+// wantNoChain checks that mine has no chain of the id.
+func wantNoChain(t *testing.T, s library.Protocols, id string) {
 	t.Helper()
-	_, err := s.Chain(t.Context(), []string{space}, id)
+	_, err := s.Chain(t.Context(), []string{mine}, id)
 	wantCode(t, "Chain("+id+")", err, fault.NotFound)
 }
 
-// wantNoStep checks that no chain of a space has the step.
-func wantNoStep(t *testing.T, s library.Protocols, space, uuid string) {
+// wantNoStep checks that no chain of mine has the step.
+func wantNoStep(t *testing.T, s library.Protocols, uuid string) {
 	t.Helper()
-	_, _, err := s.StepChain(t.Context(), []string{space}, uuid)
+	_, _, err := s.StepChain(t.Context(), []string{mine}, uuid)
 	wantCode(t, "StepChain("+uuid+")", err, fault.NotFound)
 }
 
@@ -353,12 +353,12 @@ func wantReasons(t *testing.T, s runs.History, id run.ID, want ...string) {
 	}
 }
 
-// wantListed checks which titles a space has, in order, read in pages of one and as one.
-func wantListed(t *testing.T, s library.Protocols, space string, want ...string) {
+// wantListed checks which titles mine has, in order, read in pages of one and as one.
+func wantListed(t *testing.T, s library.Protocols, want ...string) {
 	t.Helper()
 	for _, limit := range []int{1, 1000} {
-		if got := listed(t, s, space, limit); !slices.Equal(got, want) {
-			t.Errorf("List(%s) in pages of %d = %q, want %q", space, limit, got, want)
+		if got := listed(t, s, mine, limit); !slices.Equal(got, want) {
+			t.Errorf("List in pages of %d = %q, want %q", limit, got, want)
 		}
 	}
 }
