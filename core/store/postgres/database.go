@@ -175,11 +175,6 @@ func (d *database) read(ctx context.Context, q querier, sql string, args []any, 
 	return err
 }
 
-// Row reads one row into the pointers. No row at all is pgx.ErrNoRows.
-func (d *database) Row(ctx context.Context, sql string, args []any, into ...any) error {
-	return tables.OneRow(into, func(each tables.Each) error { return d.Rows(ctx, sql, args, each) })
-}
-
 // Rows calls each for every row of a query. A text that cannot be stored is in no row.
 func (d *database) Rows(ctx context.Context, sql string, args []any, each tables.Each) error {
 	return d.reading(ctx, func(conn *pgxpool.Conn) error {

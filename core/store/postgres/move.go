@@ -53,7 +53,7 @@ func (s *Store) Load(ctx context.Context, rows record.Rows, progress func(Loaded
 // wantEmpty rejects a database that has protocols or runs.
 func (d *database) wantEmpty(ctx context.Context) error {
 	var chains, runs bool
-	err := d.Row(ctx, `SELECT EXISTS (SELECT 1 FROM chains), EXISTS (SELECT 1 FROM runs)`, nil, &chains, &runs)
+	err := d.base().Row(ctx, `SELECT EXISTS (SELECT 1 FROM chains), EXISTS (SELECT 1 FROM runs)`, nil, &chains, &runs)
 	if err == nil && (chains || runs) {
 		err = fault.New(fault.InvalidArgument, "database %s has protocols or runs already", d.name).
 			WithHint("create an empty database, and start no server on it before")

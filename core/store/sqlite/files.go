@@ -31,7 +31,7 @@ func allowShrinking(ctx context.Context, conn *sql.Conn) error {
 func (a *Archive) Space(ctx context.Context) (s archive.Space, err error) {
 	var pages, free, size int64
 	// One query, so that the numbers agree.
-	err = a.db.Row(ctx, `SELECT page_count, freelist_count, page_size
+	err = a.DB.Row(ctx, `SELECT page_count, freelist_count, page_size
 		FROM pragma_page_count, pragma_freelist_count, pragma_page_size`, nil, &pages, &free, &size)
 	return archive.Space{Size: pages * size, Free: free * size}, err
 }

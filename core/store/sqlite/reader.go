@@ -34,11 +34,6 @@ func (r *readers) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
 
 func (r *readers) close() error { return r.db.Close() }
 
-// Row reads one row into the pointers. No row at all is sql.ErrNoRows.
-func (d *database) Row(ctx context.Context, query string, args []any, into ...any) error {
-	return tables.OneRow(into, func(each tables.Each) error { return d.Rows(ctx, query, args, each) })
-}
-
 // Rows calls each for every row of a query.
 func (d *database) Rows(ctx context.Context, query string, args []any, each tables.Each) error {
 	f, err := d.use(ctx)

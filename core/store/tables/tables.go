@@ -18,8 +18,7 @@ type Each = func(scan func(...any) error) error
 
 // Database runs statements. Their arguments are $1, $2 and so on.
 type Database interface {
-	// Row reads one row into the pointers. No row at all is sql.ErrNoRows.
-	Row(ctx context.Context, query string, args []any, into ...any) error
+	// Rows calls each for every row of a query.
 	Rows(ctx context.Context, query string, args []any, each Each) error
 	// Write runs do in a transaction, perhaps several times, and returns when it is durable.
 	Write(ctx context.Context, do func(Transaction) error) error
@@ -79,10 +78,10 @@ type Base struct {
 	*Dialect
 }
 
-// OneRow reads one row of a query into the pointers. No row at all is sql.ErrNoRows.
-func OneRow(into []any, rows func(Each) error) error {
+// Row reads one row into the pointers. No row at all is sql.ErrNoRows.
+func (b Base) Row(ctx context.Context, query string, args []any, into ...any) error {
 	found := false
-	err := rows(func(scan func(...any) error) error {
+	err := b.Rows(ctx, query, args, func(scan func(...any) error) error {
 		found = true
 		return scan(into...)
 	})
