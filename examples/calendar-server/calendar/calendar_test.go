@@ -20,6 +20,8 @@ import (
 const (
 	adam  = "adam@example.com"
 	betty = "betty@example.com"
+
+	stranger = "candy@example.com"
 )
 
 func at(t testing.TB, text string) time.Time {
@@ -44,7 +46,7 @@ func TestFindSlot(t *testing.T) {
 		emails []string
 		length time.Duration
 		days   int
-		want   string // start; "" means ErrNoSlot
+		want   string // start; "": there is none, or somebody is not known
 	}{
 		"one person, at once":             {"2026-03-02T12:00:00Z", []string{adam}, 30 * time.Minute, 1, "2026-03-02T12:00:00Z"},
 		"both, after adam and betty":      {"2026-03-02T08:00:00Z", []string{adam, betty}, 30 * time.Minute, 1, "2026-03-02T11:30:00Z"},
@@ -54,13 +56,16 @@ func TestFindSlot(t *testing.T) {
 		"not on a weekend":                {"2026-03-07T08:00:00Z", []string{betty}, 30 * time.Minute, 3, "2026-03-09T09:00:00Z"},
 		"not beyond the days":             {"2026-03-02T16:45:00Z", []string{adam, betty}, 30 * time.Minute, 1, ""},
 		"no day is long enough":           {"2026-03-02T08:00:00Z", []string{adam}, 9 * time.Hour, 14, ""},
+		"nobody":                          {"2026-03-02T08:00:00Z", nil, time.Hour, 14, ""},
+		"a stranger":                      {"2026-03-02T08:00:00Z", []string{adam, stranger}, time.Hour, 14, ""},
 		"another zone is the same moment": {"2026-03-02T13:00:00+01:00", []string{adam}, 30 * time.Minute, 1, "2026-03-02T12:00:00Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := calendar.Seed().FindSlot(at(t, tc.now), tc.emails, tc.length, tc.days)
 			if tc.want == "" {
-				if !errors.Is(err, calendar.ErrNoSlot) {
-					t.Fatalf("FindSlot = %v, %v, want ErrNoSlot", got, err)
+				known := len(tc.emails) > 0 && !slices.Contains(tc.emails, stranger)
+				if err == nil || errors.Is(err, calendar.ErrNoSlot) != known {
+					t.Fatalf("FindSlot = %v, %v, want ErrNoSlot: %t", got, err, known)
 				}
 				return
 			}

@@ -141,11 +141,7 @@ func Backup(ctx context.Context, from config.Database, path string) (size int64,
 }
 
 // Moved counts what Migrate has moved.
-type Moved struct {
-	Protocols int `json:"protocols"`
-	Versions  int `json:"versions"` // older ones of protocols, deletions included
-	Runs      int `json:"runs"`
-}
+type Moved = postgres.Loaded
 
 // Migrate copies everything of a SQLite file into an empty PostgreSQL database.
 // progress is called now and then. The file is not changed, except that the schema of an
@@ -175,8 +171,7 @@ func Migrate(ctx context.Context, from, to config.Database, progress func(Moved)
 	if err := target.Check(); err != nil {
 		return moved, err
 	}
-	loaded, err := target.Load(ctx, source.Rows(ctx), func(l postgres.Loaded) { progress(Moved(l)) })
-	return Moved(loaded), err
+	return target.Load(ctx, source.Rows(ctx), progress)
 }
 
 // Index is an index of the protocols on a Qdrant server, and what feeds it. A nil

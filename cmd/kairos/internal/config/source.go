@@ -156,28 +156,44 @@ func (c Config) Facts() decision.ConfigFacts {
 	}
 }
 
-// SigningKey reads the key that signs statements, and makes one where there is none,
-// unless replicas share it.
-func (c Config) SigningKey() (statement.Key, error) {
-	path := c.Signing.KeyFile
-	text, err := files.ReadPrivate(path)
+// keyFile is a file with a key, which is made where there is none, unless replicas share it.
+type keyFile struct {
+	path    string
+	what    string // the key
+	command string // that makes one for all replicas
+	read    func(path string) ([]byte, error)
+	fresh   func() []byte
+}
+
+func (c Config) key(f keyFile) ([]byte, error) {
+	text, err := f.read(f.path)
 	if errors.Is(err, fs.ErrNotExist) && c.Replica.Address == "" {
-		if err := files.MakeKey(path, statement.NewKey().Encode()); err != nil {
-			return statement.Key{}, err
+		if err := files.MakeKey(f.path, f.fresh()); err != nil {
+			return nil, err
 		}
-		text, err = files.ReadPrivate(path)
+		text, err = f.read(f.path)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return statement.Key{}, fmt.Errorf("key file %s does not exist; replicas share one: make it once with `openssl genpkey -algorithm ed25519` and copy it to each of them", path)
+		return nil, fmt.Errorf("key file %s does not exist; replicas share one: make it once with `%s` and copy it to each of them", f.path, f.command)
 	case err != nil:
-		return statement.Key{}, fmt.Errorf("read the key that signs statements: %w", err)
+		return nil, fmt.Errorf("read the key that %s: %w", f.what, err)
 	}
-	key, err := statement.ParseKey(text)
+	return text, nil
+}
+
+// SigningKey reads the key that signs statements.
+func (c Config) SigningKey() (key statement.Key, err error) {
+	text, err := c.key(keyFile{
+		c.Signing.KeyFile, "signs statements", "openssl genpkey -algorithm ed25519", files.ReadPrivate, func() []byte { return statement.NewKey().Encode() },
+	})
 	if err != nil {
-		return key, fmt.Errorf("key file %s: %w; restore it, or move it away to have a new one made, which others do not know yet", path, err)
+		return key, err
 	}
-	return key, nil
+	if key, err = statement.ParseKey(text); err != nil {
+		err = fmt.Errorf("key file %s: %w; restore it, or move it away to have a new one made, which others do not know yet", c.Signing.KeyFile, err)
+	}
+	return key, err
 }
 
 // CheckSigningKey reports a key that cannot be used. A missing key is not an error: it is made when first needed.
@@ -190,27 +206,18 @@ func (c Config) CheckSigningKey() (detail string, err error) {
 	return path, err
 }
 
-// StateKeys reads the keys that open requestState, of which the first one seals it, and
-// makes one where there is none: a restarted server must be able to open what the last
-// one sealed. The key of a replica is not made: it is one that all of them share.
+// StateKeys reads the keys that open requestState, of which the first one seals it: a
+// restarted server must be able to open what the last one sealed.
 func (c Config) StateKeys() ([][32]byte, error) {
-	path := c.MCP.StateKeyFile
-	b, err := files.Read(path)
-	if errors.Is(err, fs.ErrNotExist) && c.Replica.Address == "" {
+	text, err := c.key(keyFile{c.MCP.StateKeyFile, "seals questions to clients", "openssl rand -hex 32", files.Read, func() []byte {
 		var key [32]byte
 		_, _ = rand.Read(key[:]) // never fails
-		if err := files.MakeKey(path, []byte(hex.EncodeToString(key[:])+"\n")); err != nil {
-			return nil, err
-		}
-		b, err = files.Read(path)
+		return []byte(hex.EncodeToString(key[:]) + "\n")
+	}})
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("key file %s does not exist; replicas share one: make it once with `openssl rand -hex 32` and copy it to each of them", path)
-	case err != nil:
-		return nil, fmt.Errorf("read the key that seals questions to clients: %w", err)
-	}
-	return parseKeys(path, string(b))
+	return parseKeys(c.MCP.StateKeyFile, string(text))
 }
 
 // parseKeys reads a file with one key in each line.

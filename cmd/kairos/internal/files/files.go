@@ -161,16 +161,25 @@ func Update(path string, change func(was []byte) ([]byte, error)) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "."+name+".new-*") // mode 0600
+	return Replace(path, now, 0o600)
+}
+
+// Replace writes a file that nobody sees half-written, in the place of one that may be
+// there. It survives a power loss.
+func Replace(path string, content []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
+		err = inner.Err // it names a file that nobody asked for
+	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	_, err = f.Write(now)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
 	}
-	return syncDir(dir)
+	return syncDir(filepath.Dir(path))
 }

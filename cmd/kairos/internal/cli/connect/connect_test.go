@@ -127,7 +127,11 @@ func FuzzPut(f *testing.F) {
 // Each client reads its own keys; what it starts is the same.
 func TestEveryClientStartsTheServerWithItsVariables(t *testing.T) {
 	want := command{"/opt/kairos", []string{"serve"}, map[string]string{"KAIROS_TREE": "/etc/tree.yaml"}}
-	for _, c := range clients {
+	for _, name := range names() {
+		c, err := clientNamed(name)
+		if err != nil {
+			t.Fatal(err)
+		}
 		e, err := c.entry(want, "")
 		if err != nil {
 			t.Fatal(err)
@@ -144,6 +148,9 @@ func TestEveryClientStartsTheServerWithItsVariables(t *testing.T) {
 			t.Errorf("%s starts %+v, want %+v:\n%s", c.name, got, want, document)
 		}
 		if c.http == nil {
+			if _, err := c.entry(want, "http://x/mcp"); err == nil || !strings.Contains(err.Error(), "leave --http out") {
+				t.Errorf("%s over HTTP: %v", c.name, err)
+			}
 			continue
 		}
 		if got := c.http("http://x/mcp"); got.address() != "http://x/mcp" {

@@ -189,7 +189,7 @@ func writeDocument(path string, before, after []byte, now time.Time) (backup str
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a folder of the person's own
 		return "", fmt.Errorf("make the folder of the configuration: %w", err)
 	}
-	if err := replace(path, after, mode); err != nil {
+	if err := files.Replace(path, after, mode); err != nil {
 		return "", fmt.Errorf("write the configuration of the client: %w", err)
 	}
 	return backup, nil
@@ -210,21 +210,4 @@ func keep(path string, content []byte, mode fs.FileMode, now time.Time) (backup 
 	}
 	_, err = f.Write(content)
 	return backup, errors.Join(err, f.Chmod(mode), f.Close())
-}
-
-func replace(path string, content []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".kairos-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name()) // half of a file helps nobody
-		}
-	}()
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,19 +40,19 @@ protocol of one step; kairos mint --force replaces a whole protocol.`,
   kairos update URI --updates '{"label": "Look at the logs"}'`,
 		Args: cobra.MinimumNArgs(1), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURIs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			batches, total, err := c.batches(cmd, args)
+			in, err := c.request(cmd, args)
 			if err != nil {
 				return err
 			}
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				if err := referAll(ctx, t, batches); err != nil {
+				if err := referAll(ctx, t, in.URIs); err != nil {
 					return err
 				}
-				reply, err := updateAll(ctx, cmd, t, batches, total)
-				if len(reply.Results) == 0 {
+				reply, err := output.While(cmd.ErrOrStderr(), "updating", func() (api.UpdateReply, error) { return api.Update.Call(ctx, t, in) })
+				if err != nil {
 					return err
 				}
-				err = errors.Join(out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printItems(p, reply.Results) }), err)
+				err = out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printItems(p, reply.Results) })
 				return errors.Join(err, failedItems(strict, reply.TotalFailed))
 			})
 		},
@@ -71,13 +72,9 @@ func failedItems(strict bool, failed int) error {
 	return fmt.Errorf("%s failed", output.Count(failed, "step"))
 }
 
-// updateBatch is how many steps with a document of their own go into one call.
-const updateBatch = 20
-
-// batches makes the calls: one, except that many documents are sent a few at a
-// time. Behind --files any argument that names no step is a file, because its
-// files may stand in a row.
-func (c changes) batches(cmd *cobra.Command, args []string) (calls []api.UpdateRequest, total int, err error) {
+// request is the call that the flags describe. Behind --files any argument that names no
+// step is a file, because its files may stand in a row.
+func (c changes) request(cmd *cobra.Command, args []string) (in api.UpdateRequest, err error) {
 	given := 0
 	for _, name := range []string{"file", "files", "updates"} {
 		if cmd.Flags().Changed(name) {
@@ -85,29 +82,35 @@ func (c changes) batches(cmd *cobra.Command, args []string) (calls []api.UpdateR
 		}
 	}
 	if given != 1 {
-		return nil, 0, errors.New("say what to change with one of --file, --files and --updates")
+		return in, errors.New("say what to change with one of --file, --files and --updates")
 	}
-	if len(c.files) > 0 {
-		return c.each(cmd.Context(), args)
-	}
-	in := api.UpdateRequest{URIs: args}
-	if c.file == "" {
+	if in.URIs = args; c.file == "" && len(c.files) == 0 {
 		in.Updates, err = flags.JSONObject("--updates", c.updates)
-		return []api.UpdateRequest{in}, len(args), err
+		return in, err
 	}
-	b, err := documents.Document{Name: c.file}.Read(cmd.Context(), cmd.InOrStdin())
-	if err != nil {
-		return nil, 0, fmt.Errorf("read the document: %w", err)
+	files := slices.Repeat([]string{c.file}, len(args))
+	if len(c.files) > 0 {
+		if in.URIs, files, err = c.pairs(args); err != nil {
+			return in, err
+		}
 	}
-	for range in.URIs {
+	for i, file := range files {
+		if i > 0 && file == files[i-1] {
+			in.Documents = append(in.Documents, in.Documents[i-1]) // standard input can be read once
+			continue
+		}
+		b, err := documents.Document{Name: file}.Read(cmd.Context(), cmd.InOrStdin())
+		if err != nil {
+			return in, fmt.Errorf("read the document: %w", err)
+		}
 		in.Documents = append(in.Documents, string(b))
 	}
-	return []api.UpdateRequest{in}, len(args), nil
+	return in, nil
 }
 
-func (c changes) each(ctx context.Context, args []string) (calls []api.UpdateRequest, total int, err error) {
-	var uris []string
-	files := c.files
+// pairs are the steps and their files.
+func (c changes) pairs(args []string) (uris, files []string, err error) {
+	files = c.files
 	for _, arg := range args {
 		if uri := reference.StepURI(arg); reference.NamesStep(uri) || strings.Contains(arg, "://") {
 			uris = append(uris, uri)
@@ -116,65 +119,32 @@ func (c changes) each(ctx context.Context, args []string) (calls []api.UpdateReq
 		files = append(files, arg)
 	}
 	if len(uris) != len(files) {
-		return nil, 0, fmt.Errorf("--files gives %s for %s: it must be one for each", output.Count(len(files), "file"), output.Count(len(uris), "URI"))
+		err = fmt.Errorf("--files gives %s for %s: it must be one for each", output.Count(len(files), "file"), output.Count(len(uris), "URI"))
 	}
-	for i, file := range files {
-		b, err := documents.Document{Name: file}.Read(ctx, nil)
-		if err != nil {
-			return nil, 0, fmt.Errorf("read the document: %w", err)
-		}
-		if i%updateBatch == 0 {
-			calls = append(calls, api.UpdateRequest{})
-		}
-		in := &calls[len(calls)-1]
-		in.URIs, in.Documents = append(in.URIs, uris[i]), append(in.Documents, string(b))
-	}
-	return calls, len(uris), nil
+	return uris, files, err
 }
 
 // referAll replaces what the arguments name by the URIs of steps, before
 // anything is changed.
-func referAll(ctx context.Context, t api.Transport, calls []api.UpdateRequest) error {
-	for _, in := range calls {
-		for i, arg := range in.URIs {
-			named, err := reference.Find(ctx, t, arg)
-			if err != nil {
-				return err
-			}
-			if in.URIs[i] = named.URI; !named.Whole {
-				continue
-			}
-			protocol, err := api.Dump.Call(ctx, t, api.DumpRequest{URI: named.URI, Protocol: true})
-			if err != nil {
-				return err
-			}
-			if protocol.StepCount != 1 {
-				return fault.New(fault.InvalidArgument, "%q has %s, and update changes one", arg, output.Count(protocol.StepCount, "step")).
-					WithHint("name the step by its URI, or replace the whole protocol with `kairos mint --force FILE`")
-			}
+func referAll(ctx context.Context, t api.Transport, args []string) error {
+	for i, arg := range args {
+		named, err := reference.Find(ctx, t, arg)
+		if err != nil {
+			return err
+		}
+		if args[i] = named.URI; !named.Whole {
+			continue
+		}
+		protocol, err := api.Dump.Call(ctx, t, api.DumpRequest{URI: named.URI, Protocol: true})
+		if err != nil {
+			return err
+		}
+		if protocol.StepCount != 1 {
+			return fault.New(fault.InvalidArgument, "%q has %s, and update changes one", arg, output.Count(protocol.StepCount, "step")).
+				WithHint("name the step by its URI, or replace the whole protocol with `kairos mint --force FILE`")
 		}
 	}
 	return nil
-}
-
-// updateAll makes the calls one after the other, into one reply.
-func updateAll(ctx context.Context, cmd *cobra.Command, t api.Transport, calls []api.UpdateRequest, total int) (all api.UpdateReply, err error) {
-	p := output.NewProgress(cmd.ErrOrStderr(), total, "updating")
-	defer p.End()
-	for _, in := range calls {
-		reply, err := api.Update.Call(ctx, t, in)
-		if err != nil && len(all.Results) > 0 {
-			return all, fmt.Errorf("%w\n  %d of %d steps are done, the rest is not", err, len(all.Results), total)
-		}
-		if err != nil {
-			return all, err
-		}
-		all.Results = append(all.Results, reply.Results...)
-		all.TotalUpdated += reply.TotalUpdated
-		all.TotalFailed += reply.TotalFailed
-		p.Add(len(reply.Results))
-	}
-	return all, nil
 }
 
 func printItems[Result api.UpdateResult | api.DeleteResult](p *output.Printer, results []Result) {

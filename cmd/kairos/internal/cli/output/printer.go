@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/tty"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -291,3 +292,20 @@ type withStatus struct {
 func Failure(status int, err error) error { return withStatus{status, err} }
 
 func (e withStatus) Unwrap() error { return e.error }
+
+// WriteFile writes to a file that only its owner reads, or for "" and "-" to standard
+// output. what is written is for the error.
+func WriteFile(stdout io.Writer, path, what string, data []byte) error {
+	if path == "" || path == "-" {
+		p := &Printer{W: stdout}
+		p.Verbatim(string(data))
+		return p.Err
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("write the %s: %s is a directory", what, path)
+	}
+	if err := files.Replace(path, data, 0o600); err != nil {
+		return fmt.Errorf("write the %s: %w", what, err)
+	}
+	return nil
+}

@@ -16,7 +16,6 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/signing"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -276,7 +275,7 @@ func state(ctx context.Context, t api.Transport, attested api.AttestReply, path 
 	in := operations.ExportRunRequest{RunRequest: operations.RunRequest{RunID: run.ID(attested.RunID)}}
 	signed, err := operations.ExportRun.Call(ctx, t, in)
 	if err == nil {
-		err = signing.Write(io.Discard, path, []byte(signed.Statement))
+		err = output.WriteFile(io.Discard, path, "statement", []byte(signed.Statement))
 	}
 	if err != nil {
 		err = fmt.Errorf("the run is attested, its statement is missing (`kairos runs export %s` makes it): %w", attested.RunID, err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -177,14 +176,9 @@ func runsShow(at *session.Session, out *output.Format) *cobra.Command {
 // writePage writes the page of a run to a file that only its owner can read, or
 // for "-" to standard output.
 func writePage(cmd *cobra.Command, to string, page []byte) error {
-	if to == "-" {
-		p := &output.Printer{W: cmd.OutOrStdout()}
-		p.Verbatim(string(page))
-		return p.Err
+	err := output.WriteFile(cmd.OutOrStdout(), to, "page", page)
+	if err == nil && to != "-" {
+		output.Tell(cmd.ErrOrStderr(), "wrote %s\n", to)
 	}
-	if err := os.WriteFile(to, page, 0o600); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	output.Tell(cmd.ErrOrStderr(), "wrote %s\n", to)
-	return nil
+	return err
 }

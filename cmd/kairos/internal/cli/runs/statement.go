@@ -11,7 +11,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/signing"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -38,7 +37,7 @@ from the file. kairos runs verify checks the file without the database. With --u
 				if err != nil {
 					return err
 				}
-				return signing.Write(cmd.OutOrStdout(), to, []byte(reply.Statement))
+				return output.WriteFile(cmd.OutOrStdout(), to, "statement", []byte(reply.Statement))
 			})
 		},
 	}
