@@ -73,7 +73,6 @@ func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	writeFile(t, key, []byte("secret\n"))
 	for name, tc := range map[string]struct{ yaml, want string }{
-		"withdrawn key":    {"store: qdrant", "not used any more"},
 		"no host":          {"qdrant: {url: 'http://'}", "URL of Qdrant"},
 		"password in url":  {"qdrant: {url: 'http://me:pw@host'}", "a host and a port"},
 		"bad collection":   {"qdrant: {url: localhost, collection: 'a b'}", "collection"},

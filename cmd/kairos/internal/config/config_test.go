@@ -198,7 +198,7 @@ tree: tree.yaml
 		`kairos.yaml:11:19: drivers.settings.comment.memory_mib must be a whole number`,
 		`kairos.yaml:13:1: unknown key "serach"; did you mean "search"?`,
 		`environment SCORE_THRESHOLD="high": must be a number`,
-		`kairos.yaml:14:1: the key "store" is not used any more: protocols are always in the database`,
+		`kairos.yaml:14:1: unknown key "store"`,
 		`tree.yaml:2: unknown key "chalenges"`,
 		`kairos.yaml:8:5: drivers.settings.coment: drivers.lock has no driver of this name; did you mean "comment"?`,
 		`kairos.yaml:10:7: drivers.settings.comment.config: unknown key "lexical_treshold"; did you mean "lexical_threshold"?`,

@@ -192,11 +192,6 @@ func (r *configReader) value(n ast.Node, into reflect.Value, path string) {
 	}
 }
 
-// withdrawn are keys of earlier versions, with what applies now.
-var withdrawn = map[string]string{
-	"store": "protocols are always in the database, and qdrant.url alone adds an index; remove the key",
-}
-
 // section reads a mapping whose keys are the fields of a struct.
 func (r *configReader) section(n ast.Node, into reflect.Value, path string) {
 	var known []string
@@ -210,10 +205,6 @@ func (r *configReader) section(n ast.Node, into reflect.Value, path string) {
 		full := strings.TrimPrefix(path+"."+name, ".")
 		if field, ok := at[name]; ok {
 			r.value(value, field, full)
-			return
-		}
-		if now := withdrawn[full]; now != "" {
-			r.wrong(key, "the key %q is not used any more: %s", full, now)
 			return
 		}
 		r.wrong(key, "unknown key %q%s", full, fields.Suggestion(name, known))

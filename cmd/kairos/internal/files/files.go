@@ -161,7 +161,10 @@ func Update(path string, change func(was []byte) ([]byte, error)) (err error) {
 	if err != nil {
 		return err
 	}
-	return Replace(path, now, 0o600)
+	if err := Replace(path, now, 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
 }
 
 // Replace writes a file that nobody sees half-written, in the place of one that may be
@@ -169,17 +172,17 @@ func Update(path string, change func(was []byte) ([]byte, error)) (err error) {
 func Replace(path string, content []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
-		err = inner.Err // it names a file that nobody asked for
+		return inner.Err // the rest names a file that nobody asked for
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return err
 	}
 	_, err = f.Write(content)
 	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return syncDir(filepath.Dir(path))
 }

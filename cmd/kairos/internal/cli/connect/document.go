@@ -190,7 +190,7 @@ func writeDocument(path string, before, after []byte, now time.Time) (backup str
 		return "", fmt.Errorf("make the folder of the configuration: %w", err)
 	}
 	if err := files.Replace(path, after, mode); err != nil {
-		return "", fmt.Errorf("write the configuration of the client: %w", err)
+		return "", fmt.Errorf("write the configuration of the client, %s: %w", path, err)
 	}
 	return backup, nil
 }

@@ -172,31 +172,23 @@ func versionText(v driverhost.Version) string {
 }
 
 func driverLogsCommand(at *session.Session, out *output.Format) *cobra.Command {
-	var choice servers.Choice
-	var follow bool
-	var lines int
+	var logs servers.Logs
 	cmd := &cobra.Command{
 		Use: "logs NAME", Short: "Print the log of a driver from every running server", Args: oneDriver(at), ValidArgsFunction: session.First(completeDrivers(at)),
 		Example: "  kairos driver logs shell\n  kairos driver logs shell -f",
 		Long: "Prints the last lines that a driver wrote, and what the server noted about it. With -o json each line is\n" +
 			"one JSON object.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return choice.Running(cmd, at, "a driver's lines live with its server, whose stderr has them too", func(found []socket.Found) error {
-				l := servers.NewLogPrinter(out, cmd.OutOrStdout(), found)
-				return servers.ReadLogs(cmd.Context(), found, follow, func(ctx context.Context, s socket.Found, after int) (int, error) {
-					in := operations.DriverLogsRequest{LogRequest: operations.LogRequest{Lines: lines, After: after}, Driver: args[0]}
-					r, err := operations.DriverLogs.Call(ctx, s, in)
-					for _, line := range r.Lines {
-						err = errors.Join(err, l.Print(s, printedLine{s.PID, line}, logText(line)))
-					}
-					return r.Next, err
-				})
+			return logs.Read(cmd, at, out, func(ctx context.Context, s socket.Found, in operations.LogRequest, print servers.Printed) (int, error) {
+				r, err := operations.DriverLogs.Call(ctx, s, operations.DriverLogsRequest{LogRequest: in, Driver: args[0]})
+				for _, line := range r.Lines {
+					err = errors.Join(err, print(printedLine{s.PID, line}, logText(line)))
+				}
+				return r.Next, err
 			})
 		},
 	}
-	choice.AddTo(cmd)
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines until interrupted")
-	cmd.Flags().IntVar(&lines, "lines", operations.DefaultLines, "how many of the last lines")
+	logs.AddTo(cmd)
 	return cmd
 }
 

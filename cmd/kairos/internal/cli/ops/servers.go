@@ -130,9 +130,8 @@ func (s serverStatus) word() string {
 }
 
 func logsCommand(at *session.Session) *cobra.Command {
-	var choice servers.Choice
-	out, lines, follow := new(output.Format), 0, false
-	level := "debug"
+	var logs servers.Logs
+	out, level := new(output.Format), "debug"
 	cmd := &cobra.Command{
 		Use: "logs", Short: "Print the log of every running server", Args: cobra.NoArgs,
 		Long: "Prints the latest lines that the running servers of this configuration logged. A server keeps the last 1000, of what its\n" +
@@ -144,40 +143,28 @@ func logsCommand(at *session.Session) *cobra.Command {
 			if err := least.UnmarshalText([]byte(level)); err != nil {
 				return fmt.Errorf("--level is %q: must be debug, info, warn or error", level)
 			}
-			return choice.Running(cmd, at, "the lines live with the server, whose stderr has them too", func(found []socket.Found) error {
-				l := servers.NewLogPrinter(out, cmd.OutOrStdout(), found)
-				return servers.ReadLogs(cmd.Context(), found, follow, func(ctx context.Context, s socket.Found, after int) (int, error) {
-					in := operations.ServerLogsRequest{LogRequest: operations.LogRequest{Lines: lines, After: after}, Level: least}
-					r, err := operations.ServerLogs.Call(ctx, s, in)
-					for _, record := range r.Records {
-						err = errors.Join(err, printRecord(l, s, record))
+			return logs.Read(cmd, at, out, func(ctx context.Context, f socket.Found, in operations.LogRequest, print servers.Printed) (int, error) {
+				r, err := operations.ServerLogs.Call(ctx, f, operations.ServerLogsRequest{LogRequest: in, Level: least})
+				for _, record := range r.Records {
+					fields := map[string]any{}
+					if bad := json.Unmarshal(record, &fields); bad != nil {
+						return r.Next, fmt.Errorf("read the log of server %d: %w", f.PID, bad)
 					}
-					return r.Next, err
-				})
+					text := logText(fields)
+					fields["server"] = f.PID
+					err = errors.Join(err, print(fields, text))
+				}
+				return r.Next, err
 			})
 		},
 	}
-	out.AddTo(cmd)
-	choice.AddTo(cmd)
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines until interrupted")
-	cmd.Flags().IntVar(&lines, "lines", operations.DefaultLines, "how many of the last lines")
+	logs.AddTo(cmd)
 	cmd.Flags().StringVar(&level, "level", level, "only lines of this level or a worse one: debug, info, warn or error")
 	err := cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions([]cobra.Completion{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
 		panic(err) // the flag is there
 	}
-	return cmd
-}
-
-// printRecord prints a record of the log of a server.
-func printRecord(l *servers.LogPrinter, f socket.Found, record json.RawMessage) error {
-	fields := map[string]any{}
-	if err := json.Unmarshal(record, &fields); err != nil {
-		return fmt.Errorf("read the log of server %d: %w", f.PID, err)
-	}
-	text := logText(fields)
-	fields["server"] = f.PID
-	return l.Print(f, fields, text)
+	return out.AddTo(cmd)
 }
 
 // logText is a record for people: its time, level and message, then the rest.

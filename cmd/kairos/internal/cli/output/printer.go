@@ -305,7 +305,7 @@ func WriteFile(stdout io.Writer, path, what string, data []byte) error {
 		return fmt.Errorf("write the %s: %s is a directory", what, path)
 	}
 	if err := files.Replace(path, data, 0o600); err != nil {
-		return fmt.Errorf("write the %s: %w", what, err)
+		return fmt.Errorf("write the %s into %s: %w", what, path, err)
 	}
 	return nil
 }

@@ -4,62 +4,75 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
 // followEvery is how often a log that is followed is read.
 const followEvery = 250 * time.Millisecond
 
-// LogPrinter prints the lines of one or several servers. It is safe for concurrent use.
-type LogPrinter struct {
-	format *output.Format
-	many   bool
-
-	mu sync.Mutex // guards to
-	to io.Writer
+// Logs are the flags of a command that prints the logs of servers.
+type Logs struct {
+	Choice
+	follow bool
+	lines  int
 }
 
-// NewLogPrinter returns a printer of the logs of the servers.
-func NewLogPrinter(format *output.Format, to io.Writer, found []socket.Found) *LogPrinter {
-	return &LogPrinter{format: format, many: len(found) > 1, to: to}
+// AddTo gives a command the flags.
+func (l *Logs) AddTo(cmd *cobra.Command) {
+	l.Choice.AddTo(cmd)
+	cmd.Flags().BoolVarP(&l.follow, "follow", "f", false, "print new lines until interrupted")
+	cmd.Flags().IntVar(&l.lines, "lines", operations.DefaultLines, "how many of the last lines")
 }
 
-// Print prints a line of a server: for people its text, for programs the item.
-func (l *LogPrinter) Print(f socket.Found, item any, text string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.format.Item(l.to, item, func(p *output.Printer) {
-		if l.many {
-			p.Printf("[%d] ", f.PID)
+// Printed prints a line of a log: for people its text, for programs the item.
+type Printed func(item any, text string) error
+
+// Read calls read for every server at a time: once, or with --follow again and again until
+// the command ends. It asks for the lines of the request, and returns the position behind them.
+func (l *Logs) Read(cmd *cobra.Command, at *session.Session, out *output.Format,
+	read func(ctx context.Context, f socket.Found, in operations.LogRequest, line Printed) (next int, err error),
+) error {
+	return l.Running(cmd, at, "the lines live with the server, whose stderr has them too", func(found []socket.Found) error {
+		errs := make([]error, len(found))
+		var wg sync.WaitGroup
+		var mu sync.Mutex // guards standard output
+		for i, f := range found {
+			line := func(item any, text string) error {
+				mu.Lock()
+				defer mu.Unlock()
+				return out.Item(cmd.OutOrStdout(), item, func(p *output.Printer) {
+					if len(found) > 1 {
+						p.Printf("[%d] ", f.PID)
+					}
+					p.Printf("%s\n", text)
+				})
+			}
+			wg.Go(func() {
+				errs[i] = readLog(cmd.Context(), f, l.follow, func(ctx context.Context, after int) (int, error) {
+					return read(ctx, f, operations.LogRequest{Lines: l.lines, After: after}, line)
+				})
+			})
 		}
-		p.Printf("%s\n", text)
+		wg.Wait()
+		return errors.Join(errs...)
 	})
 }
 
-// ReadLogs calls read for every server at a time, with the position behind the lines that
-// it read before: once, or with follow again and again until ctx ends.
-func ReadLogs(ctx context.Context, found []socket.Found, follow bool, read func(ctx context.Context, f socket.Found, after int) (next int, err error)) error {
-	errs := make([]error, len(found))
-	var wg sync.WaitGroup
-	for i, f := range found {
-		wg.Go(func() { errs[i] = readLog(ctx, f, follow, read) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-func readLog(ctx context.Context, f socket.Found, follow bool, read func(ctx context.Context, f socket.Found, after int) (next int, err error)) error {
+func readLog(ctx context.Context, f socket.Found, follow bool, read func(ctx context.Context, after int) (next int, err error)) error {
 	pause := time.NewTicker(followEvery)
 	defer pause.Stop()
 	for after := 0; ; {
 		call, cancel := context.WithTimeout(ctx, callTime)
-		next, err := read(call, f, after)
+		next, err := read(call, after)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
