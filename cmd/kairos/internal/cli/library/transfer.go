@@ -22,9 +22,6 @@ import (
 // write: enough to make the write cheap, few enough for a lively progress bar.
 const importBatch = 128
 
-// importAhead is how many batches are on their way at a time.
-const importAhead = 2
-
 func exportCommand(at *session.Session) *cobra.Command {
 	var in library.ExportInput
 	force := false
@@ -173,61 +170,35 @@ func (i *importer) fromQdrant(ctx context.Context, cmd *cobra.Command, out *outp
 	return i.from(ctx, cmd, out, sources)
 }
 
-// run keeps two batches on their way, because one waits for the drivers while
-// the other is written.
-func (i *importer) run(ctx context.Context, s *sourceFiles, p *output.Progress) (err error) {
+// run imports one batch after the other: the drivers judge the documents of one side by side.
+func (i *importer) run(ctx context.Context, s *sourceFiles, p *output.Progress) error {
 	start := time.Now()
 	defer func() { i.report.Seconds = time.Since(start).Seconds() }()
-	var ahead []chan importedBatch // the oldest first
-	finish := func() {
-		batch := <-ahead[0]
-		ahead = ahead[1:]
-		for k, r := range batch.results {
-			i.note(batch.names[k], r)
-		}
-		p.Add(len(batch.results))
-		err = cmp.Or(err, batch.err)
-	}
 	for files := range slices.Chunk(s.files, importBatch) {
-		if len(ahead) == importAhead {
-			finish()
+		if err := i.store(ctx, s, files); err != nil || ctx.Err() != nil {
+			return cmp.Or(err, ctx.Err())
 		}
-		if err != nil {
-			break
-		}
-		done := make(chan importedBatch, 1)
-		ahead = append(ahead, done)
-		go func() { done <- i.store(ctx, s, files) }()
+		p.Add(len(files))
 	}
-	for len(ahead) > 0 {
-		finish()
-	}
-	return cmp.Or(err, ctx.Err())
+	return nil
 }
 
-// importedBatch is what became of some files.
-type importedBatch struct {
-	names   []string
-	results []library.ImportResult // may be fewer where err is set
-	err     error
-}
-
-func (i *importer) store(ctx context.Context, s *sourceFiles, files []sourceFile) importedBatch {
-	var batch importedBatch
+func (i *importer) store(ctx context.Context, s *sourceFiles, files []sourceFile) error {
 	var names []string
 	in := i.in
 	for _, f := range files {
 		item, err := s.read(ctx, f)
 		if err != nil {
-			batch.names = append(batch.names, f.Name)
-			batch.results = append(batch.results, library.ImportResult{Status: library.Failed, Err: err})
+			i.note(f.Name, library.ImportResult{Status: library.Failed, Err: err})
 			continue
 		}
 		names, in.Items = append(names, f.Name), append(in.Items, item)
 	}
-	results, err := i.app.Engine.Library.Import(ctx, i.caller, in)
-	batch.names, batch.results, batch.err = append(batch.names, names...), append(batch.results, results...), err
-	return batch
+	results, err := i.app.Engine.Library.Import(ctx, i.caller, in) // fewer where there is an error
+	for k, r := range results {
+		i.note(names[k], r)
+	}
+	return err
 }
 
 func (i *importer) note(file string, r library.ImportResult) {

@@ -3,11 +3,15 @@ package timeline
 
 import (
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // Timeline tells a run: a block for each step, a line for each moment.
@@ -79,4 +83,73 @@ func printMoment(p *output.Printer, m archive.Moment) {
 		p.Field("took", m.Took.Round(10*time.Microsecond).String())
 	}
 	p.Field("proof", p.Digest(m.ProofHash))
+}
+
+// Played is how a run was played at this terminal.
+type Played struct {
+	Took time.Duration
+	// Person is the word for who answered at this terminal, by default "a person".
+	Person string
+	// Kept: the run is still there afterwards.
+	Kept bool
+	// Resume are the arguments of kairos runs resume, behind the id.
+	Resume string
+}
+
+// Summary writes in a few lines what became of a run.
+func Summary(w io.Writer, line archive.Timeline, how Played) error {
+	p := &output.Printer{W: w}
+	r := line.Run
+	worth := run.Worth(vouchers(line), how.Person)
+	if line.Verified {
+		p.Printf("\nverified: %s\n", worth)
+	} else {
+		p.Printf("\nnot verified: %s\n", output.Short(line.Problem))
+		if worth != "" {
+			p.Printf("proved: %s\n", worth)
+		}
+	}
+	p.Printf("%s: %d of %s in %s\n", r.Title, len(vouchers(line)), output.Count(r.StepCount, "step"), how.Took.Round(time.Second))
+	id := output.ShortID(string(r.ID))
+	switch {
+	case !how.Kept:
+		p.Printf("nothing is kept of run %s: it was temporary\n", r.ID)
+		return p.Err
+	case undecided(line):
+		p.Printf("run %s waits until somebody says what happened; find out first:\n", r.ID)
+		p.Printf("  kairos runs decide %s --did-not-happen --reason TEXT   tries it again\n", id)
+		p.Printf("  kairos runs decide %s --happened --reason TEXT         takes your word for it\n", id)
+	case r.State.Live():
+		p.Printf("run %s is open:\n", r.ID)
+		p.Printf("  %-45s continues it\n", "kairos runs resume "+id+" "+how.Resume)
+	default:
+		p.Printf("run %s is kept:\n", r.ID)
+		p.Printf("  %-45s a signed statement of it\n", "kairos runs export "+id+" --file run.json")
+	}
+	p.Printf("  %-45s what happened, step by step\n", "kairos runs show "+id)
+	return p.Err
+}
+
+// undecided reports whether nobody knows what came of a call of the open step.
+func undecided(line archive.Timeline) bool {
+	for _, m := range slices.Backward(line.Moments) {
+		switch m.What {
+		case "outcome_unknown":
+			return line.Run.State == run.Waiting
+		case "called", "waiting", "settled", "decided":
+			return false
+		}
+	}
+	return false
+}
+
+// vouchers are those of the accepted steps: of the last proof of each.
+func vouchers(line archive.Timeline) []run.Voucher {
+	last := map[int]run.Voucher{}
+	for _, m := range line.Moments {
+		if m.ProofHash != "" {
+			last[m.Step] = run.Voucher{Provenance: m.Provenance, Files: m.Files}
+		}
+	}
+	return slices.Collect(maps.Values(last))
 }

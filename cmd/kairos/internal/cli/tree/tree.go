@@ -2,14 +2,27 @@
 package tree
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 // Command is `kairos tree`.
@@ -63,4 +76,209 @@ func treeCheckCommand(at *session.Session) *cobra.Command {
 		},
 	}
 	return out.AddTo(cmd)
+}
+
+func treeExplainCommand(at *session.Session) *cobra.Command {
+	var challengeFile, clientFile, kind, runID string
+	var supplied bool
+	var step int
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use:   "explain --challenge FILE [--client FILE] | --run RUN [--step N]",
+		Short: "Explain a decision of the tree, with the reason at each node",
+		Example: `  kairos tree explain --run 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --step 2
+  kairos tree explain --challenge challenge.json --client caps.json
+  caps.json: {"name": "my-client", "era": "2025-11-25", "elicitation": {"form": true}, "sampling": true}`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkExplain(cmd, runID, challengeFile); err != nil {
+				return err
+			}
+			if runID != "" {
+				return at.WithLocalRun(cmd.Context(), runID, func(ctx context.Context, a *app.App, id run.ID) error {
+					return output.Reply(cmd, out, printWalked)(explainRun(ctx, a, id, step, cmd.ErrOrStderr()))
+				})
+			}
+			c, err := at.Load()
+			if err != nil {
+				return err
+			}
+			tree, err := c.CompileTree()
+			if err != nil {
+				return err
+			}
+			if kinds := tree.Kinds(); !slices.Contains(kinds, kind) {
+				return fmt.Errorf("--input is %q: must be one of %s, for which the tree has routes", kind, strings.Join(kinds, ", "))
+			}
+			facts, err := factsOf(tree, challengeFile, clientFile)
+			if err != nil {
+				return err
+			}
+			facts.Config = c.Facts()
+			facts.Solution.Supplied = supplied
+			d := tree.Decide(kind, facts)
+			return out.Print(cmd.OutOrStdout(), d, func(p *output.Printer) { printExplanation(p, d) })
+		},
+	}
+	out.AddTo(cmd)
+	cmd.Flags().StringVar(&challengeFile, "challenge", "", "JSON file with the challenge object of a step")
+	cmd.Flags().StringVar(&clientFile, "client", "", "JSON file with the client's facts; empty: a client without capabilities")
+	cmd.Flags().StringVar(&kind, "input", driver.KindEvidence, "kind of input that the tree has routes for, such as approval, files or run_input")
+	cmd.Flags().BoolVar(&supplied, "supplied", false, "the agent submitted a solution")
+	cmd.Flags().StringVar(&runID, "run", "", "explain what was decided in this run instead")
+	cmd.Flags().IntVar(&step, "step", 0, "only this step of the run, from 1")
+	return cmd
+}
+
+// checkExplain reports flags that do not go together.
+func checkExplain(cmd *cobra.Command, runID, challengeFile string) error {
+	switch {
+	case runID == "" && cmd.Flags().Changed("step"):
+		return errors.New("--step is of a run: name it with --run")
+	case runID == "" && challengeFile == "":
+		return errors.New("name a file with --challenge, or a run with --run")
+	}
+	for _, flag := range []string{"challenge", "client", "input", "supplied"} {
+		if runID != "" && cmd.Flags().Changed(flag) {
+			return fmt.Errorf("--%s does not go with --run: a run has a challenge, a client and inputs of its own, and all of them are explained", flag)
+		}
+	}
+	return nil
+}
+
+// factsOf reads a challenge, bare or wrapped as in a protocol, and a client.
+func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Facts, error) {
+	var f decision.Facts
+	b, err := files.Read(challengeFile)
+	if err != nil {
+		return f, fmt.Errorf("read the challenge: %w", err)
+	}
+	var wrapped struct {
+		Challenge json.RawMessage `json:"challenge"`
+	}
+	if json.Unmarshal(b, &wrapped) == nil && len(wrapped.Challenge) > 0 {
+		b = wrapped.Challenge
+	}
+	common, err := protocol.CommonOf(b)
+	if err != nil {
+		return f, fmt.Errorf("challenge %s: %w", challengeFile, err)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(b, &members); err != nil {
+		return f, fmt.Errorf("challenge %s: %w", challengeFile, err)
+	}
+	if common.Type == "" {
+		common.Type = tree.MissingType()
+	}
+	f.Challenge = decision.ChallengeFacts{
+		Type: common.Type, Name: common.Name, Required: common.IsRequired(), HasSampling: common.Sampling != nil,
+		HasOutputSchema: len(common.OutputSchema) > 0, FilesRequired: common.FilesRequired,
+	}
+	if params := members[common.Type]; len(params) > 0 {
+		if err := json.Unmarshal(params, &f.Challenge.Params); err != nil {
+			return f, fmt.Errorf("challenge %s: %q must be an object", challengeFile, common.Type)
+		}
+	}
+	f.Step = decision.StepFacts{Index: 1, Count: 1, Name: common.Name, Approval: common.ApprovalMode}
+	f.Run.Attempt = 1
+	if clientFile == "" {
+		return f, nil
+	}
+	if b, err = files.Read(clientFile); err != nil {
+		return f, fmt.Errorf("read the client's facts: %w", err)
+	}
+	if f.Client, err = readClient(b); err != nil {
+		return f, fmt.Errorf("client %s: %w", clientFile, err)
+	}
+	return f, nil
+}
+
+// explainRun explains the decisions of a run, or with a step of that step. Of
+// those that were erased it notes so.
+func explainRun(ctx context.Context, a *app.App, id run.ID, step int, notes io.Writer) ([]archive.Decided, error) {
+	made, err := a.Engine.Archive.Decisions(ctx, a.RunCaller(), id)
+	if err != nil {
+		return nil, err
+	}
+	line, err := a.Engine.Archive.Timeline(ctx, a.RunCaller(), id)
+	if err != nil {
+		return nil, err
+	}
+	if step < 0 || step > line.Run.StepCount {
+		return nil, fmt.Errorf("--step is %d: run %s has steps 1 to %d", step, id, line.Run.StepCount)
+	}
+	for n := 1; n <= line.Run.StepCount; n++ {
+		if at, erased := line.Erased(n); erased && (step == 0 || step == n) {
+			(&output.Printer{W: notes}).Printf("note: what was decided for step %d was redacted %s: %s\n", n, output.Moment(at.At), at.Verdict)
+		}
+	}
+	out := []archive.Decided{}
+	for _, d := range made {
+		if step == 0 || d.Step == step {
+			out = append(out, d)
+		}
+	}
+	if _, erased := line.Erased(step); len(out) == 0 && step != 0 && !erased {
+		return nil, fmt.Errorf("nothing was decided for step %d of run %s", step, id)
+	}
+	return out, nil
+}
+
+// printExplanation prints a decision; what its conditions looked at comes from clients.
+func printExplanation(p *output.Printer, d interface{ Explain(w io.Writer) error }) {
+	var b strings.Builder
+	if err := d.Explain(&b); err != nil && p.Err == nil {
+		p.Err = err
+	}
+	p.Printf("%s", output.Lines(b.String()))
+}
+
+func printWalked(p *output.Printer, list []archive.Decided) {
+	for _, x := range list {
+		p.Printf("%s  step %d %q, %s\n", output.Moment(x.At), x.Step, x.Label, x.Input)
+		printExplanation(p, x)
+		switch {
+		case x.Answered:
+			p.Printf("   answered in %v\n", x.Took.Round(10*time.Microsecond))
+		case x.Outcome != "":
+			p.Printf("   %s after %v\n", x.Outcome, x.Took.Round(10*time.Microsecond))
+		}
+		p.Printf("\n")
+	}
+}
+
+// readClient reads a client's facts as conditions name them. An unknown
+// key is an error: otherwise the client would lack a capability without notice.
+func readClient(text []byte) (c decision.ClientFacts, err error) {
+	o := fields.Open(text, "")
+	c.Name, _ = o.String("name")
+	c.Version, _ = o.String("version")
+	c.Era, _ = o.String("era")
+	c.Transport, _ = o.String("transport")
+	c.Sampling, _ = o.Bool("sampling")
+	c.Roots, _ = o.Bool("roots")
+	ways := o.Object("elicitation")
+	c.Elicitation.Form, _ = ways.Bool("form")
+	c.Elicitation.URL, _ = ways.Bool("url")
+	if o.Has("capabilities") {
+		if c.Capabilities = decision.Object(o.Raw("capabilities")); c.Capabilities == nil {
+			o.Wrong("capabilities", "must be an object, as the client declares it in MCP")
+		}
+	}
+	refuseUnknown(o, "name", "version", "era", "transport", "elicitation", "sampling", "roots", "capabilities")
+	refuseUnknown(ways, "form", "url")
+	if problems := o.Problems(); len(problems) > 0 {
+		return c, errors.New(fields.Text(problems))
+	}
+	return c, nil
+}
+
+func refuseUnknown(o *fields.Object, known ...string) {
+	for _, key := range o.Unknown() {
+		meant := ""
+		if closest := fields.Closest(key, known); closest != "" {
+			meant = fmt.Sprintf(" did you mean %q?", closest)
+		}
+		o.Wrong(key, fmt.Sprintf("is not a fact of a client;%s there are %s", meant, strings.Join(known, ", ")))
+	}
 }
