@@ -219,8 +219,6 @@ type note struct {
 	prompt string
 	// message is the request as it was received.
 	message json.RawMessage
-	// arguments of a tool call that mcp-go did not get, or nil if it got all of them.
-	arguments json.RawMessage
 }
 
 // clientRequest is a request for the client exactly as a driver rendered it.

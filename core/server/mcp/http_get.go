@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
@@ -59,7 +60,7 @@ func (l *listener) carry(ctx context.Context, rw http.ResponseWriter, gone <-cha
 	for {
 		select {
 		case v := <-l.out:
-			text, err := encode(v)
+			text, err := api.Encode(v, "")
 			if err != nil {
 				return err
 			}

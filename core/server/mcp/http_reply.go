@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/core/api"
 )
 
 // noSession replies that the caller has no such session.
@@ -35,7 +37,7 @@ func refuseHTTP(rw http.ResponseWriter, status, code int, text string) {
 }
 
 func writeJSON(rw http.ResponseWriter, status int, v any) {
-	text, err := encode(v)
+	text, err := api.Encode(v, "")
 	if err != nil {
 		http.Error(rw, "internal error", http.StatusInternalServerError)
 		return

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/core/api"
 )
 
 // writeWait limits how long a client may take to read one message.
@@ -65,7 +67,7 @@ func (s *postStream) open() bool {
 func (s *postStream) disconnected() bool { return s.failed.Load() }
 
 func (s *postStream) send(v any) error {
-	text, err := encode(v)
+	text, err := api.Encode(v, "")
 	if err != nil {
 		return err
 	}
@@ -103,9 +105,9 @@ func (s *postStream) finish(status int, r *reply) {
 		deadline(s.w)
 		writeJSON(s.w, status, r)
 	default:
-		text, err := encode(r)
+		text, err := api.Encode(r, "")
 		if err != nil {
-			text, _ = encode(refusal(r.ID, &replyError{Code: mcp.INTERNAL_ERROR, Message: "internal error"})) // encodes
+			text, _ = api.Encode(refusal(r.ID, &replyError{Code: mcp.INTERNAL_ERROR, Message: "internal error"}), "") // encodes
 		}
 		if err := writeEvent(s.w, text); err != nil {
 			s.failed.Store(true)

@@ -139,9 +139,6 @@ func refusal(id json.RawMessage, e *replyError) reply {
 // reply, or nil.
 func (s *Server) respond(ctx context.Context, m rpcMessage, raw json.RawMessage) *reply {
 	n := &note{message: raw}
-	if call, arguments, ok := s.tools.putAside(m); ok {
-		raw, n.arguments = call, arguments
-	}
 	response := s.mcp.HandleMessage(withNote(ctx, n), raw)
 	if response == nil {
 		return nil

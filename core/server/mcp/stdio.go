@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -258,7 +259,7 @@ func (l *stdioConn) send(ctx context.Context, v any) {
 }
 
 func (l *stdioConn) write(v any) error {
-	text, err := encode(v)
+	text, err := api.Encode(v, "")
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}

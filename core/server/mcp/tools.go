@@ -51,7 +51,7 @@ func (ts *tools) addAll() {
 // add serves a tool, or replaces it.
 func (ts *tools) add(tool mcp.Tool, h handler) {
 	check := ts.checks[tool.Name]
-	ts.mcp.AddTool(tool, withArguments(observed(ts.observer, ts.clientLog.logged(func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	ts.mcp.AddTool(tool, observed(ts.observer, ts.clientLog.logged(func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if ts.firstCall != nil {
 			ts.once.Do(ts.firstCall)
 		}
@@ -68,7 +68,7 @@ func (ts *tools) add(tool mcp.Tool, h handler) {
 			theirs, _ = req.Params.Meta.AdditionalFields["traceparent"].(string)
 		}
 		return h(toolset.Traced(ctx, theirs), req)
-	}))))
+	})))
 }
 
 // handler decodes, calls the engine and encodes.
