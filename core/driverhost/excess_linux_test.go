@@ -11,7 +11,7 @@ import (
 )
 
 func TestADriverThatUsesTooMuchMemoryIsEndedAndStartedAgain(t *testing.T) {
-	h := newHost(t, driverhost.Config{Call: 5 * time.Second}, io.Discard)
+	h := newHost(t, driverhost.Config{Call: 30 * time.Second}, io.Discard)
 	pidOf(t, h, "alpha")
 	if s, _ := h.StatusOf("alpha"); strings.Contains(strings.Join(s.Protection, " "), "memory: cgroup") {
 		t.Skip("SKIPPED: this machine lets drivers have cgroups, whose limit the kernel enforces")

@@ -209,7 +209,7 @@ func (p *puppet) obey(ctx context.Context, o order) (any, error) {
 		<-ctx.Done()
 		return len(took), nil
 	case "hungry child":
-		return nil, exec.Command("/bin/sh", "-c", "x=$(head -c 400000000 /dev/zero | tr '\\0' x); sleep 100").Run()
+		return nil, exec.Command("/bin/sh", "-c", "(head -c 400000000 /dev/zero; sleep 100) | tail").Run() // which keeps a line without an end
 	case "flood":
 		flood()
 		return "flooded", nil
