@@ -48,7 +48,6 @@ type guardConfig struct {
 
 // guard isolates the processes of one driver: limits, no new privileges,
 // memory, network and files. It is safe for concurrent use.
-// Decision records 0018 and 0104 describe its limits.
 type guard struct {
 	log         *slog.Logger
 	name        string

@@ -294,7 +294,6 @@ func shortened(full, short int) int {
 // load is callers that call alpha without a pause.
 type load struct {
 	answered []atomic.Int64
-	worst    []time.Duration
 	errs     []error
 	end      chan struct{}
 	callers  sync.WaitGroup
@@ -304,10 +303,7 @@ type load struct {
 // released after it.
 func startLoad(t testing.TB, callers int, hold func() (challenges, func())) *load {
 	t.Helper()
-	l := &load{
-		answered: make([]atomic.Int64, callers), worst: make([]time.Duration, callers),
-		errs: make([]error, callers), end: make(chan struct{}),
-	}
+	l := &load{answered: make([]atomic.Int64, callers), errs: make([]error, callers), end: make(chan struct{})}
 	for i := range callers {
 		l.callers.Go(func() {
 			for l.errs[i] == nil {
@@ -316,11 +312,9 @@ func startLoad(t testing.TB, callers int, hold func() (challenges, func())) *loa
 					return
 				default:
 				}
-				began := time.Now()
 				on, release := hold()
 				_, l.errs[i] = obey(t.Context(), t, on, "alpha", "pid")
 				release()
-				l.worst[i] = max(l.worst[i], time.Since(began))
 				l.answered[i].Add(1)
 			}
 		})
