@@ -232,16 +232,6 @@ func listen(t *testing.T, base, folder string) (socket string) {
 	return socket
 }
 
-// runtimeFolder is a folder for sockets of this test's own.
-func runtimeFolder(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "k") // short enough for a socket
-	check(t, err)
-	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
-	t.Setenv("XDG_RUNTIME_DIR", dir)
-	return dir
-}
-
 func TestHostileDriverReachesNoSocketsOfOthers(t *testing.T) {
 	i, runtime := newInstallation(t), runtimeFolder(t)
 	others := filepath.Join(runtime, "kairos-drv-1")

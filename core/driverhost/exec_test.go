@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -149,22 +148,28 @@ func TestExecLeavesNothingBehind(t *testing.T) {
 			t.Errorf("process %d still lives", pid)
 		}
 	})
-	t.Run("a call that is given up", func(t *testing.T) {
-		e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
+	hangs := func(t *testing.T, e *driverhost.Exec, end func(cancel func())) error {
+		t.Helper()
 		file := filepath.Join(t.TempDir(), "pid")
 		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		done := make(chan error)
 		go func() {
 			_, err := e.Run(ctx, "Advance", order("hang", "file", file))
 			done <- err
 		}()
 		pid := pidIn(t, file)
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("Run = %v, want %v", err, context.Canceled)
-		}
+		end(cancel)
+		err := <-done
 		if !gone(pid) {
 			t.Errorf("process %d still lives", pid)
+		}
+		return err
+	}
+	t.Run("a call that is given up", func(t *testing.T) {
+		e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
+		if err := hangs(t, e, func(cancel func()) { cancel() }); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run = %v, want %v", err, context.Canceled)
 		}
 	})
 	t.Run("a driver that does not read", func(t *testing.T) {
@@ -182,19 +187,8 @@ func TestExecLeavesNothingBehind(t *testing.T) {
 	})
 	t.Run("a transport that is closed", func(t *testing.T) {
 		e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
-		file := filepath.Join(t.TempDir(), "pid")
-		done := make(chan error)
-		go func() {
-			_, err := e.Run(t.Context(), "Advance", order("hang", "file", file))
-			done <- err
-		}()
-		pid := pidIn(t, file)
-		e.CloseCalls()
-		if err := <-done; err == nil {
+		if err := hangs(t, e, func(func()) { e.CloseCalls() }); err == nil {
 			t.Error("the call has no error")
-		}
-		if !gone(pid) {
-			t.Errorf("process %d still lives", pid)
 		}
 		if _, err := e.Run(t.Context(), "Advance", order("echo")); err == nil {
 			t.Error("a closed transport takes a call")
@@ -249,52 +243,6 @@ func TestExecRunsABoundedNumberOfProcesses(t *testing.T) {
 	check(t, group.Wait())
 	if n := present(); n != calls {
 		t.Errorf("%d of %d calls ran", n, calls)
-	}
-}
-
-const pythonDriver = `#!/usr/bin/env python3
-import json, os, sys
-if sys.argv[1] == "--describe":
-    print(json.dumps({"name": "script", "version": "1.0.0", "role": "challenge", "handles": ["script"],
-                      "effect": "pure"}))
-    sys.exit(0)
-request = json.load(sys.stdin)
-if "fail" in request:
-    sys.exit("I refuse")
-json.dump({"method": sys.argv[2], "was": request, "script": sys.argv[0],
-           "config": json.loads(os.environ.get("KAIROS_DRIVER_CONFIG", "null"))}, sys.stdout)
-`
-
-func TestAScriptIsADriver(t *testing.T) {
-	t.Setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 IS MISSING: scripts in it are NOT tested")
-	}
-	dir := t.TempDir()
-	path := filepath.Join(dir, "kairos-driver-script")
-	check(t, os.WriteFile(path, []byte(pythonDriver), 0o755))
-	lock, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{Level: driverhost.LevelNone})
-	if err != nil || len(lock.Drivers) != 1 || lock.Drivers[0].Name != "script" {
-		t.Fatalf("DescribeAll = %+v, %v", lock.Drivers, err)
-	}
-	e := newExec(t, path, driverhost.ExecSetup{Config: json.RawMessage(`{"a":1}`)}, io.Discard)
-	// What was opened runs, not what has taken its name.
-	check(t, os.Remove(path))
-	check(t, os.WriteFile(path, []byte("#!/bin/sh\nexit 7\n"), 0o755))
-	got, err := e.Run(t.Context(), "Validate", `{"challenge":{"x":"ü"}}`)
-	check(t, err)
-	var reply struct {
-		Method string
-		Was    struct{ Challenge struct{ X string } }
-		Config struct{ A int }
-	}
-	check(t, json.Unmarshal([]byte(got), &reply))
-	if reply.Method != "Validate" || reply.Was.Challenge.X != "ü" || reply.Config.A != 1 {
-		t.Errorf("the script answers %s", got)
-	}
-	_, err = e.Run(t.Context(), "Validate", `{"fail":1}`)
-	if err == nil || !strings.Contains(err.Error(), "exit status 1; it said: I refuse") {
-		t.Errorf("Run = %v", err)
 	}
 }
 

@@ -649,14 +649,7 @@ func TestSettingsOfAnUnlockedDriverAreRefused(t *testing.T) {
 }
 
 func TestSocketIsPrivateAndGone(t *testing.T) {
-	base := t.TempDir()
-	if len(base) > 40 {
-		var err error
-		base, err = os.MkdirTemp("/tmp", "k")
-		check(t, err)
-		t.Cleanup(func() { check(t, os.RemoveAll(base)) })
-	}
-	t.Setenv("XDG_RUNTIME_DIR", base)
+	base := runtimeFolder(t)
 	h := newHost(t, driverhost.Config{}, io.Discard)
 	mustObey(t, h, "alpha", "pid")
 	folders, err := filepath.Glob(filepath.Join(base, "*"))
@@ -713,10 +706,18 @@ func hostProcess(t *testing.T, runtimeDir string) (host *exec.Cmd, driverPID int
 	return host, driverPID, stdin, stdout
 }
 
-func TestKilledHostLeavesNoProcessAndNoSocket(t *testing.T) {
-	base, err := os.MkdirTemp("/tmp", "k")
+// runtimeFolder is a folder for sockets of this test's own.
+func runtimeFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "k") // short enough for a socket
 	check(t, err)
-	t.Cleanup(func() { check(t, os.RemoveAll(base)) })
+	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	return dir
+}
+
+func TestKilledHostLeavesNoProcessAndNoSocket(t *testing.T) {
+	base := runtimeFolder(t)
 	host, pid, _, _ := hostProcess(t, base)
 	check(t, host.Process.Kill())
 	if err := host.Wait(); err == nil {
@@ -734,7 +735,6 @@ func TestKilledHostLeavesNoProcessAndNoSocket(t *testing.T) {
 	check(t, os.Mkdir(unlocked, 0o700))
 	old := time.Now().Add(-time.Hour)
 	check(t, os.Chtimes(unlocked, old, old))
-	t.Setenv("XDG_RUNTIME_DIR", base)
 	h := newHost(t, driverhost.Config{}, io.Discard)
 	mustObey(t, h, "alpha", "pid")
 	check(t, h.Close())
@@ -744,10 +744,7 @@ func TestKilledHostLeavesNoProcessAndNoSocket(t *testing.T) {
 }
 
 func TestNextHostRemovesSocketFoldersOfKilledHostsAndNoOthers(t *testing.T) {
-	base, err := os.MkdirTemp("/tmp", "k")
-	check(t, err)
-	t.Cleanup(func() { check(t, os.RemoveAll(base)) })
-	t.Setenv("XDG_RUNTIME_DIR", base)
+	base := runtimeFolder(t)
 	live := newHost(t, driverhost.Config{}, io.Discard)
 	mustObey(t, live, "alpha", "pid")
 	check(t, os.Mkdir(filepath.Join(base, "kairos-new-1"), 0o700)) // its host is about to lock it

@@ -263,6 +263,11 @@ func TestReplacedBinaryDoesNotKeepTheLockedOneFromStarting(t *testing.T) {
 	h := newHost(t, cfg, io.Discard)
 	install(t, cfg.Dir, "alpha", []byte("#!/bin/sh\nexit 0\n"))
 	mustObey(t, h, "alpha", "pid")
+	script, cfg := scripted(t, driverhost.Config{})
+	install(t, cfg.Dir, "script", []byte("#!/bin/sh\nexit 7\n"))
+	if proof, err := tell(t.Context(), script, "x"); err != nil || proof != "1" {
+		t.Errorf("proof %s, %v, want that of the locked script", proof, err)
+	}
 }
 
 // failing is a host of a driver that ends at its start, until it is told to be well.
