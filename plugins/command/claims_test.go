@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,27 +18,17 @@ func (w *world) another(settings string) *world {
 func TestAnotherServerDoesNotRunWhatOneStillRuns(t *testing.T) {
 	w := newWorld(t, `{"repeatable":true}`)
 	b := w.another(`{"repeatable":true}`)
-	line := "touch begun-7; until [ -e on ]; do sleep 0.02; done"
-	req := w.request(line, w.plan(line))
-	req.IdempotencyKey = t.Name()
-	res := w.render(req)
-	started(t, "begun-7")
-	again := req
-	again.Recover = true
+	again := w.begun("begun-7", "until [ -e on ]; do sleep 0.02; done")
+	req := again
+	req.Recover = false
 	if res := b.render(again); res.Pending == nil || !has(res.Pending.Reason, "another server runs") {
 		t.Errorf("while it runs: %s", said(res))
 	}
 	if res := b.render(req); res.Unavailable == nil {
 		t.Errorf("the same call: %s", said(res))
 	}
-	found, _ := filepath.Glob(filepath.Join(os.TempDir(), "kairos-command-*", "workspace"))
-	if err := os.WriteFile(filepath.Join(found[0], "on"), nil, 0o644); err != nil { //nolint:gosec // a test
-		t.Fatal(err)
-	}
-	for res.Pending != nil {
-		res = w.render(again)
-	}
-	w.report(res)
+	w.goOn("on")
+	w.report(w.end(again))
 	if res := b.render(again); res.Pending == nil || !has(res.Pending.Reason, "recording") {
 		t.Errorf("after its end: %s", said(res))
 	}

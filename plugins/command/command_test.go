@@ -74,9 +74,7 @@ func TestOnlyWhatWasPlannedIsRun(t *testing.T) {
 
 func TestFilesThatJudgeAreProtected(t *testing.T) {
 	w := newWorld(t, "")
-	for _, line := range []string{"init -q -b main", "add .", "-c user.name=a -c user.email=a@example.com commit -qm first"} {
-		git(t, w.dir, strings.Fields(line)...)
-	}
+	w.commit()
 	w.configure(`{"protect":{"ref":"main","paths":["tests/**"]}}`)
 	if r := w.run("sh tests/check.sh"); r.ExitCode != 0 {
 		t.Errorf("report = %+v", r)
@@ -108,14 +106,12 @@ func TestChangesAreWrittenBackIfTheCommandSucceeds(t *testing.T) {
 
 func TestALongCommandIsAskedAboutAndCancelled(t *testing.T) {
 	w := newWorld(t, "")
-	line := "touch begun; sleep 600"
-	req := w.request(line, w.plan(line))
-	res := w.render(req)
-	if res.Pending == nil || !has(res.Pending.Reason, "running", "of at most 30s") || *res.Pending.Progress <= 0 {
+	req := w.begun("begun", "sleep 600")
+	res := w.glance(req)
+	if !has(res.Pending.Reason, "running", "of at most 30s") || *res.Pending.Progress <= 0 {
 		t.Fatalf("Render = %s", said(res))
 	}
-	started(t, "begun")
-	req.Recover, req.Cancel = true, true
+	req.Cancel = true
 	if res = w.render(req); res.NotDone == nil || !has(res.NotDone.Reason, "cancelled") {
 		t.Errorf("cancelled: %s", said(res))
 	}
@@ -127,13 +123,8 @@ func TestALongCommandIsAskedAboutAndCancelled(t *testing.T) {
 
 func TestWhatHadTheNetworkMayHaveActed(t *testing.T) {
 	w := newWorld(t, `{"network":"host"}`)
-	line := "touch begun-2; sleep 600"
-	req := w.request(line, w.plan(line))
-	if res := w.render(req); res.Pending == nil {
-		t.Fatalf("Render = %s", said(res))
-	}
-	started(t, "begun-2")
-	req.Recover, req.Cancel = true, true
+	req := w.begun("begun-2", "sleep 600")
+	req.Cancel = true
 	if res := w.render(req); res.Unknown == nil {
 		t.Errorf("cancelled: %s, want that nobody can tell", said(res))
 	}

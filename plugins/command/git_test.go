@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -13,15 +11,8 @@ import (
 
 func TestACommandCanAskGit(t *testing.T) {
 	w := newWorld(t, "")
-	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"}, {"add", "-A"}, {"-c", "user.name=n", "-c", "user.email=n@example.com", "commit", "-q", "-m", "first"}, {"tag", "v1"},
-	} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = w.dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v: %s", args, err, out)
-		}
-	}
+	w.commit()
+	git(t, w.dir, "tag", "v1")
 	w.write("main.txt", "two\n")
 	r := w.run("git describe --tags --dirty && git log --format=%s && git show HEAD:main.txt && git status --porcelain")
 	if want := "v1-dirty\nfirst\none\n M main.txt\n"; r.ExitCode != 0 || r.Stdout != want {
@@ -37,9 +28,7 @@ func TestACommandCanAskGit(t *testing.T) {
 // A person approves a command; then the folder of the objects leads elsewhere.
 func TestTheFolderOfTheObjectsLeadsNowhere(t *testing.T) {
 	w := newWorld(t, "")
-	for _, line := range []string{"init -q -b main", "add -A", "-c user.name=n -c user.email=n@example.com commit -q -m first"} {
-		git(t, w.dir, strings.Fields(line)...)
-	}
+	w.commit()
 	private := filepath.Join(filepath.Dir(w.dir), "private")
 	objects := filepath.Join(w.dir, ".git/objects")
 	line := "cat .git/objects/key .git/objects/info/key"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,15 +57,19 @@ func newWorld(t *testing.T, settings string) *world {
 	return w
 }
 
+// works is why commands cannot be run here, or nil.
+var works = sync.OnceValue(func() error {
+	dir, err := os.MkdirTemp("", "copy")
+	if err = errors.Join(err, sandbox.Sandbox{}.Hand(dir)); err == nil {
+		_, err = sandbox.Sandbox{}.Run(context.Background(), sandbox.Command{Line: "true", Files: dir, Workspace: "/srv/project"})
+	}
+	return err
+})
+
 // needsSandbox says loudly why nothing can be tested.
 func (w *world) needsSandbox() {
 	w.t.Helper()
-	dir := filepath.Join(w.t.TempDir(), "copy")
-	err := errors.Join(os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711), os.Mkdir(dir, 0o700), sandbox.Sandbox{}.Hand(dir)) //nolint:gosec // other accounts reach it
-	if err == nil {
-		_, err = sandbox.Sandbox{}.Run(w.t.Context(), sandbox.Command{Line: "true", Files: dir, Workspace: "/srv/project"})
-	}
-	switch {
+	switch err := works(); {
 	case err == nil:
 	case os.Getenv("CI") != "":
 		w.t.Fatalf("THE SANDBOX DOES NOT WORK HERE, and CI has to test it: %v", err)
@@ -117,22 +123,80 @@ func (w *world) request(line string, p driver.Plan) driver.RenderRequest {
 
 func (w *world) render(req driver.RenderRequest) driver.RenderResult {
 	w.t.Helper()
-	res, err := w.c.Render(w.t.Context(), req)
+	return w.renderWithin(w.t.Context(), req)
+}
+
+func (w *world) renderWithin(ctx context.Context, req driver.RenderRequest) driver.RenderResult {
+	w.t.Helper()
+	res, err := w.c.Render(ctx, req)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return res
 }
 
+// begun begins a command that makes a file of this name first, and returns how to ask
+// what becomes of it.
+func (w *world) begun(name, then string) driver.RenderRequest {
+	w.t.Helper()
+	line := "touch " + name + "; " + then
+	req := w.request(line, w.plan(line))
+	w.glance(req)
+	started(w.t, name)
+	req.Recover = true
+	return req
+}
+
+// glance asks without the patience that a director has, and while the command runs.
+func (w *world) glance(req driver.RenderRequest) driver.RenderResult {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 50*time.Millisecond)
+	defer cancel()
+	res := w.renderWithin(ctx, req)
+	if res.Pending == nil {
+		w.t.Fatalf("Render = %s, want pending", said(res))
+	}
+	return res
+}
+
+// end asks until the command has ended.
+func (w *world) end(req driver.RenderRequest) driver.RenderResult {
+	w.t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		if res := w.render(req); res.Pending == nil {
+			return res
+		}
+	}
+	w.t.Fatal("the command does not end")
+	return driver.RenderResult{}
+}
+
+// goOn makes a file of the copy that a command waits for.
+func (w *world) goOn(name string) {
+	w.t.Helper()
+	found, _ := filepath.Glob(filepath.Join(os.TempDir(), "kairos-command-*", "workspace"))
+	if err := os.WriteFile(filepath.Join(found[0], name), nil, 0o644); err != nil { //nolint:gosec // a test
+		w.t.Fatal(err)
+	}
+}
+
+// commit makes the workspace a git work tree.
+func (w *world) commit() {
+	w.t.Helper()
+	for _, line := range []string{"init -q -b main", "add -A", "-c user.name=n -c user.email=n@example.com commit -q -m first"} {
+		git(w.t, w.dir, strings.Fields(line)...)
+	}
+}
+
 // run plans a line and runs it to its end.
 func (w *world) run(line string) report {
 	w.t.Helper()
 	req := w.request(line, w.plan(line))
-	res := w.render(req)
-	for req.Recover = true; res.Pending != nil; {
-		res = w.render(req)
+	if res := w.render(req); res.Pending == nil {
+		return w.report(res)
 	}
-	return w.report(res)
+	req.Recover = true
+	return w.report(w.end(req))
 }
 
 func (w *world) report(res driver.RenderResult) (r report) {

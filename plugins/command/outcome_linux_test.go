@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // asNobody runs the test again under an account without rights, if it runs as root,
@@ -60,10 +59,7 @@ func TestACopyThatCannotBeRemovedIsNotTheOutcome(t *testing.T) {
 		t.Skip("needs root, which can mount")
 	}
 	w := newWorld(t, "")
-	line := "touch begun-3; until [ -e on ]; do sleep 0.02; done; echo ran"
-	req := w.request(line, w.plan(line))
-	res := w.render(req)
-	started(t, "begun-3")
+	req := w.begun("begun-3", "until [ -e on ]; do sleep 0.02; done; echo ran")
 	found, _ := filepath.Glob(filepath.Join(os.TempDir(), "kairos-command-*", "workspace"))
 	at := filepath.Join(found[0], "mounted")
 	err := errors.Join(os.Mkdir(at, 0o755), syscall.Mount("tmpfs", at, "tmpfs", 0, "")) //nolint:gosec // a test
@@ -71,13 +67,8 @@ func TestACopyThatCannotBeRemovedIsNotTheOutcome(t *testing.T) {
 		t.Skipf("mount: %v", err)
 	}
 	t.Cleanup(func() { _ = errors.Join(syscall.Unmount(at, 0), os.RemoveAll(filepath.Dir(found[0]))) })
-	if err := os.WriteFile(filepath.Join(found[0], "on"), nil, 0o644); err != nil { //nolint:gosec // a test
-		t.Fatal(err)
-	}
-	for req.Recover = true; res.Pending != nil; {
-		res = w.render(req)
-	}
-	if r := w.report(res); r.Stdout != "ran\n" {
+	w.goOn("on")
+	if r := w.report(w.end(req)); r.Stdout != "ran\n" {
 		t.Errorf("report = %+v", r)
 	}
 }
@@ -85,29 +76,20 @@ func TestACopyThatCannotBeRemovedIsNotTheOutcome(t *testing.T) {
 // The kernel ends processes where memory is short, bubblewrap too.
 func TestACommandWhoseSandboxWasKilledIsNotCalledNotRun(t *testing.T) {
 	w := newWorld(t, `{"network":"host"}`)
-	line := "touch begun-4; sleep 600 # " + t.Name()
-	req := w.request(line, w.plan(line))
-	res := w.render(req)
-	started(t, "begun-4")
+	req := w.begun("begun-4", "sleep 600 # "+t.Name())
 	out, _ := exec.CommandContext(t.Context(), "pgrep", "-o", "-f", "bwrap.*"+t.Name()).Output()
 	if err := exec.CommandContext(t.Context(), "kill", "-9", strings.TrimSpace(string(out))).Run(); err != nil {
 		t.Fatal(err)
 	}
-	for req.Recover = true; res.Pending != nil; {
-		res = w.render(req)
-	}
-	if res.Unknown == nil || !has(res.Unknown.Reason, "ended from outside") {
+	if res := w.end(req); res.Unknown == nil || !has(res.Unknown.Reason, "ended from outside") {
 		t.Errorf("Render = %s", said(res))
 	}
 }
 
 func TestACommandThatIsCancelledBeforeItsChangesAreKeptChangedNothing(t *testing.T) {
 	w := newWorld(t, `{"writes":true}`)
-	line := "touch begun-5; sleep 600"
-	req := w.request(line, w.plan(line))
-	w.render(req)
-	started(t, "begun-5")
-	req.Recover, req.Cancel = true, true
+	req := w.begun("begun-5", "sleep 600")
+	req.Cancel = true
 	if res := w.render(req); res.NotDone == nil {
 		t.Errorf("Render = %s", said(res))
 	}
@@ -118,19 +100,10 @@ func TestACommandThatIsCancelledBeforeItsChangesAreKeptChangedNothing(t *testing
 
 func TestChangesThatCannotBeWrittenBackAreUnknown(t *testing.T) {
 	w := newWorld(t, `{"writes":true}`)
-	line := "touch begun-6; until [ -e go ]; do sleep 0.02; done; echo two >main.txt"
-	req := w.request(line, w.plan(line))
-	res := w.render(req)
-	started(t, "begun-6")
+	req := w.begun("begun-6", "until [ -e go ]; do sleep 0.02; done; echo two >main.txt")
 	w.write("other.txt", "of somebody else")
-	found, _ := filepath.Glob(filepath.Join(os.TempDir(), "kairos-command-*", "workspace"))
-	if err := os.WriteFile(filepath.Join(found[0], "go"), nil, 0o644); err != nil { //nolint:gosec // a test
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(20 * time.Second); res.Pending != nil && time.Now().Before(end); {
-		res = w.render(req)
-	}
-	if res.Unknown == nil || !has(res.Unknown.Reason, "meanwhile") {
+	w.goOn("go")
+	if res := w.end(req); res.Unknown == nil || !has(res.Unknown.Reason, "meanwhile") {
 		t.Errorf("Render = %s", said(res))
 	}
 }

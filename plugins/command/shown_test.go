@@ -26,9 +26,7 @@ func settle(t *testing.T, dir string) {
 
 func TestManyPreviewsTakeOneSnapshot(t *testing.T) {
 	w := newWorld(t, "")
-	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=n", "-c", "user.email=n@example.com", "commit", "-q", "-m", "first"}} {
-		git(t, w.dir, args...)
-	}
+	w.commit()
 	settle(t, w.dir)
 	w.plan("true")
 	log := filepath.Join(t.TempDir(), "log")

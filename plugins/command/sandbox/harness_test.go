@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,14 +40,23 @@ type outside struct {
 	before        map[string]string
 }
 
+// works is why commands cannot be run here, or nil.
+var works = sync.OnceValue(func() error {
+	dir, err := os.MkdirTemp("", "kairos-sandbox-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err = (Sandbox{}).Hand(dir); err == nil {
+		_, err = Sandbox{}.Run(context.Background(), Command{Line: "true", Files: dir, Workspace: "/workspace"})
+	}
+	return err
+})
+
 // needsSandbox says loudly why nothing can be tested.
 func needsSandbox(t testing.TB) {
 	t.Helper()
-	dir := openDir(t)
-	err := Sandbox{}.Hand(dir)
-	if err == nil {
-		_, err = Sandbox{}.Run(context.Background(), Command{Line: "true", Files: dir, Workspace: "/workspace"})
-	}
+	err := works()
 	if err == nil {
 		return
 	}
