@@ -24,7 +24,6 @@ type served struct {
 	logLevel string
 	tmp      string // its TMPDIR; empty: dir
 	uid      int    // its account; 0: that of the test
-	binary   string // the program; empty: that of the test
 }
 
 const shellTree = `
@@ -77,7 +76,7 @@ func (s *served) configure(more string) {
 
 // program is this test binary as the program itself.
 func (s *served) program(args ...string) *exec.Cmd {
-	cmd := exec.Command(cmp.Or(s.binary, os.Args[0]))
+	cmd := exec.Command(os.Args[0])
 	cmd.Args = append([]string{"kairos"}, args...)
 	cmd.Env = append(os.Environ(), "KAIROS_CONFIG="+s.path("kairos.yaml"), "LOG_LEVEL="+cmp.Or(s.logLevel, "info"), "TMPDIR="+cmp.Or(s.tmp, s.dir))
 	if s.uid != 0 { // which may not pass through the folders of the test's program
