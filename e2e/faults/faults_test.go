@@ -62,7 +62,7 @@ func begin(t *testing.T, s *play.Server, uri string, clients int) *game {
 func (g *game) awaitRuns(more int) {
 	g.t.Helper()
 	want := g.ledger.Runs() + more
-	for limit := time.Now().Add(20 * time.Second); g.ledger.Runs() < want; time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); g.ledger.Runs() < want; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
 			out, err := g.s.Kairos("begin", g.uri, "--input", `{"who":"nobody"}`, "--url", "http://"+g.s.Address)
 			g.t.Fatalf("the server works no more: %s, %v\n%s", out, err, g.s.Lately())
