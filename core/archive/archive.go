@@ -52,16 +52,3 @@ func New(store Store, keeper *runs.Keeper, lib *library.Library, setups drivers.
 func (a *Archive) Standing(ctx context.Context, id run.ID) (runs.Standing, error) {
 	return a.runs.Standing(ctx, id)
 }
-
-// withSetup is the archive with the setup that one use case holds from its start
-// to its end.
-type withSetup struct {
-	archive *Archive
-	drivers.Setup
-}
-
-// hold takes the present setup for one use case, which calls release when it ends.
-func (a *Archive) hold() (w withSetup, release func()) {
-	s, release := a.setups.Hold()
-	return withSetup{archive: a, Setup: s}, release
-}

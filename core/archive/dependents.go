@@ -24,17 +24,21 @@ type Dependent struct {
 // that the caller can no longer see are left out, and so are unreadable runs,
 // which Unserved names.
 func (a *Archive) Dependents(ctx context.Context, c access.Caller, driverName string) ([]Dependent, error) {
-	h, release := a.hold()
+	setup, release := a.setups.Hold()
 	defer release()
 	if err := a.library.Ready(ctx); err != nil {
 		return nil, err
 	}
+	judges := func(step protocol.Step) bool {
+		use, problem := setup.JudgeOf(step)
+		return step.Challenge != nil && problem == nil && use == driverName
+	}
 	out := []Dependent{}
-	err := h.archive.eachLive(ctx, c, func(s run.Summary) error {
+	err := a.eachLive(ctx, c, func(s run.Summary) error {
 		if s.StepIndex < 1 || s.StepIndex > s.StepCount {
 			return nil
 		}
-		d, needed, err := h.dependent(ctx, c, s, driverName)
+		d, needed, err := a.dependent(ctx, c, s, driverName, judges)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -53,12 +57,12 @@ func (a *Archive) Dependents(ctx context.Context, c access.Caller, driverName st
 }
 
 // dependent reports whether the run needs the driver, and for what.
-func (a withSetup) dependent(ctx context.Context, c access.Caller, s run.Summary, driverName string) (d Dependent, needed bool, err error) {
-	r, err := a.archive.runs.Read(ctx, s.ID)
+func (a *Archive) dependent(ctx context.Context, c access.Caller, s run.Summary, driverName string, judges func(protocol.Step) bool) (d Dependent, needed bool, err error) {
+	r, err := a.runs.Read(ctx, s.ID)
 	if err != nil {
 		return d, false, err
 	}
-	chain, err := a.archive.runs.Pinned(ctx, r)
+	chain, err := a.runs.Pinned(ctx, r)
 	if err != nil || !c.Reads(chain.Space) || r.Step.Index > len(chain.Steps) {
 		return d, false, err
 	}
@@ -69,19 +73,10 @@ func (a withSetup) dependent(ctx context.Context, c access.Caller, s run.Summary
 		d.Reason = "its question is open"
 	case r.Step.Call != nil && r.Step.Call.Driver == driverName:
 		d.Reason = "the run waits for its answer"
-	case a.judges(driverName, step):
+	case judges(step):
 		d.Reason = "it judges the step"
 	default:
 		return d, false, nil
 	}
 	return d, true, nil
-}
-
-// judges reports whether the tree names the driver for the step's challenge.
-func (a withSetup) judges(driverName string, step protocol.Step) bool {
-	if step.Challenge == nil {
-		return false
-	}
-	use, problem := a.JudgeOf(step)
-	return problem == nil && use == driverName
 }

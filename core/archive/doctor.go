@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -63,20 +64,20 @@ type UnservedRun struct {
 // protocols and the open step of every live run. It stores nothing and starts the
 // drivers that it asks.
 func (a *Archive) Unserved(ctx context.Context, c access.Caller) (Unserved, error) {
-	h, release := a.hold()
+	setup, release := a.setups.Hold()
 	defer release()
 	if err := a.library.Ready(ctx); err != nil {
 		return Unserved{}, err
 	}
-	steps, err := h.storedSteps(ctx, c)
+	steps, err := a.storedSteps(ctx, c)
 	if err != nil {
 		return Unserved{}, err
 	}
-	runs, open, err := h.openSteps(ctx, c)
+	runs, open, err := a.openSteps(ctx, c)
 	if err != nil {
 		return Unserved{}, err
 	}
-	if err := h.examine(ctx, slices.Concat(steps, open)); err != nil {
+	if err := examine(ctx, setup, slices.Concat(steps, open)); err != nil {
 		return Unserved{}, err
 	}
 	out := Unserved{Steps: []UnservedStep{}, Runs: []UnservedRun{}}
@@ -107,12 +108,12 @@ func patientOf(chain protocol.Chain, i int) *patient {
 }
 
 // storedSteps lists the steps with a challenge of the protocols that the caller sees.
-func (a withSetup) storedSteps(ctx context.Context, c access.Caller) ([]*patient, error) {
+func (a *Archive) storedSteps(ctx context.Context, c access.Caller) ([]*patient, error) {
 	var out []*patient
 	for _, space := range c.Spaces() {
-		err := a.archive.library.EachListed(ctx, space, func(listed protocol.Chain) error {
+		err := a.library.EachListed(ctx, space, func(listed protocol.Chain) error {
 			// The outlines of a list may omit the content of challenges.
-			chain, err := a.archive.store.Protocols.Chain(ctx, []string{space}, listed.ID)
+			chain, err := a.store.Protocols.Chain(ctx, []string{space}, listed.ID)
 			if fault.CodeOf(err) == fault.NotFound {
 				return nil // deleted meanwhile
 			}
@@ -138,10 +139,10 @@ func (a withSetup) storedSteps(ctx context.Context, c access.Caller) ([]*patient
 
 // openSteps lists the runs that wait at a step with a challenge, and that step
 // as the run is pinned to it.
-func (a withSetup) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []*patient, error) {
+func (a *Archive) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []*patient, error) {
 	var ids []run.ID
 	var out []*patient
-	err := a.archive.eachLive(ctx, c, func(s run.Summary) error {
+	err := a.eachLive(ctx, c, func(s run.Summary) error {
 		if s.StepIndex > s.StepCount {
 			return nil
 		}
@@ -164,12 +165,12 @@ func (a withSetup) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []
 }
 
 // openStep returns the step that a run waits at, or nil if it has no challenge.
-func (a withSetup) openStep(ctx context.Context, s run.Summary) (*patient, error) {
-	r, err := a.archive.runs.Read(ctx, s.ID)
+func (a *Archive) openStep(ctx context.Context, s run.Summary) (*patient, error) {
+	r, err := a.runs.Read(ctx, s.ID)
 	if err != nil {
 		return nil, err
 	}
-	chain, err := a.archive.runs.Pinned(ctx, r)
+	chain, err := a.runs.Pinned(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -180,14 +181,14 @@ func (a withSetup) openStep(ctx context.Context, s run.Summary) (*patient, error
 }
 
 // examine asks all drivers concurrently.
-func (a withSetup) examine(ctx context.Context, all []*patient) error {
+func examine(ctx context.Context, setup drivers.Setup, all []*patient) error {
 	byDriver := make(map[string][]*patient)
 	for _, p := range all {
 		if p.found.Trouble != "" {
 			continue
 		}
-		p.found.Type = a.TypeOf(p.step)
-		use, problem := a.JudgeOf(p.step)
+		p.found.Type = setup.TypeOf(p.step)
+		use, problem := setup.JudgeOf(p.step)
 		if problem != nil {
 			p.found.Trouble, p.found.Problem = TroubleGone, problem.Message
 			continue
@@ -197,15 +198,15 @@ func (a withSetup) examine(ctx context.Context, all []*patient) error {
 	}
 	var g errgroup.Group
 	for use, patients := range byDriver {
-		g.Go(func() error { return a.askAll(ctx, use, patients) })
+		g.Go(func() error { return askAll(ctx, setup, use, patients) })
 	}
 	return g.Wait()
 }
 
 // askAll asks one driver. After a failure it is not asked again: each try may last
 // as long as a driver start.
-func (a withSetup) askAll(ctx context.Context, use string, patients []*patient) error {
-	drv, ok := a.Drivers.Challenge(use)
+func askAll(ctx context.Context, setup drivers.Setup, use string, patients []*patient) error {
+	drv, ok := setup.Drivers.Challenge(use)
 	broken := ""
 	for _, p := range patients {
 		switch {

@@ -78,8 +78,8 @@ var tellers = map[run.Kind]func(*Moment, run.Event){
 	run.Supplied:    tellAnswered,
 	run.RouteClosed: tellRouteClosed,
 	run.Opened:      tellOpened,
-	run.Premature:   tellPremature,
-	run.Claimed:     tellClaimed,
+	run.Premature:   tellUncounted("work was submitted before the step was approved; it is not counted"),
+	run.Claimed:     tellUncounted("evidence was submitted that cannot count for this step; it is neither judged nor counted"),
 	run.Planned:     tellPlanned,
 	run.Declined:    tellReason,
 	run.Dismissed:   tellReason,
@@ -91,7 +91,7 @@ var tellers = map[run.Kind]func(*Moment, run.Event){
 	run.Cancelled:   tellReason,
 	run.Called:      tellCalled,
 	run.Deferred:    tellDeferred,
-	run.Unsettled:   tellUnsettled,
+	run.Unsettled:   func(m *Moment, ev run.Event) { m.What, m.Verdict = "outcome_unknown", ev.Reason },
 	run.Decided:     tellDecided,
 	run.Rejected:    tellCode,
 	run.Refused:     tellCode,
@@ -141,25 +141,16 @@ func tellOpened(m *Moment, ev run.Event) {
 }
 
 func tellPlanned(m *Moment, ev run.Event) {
-	if ev.Plan == nil { // it was erased by an earlier version
-		return
-	}
 	m.Via, m.Question, m.Verdict = ev.Plan.Driver, ev.Plan.Text, ev.Plan.Allowed()
 }
 
-func tellClaimed(m *Moment, ev run.Event) {
-	m.Verdict = "evidence was submitted that cannot count for this step; it is neither judged nor counted"
-	m.Provenance = driver.AgentReported
-	if ev.Answer != nil {
-		m.Answer = ev.Answer.Value
-	}
-}
-
-func tellPremature(m *Moment, ev run.Event) {
-	m.Verdict = "work was submitted before the step was approved; it is not counted"
-	m.Provenance = driver.AgentReported
-	if ev.Answer != nil {
-		m.Answer = ev.Answer.Value
+// tellUncounted tells of a report of the agent that does not count.
+func tellUncounted(why string) func(*Moment, run.Event) {
+	return func(m *Moment, ev run.Event) {
+		m.Verdict, m.Provenance = why, driver.AgentReported
+		if ev.Answer != nil {
+			m.Answer = ev.Answer.Value
+		}
 	}
 }
 
@@ -173,8 +164,6 @@ func tellDeferred(m *Moment, ev run.Event) {
 		m.Verdict = plain.Sentences(p.Reason, p.Message)
 	}
 }
-
-func tellUnsettled(m *Moment, ev run.Event) { m.What, m.Verdict = "outcome_unknown", ev.Reason }
 
 func tellDecided(m *Moment, ev run.Event) {
 	said := "it did not happen"
