@@ -195,9 +195,6 @@ func passes(d time.Duration) move { return func(p *play) { p.machine.Pass(d) } }
 
 func sets(knob string, on bool) move { return func(p *play) { p.drivers.set(knob, on) } }
 
-// restarts: another server takes over.
-func restarts(p *play) { p.Engine = p.another() }
-
 // solved checks the steps that the last call solved, by who vouches for each.
 func solved(by ...driver.Provenance) move {
 	return func(p *play) {

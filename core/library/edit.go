@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -15,22 +14,15 @@ import (
 
 // edit changes stored protocols for one caller.
 type edit struct {
-	catalog  *catalog
-	meanings *meanings
-	ratings  *rater
-	clock    *clock.Clock
-	judge    judge // zero: nothing is validated
-	caller   access.Caller
-}
-
-func newEdit(l *Library, c access.Caller, j judge) edit {
-	return edit{catalog: l.catalog, meanings: l.meanings, ratings: l.ratings, clock: l.opt.Clock, judge: j, caller: c}
+	library *Library
+	judge   judge // zero: nothing is validated
+	caller  access.Caller
 }
 
 // updateOne changes one step and describes the change.
 func (e edit) updateOne(ctx context.Context, uri string, change stepChange) (message string, err error) {
 	err = whileOvertaken(ctx, func() error {
-		chain, i, err := e.catalog.step(ctx, e.caller, uri)
+		chain, i, err := e.library.catalog.step(ctx, e.caller, uri)
 		if err != nil {
 			return err
 		}
@@ -42,11 +34,11 @@ func (e edit) updateOne(ctx context.Context, uri string, change stepChange) (mes
 			return err
 		}
 		w := rewriting(changed, &chain)
-		if err := e.catalog.save(ctx, w); err != nil {
+		if err := e.library.catalog.save(ctx, w); err != nil {
 			return err
 		}
-		e.ratings.rateStored(w, "kairos_update")
-		message = updatedMessage(warnings, e.meanings.add(ctx, changed))
+		e.library.ratings.rateStored(w, "kairos_update")
+		message = updatedMessage(warnings, e.library.meanings.add(ctx, changed))
 		return nil
 	})
 	return message, err
@@ -73,7 +65,7 @@ func (e edit) withStep(ctx context.Context, chain protocol.Chain, i int, change 
 	}
 	found = slices.Concat(found, twice, judged, protocol.CheckReferences(chain), protocol.CheckHidden(chain))
 	_, warnings, err := split([]protocol.Chain{chain}, found)
-	chain.UpdatedAt = e.clock.Now()
+	chain.UpdatedAt = e.library.opt.Clock.Now()
 	return chain, warnings, err
 }
 
@@ -82,7 +74,7 @@ func (e edit) deleteOne(ctx context.Context, uri string, gone map[string]string)
 		return gone[id], nil
 	}
 	err = whileOvertaken(ctx, func() error {
-		chain, i, err := e.catalog.step(ctx, e.caller, uri)
+		chain, i, err := e.library.catalog.step(ctx, e.caller, uri)
 		if err != nil {
 			return err
 		}
@@ -93,7 +85,7 @@ func (e edit) deleteOne(ctx context.Context, uri string, gone map[string]string)
 		if i == 0 {
 			deleted = chain.Steps
 			message = fmt.Sprintf("deleted the protocol %q with its %s; `kairos restore %s` brings it back", chain.Title, steps(len(deleted)), chain.ID)
-			err = e.catalog.writer.DeleteChain(ctx, chain.Space, chain.ID, chain.Revision)
+			err = e.library.catalog.writer.DeleteChain(ctx, chain.Space, chain.ID, chain.Revision)
 		} else {
 			message = fmt.Sprintf("deleted step %q; the protocol %q has %s now", deleted[0].Label, chain.Title, steps(len(chain.Steps)-1))
 			err = e.deleteStep(ctx, chain, i)
@@ -118,11 +110,11 @@ func (e edit) deleteStep(ctx context.Context, chain protocol.Chain, i int) error
 			return fault.New(fault.InvalidArgument, "step %q needs the result of this one: %s; change it first", d.Step, d.Message)
 		}
 	}
-	chain.UpdatedAt = e.clock.Now()
-	if err := e.catalog.save(ctx, rewriting(chain, &old)); err != nil {
+	chain.UpdatedAt = e.library.opt.Clock.Now()
+	if err := e.library.catalog.save(ctx, rewriting(chain, &old)); err != nil {
 		return err
 	}
-	e.meanings.add(ctx, chain)
+	e.library.meanings.add(ctx, chain)
 	return nil
 }
 

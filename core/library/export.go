@@ -30,7 +30,7 @@ type ExportInput struct {
 // Export yields the protocols of the caller's spaces except the built-in ones,
 // ordered by space and title. It ends at the first error.
 func (l *Library) Export(ctx context.Context, c access.Caller, in ExportInput) iter.Seq2[Written, error] {
-	x := exporter{catalog: l.catalog, versions: l.store.Versions, ratings: l.store.Ratings, history: in.History}
+	x := exporter{l, in.History}
 	return func(yield func(Written, error) bool) {
 		spaces := c.Writable()
 		if strings.TrimSpace(in.Space) != "" {
@@ -53,16 +53,14 @@ func (l *Library) Export(ctx context.Context, c access.Caller, in ExportInput) i
 
 // exporter writes stored protocols as documents.
 type exporter struct {
-	catalog  *catalog
-	versions ProtocolHistory
-	ratings  Ratings
-	history  bool // with older versions
+	library *Library
+	history bool // with older versions
 }
 
 func (x exporter) space(ctx context.Context, space string) iter.Seq2[Written, error] {
 	return func(yield func(Written, error) bool) {
 		enough := errors.New("the caller has stopped reading")
-		err := x.catalog.each(ctx, space, func(outline protocol.Chain) error {
+		err := x.library.catalog.each(ctx, space, func(outline protocol.Chain) error {
 			w, err := x.chain(ctx, space, outline.ID)
 			if fault.CodeOf(err) == fault.NotFound {
 				return nil // deleted meanwhile
@@ -79,18 +77,18 @@ func (x exporter) space(ctx context.Context, space string) iter.Seq2[Written, er
 }
 
 func (x exporter) chain(ctx context.Context, space, id string) (Written, error) {
-	chain, err := x.catalog.protocols.Chain(ctx, []string{space}, id)
+	chain, err := x.library.catalog.protocols.Chain(ctx, []string{space}, id)
 	if err != nil {
 		return Written{}, fmt.Errorf("read protocol %s: %w", id, err)
 	}
 	w := Written{Record: RecordOf(chain), Document: protocol.Render(chain)}
-	if w.Record.Quality, err = x.ratings.Quality(ctx, space, stepUUIDs(chain)); err != nil {
+	if w.Record.Quality, err = x.library.store.Ratings.Quality(ctx, space, stepUUIDs(chain)); err != nil {
 		return Written{}, fmt.Errorf("read the ratings of %q: %w", chain.Title, err)
 	}
 	if !x.history {
 		return w, nil
 	}
-	versions, err := x.versions.Versions(ctx, []string{space}, id)
+	versions, err := x.library.store.Versions.Versions(ctx, []string{space}, id)
 	if err != nil {
 		return Written{}, fmt.Errorf("read the history of %q: %w", chain.Title, err)
 	}
@@ -98,7 +96,7 @@ func (x exporter) chain(ctx context.Context, space, id string) (Written, error) 
 		if v.Deleted || v.Revision >= chain.Revision {
 			continue
 		}
-		old, err := x.versions.Version(ctx, []string{space}, id, v.Revision)
+		old, err := x.library.store.Versions.Version(ctx, []string{space}, id, v.Revision)
 		if fault.CodeOf(err) == fault.NotFound {
 			continue // the oldest versions may be dropped at any time
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -16,21 +15,11 @@ import (
 
 // HistoryReply lists the versions of a protocol, newest first.
 type HistoryReply struct {
-	ChainID  string           `json:"chain_id"`
-	Title    string           `json:"title"`
-	Space    string           `json:"space"` // as SpaceInfo.Name
-	Deleted  bool             `json:"deleted"`
-	Versions []HistoryVersion `json:"versions"`
-}
-
-// HistoryVersion is one state of a protocol.
-type HistoryVersion struct {
-	Revision  int64     `json:"revision"`
-	Title     string    `json:"title"`
-	StepCount int       `json:"step_count"`
-	ModelID   string    `json:"model_id,omitempty"`
-	SavedAt   time.Time `json:"saved_at"`
-	Deleted   bool      `json:"deleted,omitempty"` // the protocol was deleted with this revision
+	ChainID  string    `json:"chain_id"`
+	Title    string    `json:"title"`
+	Space    string    `json:"space"` // as SpaceInfo.Name
+	Deleted  bool      `json:"deleted"`
+	Versions []Version `json:"versions"`
 }
 
 // VersionReply is one version of a protocol.
@@ -48,14 +37,9 @@ func (l *Library) History(ctx context.Context, c access.Caller, ref string) (His
 	if err != nil {
 		return HistoryReply{}, err
 	}
-	reply := HistoryReply{
-		ChainID: p.id, Title: p.versions[0].Title, Space: spaceName(c, p.space), Deleted: p.versions[0].Deleted,
-		Versions: make([]HistoryVersion, len(p.versions)),
-	}
-	for i, v := range p.versions {
-		reply.Versions[i] = HistoryVersion(v)
-	}
-	return reply, nil
+	return HistoryReply{
+		ChainID: p.id, Title: p.versions[0].Title, Space: spaceName(c, p.space), Deleted: p.versions[0].Deleted, Versions: p.versions,
+	}, nil
 }
 
 // Version returns the version of a protocol with the revision, or for 0 the newest one.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -76,7 +75,7 @@ func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) (
 	}
 	j, release := hold(l.setups)
 	defer release()
-	im := importer{catalog: l.catalog, searcher: l.finder.searcher, ratings: l.store.Ratings, clock: l.opt.Clock, judge: j, caller: c, input: in}
+	im := importer{library: l, judge: j, caller: c, input: in}
 	all := make([]arrival, len(in.Items))
 	var g errgroup.Group
 	// Validation waits for drivers and reading waits for the store, so more than
@@ -131,13 +130,10 @@ func (a arrival) result() ImportResult {
 
 // importer stores the items of one import.
 type importer struct {
-	catalog  *catalog
-	searcher Searcher
-	ratings  Ratings
-	clock    *clock.Clock
-	judge    judge
-	caller   access.Caller
-	input    ImportInput
+	library *Library
+	judge   judge
+	caller  access.Caller
+	input   ImportInput
 }
 
 // arrive parses and validates one item and compares it with the stored protocol.
@@ -159,17 +155,17 @@ func (im importer) arrive(ctx context.Context, item ImportItem) arrival {
 			return a
 		}
 	}
-	now := im.clock.Now()
+	now := im.library.opt.Clock.Now()
 	for i := range a.chains {
 		chain := &a.chains[i]
 		chain.Space, chain.ModelID, chain.CreatedAt, chain.UpdatedAt = space, im.input.ModelID, now, now
-		old, err := im.catalog.stored(ctx, *chain)
+		old, err := im.library.catalog.stored(ctx, *chain)
 		if err != nil {
 			a.fail(err)
 			return a
 		}
 		if old == nil && im.input.OnExisting != ReplaceExisting {
-			if err := refuseLookAlike(ctx, im.searcher, im.caller.Spaces(), *chain); err != nil {
+			if err := refuseLookAlike(ctx, im.library.store.Searcher, im.caller.Spaces(), *chain); err != nil {
 				a.fail(err)
 				return a
 			}
@@ -208,7 +204,7 @@ func (a *arrival) decide(chain protocol.Chain, old *protocol.Chain, existing Exi
 		a.status = Stored
 	case sameChain(chain, *old):
 		return
-	case old.Revision > 0 && old.Revision <= int64(len(item.Older)) && sameDocument(item.Older[old.Revision-1], *old):
+	case old.Revision > 0 && old.Revision <= int64(len(item.Older)) && item.Older[old.Revision-1].Document == protocol.Render(*old):
 		// An earlier import was interrupted within the history of this protocol.
 		replaces = old.Revision
 		before = olderChains(chain.Space, item.Older, int(old.Revision))
@@ -235,8 +231,6 @@ func (a *arrival) decide(chain protocol.Chain, old *protocol.Chain, existing Exi
 func sameChain(c, old protocol.Chain) bool {
 	return protocol.Render(c) == protocol.Render(old) && slices.Equal(stepUUIDs(c), stepUUIDs(old))
 }
-
-func sameDocument(w Written, c protocol.Chain) bool { return w.Document == protocol.Render(c) }
 
 // olderChains parses the versions after the first n. Versions that can no longer
 // be read are left out.
@@ -305,7 +299,7 @@ func (im importer) settle(ctx context.Context, all []arrival) error {
 	for i := range all {
 		for _, older := range all[i].older {
 			last := &all[i].changes[0]
-			revisions, err := im.catalog.writer.SaveChains(ctx, []Change{{Chain: older, Replaces: last.Replaces}})
+			revisions, err := im.library.catalog.writer.SaveChains(ctx, []Change{{Chain: older, Replaces: last.Replaces}})
 			if fault.CodeOf(err) == fault.InvalidArgument {
 				continue // one of its steps belongs to another protocol here; the newest version matters
 			}
@@ -321,7 +315,7 @@ func (im importer) settle(ctx context.Context, all []arrival) error {
 		batch = append(batch, a.changes...)
 	}
 	if len(batch) > 0 {
-		if _, err := im.catalog.writer.SaveChains(ctx, batch); err != nil {
+		if _, err := im.library.catalog.writer.SaveChains(ctx, batch); err != nil {
 			im.settleEach(ctx, all, err)
 		}
 	}
@@ -340,7 +334,7 @@ func (im importer) settleEach(ctx context.Context, all []arrival, err error) {
 			continue
 		}
 		if fault.CodeOf(err) != fault.StoreUnavailable {
-			_, err = im.catalog.writer.SaveChains(ctx, all[i].changes)
+			_, err = im.library.catalog.writer.SaveChains(ctx, all[i].changes)
 		}
 		if err != nil {
 			all[i].fail(err)

@@ -21,7 +21,7 @@ func (im importer) rateAgain(ctx context.Context, a arrival) error {
 		return nil
 	}
 	c := a.chains[0]
-	have, err := im.ratings.Quality(ctx, c.Space, stepUUIDs(c))
+	have, err := im.library.store.Ratings.Quality(ctx, c.Space, stepUUIDs(c))
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (im importer) rateAgain(ctx context.Context, a arrival) error {
 	if len(ratings) == 0 {
 		return nil
 	}
-	return im.ratings.Rate(ctx, c.Space, ratings)
+	return im.library.store.Ratings.Rate(ctx, c.Space, ratings)
 }
 
 // missingRatings returns the ratings that turn have into want.

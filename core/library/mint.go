@@ -48,7 +48,7 @@ func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest)
 	for i := range chains {
 		chains[i].Space, chains[i].ModelID = space, plain.Clip(in.ModelID, maxModel)
 	}
-	m := minting{catalog: l.catalog, finder: l.finder, similar: l.opt.SimilarThreshold, spaces: c.Spaces(), force: in.Force}
+	m := minting{library: l, spaces: c.Spaces(), force: in.Force}
 	var stored []rewrite
 	err = whileOvertaken(ctx, func() error {
 		if stored, err = m.rewrites(ctx, chains, l.opt.Clock.Now()); err != nil {
@@ -95,9 +95,7 @@ func notStored(err error) error {
 
 // minting decides which stored protocols one mint replaces.
 type minting struct {
-	catalog *catalog
-	finder  finder
-	similar float64 // score from which another protocol is too similar
+	library *Library
 	spaces  []string
 	force   bool
 }
@@ -127,7 +125,7 @@ func (m minting) rewrites(ctx context.Context, chains []protocol.Chain, now time
 func items(chain protocol.Chain) []api.MintItem {
 	out := make([]api.MintItem, len(chain.Steps))
 	for i, s := range chain.Steps {
-		out[i] = api.MintItem{URI: protocol.URI(s.UUID), MemoryUUID: s.UUID, Label: s.Label, Tags: orEmpty(s.Tags)}
+		out[i] = api.MintItem{URI: protocol.URI(s.UUID), MemoryUUID: s.UUID, Label: s.Label, Tags: append([]string{}, s.Tags...)} // never null: clients expect an array
 	}
 	return out
 }
@@ -162,7 +160,7 @@ func (l *Library) Lint(ctx context.Context, document string) (found Linted, err 
 
 // existing returns the chain that would be replaced, and refuses duplicates.
 func (m minting) existing(ctx context.Context, chain protocol.Chain) (*protocol.Chain, error) {
-	old, err := m.catalog.stored(ctx, chain)
+	old, err := m.library.catalog.stored(ctx, chain)
 	switch {
 	case err != nil || m.force:
 		return old, err
@@ -174,7 +172,7 @@ func (m minting) existing(ctx context.Context, chain protocol.Chain) (*protocol.
 		return nil, err
 	}
 	// A similar protocol may be the same one, stored by another call a moment ago.
-	if old, failed := m.catalog.stored(ctx, chain); failed == nil && old != nil {
+	if old, failed := m.library.catalog.stored(ctx, chain); failed == nil && old != nil {
 		return nil, duplicate(*old)
 	}
 	return nil, err
@@ -197,11 +195,11 @@ func duplicate(old protocol.Chain) *fault.Error {
 
 // refuseSimilar refuses a chain that is almost another protocol.
 func (m minting) refuseSimilar(ctx context.Context, chain protocol.Chain) error {
-	hits, err := m.finder.searcher.Search(ctx, Query{Text: chain.Title, Spaces: m.spaces, Limit: 1, Embedding: m.finder.meanings.of(ctx, []string{chain.Title})[0]})
+	hits, err := m.library.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: m.spaces, Limit: 1, Embedding: m.library.meanings.of(ctx, []string{chain.Title})[0]})
 	if err != nil {
 		return fmt.Errorf("look for protocols similar to %q: %w", chain.Title, err)
 	}
-	if len(hits) == 0 || hits[0].Score < m.similar {
+	if len(hits) == 0 || hits[0].Score < m.library.opt.SimilarThreshold {
 		return nil
 	}
 	h := hits[0]

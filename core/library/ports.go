@@ -71,12 +71,12 @@ type ProtocolHistory interface {
 
 // Version is one state of a chain in its history.
 type Version struct {
-	Revision  int64
-	Title     string
-	StepCount int
-	ModelID   string
-	SavedAt   time.Time // by the store's clock
-	Deleted   bool      // this revision is a deletion
+	Revision  int64     `json:"revision"`
+	Title     string    `json:"title"`
+	StepCount int       `json:"step_count"`
+	ModelID   string    `json:"model_id,omitempty"`
+	SavedAt   time.Time `json:"saved_at"`          // by the store's clock
+	Deleted   bool      `json:"deleted,omitempty"` // this revision is a deletion
 }
 
 // Searcher finds protocols.

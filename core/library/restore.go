@@ -30,17 +30,17 @@ type RestoreReply struct {
 func (l *Library) Restore(ctx context.Context, c access.Caller, ref string, revision int64) (RestoreReply, error) {
 	j, release := hold(l.setups)
 	defer release()
-	e := newEdit(l, c, j)
+	e := edit{l, j, c}
 	var reply RestoreReply
 	err := whileOvertaken(ctx, func() (err error) {
-		reply, err = e.restore(ctx, l.versions, ref, revision)
+		reply, err = e.restore(ctx, ref, revision)
 		return err
 	})
 	return reply, err
 }
 
-func (e edit) restore(ctx context.Context, v versions, ref string, revision int64) (RestoreReply, error) {
-	p, err := v.of(ctx, e.caller, ref)
+func (e edit) restore(ctx context.Context, ref string, revision int64) (RestoreReply, error) {
+	p, err := e.library.versions.of(ctx, e.caller, ref)
 	if err != nil {
 		return RestoreReply{}, err
 	}
@@ -51,14 +51,14 @@ func (e edit) restore(ctx context.Context, v versions, ref string, revision int6
 	if revision == 0 {
 		return RestoreReply{}, fault.New(fault.NotFound, "%q has no version before the present one", p.versions[0].Title)
 	}
-	chain, err := v.at(ctx, p, revision)
+	chain, err := e.library.versions.at(ctx, p, revision)
 	if err != nil {
 		return RestoreReply{}, err
 	}
 	if err := checkWrite(e.caller, chain); err != nil {
 		return RestoreReply{}, err
 	}
-	old, err := e.catalog.stored(ctx, chain)
+	old, err := e.library.catalog.stored(ctx, chain)
 	if err != nil {
 		return RestoreReply{}, err
 	}
@@ -69,13 +69,13 @@ func (e edit) restore(ctx context.Context, v versions, ref string, revision int6
 	for i := range chain.Steps {
 		reply.Warnings = append(reply.Warnings, e.judge.again(ctx, chain, i)...)
 	}
-	chain.UpdatedAt = e.clock.Now()
+	chain.UpdatedAt = e.library.opt.Clock.Now()
 	w := rewriting(chain, old)
-	if err := e.catalog.save(ctx, w); err != nil {
+	if err := e.library.catalog.save(ctx, w); err != nil {
 		return RestoreReply{}, err
 	}
-	e.ratings.rateStored(w, "kairos_restore")
-	e.meanings.add(ctx, chain)
+	e.library.ratings.rateStored(w, "kairos_restore")
+	e.library.meanings.add(ctx, chain)
 	reply.Changed = true
 	return reply, nil
 }

@@ -112,7 +112,11 @@ func (f finder) search(ctx context.Context, c access.Caller, in api.SearchReques
 	if err != nil {
 		return api.SearchReply{}, nil, err
 	}
-	sure := len(hits) > 0 && search.Sure(hits[0].Score, scoreOf(hits[1:]))
+	second := 0.0
+	if len(hits) > 1 {
+		second = hits[1].Score
+	}
+	sure := len(hits) > 0 && search.Sure(hits[0].Score, second)
 	if !sure {
 		limit = min(limit, maxUnsure)
 	}
@@ -178,14 +182,6 @@ func (f finder) found(ctx context.Context, q Query, texts []string) (hits []Hit,
 	return hits, wordsOnly, more, nil
 }
 
-// scoreOf is the score of the best of the hits, or 0 if there is none.
-func scoreOf(hits []Hit) float64 {
-	if len(hits) == 0 {
-		return 0
-	}
-	return hits[0].Score
-}
-
 // isMeta reports whether c is a built-in protocol, which is offered in its own
 // role and never as a match.
 func isMeta(c protocol.Chain) bool {
@@ -212,14 +208,6 @@ func summary(c protocol.Chain) string {
 		return strings.TrimSpace(beginning(line, maxSummary-1)) + "…"
 	}
 	return line
-}
-
-// orEmpty replaces nil by an empty list, because clients expect a JSON array.
-func orEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }
 
 // searchReply offers the hits, best first. It prefills a call where following it

@@ -44,7 +44,7 @@ func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequ
 	uris := once(in.URIs)
 	j, release := hold(l.setups)
 	defer release()
-	e := newEdit(l, c, j)
+	e := edit{l, j, c}
 	reply.Results = make([]api.UpdateResult, 0, len(uris))
 	for _, uri := range uris {
 		message, err := e.updateOne(ctx, uri, changes[stepNamed(uri)])
@@ -256,7 +256,7 @@ func (l *Library) Delete(ctx context.Context, c access.Caller, in api.DeleteRequ
 	if err := countURIs(in.URIs); err != nil {
 		return api.DeleteReply{}, err
 	}
-	e := newEdit(l, c, judge{})
+	e := edit{library: l, caller: c}
 	reply.Results = make([]api.DeleteResult, 0, len(in.URIs))
 	gone := make(map[string]string) // messages by the UUID of the step that this call deleted
 	for _, uri := range once(in.URIs) {
