@@ -4,11 +4,8 @@ package config
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +18,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/budget"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Config is kairos.yaml. Every key is optional; its zero value is the default
@@ -390,55 +386,4 @@ func (d DriversConfig) modelTime() error {
 // HandoverConfig says where kairos-session-handover.txt is kept; empty: nowhere.
 type HandoverConfig struct {
 	Dir string `yaml:"dir"`
-}
-
-type logConfig struct {
-	Level  string `yaml:"level"`
-	Format string `yaml:"format"`
-}
-
-func (l logConfig) level() (slog.Level, error) {
-	var level slog.Level
-	if l.Level == "" {
-		return level, nil
-	}
-	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
-		return level, fmt.Errorf("log.level is %q: must be debug, info, warn or error", l.Level)
-	}
-	return level, nil
-}
-
-// Logger writes as configured to stderr, because stdout carries MCP frames, and the
-// same as JSON to records, with one call for each.
-func (l logConfig) Logger(stderr, records io.Writer) (*slog.Logger, error) {
-	level, err := l.level()
-	if err != nil {
-		return nil, err
-	}
-	options := &slog.HandlerOptions{Level: level}
-	var shown slog.Handler = slog.NewTextHandler(stderr, options)
-	if l.Format == "json" {
-		shown = slog.NewJSONHandler(stderr, options)
-	}
-	return slog.New(traceHandler{slog.NewMultiHandler(shown, slog.NewJSONHandler(records, options))}), nil
-}
-
-// traceHandler adds the trace of the context to each record. It is for handlers
-// that are not grouped.
-type traceHandler struct{ slog.Handler }
-
-func (h traceHandler) Handle(ctx context.Context, r slog.Record) error {
-	if t := driver.TraceOf(ctx); t != "" {
-		r = r.Clone()
-		r.AddAttrs(slog.String("trace_id", t[3:35]))
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-func (h traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return traceHandler{h.Handler.WithAttrs(attrs)}
-}
-
-func (h traceHandler) WithGroup(name string) slog.Handler {
-	return traceHandler{h.Handler.WithGroup(name)}
 }
