@@ -27,7 +27,7 @@ func TestAnotherServerDoesNotRunWhatOneStillRuns(t *testing.T) {
 	if res := b.render(req); res.Unavailable == nil {
 		t.Errorf("the same call: %s", said(res))
 	}
-	w.goOn("on")
+	w.resume("on")
 	w.report(w.end(again))
 	if res := b.render(again); res.Pending == nil || !has(res.Pending.Reason, "recording") {
 		t.Errorf("after its end: %s", said(res))

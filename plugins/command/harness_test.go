@@ -171,8 +171,8 @@ func (w *world) end(req driver.RenderRequest) driver.RenderResult {
 	return driver.RenderResult{}
 }
 
-// goOn makes a file of the copy that a command waits for.
-func (w *world) goOn(name string) {
+// resume makes a file of the copy that a command waits for.
+func (w *world) resume(name string) {
 	w.t.Helper()
 	found, _ := filepath.Glob(filepath.Join(os.TempDir(), "kairos-command-*", "workspace"))
 	if err := os.WriteFile(filepath.Join(found[0], name), nil, 0o644); err != nil { //nolint:gosec // a test

@@ -67,7 +67,7 @@ func TestACopyThatCannotBeRemovedIsNotTheOutcome(t *testing.T) {
 		t.Skipf("mount: %v", err)
 	}
 	t.Cleanup(func() { _ = errors.Join(syscall.Unmount(at, 0), os.RemoveAll(filepath.Dir(found[0]))) })
-	w.goOn("on")
+	w.resume("on")
 	if r := w.report(w.end(req)); r.Stdout != "ran\n" {
 		t.Errorf("report = %+v", r)
 	}
@@ -102,7 +102,7 @@ func TestChangesThatCannotBeWrittenBackAreUnknown(t *testing.T) {
 	w := newWorld(t, `{"writes":true}`)
 	req := w.begun("begun-6", "until [ -e go ]; do sleep 0.02; done; echo two >main.txt")
 	w.write("other.txt", "of somebody else")
-	w.goOn("go")
+	w.resume("go")
 	if res := w.end(req); res.Unknown == nil || !has(res.Unknown.Reason, "meanwhile") {
 		t.Errorf("Render = %s", said(res))
 	}
