@@ -567,10 +567,10 @@ func TestAnAddressInTheClient(t *testing.T) {
 	}
 	byURL := driver.Client{ElicitationURL: true}
 	scenes(t, map[string]scene{
-		"to close it is a decline":             {doc: gatedDoc, change: hasPage, client: byURL, moves: []move{calls(toPerson), answers(no, "USER_DECLINED")}},
-		"a decline beats a yes on the page":    {doc: gatedDoc, change: hasPage, client: byURL, moves: []move{calls(toPerson), approveOnPage, answers(no, "USER_DECLINED"), unapproved}},
-		"a yes to it is not an approval":       {doc: gatedDoc, change: hasPage, client: driver.Client{ElicitationURL: true, Name: "reads forms"}, moves: []move{calls(toPerson), answers(yes, "WAITING_FOR_USER"), unapproved}},
-		"without a page nobody can be sent to": {doc: gatedDoc, client: byURL, moves: []move{calls("APPROVAL_UNAVAILABLE")}},
+		"to close it is a decline":                {doc: gatedDoc, change: hasPage, client: byURL, moves: []move{calls(toPerson), answers(no, "USER_DECLINED")}},
+		"a decline beats an approval on the page": {doc: gatedDoc, change: hasPage, client: byURL, moves: []move{calls(toPerson), approveOnPage, answers(no, "USER_DECLINED"), unapproved}},
+		"a confirmed link is not an approval":     {doc: gatedDoc, change: hasPage, client: driver.Client{ElicitationURL: true, Name: "reads forms"}, moves: []move{calls(toPerson), answers(yes, "WAITING_FOR_USER"), unapproved}},
+		"without a page nobody can be sent to":    {doc: gatedDoc, client: byURL, moves: []move{calls("APPROVAL_UNAVAILABLE")}},
 		"a new client may ask the person itself": {doc: gatedDoc, change: hasPage, moves: []move{
 			calls("WAITING_FOR_USER"), through(formClient), calls(toPerson),
 			func(p *play) {

@@ -166,12 +166,12 @@ func TestAStatedApprovalModeTakesNoReport(t *testing.T) {
 	nobody := []move{calls("APPROVAL_UNAVAILABLE"), sends(approves, "EVIDENCE_NOT_ACCEPTED")}
 	both := driver.Client{ElicitationForm: true, Sampling: true}
 	scenes(t, map[string]scene{
-		"yes or no":            {doc: statedStep, client: both, change: trustsAgent, knobs: []string{yesOrNo}, moves: onlyOwn},
-		"a form":               {doc: statedStep, client: both, change: trustsAgent, moves: onlyOwn},
-		"no capability":        {doc: statedStep, change: modelInstead, moves: nobody},
-		"only a model":         {doc: statedStep, change: modelInstead, client: driver.Client{Sampling: true}, moves: nobody},
-		"no stated mode":       {doc: askStep, change: hasPage, moves: []move{sends(`{"confirmation":"fine with me"}`, ""), solved(driver.AgentReported)}},
-		"no mode, a yes or no": {doc: askStep, change: hasPage, knobs: []string{yesOrNo}, moves: []move{sends(`{"confirmation":"fine with me"}`, ""), solved(driver.AgentReported)}},
+		"yes or no":               {doc: statedStep, client: both, change: trustsAgent, knobs: []string{yesOrNo}, moves: onlyOwn},
+		"a form":                  {doc: statedStep, client: both, change: trustsAgent, moves: onlyOwn},
+		"no capability":           {doc: statedStep, change: modelInstead, moves: nobody},
+		"only a model":            {doc: statedStep, change: modelInstead, client: driver.Client{Sampling: true}, moves: nobody},
+		"no stated mode":          {doc: askStep, change: hasPage, moves: []move{sends(`{"confirmation":"fine with me"}`, ""), solved(driver.AgentReported)}},
+		"no mode, a confirmation": {doc: askStep, change: hasPage, knobs: []string{yesOrNo}, moves: []move{sends(`{"confirmation":"fine with me"}`, ""), solved(driver.AgentReported)}},
 		// A client that can ask nobody gets a link, and what is said there is the step's answer, from whoever had the link.
 		"on the page": {doc: statedStep, change: hasPage, knobs: []string{yesOrNo}, moves: []move{
 			calls("WAITING_FOR_USER"),

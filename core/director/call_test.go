@@ -157,7 +157,7 @@ func TestCallsOfDrivers(t *testing.T) {
 			sends(works, "WAITING_FOR_DRIVER"), sends(works, "WAITING_FOR_DRIVER", "not counted"), counted(0), resumes, begun("WAITING_FOR_DRIVER"),
 			passes(2 * 24 * time.Hour), calls("WAITING_FOR_DRIVER"), // nobody touched its first step for two days
 		}},
-		// Who sends other evidence after the driver failed is told which one the verdict is about.
+		// An agent that sends other evidence after the driver failed learns which one the verdict is about.
 		"evidence that waits for its verdict is the one that is judged": {doc: stagedStep, world: scripting(driver.EffectPure, nil, breaks("down"), accepts), moves: []move{
 			sends(`{"said":"first"}`, "DRIVER_UNAVAILABLE", "not: "+put), sends(`{"said":"second"}`, "", put), solved(driver.AgentReported),
 		}},

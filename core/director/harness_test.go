@@ -784,7 +784,7 @@ func (w *world) ask(r director.Round, method string) *director.Ask {
 	return r.Ask
 }
 
-// What agents submit, and what clients answer.
+// Evidence of agents and answers of clients.
 const (
 	works    = `{"ok":true}`
 	broken   = `{"ok":false}`

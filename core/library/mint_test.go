@@ -23,7 +23,7 @@ func TestMintRefusesWithLineAndPointer(t *testing.T) {
 		"a pattern that is none":    {withFiles(`"files":[{"path":"a","regex":"("}]`), "/files/0/regex", "6:"},
 		"a glob of a value":         {withFiles(`"files":[{"glob":"{{ steps.say.x }}"}]`), "/files/0/glob", "6:"},
 		"a file of no step":         {withFiles(`"files":[{"path":"{{ steps.say.x }}"}]`), "steps.say", "6:"},
-		"files that are no list":    {withFiles(`"files":"a"`), "/files", "6:"},
+		"files that are not a list": {withFiles(`"files":"a"`), "/files", "6:"},
 		"files that are required":   {withFiles(`"files_required":true`), "/files_required", "6:"},
 		"a schema of a file":        {withFiles(`"files":[{"path":"a","json_schema":{"type":"nobody"}}]`), "/files/0/json_schema", "6:"},
 		"a reference to the future": {`{"type":"shell","shell":{"cmd":"{{ steps.last.x }}"}}`, `last`, "6:46:"},
