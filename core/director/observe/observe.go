@@ -67,8 +67,13 @@ type Attested struct {
 // Silence is the Observer where nobody listens.
 type Silence struct{ library.Silence }
 
-func (Silence) Routed(Route)      {}
-func (Silence) Begun(string)      {}
+// Routed does nothing.
+func (Silence) Routed(Route) {}
+
+// Begun does nothing.
+func (Silence) Begun(string) {}
+
+// Attested does nothing.
 func (Silence) Attested(Attested) {}
 
 // RouteOf is the route that an event ends, if it ends one, and the input

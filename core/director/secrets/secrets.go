@@ -41,17 +41,14 @@ type derived struct {
 // New returns the secrets that are made from the server's keys, of which the first one makes
 // them; nil: from a random one. They are read once, when they are needed.
 func New(keys func() ([][32]byte, error)) Secrets {
-	if keys == nil {
-		var random [32]byte
-		_, _ = rand.Read(random[:]) // never fails
-		keys = func() ([][32]byte, error) { return [][32]byte{random}, nil }
-	}
 	return Secrets{cache.Once(func() (derived, error) { return derive(keys) })}
 }
 
 func derive(keys func() ([][32]byte, error)) (d derived, err error) {
-	all, err := keys()
-	if err == nil && len(all) == 0 {
+	all := make([][32]byte, 1)
+	if keys == nil {
+		_, _ = rand.Read(all[0][:]) // never fails
+	} else if all, err = keys(); err == nil && len(all) == 0 {
 		err = errors.New("there is none")
 	}
 	if err != nil {
