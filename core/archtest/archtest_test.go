@@ -74,7 +74,7 @@ var allowed = map[string][]string{
 	"core/store/postgres":             {"core/archive", "core/declines", "core/fault", "core/grants", "core/library", "core/protocol", "core/replicas", "core/run", "core/runs", "core/search", "core/store/lazy", "core/store/record", "core/store/tables", "core/store/wordindex"},
 	"core/store/sqlite":               {"core/archive", "core/cache", "core/declines", "core/fault", "core/grants", "core/library", "core/protocol", "core/run", "core/runs", "core/search", "core/store/lazy", "core/store/pack", "core/store/record", "core/store/tables", "core/store/wordindex"},
 	"core/search/evaluation":          {"core/library", "core/protocol", "core/search"},
-	"core/store/qdrant":               {"core/api", "core/fault", "core/index", "core/library", "core/protocol", "core/search"},
+	"core/store/qdrant":               {"core/api", "core/fault", "core/index", "core/library", "core/protocol", "core/search", "sdk/plain"},
 	"core/store/storetest":            {"core/api", "core/archive", "core/declines", "core/fault", "core/grants", "core/index", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver"},
 	"core/handover":                   {"core/run", "core/runs", "sdk/plain"},
 	"core/embedding":                  {"core/access", "core/library", "internal/openai"},

@@ -248,7 +248,8 @@ func (g *generation) retire(calls, process time.Duration) {
 	g.transport.stop(process)
 }
 
-// drain takes no more calls and waits for those in flight, or for ctx.
+// drain takes no more calls and waits until those in flight end, the process is gone, or
+// ctx ends. It does not wait if the generation was out of service already.
 func (g *generation) drain(ctx context.Context) {
 	if withdrawn, _ := g.withdraw(); !withdrawn {
 		return

@@ -32,7 +32,8 @@ func hold(setups drivers.Setups) (j judge, release func()) {
 	return judge{Setup: s, verdicts: new(verdicts)}, release
 }
 
-// check returns the protocols of a document and the warnings, or refuses it.
+// check parses the text of a document for a space and validates it with the drivers. An
+// error means that it is refused, or that a driver could not check it.
 func (j judge) check(ctx context.Context, space, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
 	chains, found, err := j.findings(ctx, space, document)
 	if err != nil {

@@ -150,8 +150,9 @@ func (l *Library) Similarity(ctx context.Context, in driver.Similarity) driver.S
 
 // FillVectors embeds all stored passages, and those that are minted later, until
 // the context ends. The store knows which are missing, so a crash loses nothing.
-// While the endpoint is down it waits. It is called once, by a long-running
-// process; without an embedder it returns at once.
+// While the endpoint is down it waits, and it gives up passages that the endpoint
+// refuses. It is called once, by a long-running process; without an embedder it
+// returns at once.
 func (l *Library) FillVectors(ctx context.Context) { l.meanings.fillForever(ctx) }
 
 // Embeddings asks the endpoint for a vector and the store for missing ones.

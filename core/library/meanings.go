@@ -217,10 +217,7 @@ func (m *meanings) wake() {
 	}
 }
 
-// fillForever embeds all stored passages, and those that are minted later, until
-// the context ends. The store knows which are missing, so a crash loses nothing.
-// While the endpoint is down it waits. It is called once, by a long-running
-// process; without an embedder it returns at once.
+// fillForever is Library.FillVectors.
 func (m *meanings) fillForever(ctx context.Context) {
 	if m.embedder == nil {
 		return

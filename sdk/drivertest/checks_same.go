@@ -37,8 +37,8 @@ func otherProcess(ctx context.Context, s Subject) error {
 
 // sameResults compares what two ways to the same driver give for the samples.
 func sameResults(ctx context.Context, a, b Subject) error {
-	if pure(a) != nil {
-		return nil // nothing to compare
+	if a.Descriptor.Effect != driver.EffectPure { // nothing to compare
+		return nil
 	}
 	return a.eachSample(ctx, func(sample Sample) error {
 		one, err := a.call(ctx, sample.Request)

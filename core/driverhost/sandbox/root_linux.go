@@ -94,7 +94,7 @@ func (r *root) fill(v View) error {
 	if v.Home != "" {
 		home := filepath.Join(v.Temp, "home")
 		uses = append(uses, use{v.Home, func() error {
-			at, err := r.follow(v.Home)
+			at, err := r.copyLinks(v.Home)
 			if err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ func (r *root) fill(v View) error {
 
 // read binds a path for reading, unless it can be read already.
 func (r *root) read(path string) error {
-	at, err := r.follow(path)
+	at, err := r.copyLinks(path)
 	if err != nil || slices.ContainsFunc(r.bound, func(dir string) bool { return In(dir, at) }) {
 		return err
 	}
@@ -126,8 +126,9 @@ func (r *root) read(path string) error {
 	return bind(at, at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 }
 
-// follow makes the links on the way to a path, and returns where the way ends.
-func (*root) follow(path string) (string, error) {
+// copyLinks makes in this root the symbolic links that path runs through in the root of
+// before, and returns the path without links. Nothing need exist at its end.
+func (*root) copyLinks(path string) (string, error) {
 	at, rest := "/", strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")
 	for links := 0; len(rest) > 0; {
 		next := filepath.Join(at, rest[0])
@@ -227,7 +228,7 @@ func (r *root) leaveOut(v View) error {
 
 // change binds a path for reading and writing.
 func (r *root) change(path string) error {
-	at, err := r.follow(path)
+	at, err := r.copyLinks(path)
 	if err != nil {
 		return err
 	}

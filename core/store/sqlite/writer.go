@@ -46,6 +46,8 @@ type job struct {
 	done    chan error  // takes the outcome
 }
 
+// newWriter makes the writer, which closes all three when it is closed. conn is a connection
+// of db, and the lock is not taken yet.
 func newWriter(db *sql.DB, conn *sql.Conn, lock *writeLock) *writer {
 	w := &writer{
 		db: db, conn: conn, lock: lock,

@@ -170,7 +170,7 @@ func TestKeysThatCouldNotBeReadAreReadLater(t *testing.T) {
 	}
 	write(c.MCP.StateKeyFile, []byte("half of a"))
 	a := &App{Config: c, stateKeys: cache.Once(c.StateKeys)}
-	names := cache.Once(func() (keyNames, error) { return namesOfKeys(a) })
+	names := cache.Once(func() (keyFingerprints, error) { return fingerprintsOf(a) })
 	if got, err := names(); err == nil || len(got.state) > 0 || got.signing != "" {
 		t.Errorf("names without keys = %+v, %v, want none and why", got, err)
 	}

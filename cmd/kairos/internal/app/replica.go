@@ -42,7 +42,7 @@ func newReplica(ctx context.Context, a *App, by Transports) (*replica, error) {
 	if by.HTTP {
 		self.Address = a.Config.Replica.Address
 	}
-	names := cache.Once(func() (keyNames, error) { return namesOfKeys(a) })
+	names := cache.Once(func() (keyFingerprints, error) { return fingerprintsOf(a) })
 	r := &replica{Member: replicas.New(store, self, func() replicas.State {
 		s := replicaState(a)
 		known, err := names()
@@ -84,15 +84,17 @@ func replicaState(a *App) replicas.State {
 	return s
 }
 
-// keyNames are names of the keys that servers of one database share. They reveal nothing
+// keyFingerprints tell apart the keys that servers of one database share. They reveal nothing
 // of the keys.
-type keyNames struct {
+type keyFingerprints struct {
 	state   []string
 	signing string
 }
 
-// namesOfKeys returns the names of those of the keys that are there, and why others are not.
-func namesOfKeys(a *App) (names keyNames, err error) {
+// fingerprintsOf identifies the state keys, which it makes where none is kept, and the
+// signing key, which it does not make. The error says which could not be read; the others are
+// returned all the same.
+func fingerprintsOf(a *App) (names keyFingerprints, err error) {
 	keys, err := a.stateKeys()
 	for _, key := range keys {
 		name, err := hkdf.Key(sha256.New, key[:], nil, "kairos name of a state key 1", 8)

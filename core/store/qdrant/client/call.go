@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 const (
@@ -110,7 +111,7 @@ const nextReach = "start Qdrant, or correct QDRANT_URL (qdrant.url); nothing is 
 // dialFailure is the client's prefix of the reason why there is no connection.
 var dialFailure = regexp.MustCompile(`^connection error: desc = "(?:transport: )?(.*)"$`)
 
-// reason is the message of the server or of the connection.
+// reason is what the server said, or why it was not reached, without gRPC's words around it.
 func reason(err error) string {
 	text := err.Error()
 	var known interface{ GRPCStatus() *status.Status }
@@ -120,8 +121,5 @@ func reason(err error) string {
 	if inner := dialFailure.FindStringSubmatch(text); inner != nil {
 		text = inner[1]
 	}
-	if len(text) > reasonLength {
-		text = text[:reasonLength] + "…"
-	}
-	return text
+	return plain.Clip(text, reasonLength)
 }

@@ -146,7 +146,7 @@ func runKit(cmd *cobra.Command, binary string, f kitFlags, isolation driverhost.
 	return verdict(binary, report)
 }
 
-// verdict is nil only for a driver that was checked and breaks no MUST.
+// verdict is nil if the checks were not interrupted, at least one ran, and no MUST is broken.
 func verdict(binary string, report drivertest.Report) error {
 	switch n := report.Count(drivertest.Failed); {
 	case n > 0:
