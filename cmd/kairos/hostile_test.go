@@ -3,9 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -28,6 +30,44 @@ func TestNamesOfClientsMakeNoLines(t *testing.T) {
 	if log := b.stderr.String(); strings.Contains(log, "\x1b") || strings.Contains(log, "\n2026-01-01 level") || strings.Contains(log, "\u2028") {
 		i := strings.IndexAny(log, "\x1b\u2028")
 		t.Errorf("the log has what a client made up: %.400q", log[max(0, i-200):])
+	}
+}
+
+// Of what a client says about itself, a session keeps a bounded copy, and what is far too
+// long is refused before it is decoded.
+func TestHandshakesDoNotFillTheMemory(t *testing.T) {
+	const modern = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"guest","version":"1"}}}}`
+	for name, tc := range map[string]struct{ calls, length, status, most int }{ // most MiB
+		"refused": {12, 15 << 20, http.StatusBadRequest, 300},
+		"kept":    {3000, 60 << 10, http.StatusOK, 120},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n")
+			before, text := b.peak(), strings.Repeat("x", tc.length)
+			var all sync.WaitGroup
+			for worker := range 2 {
+				all.Go(func() {
+					for i := range tc.calls / 2 {
+						message, headers := greeting, map[string]string(nil)
+						if tc.status == http.StatusBadRequest && i%4 == worker {
+							message, headers = modern, map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}
+						}
+						if a, err := b.try("POST", "/mcp", strings.Replace(message, "guest", text, 1), headers); err != nil || a.status != tc.status {
+							t.Errorf("handshake = %d %.200s %v, want %d", a.status, a.body, err, tc.status)
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+			if grown := (b.peak() - before) >> 20; grown > tc.most {
+				t.Errorf("%d handshakes with a name of %d KiB took %d MiB", tc.calls, tc.length>>10, grown)
+			}
+			if a := b.do("POST", "/mcp", greeting, nil); a.status != http.StatusOK {
+				t.Errorf("initialize after them = %d %s", a.status, a.body)
+			}
+		})
 	}
 }
 
