@@ -116,7 +116,7 @@ func TestARunOverRESTAndACallInFlightAtTheEnd(t *testing.T) {
 	if result, _ := listed["result"].(map[string]any); len(result["tools"].([]any)) != 9 {
 		t.Errorf("tools over MCP: %v", listed)
 	}
-	for format, want := range map[string]string{"text": fmt.Sprintf("%d  -  ", l.cmd.Process.Pid), "json": fmt.Sprintf(`"pid": %d`, l.cmd.Process.Pid)} {
+	for format, want := range map[string]string{"text": fmt.Sprintf("%d  127.0.0.1:", l.cmd.Process.Pid), "json": fmt.Sprintf(`"pid": %d`, l.cmd.Process.Pid)} {
 		if out, err := s.program("status", "-o", format).Output(); err != nil || !strings.Contains(string(out), want) || format == "text" && !strings.Contains(string(out), "ready, 2 drivers") {
 			t.Errorf("status -o %s = %s, %v, want %q", format, out, err, want)
 		}
