@@ -36,7 +36,7 @@ import (
 // Calls that come at the same time, on two servers that share a database, get replies
 // and leave runs as if they had come one after the other.
 func TestConcurrentCallsAreAsIfInSomeOrder(t *testing.T) {
-	checks(t, 60, 15)
+	checks(t, shortened(60, 15))
 	m := newModel(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		m.reset(rt)
@@ -58,15 +58,11 @@ func TestConcurrentCallsAreAsIfInSomeOrder(t *testing.T) {
 	})
 }
 
-// checks sets how often rapid checks a property that nobody has set it for: many times,
-// or few with -short, as the race detector runs.
-func checks(t *testing.T, many, few int) {
+// checks sets how often rapid checks a property, unless a flag of the test run does.
+func checks(t *testing.T, many int) {
 	t.Helper()
-	switch {
-	case os.Getenv("KAIROS_SOAK") != "":
+	if os.Getenv("KAIROS_SOAK") != "" {
 		many *= 100
-	case testing.Short():
-		many = few
 	}
 	set := flag.Lookup("rapid.checks")
 	if set.Value.String() != set.DefValue {
@@ -424,4 +420,12 @@ func solutionOf(c call) string {
 	}
 	b, _ := json.Marshal(fields) // strings and booleans
 	return string(b)
+}
+
+// shortened is full, or short with -short, as the race detector runs.
+func shortened(full, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return full
 }
