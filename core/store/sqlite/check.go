@@ -20,12 +20,13 @@ var header = []byte("SQLite format 3\x00")
 // call. Call it before any other use: it opens the file and closes it again,
 // which would drop the locks that SQLite holds on it in this process.
 func (s *Store) Check() error {
-	err := check(s.db.path)
-	s.db.recognized.Store(err == nil)
-	return s.db.explain(err)
+	return s.db.explain(check(s.db.path))
 }
 
 func check(path string) error {
+	if err := checkRegular(path); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return checkParent(filepath.Dir(path))
@@ -48,6 +49,15 @@ func check(path string) error {
 		return err
 	}
 	return recognize(context.Background(), path)
+}
+
+// checkRegular refuses a pipe or a device: opening a pipe would wait for its other end.
+func checkRegular(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return errNotDatabase
+	}
+	return nil // any other fault is found when it is opened
 }
 
 // recognize refuses the file of an earlier build or of another program, and changes

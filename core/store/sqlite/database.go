@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/kairos-mcp/kairos/core/store/lazy"
 	"github.com/kairos-mcp/kairos/core/store/tables"
@@ -18,9 +17,6 @@ type database struct {
 	log    *slog.Logger
 	probe  *tables.Probe
 	limits Limits
-	// recognized is whether check found that the file is not that of another program, so
-	// that opening it need not look again.
-	recognized atomic.Bool
 
 	migrations []string // of the schema
 }

@@ -139,6 +139,10 @@ func TestUnusableFileSaysWhichAndWhy(t *testing.T) {
 			must(t, os.Mkdir(path, 0o700))
 			return path
 		}, "it cannot be opened", "it is a directory"},
+		"a device": {func(t *testing.T, path string) string {
+			must(t, os.Symlink(os.DevNull, path))
+			return path
+		}, "it is not a database", "it is not a database"},
 		"another program's database":                {made(`CREATE TABLE songs (name TEXT)`), "a database of another program", "a database of another program"},
 		"another program's with a version":          {made(`PRAGMA user_version = 7`), "a database of another program", "a database of another program"},
 		"ours by its id, of a version below one":    {made(ours + `PRAGMA user_version = -1`), "a database of another program", "a database of another program"},

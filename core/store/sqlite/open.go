@@ -44,10 +44,8 @@ func (d *database) openFile(ctx context.Context) (_ *file, err error) {
 	if err := create(d.path); err != nil {
 		return nil, err
 	}
-	if !d.recognized.Load() {
-		if err := recognize(ctx, d.path); err != nil {
-			return nil, err
-		}
+	if err := recognize(ctx, d.path); err != nil {
+		return nil, err
 	}
 	w, err := connectWriter(ctx, d.path, lock)
 	if err != nil {
@@ -78,7 +76,7 @@ func (d *database) openFile(ctx context.Context) (_ *file, err error) {
 func create(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil
+		return checkRegular(path)
 	}
 	if err != nil {
 		return err
