@@ -135,14 +135,16 @@ func readRegular(path string) (b []byte, err error) {
 // compactSchema undoes the indentation of the file, so that a descriptor is
 // the same whether it comes from the lock or from the driver.
 func (e *LockedEntry) compactSchema() error {
-	if len(e.Descriptor.ConfigSchema) == 0 {
-		return nil
+	for name, schema := range map[string]*json.RawMessage{"config_schema": &e.Descriptor.ConfigSchema, "action_schema": &e.Descriptor.ActionSchema} {
+		if len(*schema) == 0 {
+			continue
+		}
+		var b bytes.Buffer
+		if err := json.Compact(&b, *schema); err != nil {
+			return fmt.Errorf("driver %q: %s: %w", e.Name, name, err)
+		}
+		*schema = b.Bytes()
 	}
-	var b bytes.Buffer
-	if err := json.Compact(&b, e.Descriptor.ConfigSchema); err != nil {
-		return fmt.Errorf("driver %q: config_schema: %w", e.Name, err)
-	}
-	e.Descriptor.ConfigSchema = b.Bytes()
 	return nil
 }
 

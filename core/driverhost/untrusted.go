@@ -24,7 +24,10 @@ const maxText = 64 << 10
 
 func soundValidate(r driver.ValidateResult, text func(string) string) (driver.ValidateResult, error) {
 	r.Diagnostics = texts(r.Diagnostics, text)
-	return r, documents{"challenge": r.Challenge}.check()
+	if !object(r.Action) {
+		return r, unsound("the action of the challenge is not a JSON object")
+	}
+	return r, documents{"challenge": r.Challenge, "the action of the challenge": r.Action}.check()
 }
 
 func soundAdvance(r driver.AdvanceResult, text func(string) string) (driver.AdvanceResult, error) {

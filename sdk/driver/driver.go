@@ -136,6 +136,11 @@ type Descriptor struct {
 	Approval ApprovalMode `json:"approval,omitempty"`
 	// Transport is how the host has to call the binary. The default is gRPC.
 	Transport Transport `json:"transport,omitempty"`
+	// ActionSchema is the JSON Schema of the actions that the driver states, in
+	// Input.Action, Plan.Action and ValidateResult.Action: an object with a property for
+	// each member. The operator's rules may match those members that are a text, or a
+	// list. Empty: it states none.
+	ActionSchema json.RawMessage `json:"action_schema,omitempty"`
 }
 
 // Has reports whether the descriptor lists the feature.

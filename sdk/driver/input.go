@@ -71,7 +71,10 @@ type Input struct {
 	// Action is a JSON object: what would be done, without what does not change it,
 	// such as a timeout. Where a person declined it, nobody else approves the same
 	// for a while, in whatever protocol. A member that is left out means anything, and
-	// a list is a set, of which more or less is the same. Empty: Display.
+	// a list is a set, of which more or less is the same. Empty: Display. The operator's
+	// rules match its members, which Descriptor.ActionSchema declares: a text that is
+	// equal, and a list of which an element begins as the rule says. What cannot be read
+	// is Unparsed, or null.
 	Action json.RawMessage `json:"action,omitempty"`
 }
 

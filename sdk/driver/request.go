@@ -30,6 +30,10 @@ type ValidateResult struct {
 	// Challenge is the challenge with defaults filled in. If it is empty the challenge stays as sent.
 	Challenge json.RawMessage `json:"challenge,omitempty"`
 	Templates []Template      `json:"templates,omitempty"`
+	// Action is the action as the challenge has it before its templates are filled in,
+	// as in Input.Action. The operator's rules are checked against it when a protocol is
+	// stored or linted. What a template fills in is Unparsed.
+	Action json.RawMessage `json:"action,omitempty"`
 }
 
 // AdvanceRequest carries everything a challenge driver may know.

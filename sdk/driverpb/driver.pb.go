@@ -470,7 +470,11 @@ type DescribeResponse struct {
 	Transport Transport    `protobuf:"varint,11,opt,name=transport,proto3,enum=kairos.driver.v1.Transport" json:"transport,omitempty"`
 	// The requests that Render may make of the client; the host sends no other.
 	// Empty: elicitation/create, sampling/createMessage and roots/list.
-	Sends         []*ClientMethod `protobuf:"bytes,12,rep,name=sends,proto3" json:"sends,omitempty"`
+	Sends []*ClientMethod `protobuf:"bytes,12,rep,name=sends,proto3" json:"sends,omitempty"`
+	// JSON Schema of the actions that the driver states, in Input, Plan and ValidateResponse:
+	// an object with a property for each member. The operator's rules may match the members
+	// that are a text, or a list. Empty: it states none.
+	ActionSchema  []byte `protobuf:"bytes,42,opt,name=action_schema,json=actionSchema,proto3" json:"action_schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -585,6 +589,13 @@ func (x *DescribeResponse) GetTransport() Transport {
 func (x *DescribeResponse) GetSends() []*ClientMethod {
 	if x != nil {
 		return x.Sends
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetActionSchema() []byte {
+	if x != nil {
+		return x.ActionSchema
 	}
 	return nil
 }
@@ -996,6 +1007,9 @@ type ValidateResponse struct {
 	// The challenge with defaults filled in; empty: as sent.
 	ChallengeJson []byte      `protobuf:"bytes,2,opt,name=challenge_json,json=challengeJson,proto3" json:"challenge_json,omitempty"`
 	Templates     []*Template `protobuf:"bytes,3,rep,name=templates,proto3" json:"templates,omitempty"`
+	// The action as the challenge has it before its templates are filled in, as in
+	// Input.action: a JSON object. What a template fills in is marked as unparsed. Empty: none is stated.
+	Action        []byte `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1047,6 +1061,13 @@ func (x *ValidateResponse) GetChallengeJson() []byte {
 func (x *ValidateResponse) GetTemplates() []*Template {
 	if x != nil {
 		return x.Templates
+	}
+	return nil
+}
+
+func (x *ValidateResponse) GetAction() []byte {
+	if x != nil {
+		return x.Action
 	}
 	return nil
 }
@@ -3785,7 +3806,7 @@ var File_kairos_driver_v1_driver_proto protoreflect.FileDescriptor
 const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\n" +
 	"\x1dkairos/driver/v1/driver.proto\x12\x10kairos.driver.v1\"\x11\n" +
-	"\x0fDescribeRequest\"\xe3\x03\n" +
+	"\x0fDescribeRequest\"\x88\x04\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12*\n" +
@@ -3799,7 +3820,8 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\bapproval\x18\n" +
 	" \x01(\x0e2\x1e.kairos.driver.v1.ApprovalModeR\bapproval\x129\n" +
 	"\ttransport\x18\v \x01(\x0e2\x1b.kairos.driver.v1.TransportR\ttransport\x124\n" +
-	"\x05sends\x18\f \x03(\v2\x1e.kairos.driver.v1.ClientMethodR\x05sends\"<\n" +
+	"\x05sends\x18\f \x03(\v2\x1e.kairos.driver.v1.ClientMethodR\x05sends\x12#\n" +
+	"\raction_schema\x18* \x01(\fR\factionSchema\"<\n" +
 	"\fClientMethod\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x14\n" +
 	"\x05needs\x18\x02 \x03(\tR\x05needs\"L\n" +
@@ -3822,11 +3844,12 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\apointer\x18\x01 \x01(\tR\apointer\x126\n" +
 	"\bescaping\x18\x02 \x01(\x0e2\x1a.kairos.driver.v1.EscapingR\bescaping\"8\n" +
 	"\x0fValidateRequest\x12%\n" +
-	"\x0echallenge_json\x18\x01 \x01(\fR\rchallengeJson\"\xb3\x01\n" +
+	"\x0echallenge_json\x18\x01 \x01(\fR\rchallengeJson\"\xcb\x01\n" +
 	"\x10ValidateResponse\x12>\n" +
 	"\vdiagnostics\x18\x01 \x03(\v2\x1c.kairos.driver.v1.DiagnosticR\vdiagnostics\x12%\n" +
 	"\x0echallenge_json\x18\x02 \x01(\fR\rchallengeJson\x128\n" +
-	"\ttemplates\x18\x03 \x03(\v2\x1a.kairos.driver.v1.TemplateR\ttemplates\"x\n" +
+	"\ttemplates\x18\x03 \x03(\v2\x1a.kairos.driver.v1.TemplateR\ttemplates\x12\x16\n" +
+	"\x06action\x18\x04 \x01(\fR\x06action\"x\n" +
 	"\x04Step\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\tR\bprotocol\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x12\n" +

@@ -132,6 +132,7 @@ func toDescriptor(c *conversion, d driver.Descriptor) *driverpb.DescribeResponse
 		Sends: convertAll(c, d.Sends, func(_ *conversion, m driver.ClientMethod) *driverpb.ClientMethod {
 			return &driverpb.ClientMethod{Method: m.Method, Needs: m.Needs}
 		}),
+		ActionSchema: d.ActionSchema,
 	}
 }
 
@@ -151,6 +152,7 @@ func fromDescriptor(c *conversion, d *driverpb.DescribeResponse) driver.Descript
 		Sends: convertAll(c, d.GetSends(), func(_ *conversion, m *driverpb.ClientMethod) driver.ClientMethod {
 			return driver.ClientMethod{Method: m.GetMethod(), Needs: m.GetNeeds()}
 		}),
+		ActionSchema: fromBytes(d.GetActionSchema()),
 	}
 }
 

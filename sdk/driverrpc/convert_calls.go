@@ -22,6 +22,7 @@ func toValidateResult(c *conversion, r driver.ValidateResult) *driverpb.Validate
 		Templates: convertAll(c, r.Templates, func(c *conversion, t driver.Template) *driverpb.Template {
 			return &driverpb.Template{Pointer: t.Pointer, Escaping: toEnum(c, escapings, t.Escaping)}
 		}),
+		Action: r.Action,
 	}
 }
 
@@ -32,6 +33,7 @@ func fromValidateResult(c *conversion, r *driverpb.ValidateResponse) driver.Vali
 		Templates: convertAll(c, r.GetTemplates(), func(c *conversion, t *driverpb.Template) driver.Template {
 			return driver.Template{Pointer: t.GetPointer(), Escaping: fromEnum(c, escapings, t.GetEscaping())}
 		}),
+		Action: fromBytes(r.GetAction()),
 	}
 }
 

@@ -81,7 +81,18 @@ func CheckDescriptor(d driver.Descriptor) error {
 	if trimmed := bytes.TrimSpace(d.ConfigSchema); len(trimmed) > 0 && (!json.Valid(trimmed) || trimmed[0] != '{') {
 		complain("config_schema is not a JSON object")
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, checkActionSchema(d.ActionSchema))...)
+}
+
+// checkActionSchema reports a schema of actions from which no member can be read.
+func checkActionSchema(schema json.RawMessage) error {
+	if len(bytes.TrimSpace(schema)) == 0 {
+		return nil
+	}
+	if _, err := driver.ActionMembers(schema); err != nil {
+		return fmt.Errorf("action_schema %w", err)
+	}
+	return nil
 }
 
 // maxSends bounds Descriptor.Sends.

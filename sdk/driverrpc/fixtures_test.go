@@ -116,6 +116,7 @@ func examples() []example {
 		example{"Validate", "accepted", driver.ValidateRequest{Challenge: challenge}, driver.ValidateResult{
 			Challenge: raw(`{"page":{"contains":"good","status":200,"url":"https://example.com"}}`),
 			Templates: []driver.Template{{Pointer: "/page/url", Escaping: driver.EscapeText}},
+			Action:    raw(`{"url":{"unparsed":"{{ input.url }}"}}`),
 		}},
 		example{"Advance", "need-input", first, asked},
 		example{"Advance", "accepted", second, driver.Accept(raw(`{"text":"all good"}`), raw(`"all good"`))},
@@ -158,7 +159,8 @@ func baseExamples() []example {
 		{"Describe", "capability-exec", struct{}{}, driver.Descriptor{
 			Name: "asker", Version: "0.1.0-rc.1", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence, driver.KindApproval},
 			Effect: driver.EffectPure, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitationForm},
-			Transport: driver.TransportExec,
+			Transport:    driver.TransportExec,
+			ActionSchema: raw(`{"type":"object","properties":{"folder":{"type":"string"}}}`),
 		}},
 		{"Describe", "capability-sends", struct{}{}, driver.Descriptor{
 			Name: "acme_confirm", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{"acme.confirmation"},

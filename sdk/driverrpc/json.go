@@ -80,7 +80,7 @@ func absent(documents ...*json.RawMessage) {
 }
 
 func jsonDescriptor(c *conversion, d driver.Descriptor) driver.Descriptor {
-	absent(&d.ConfigSchema)
+	absent(&d.ConfigSchema, &d.ActionSchema)
 	return fromDescriptor(c, toDescriptor(c, d))
 }
 

@@ -30,7 +30,7 @@ var (
 	validate = method[driver.ValidateRequest, driverpb.ValidateRequest, driver.ValidateResult, driverpb.ValidateResponse]{
 		MethodValidate, toValidateRequest, fromValidateRequest, toValidateResult, fromValidateResult,
 		func(*driver.ValidateRequest) []*json.RawMessage { return nil },
-		func(r *driver.ValidateResult) []*json.RawMessage { return []*json.RawMessage{&r.Challenge} },
+		func(r *driver.ValidateResult) []*json.RawMessage { return []*json.RawMessage{&r.Challenge, &r.Action} },
 	}
 	advance = method[driver.AdvanceRequest, driverpb.AdvanceRequest, driver.AdvanceResult, driverpb.AdvanceResponse]{
 		MethodAdvance, toAdvanceRequest, fromAdvanceRequest, toAdvanceResult, fromAdvanceResult,
