@@ -30,7 +30,7 @@ func definition() driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "mcp", Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName}, Effect: driver.EffectPure,
-			ConfigSchema: t.Schema(),
+			ConfigSchema: t.Schema(), ActionSchema: json.RawMessage(actionSchema),
 		},
 		Challenge: t,
 	}
@@ -113,6 +113,9 @@ func (tool) Validate(_ context.Context, req driver.ValidateRequest) (driver.Vali
 		return res, nil
 	}
 	var err error
+	if res.Action, err = actionOf(p); err != nil {
+		return res, err
+	}
 	res.Diagnostics = append(res.Diagnostics, openArguments(p)...)
 	if p.Expected != nil && !isObject(p.Expected) && !isTemplate(p.Expected) {
 		res.Diagnostics = append(res.Diagnostics, driver.Warning("/mcp/expected_result",
@@ -176,7 +179,7 @@ func (t tool) need(p params, step driver.Step) driver.AdvanceResult {
 	if err != nil {
 		return driver.CannotAdvance("the challenge cannot be shown: " + err.Error())
 	}
-	action, err := json.Marshal(params{Name: strings.ToLower(bareName(plain.Normal(p.Name))), Arguments: p.Arguments})
+	action, err := actionOf(p)
 	if err != nil {
 		return driver.CannotAdvance("the call cannot be encoded: " + err.Error())
 	}

@@ -398,12 +398,19 @@ func TestTheOutputOfAnObservedCallIsWhatTheStepNames(t *testing.T) {
 // What does not change the call is not part of its action.
 func TestTheActionIsTheToolAndItsArguments(t *testing.T) {
 	for challenge, want := range map[string]string{
-		`{"mcp":{"tool_name":"create_event","arguments":{"a":1}}}`:                                             `{"tool_name":"create_event","arguments":{"a":1}}`,
-		`{"mcp":{"tool_name":"calendar/create_event","arguments":{"a":1},"expected_result":{"success":true}}}`: `{"tool_name":"create_event","arguments":{"a":1}}`,
-		`{"mcp":{"tool_name":" mcp__calendar__create_event "},"required":false}`:                               `{"tool_name":"create_event"}`,
+		`{"mcp":{"tool_name":"create_event","arguments":{"a":1}}}`:                                             `{"tool":"create_event","arguments":{"a":1}}`,
+		`{"mcp":{"tool_name":"calendar/create_event","arguments":{"a":1},"expected_result":{"success":true}}}`: `{"server":"calendar","tool":"create_event","arguments":{"a":1}}`,
+		`{"mcp":{"tool_name":" mcp__calendar__create_event "},"required":false}`:                               `{"server":"calendar","tool":"create_event"}`,
+		`{"mcp":{"tool_name":"Admin.Tools.list"}}`:                                                             `{"tool":"list"}`,
+		`{"mcp":{"tool_name":"mcp__srv__admin.list"}}`:                                                         `{"tool":"list"}`,
+		`{"mcp":{"tool_name":"a__b__c"}}`:                                                                      `{"tool":"c"}`,
 	} {
 		if got := string(advance(t, definition().Challenge, challenge).NeedInput[0].Action); got != want {
 			t.Errorf("the action of %s is %s, want %s", challenge, got, want)
+		}
+		written, err := definition().Challenge.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(challenge)})
+		if err != nil || string(written.Action) != want {
+			t.Errorf("Validate(%s) states %s, %v, want %s", challenge, written.Action, err, want)
 		}
 	}
 }

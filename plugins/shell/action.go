@@ -8,6 +8,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -23,7 +24,7 @@ const (
 // actionOf states what a command would do: the simple commands in it, without what does
 // not change them, such as quotes, blanks, comments and the order of what they
 // are part of. The host compares such a list as a set, so that a command that was
-// declined is found among others, too.
+// declined is found among others, too. Where it cannot be read, command is left out.
 func actionOf(command string) (action json.RawMessage, err error) {
 	anything := json.RawMessage(`{"more than can be compared":true}`)
 	defer func() {
@@ -37,7 +38,7 @@ func actionOf(command string) (action json.RawMessage, err error) {
 			c.add(asText(command))
 		}
 		if !c.failed {
-			return json.Marshal(map[string]any{"commands": c.parts})
+			return json.Marshal(map[string]any{"command": c.parts})
 		}
 	}
 	return anything, nil
@@ -62,12 +63,13 @@ func eachNode(script string, visit func(syntax.Node) bool) (whole bool) {
 }
 
 // part is one thing that a command does. A simple command is the list of its words;
-// anything else is an object, so that no word can be taken for it.
+// anything else is an object, so that no word can be taken for it. A word that is known only
+// when the command runs is driver.Unparsed.
 type part any
 
 // asText is a command that cannot be parsed: what can be seen of it, without blanks.
 func asText(command string) part {
-	return map[string]string{"text": strings.Join(strings.Fields(plain.Normal(command)), "")}
+	return driver.Unparsed{Text: strings.Join(strings.Fields(plain.Normal(command)), "")}
 }
 
 // legible is a command as a reader sees it: hidden characters are gone, and
@@ -115,7 +117,7 @@ func (c *collector) node(n syntax.Node, inner int) {
 		for _, a := range n.Assigns {
 			c.add(map[string]string{"set": printed(a)})
 		}
-		c.command(wordsOf(n.Args), inner)
+		c.command(openWords(n.Args), inner)
 	case *syntax.Redirect:
 		c.add(map[string]string{"redirect": redirection(n)})
 	case *syntax.FuncDecl:
@@ -143,7 +145,7 @@ func redirection(r *syntax.Redirect) string {
 	return text
 }
 
-// command adds a simple command, and what it runs in turn where that is plain.
+// command adds a simple command, and what it runs in turn as far as that can be read.
 func (c *collector) command(words []string, inner int) {
 	if len(words) == 0 {
 		return
@@ -152,14 +154,19 @@ func (c *collector) command(words []string, inner int) {
 	if words[0] == ":" || words[0] == "true" {
 		return
 	}
-	c.add(withFlags(words))
+	c.add(stated(withFlags(words)))
+	for _, other := range readings(words) {
+		c.add(reading{stated(other)})
+	}
 	rest := within(words)
 	switch {
+	case runsUnread(words, rest):
+		c.add(driver.Unparsed{Text: strings.Join(written(words), " ")})
 	case len(rest) == 0:
 	case words[0] == "eval":
-		c.inner(strings.Join(rest, " "), inner)
+		c.inner(strings.Join(written(rest), " "), inner)
 	case shells[words[0]]:
-		c.inner(rest[0], inner)
+		c.inner(written(rest)[0], inner)
 	default:
 		c.command(rest, inner)
 	}

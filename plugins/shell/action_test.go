@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -19,33 +20,75 @@ func actionText(t testing.TB, command string) string {
 	return string(raw)
 }
 
+// reads is what only rules compare.
+var reads = regexp.MustCompile(`,\{"reads_as":\[[^\]]*\]\}`)
+
 func TestSpellingsOfACommandAreOneAction(t *testing.T) {
 	for want, spellings := range map[string][]string{
-		`{"commands":[["rm","-fr","/srv/x"]]}`: {
+		`{"command":[["rm","-fr","/srv/x"]]}`: {
 			"rm -rf /srv/x", "rm  -rf   /srv/x", " rm\t-rf /srv/x\n", "rm -rf /srv/x #", "rm -rf /srv/x # harmless", "# first\nrm -rf /srv/x",
 			"rm -r -f /srv/x", "rm -f -r /srv/x", "rm -fr /srv/x", "rm -Rf /srv/x", "rm /srv/x -rf", "rm --recursive --force /srv/x", "rm -rf -- /srv/x", "rm -rfrf /srv/x",
 			`rm -rf "/srv/x"`, `rm -rf '/srv/x'`, `"rm" '-rf' /srv/x`, `r\m -rf /srv/x`, `rm -rf /srv/""x`, `rm -rf $'/srv/\x78'`, `\rm -rf /srv/x`, `rm -rf /srv/\x`,
 			"rm -rf \\\n /srv/x", "rm\u00a0-rf\u3000/srv/x", "rm -rf /srv/x\u200b", "r\u200bm -rf /srv/\u00adx", "rm -rf /srv/x;", "rm -rf /srv/x\r\n", "/bin/rm -rf /srv/x", "/usr/bin/rm -rf /srv/x",
 			"true; rm -rf /srv/x", "rm -rf /srv/x || true", "( rm -rf /srv/x )", "{ rm -rf /srv/x; }", "! rm -rf /srv/x", "rm -rf /srv/x &", "rm -rf /srv/{x,}x"[:len("rm -rf /srv/")] + "x",
 		},
-		`{"commands":[["make","ship"]]}`:                                   {"make ship", " make ship\n", "make ship && make ship"},
-		`{"commands":[["tar","-xf","a"]]}`:                                 {"tar -xf a", "tar -x -f a"},
-		`{"commands":[["tar","-fx","a"]]}`:                                 {"tar -f -x a"}, // -f takes what follows
-		`{"commands":[["echo","$HOME","$()"],["id"]]}`:                     {`echo "$HOME" "$(id)"`, "echo ${HOME} `id`"},
-		`{"commands":[["touch","a","b"]]}`:                                 {"touch {a,b}", "touch 'a' b"},
-		`{"commands":[["sudo","rm","-rf","/x"],["rm","-fr","/x"]]}`:        {"sudo rm -rf /x", `sudo "rm" -rf /x`},
-		`{"commands":[["sh","-c","rm -rf /x"],["rm","-fr","/x"]]}`:         {`sh -c "rm -rf /x"`},
-		`{"commands":[["eval","rm","/x"],["rm","-","/x"]]}`:                {"eval rm /x"},
-		`{"commands":[{"set":"A=1"},["make"],{"redirect":"2\u003e log"}]}`: {"A=1 make 2>log"},
-		`{"commands":[{"for":["i","a","b"]},["rm","-","$i"]]}`:             {"for i in a b; do rm $i; done"},
-		`{"commands":[{"text":"rm-rf/srv/x("}]}`:                           {"rm -rf /srv/x (", " rm  -rf /srv/\u200bx ( "},
-		`{"commands":[["rm","-fr","/srv/x"],{"text":"rm-rf/srv/x("}]}`:     {"rm -rf /srv/x\n("}, // a shell runs the first line
-		`{"commands":[{"text":"#nothing"}]}`:                               {"# nothing"},
+		`{"command":[["make","ship"]]}`:                                         {"make ship", " make ship\n", "make ship && make ship"},
+		`{"command":[["tar","-xf","a"]]}`:                                       {"tar -xf a", "tar -x -f a"},
+		`{"command":[["tar","-fx","a"]]}`:                                       {"tar -f -x a"}, // -f takes what follows
+		`{"command":[["echo",{"unparsed":"$HOME"},{"unparsed":"$()"}],["id"]]}`: {`echo "$HOME" "$(id)"`, "echo ${HOME} `id`"},
+		`{"command":[["touch","a","b"]]}`:                                       {"touch {a,b}", "touch 'a' b"},
+		`{"command":[["sudo","rm","-rf","/x"],["rm","-fr","/x"]]}`:              {"sudo rm -rf /x", `sudo "rm" -rf /x`},
+		`{"command":[["sh","-c","rm -rf /x"],["rm","-fr","/x"]]}`:               {`sh -c "rm -rf /x"`},
+		`{"command":[["eval","rm","/x"],["rm","-","/x"]]}`:                      {"eval rm /x"},
+		`{"command":[{"set":"A=1"},["make"],{"redirect":"2\u003e log"}]}`:       {"A=1 make 2>log"},
+		`{"command":[{"for":["i","a","b"]},["rm","-",{"unparsed":"$i"}]]}`:      {"for i in a b; do rm $i; done"},
+		`{"command":[{"unparsed":"rm-rf/srv/x("}]}`:                             {"rm -rf /srv/x (", " rm  -rf /srv/\u200bx ( "},
+		`{"command":[["rm","-fr","/srv/x"],{"unparsed":"rm-rf/srv/x("}]}`:       {"rm -rf /srv/x\n("}, // a shell runs the first line
+		`{"command":[{"unparsed":"#nothing"}]}`:                                 {"# nothing"},
 	} {
 		for _, spelling := range spellings {
-			if got := actionText(t, spelling); got != want {
+			if got := reads.ReplaceAllString(actionText(t, spelling), ""); got != want {
 				t.Errorf("the action of %q is %s, want %s", spelling, got, want)
 			}
+		}
+	}
+}
+
+// What a rule such as [fly, deploy] has to find, however the command is written, and what
+// it must not take for that.
+func TestARuleFindsACommandInItsReadings(t *testing.T) {
+	const deploy = `["fly","deploy"`
+	for command, want := range map[string]string{
+		"fly deploy --now":               deploy,
+		"cd app && fly deploy":           deploy,
+		"/opt/fly/bin/fly deploy":        `{"reads_as":` + deploy,
+		"fly -a shop deploy":             `{"reads_as":` + deploy,
+		"fly --app=shop -v deploy":       `{"reads_as":` + deploy,
+		"sudo -u app fly deploy":         deploy,
+		"timeout 5 fly deploy":           `{"reads_as":` + deploy,
+		"env A=1 fly deploy":             deploy,
+		`sh -c "fly deploy"`:             deploy,
+		`eval "fly deploy"`:              deploy,
+		"echo `fly deploy`":              deploy,
+		"fly $WHAT":                      `["fly",{"unparsed":"$WHAT"}]`,
+		"$(echo fly) deploy":             `[{"unparsed":"$()"},"deploy"]`,
+		"f() { fly $1; }; f deploy":      `["fly",{"unparsed":"$1"}]`,
+		"fl? deploy":                     `[{"unparsed":"fl?"},"deploy"]`,
+		"echo fly deploy | sh":           `{"unparsed":"sh"}`,
+		"sh deploy.sh":                   `{"unparsed":"sh deploy.sh"}`,
+		". ./deploy":                     `{"unparsed":". ./deploy"}`,
+		"echo deploy | xargs fly":        `{"unparsed":"xargs fly"}`,
+		"fly deploy (":                   `{"unparsed":"flydeploy("}`,
+		`bash -c "$SCRIPT"`:              `[{"unparsed":"$SCRIPT"}]`,
+		"find . -exec fly deploy {} \\;": deploy,
+	} {
+		if got := actionText(t, command); !strings.Contains(got, want) {
+			t.Errorf("the action of %q is %s, want %s in it", command, got, want)
+		}
+	}
+	for _, command := range []string{"echo fly deploy", "echo '$HOME' \\*", "flyctl deploy", "fly status deploy", "git -C deploy status", "rm -rf deploy"} {
+		if got := actionText(t, command); strings.Contains(got, deploy) || strings.Contains(got, "unparsed") {
+			t.Errorf("the action of %q is %s, which a rule for fly deploy takes for one", command, got)
 		}
 	}
 }
@@ -112,7 +155,7 @@ func FuzzAction(f *testing.F) {
 	f.Fuzz(func(t *testing.T, command string) {
 		action := actionText(t, command)
 		var read struct {
-			Commands []json.RawMessage `json:"commands"`
+			Commands []json.RawMessage `json:"command"`
 			Anything bool              `json:"more than can be compared"`
 		}
 		if err := json.Unmarshal([]byte(action), &read); err != nil || len(read.Commands) == 0 != read.Anything || len(read.Commands) > maxParts+1 || action != actionText(t, command) {
@@ -120,7 +163,7 @@ func FuzzAction(f *testing.F) {
 		}
 		more := actionText(t, "before\n"+command)
 		for _, part := range read.Commands {
-			if !strings.Contains(string(part), `"text"`) && len(read.Commands) < maxParts-1 && !strings.Contains(more, string(part)) {
+			if !strings.Contains(string(part), `"unparsed"`) && len(read.Commands) < maxParts-1 && !strings.Contains(more, string(part)) {
 				t.Errorf("%s of %q is not found behind another command: %s", part, command, more)
 			}
 		}

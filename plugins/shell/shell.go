@@ -31,7 +31,7 @@ func definition() driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "shell", Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName}, Effect: driver.EffectPure,
-			ConfigSchema: s.Schema(),
+			ConfigSchema: s.Schema(), ActionSchema: json.RawMessage(actionSchema),
 		},
 		Challenge: s,
 	}
@@ -101,6 +101,10 @@ func (shell) Validate(_ context.Context, req driver.ValidateRequest) (driver.Val
 	}
 	res.Diagnostics = append(res.Diagnostics, optionsInValues(pointer, p.Command)...)
 	var err error
+	// A value becomes one quoted word, or a part of one.
+	if res.Action, err = actionOf(reference.ReplaceAllString(p.Command, `"${value}"`)); err != nil {
+		return res, err
+	}
 	res.Challenge, err = normalised(req.Challenge, p)
 	return res, err
 }

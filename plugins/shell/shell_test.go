@@ -228,7 +228,7 @@ func TestTheActionIsTheCommand(t *testing.T) {
 	for _, challenge := range []string{
 		`{"shell":{"cmd":"make ship"}}`, `{"shell":{"cmd":" make ship\n","timeout_seconds":31}}`, `{"shell":{"cmd":"make ship"},"required":false}`, `{"cmd":"make ship"}`,
 	} {
-		if got := string(advance(t, definition().Challenge, challenge).NeedInput[0].Action); got != `{"commands":[["make","ship"]]}` {
+		if got := string(advance(t, definition().Challenge, challenge).NeedInput[0].Action); got != `{"command":[["make","ship"]]}` {
 			t.Errorf("the action of %s is %s", challenge, got)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -16,17 +17,28 @@ const maxBraces = 64
 // Variables, patterns and substitutions stay as they are written.
 func wordsOf(words []*syntax.Word) []string {
 	var out []string
-	for _, w := range words {
-		split := &syntax.Word{Parts: slices.Clone(w.Parts)} // SplitBraces changes it
-		if !syntax.SplitBraces(split) || alternatives(split) > maxBraces {
-			out = append(out, wordOf(w))
-			continue
-		}
-		for _, one := range expand.Braces(split) {
-			out = append(out, wordOf(one))
-		}
+	for w := range expanded(words) {
+		out = append(out, wordOf(w))
 	}
 	return out
+}
+
+// expanded yields the words with their braces expanded.
+func expanded(words []*syntax.Word) iter.Seq[*syntax.Word] {
+	return func(yield func(*syntax.Word) bool) {
+		for _, w := range words {
+			split := &syntax.Word{Parts: slices.Clone(w.Parts)} // SplitBraces changes it
+			one := []*syntax.Word{w}
+			if syntax.SplitBraces(split) && alternatives(split) <= maxBraces {
+				one = expand.Braces(split)
+			}
+			for _, each := range one {
+				if !yield(each) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // alternatives is how many words the braces of a word make, or more than maxBraces.
@@ -134,8 +146,12 @@ var (
 	// wrappers run the command behind them, perhaps behind options and variables.
 	wrappers = map[string]bool{
 		"command": true, "builtin": true, "exec": true, "nohup": true, "env": true, "sudo": true, "doas": true, "nice": true, "setsid": true, "xargs": true,
+		"timeout": true, "time": true, "stdbuf": true, "ionice": true, "chroot": true,
 	}
 )
+
+// findRuns are the actions of find that run the command behind them.
+var findRuns = map[string]bool{"-exec": true, "-execdir": true, "-ok": true, "-okdir": true}
 
 // within is what a command runs: the arguments of eval, the script of a shell, the
 // command of a wrapper; empty if it runs nothing, or nothing that can be read.
@@ -157,6 +173,10 @@ func within(words []string) []string {
 			rest = rest[1:]
 		}
 		return slices.Clone(rest)
+	case words[0] == "find":
+		if at := slices.IndexFunc(rest, func(w string) bool { return findRuns[w] }); at >= 0 {
+			return slices.Clone(rest[at+1:])
+		}
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (t *tools) Preview(_ context.Context, req driver.PreviewRequest) (driver.Pr
 	if err != nil {
 		return driver.PreviewResult{}, err
 	}
-	action, err := json.Marshal(map[string]json.RawMessage{"arguments": p.Arguments})
+	action, err := json.Marshal(map[string]any{"server": p.Server, "tool": bare(p.Tool), "arguments": p.Arguments})
 	if err != nil {
 		return driver.PreviewResult{}, err
 	}
@@ -56,6 +56,23 @@ func (t *tools) Preview(_ context.Context, req driver.PreviewRequest) (driver.Pr
 		effect = driver.EffectReads
 	}
 	return driver.Planned(driver.Plan{Text: p.text(), Data: data, Effect: effect, Action: action}), nil
+}
+
+// actionSchema declares the action of a plan, with members as the driver mcp has them.
+const actionSchema = `{"type":"object","properties":{` +
+	`"tool":{"type":"string","pattern":"^[^A-Z./:]+$","description":"the name of the tool in lower case, without the name of its server in front"},` +
+	`"server":{"type":"string","minLength":1,"description":"the server of the tool, as kairos tools list has it"},` +
+	`"arguments":{"type":"object","description":"what the tool is called with"}}}`
+
+// bare is the name of a tool in lower case behind its last separator, as the challenge
+// driver states it.
+func bare(tool string) string {
+	for _, separator := range []string{"__", ".", ":", "/"} {
+		if at := strings.LastIndex(tool, separator); at >= 0 && at+len(separator) < len(tool) {
+			tool = tool[at+len(separator):]
+		}
+	}
+	return strings.ToLower(tool)
 }
 
 // readDisplay reads what the challenge asks for; why not, otherwise.

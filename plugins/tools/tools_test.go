@@ -202,7 +202,7 @@ func TestAnAgentProposesArgumentsThatFitTheSchema(t *testing.T) {
 		t.Fatalf("Preview = %+v", res)
 	}
 	written := ask(`{"tool_name":"count","arguments":{"by":3}}`, "")
-	if written.Plan == nil || string(written.Plan.Action) != `{"arguments":{"by":3}}` || string(res.Plan.Action) != string(written.Plan.Action) {
+	if written.Plan == nil || string(written.Plan.Action) != `{"arguments":{"by":3},"server":"counter","tool":"count"}` || string(res.Plan.Action) != string(written.Plan.Action) {
 		t.Errorf("the action is %s if the agent proposes the arguments and %s if the step states them", res.Plan.Action, written.Plan.Action)
 	}
 	// The agent chose the arguments by the description.
