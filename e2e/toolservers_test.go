@@ -56,7 +56,7 @@ func TestToolsOfRealServersAreCalled(t *testing.T) {
 
 	protocol, answers := filepath.Join(dir, "letter.md"), filepath.Join(dir, "answers.yaml")
 	step := func(tool, arguments string) string {
-		return fmt.Sprintf("\n## Use %s\n\nUse it.\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"evidence_from\":\"server\",\"mcp\":{\"tool_name\":%q,\"arguments\":%s}}}\n```\n", tool, tool, arguments)
+		return fmt.Sprintf("\n## Use %s\n\nUse it.\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"evidence\":\"server\",\"mcp\":{\"tool_name\":%q,\"arguments\":%s}}}\n```\n", tool, tool, arguments)
 	}
 	doc := "# Answer a letter\n" + step("files/read_text_file", fmt.Sprintf(`{"path":%q}`, letter)) + step("everything/get-sum", `{"a":2,"b":3}`) +
 		step("files/write_file", fmt.Sprintf(`{"path":%q,"content":"Dear Adam"}`, letter+".answer"))

@@ -79,7 +79,7 @@ func (c *commands) put(name, content string) {
 
 // ships is a protocol of one step that has KAIROS run the command.
 func ships(line string) string {
-	shell, _ := json.Marshal(map[string]any{"challenge": map[string]any{"type": "shell", "evidence_from": "server", "shell": map[string]string{"cmd": line}}})
+	shell, _ := json.Marshal(map[string]any{"challenge": map[string]any{"type": "shell", "evidence": "server", "shell": map[string]string{"cmd": line}}})
 	return "# Ship\n\n## Ship\n\nShip it.\n\n```json\n" + string(shell) + "\n```\n"
 }
 

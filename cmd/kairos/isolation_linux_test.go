@@ -265,7 +265,7 @@ func (g guarded) tools() {
 	g.kairos("tools", "add", "look", "--yes", "--", "npx", "--offline", "--yes", g.at("pkg"))
 	for path, want := range map[string]string{g.at("pkg/package.json"): "opened", g.at("data/kairos.db"): "refused", g.at("home/.ssh/id_ed25519"): "refused", "/etc/passwd": "opened"} {
 		g.write("tool.md", "# Tool\n\n## Look\n\nLook.\n\n```json\n"+
-			fmt.Sprintf(`{"challenge":{"type":"mcp","evidence_from":"server","mcp":{"tool_name":"look","arguments":{"path":%q},"expected_result":{"said":%q}}}}`, path, want)+"\n```\n", 0o644)
+			fmt.Sprintf(`{"challenge":{"type":"mcp","evidence":"server","mcp":{"tool_name":"look","arguments":{"path":%q},"expected_result":{"said":%q}}}}`, path, want)+"\n```\n", 0o644)
 		g.own()
 		if said := g.kairos("run", g.at("tool.md")); !strings.Contains(said, "verified: 1 step seen by KAIROS") {
 			g.t.Errorf("%s: %s", path, said)

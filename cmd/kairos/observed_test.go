@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-const oneCount = "# Count\n\n## Count\n\nCount one up.\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"evidence_from\":\"server\"," +
+const oneCount = "# Count\n\n## Count\n\nCount one up.\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"evidence\":\"server\"," +
 	"\"mcp\":{\"tool_name\":\"count\",\"arguments\":{}}}}\n```\n"
 
 // withCounter is a server that may call a tool which writes down each call. The

@@ -424,7 +424,7 @@ func TestApproversAnswerForOthers(t *testing.T) {
 }
 
 func TestAPhraseIsTypedForAYes(t *testing.T) {
-	typed := strings.Replace(gatedDoc, `"approval_mode":"user"`, `"approval_mode":"user","approval_phrase":"ship it now"`, 1)
+	typed := strings.Replace(gatedDoc, `"approval_mode":"user"`, `"approval":{"phrase":"ship it now"}`, 1)
 	for name, tc := range map[string]struct {
 		doc, phrase string
 		typed       bool
@@ -464,7 +464,7 @@ func TestAPhraseIsTypedForAYes(t *testing.T) {
 func TestThePhraseIsPartOfWhatIsApproved(t *testing.T) {
 	w := withPage(t, nil)
 	digests := map[string]bool{}
-	for phrase, says := range map[string]string{"": `"approval_mode":"user"`, "one": `"approval_phrase":"one"`, "two": `"approval_phrase":"two"`} {
+	for phrase, says := range map[string]string{"": `"approval_mode":"user"`, "one": `"approval":{"phrase":"one"}`, "two": `"approval":{"phrase":"two"}`} {
 		_, waits := w.gate(strings.Replace(gatedDoc, `"approval_mode":"user"`, says, 1)) // a phrase alone means that a person approves
 		v := w.view(waits)
 		if digests[v.Digest] = true; v.Phrase != phrase {

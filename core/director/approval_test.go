@@ -185,7 +185,7 @@ func TestAStatedApprovalModeTakesNoReport(t *testing.T) {
 }
 
 func TestAPhraseIsTypedForAPersonsOwnAnswer(t *testing.T) {
-	doc := with(askStep, `"approval_phrase":"go ahead"`)
+	doc := with(askStep, `"approval":{"phrase":"go ahead"}`)
 	w := withPage(t, nil)
 	w.drivers.set("asks yes or no user_input", true)
 	uri, waits := w.gate(doc)
@@ -198,7 +198,7 @@ func TestAPhraseIsTypedForAPersonsOwnAnswer(t *testing.T) {
 	}
 	w = withPage(t, nil) // whose driver asks by a form
 	_, err = w.Begin(t.Context(), w.caller, api.BeginRequest{URI: w.mint(doc)[0]})
-	refused(t, err, fault.InvalidArgument, "approval_phrase of step 1")
+	refused(t, err, fault.InvalidArgument, "phrase of the approval of step 1")
 }
 
 // payDoc is a step of which the agent chooses what is approved.

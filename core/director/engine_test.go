@@ -183,7 +183,7 @@ func TestApprovalWithoutAPerson(t *testing.T) {
 			begun(""), typed("user_input"), submits(as("mcp", works), "TYPE_MISMATCH"), sends(approves, ""), typed("mcp"), sends(works, ""),
 		}},
 		"a review types no phrase": {
-			doc:    strings.Replace(approvedStep, `"approval_mode":"user"`, `"approval_mode":"user","approval_phrase":"go"`, 1),
+			doc:    strings.Replace(approvedStep, `"approval_mode":"user"`, `"approval":{"phrase":"go"}`, 1),
 			client: driver.Client{Sampling: true}, moves: []move{begun("APPROVAL_UNAVAILABLE")},
 		},
 		"the client reviews the request": {doc: approvedStep, client: driver.Client{Sampling: true}, moves: []move{begun(toModel), answers(sampled, "")}},

@@ -172,7 +172,7 @@ const plainStep = "# Act\n\n## Act\n\nact\n\n```json\n{\"challenge\":{\"type\":\
 
 func TestNothingIsDoneThatNobodyAllowed(t *testing.T) {
 	w, d := withDoer(t, driver.EffectReads)
-	uri := w.mint(strings.Replace(plainStep, `"type":`, `"evidence_from":"server","type":`, 1))[0]
+	uri := w.mint(strings.Replace(plainStep, `"type":`, `"evidence":"server","type":`, 1))[0]
 	open := w.begin(uri)
 	r := w.next(uri, placeholder(open))
 	w.code(r, "OBSERVATION_UNAVAILABLE")
@@ -254,7 +254,7 @@ func TestAnEditedProtocolAsksAgain(t *testing.T) {
 }
 
 func TestPlansOfDrivers(t *testing.T) {
-	fromServer := with(plainStep, `"evidence_from":"server"`)
+	fromServer := with(plainStep, `"evidence":"server"`)
 	toMars := func(p *play) { p.doer.world = "mars" } // between approval and execution
 	backToEarth := func(p *play) { p.doer.world = "earth" }
 	asks := func(d *doer) { d.asks = true }
@@ -262,7 +262,7 @@ func TestPlansOfDrivers(t *testing.T) {
 	refuses := func(why string) move { return func(p *play) { p.doer.refuses = why } }
 	const invented = `{"ok":true,"event_id":"invented"}`
 	recorded := func(p *play) { contains(p.t, p.told(runOf(p.shown)), "invented") }
-	approved := with(plainStep, `"approval_mode":"user","evidence_from":"server"`)
+	approved := with(plainStep, `"approval_mode":"user","evidence":"server"`)
 	never := `"output_schema":{"type":"object","required":["never"]}`
 	again := func(times string) []move {
 		return []move{answers(yes, ""), calls("OUTPUT_INVALID"), calls(toPerson, "KAIROS has done this step "+times+" already (driver doer)", "not: Nothing is done")}
@@ -291,7 +291,7 @@ func TestPlansOfDrivers(t *testing.T) {
 		"a grant to look is none to change": {doc: fromServer, client: formClient, world: doing(driver.EffectEffects), moves: []move{
 			onlyLook, calls("OBSERVATION_UNAVAILABLE", "only allowed to look"), did(0),
 		}},
-		"a claim does not get around a grant": {doc: with(plainStep, `"evidence_from":"anyone"`), client: formClient, world: doing(driver.EffectReads), moves: []move{
+		"a claim does not get around a grant": {doc: with(plainStep, `"evidence":"anyone"`), client: formClient, world: doing(driver.EffectReads), moves: []move{
 			allowed, refuses("the tool is down"), sends(invented, "OBSERVATION_UNAVAILABLE"), refuses(""),
 			sends(invented, ""), did(1), solved(driver.ServerObserved), recorded,
 		}},

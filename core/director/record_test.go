@@ -127,7 +127,7 @@ func TestFailuresAreCountedAndNotAllKept(t *testing.T) {
 // Observations that did not count are reported with the one that did.
 func TestDiscardedObservationsAreTold(t *testing.T) {
 	w, d := withDoer(t, driver.EffectReads)
-	uri := w.mint(strings.Replace(plainStep, `"type":`, `"evidence_from":"server","type":`, 1))[0]
+	uri := w.mint(strings.Replace(plainStep, `"type":`, `"evidence":"server","type":`, 1))[0]
 	r := w.begin(uri)
 	w.allow(runOf(r), nil)
 	d.fails = 2

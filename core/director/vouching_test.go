@@ -84,7 +84,7 @@ func looks(n int) move {
 
 // fromWhom is a step that says who must vouch for its evidence.
 func fromWhom(who string) string {
-	return strings.Replace(gatedStep, `"approval_mode":"user"`, `"evidence_from":"`+who+`"`, 1)
+	return strings.Replace(gatedStep, `"approval_mode":"user"`, `"evidence":"`+who+`"`, 1)
 }
 
 func TestWhoVouchesForEvidence(t *testing.T) {
@@ -116,7 +116,7 @@ func TestWhoVouchesForEvidence(t *testing.T) {
 			begun("APPROVAL_UNAVAILABLE"), sends(works, "EVIDENCE_NOT_ACCEPTED"),
 		}},
 		"a person, or what the server saw": {doc: fromWhom("person"), world: withSeer, moves: []move{calls(""), looks(1)}},
-		"a person, and not the agent": {doc: with(askStep, `"evidence_from":"person"`), client: formClient, moves: []move{
+		"a person, and not the agent": {doc: with(askStep, `"evidence":"person"`), client: formClient, moves: []move{
 			sends(approves, "EVIDENCE_NOT_ACCEPTED"), calls(toPerson), answers(yes, ""), solved(driver.ClientAttested),
 		}},
 		"a policy that demands more": {
@@ -188,7 +188,7 @@ func TestALookThatFailsIsNotReplacedByAnotherRoute(t *testing.T) {
 // A route whose answer would not count is skipped before it asks anything, and the reply says what would count.
 func TestARouteThatDoesNotCountAsksNobody(t *testing.T) {
 	doc := "# Ask\n\n## Sure\n\nAre you?\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"name\":\"sure\",\"approval_mode\":\"user\",\"user_input\":{\"prompt\":\"sure?\"}}}\n```\n"
-	byStep := with(doc, `"evidence_from":"person"`)
+	byStep := with(doc, `"evidence":"person"`)
 	const byPolicy = "\npolicy:\n  - {evidence_from: [client-attested]}\n"
 	for name, tc := range map[string]struct {
 		doc, policy string
@@ -235,7 +235,7 @@ func TestWhatCannotCountIsNotMinted(t *testing.T) {
 		_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: doc, ModelID: "m"})
 		return err
 	}
-	contains(t, fmt.Sprint(mint(fromWhom("server"))), `"Act"`, "policy[0] (people decide), line", "takes evidence only from server", "change evidence_from of the step, or ask the operator")
+	contains(t, fmt.Sprint(mint(fromWhom("server"))), `"Act"`, "policy[0] (people decide), line", "takes evidence only from server", "change \"evidence\" of the step, or ask the operator")
 	linted, err := w.Lint(t.Context(), fromWhom("server"))
 	found := linted.Findings
 	if err != nil || len(found) == 0 || found[0].Severity == driver.SeverityWarning || !strings.Contains(found[0].Message, "people decide") {
@@ -293,7 +293,7 @@ func TestOnlyADriverThatLooksMayObserve(t *testing.T) {
 			p.t.Errorf("solved via %s with %s, want the driver's output", got.Via, got.Output)
 		}
 	}}
-	fromServer, takes := with(stagedStep, `"evidence_from":"server"`), driver.Accept(json.RawMessage(`{}`), json.RawMessage(`{"up":true}`))
+	fromServer, takes := with(stagedStep, `"evidence":"server"`), driver.Accept(json.RawMessage(`{}`), json.RawMessage(`{"up":true}`))
 	extra := func() driver.AdvanceResult {
 		return driver.Observe(json.RawMessage(`{}`), json.RawMessage(`{"up":true,"extra":1}`))
 	}

@@ -60,7 +60,7 @@ func (s Setup) demandAt(at Place, i int) decision.Demand {
 	if common, err := protocol.CommonOf(step.Challenge); err == nil && step.Challenge != nil {
 		common.Type = cmp.Or(common.Type, s.Tree.MissingType())
 		facts.Challenge, facts.Step.Approval = ChallengeFacts(step.Name, common, step.Challenge), common.ApprovalMode
-		only = common.EvidenceFrom.Provenances()
+		only = common.Evidence.Provenances()
 	}
 	if s.Tree.ReadsDigest() {
 		facts.Protocol.Digest, _ = at.Chain.ContentDigest() // a text without one is refused elsewhere
@@ -74,9 +74,9 @@ func Contradiction(step protocol.Step, d decision.Demand) string {
 	by := "the operator's policy (" + strings.Join(d.By, "; ") + ")"
 	switch {
 	case d.Impossible():
-		if common, err := protocol.CommonOf(step.Challenge); err == nil && common.EvidenceFrom.Provenances() != nil {
-			return fmt.Sprintf("the step takes evidence only from %s, and %s takes none of it: change evidence_from of the step, or ask the operator to change the policy of the decision tree",
-				common.EvidenceFrom, by)
+		if common, err := protocol.CommonOf(step.Challenge); err == nil && common.Evidence.Provenances() != nil {
+			return fmt.Sprintf("the step takes evidence only from %s, and %s takes none of it: change \"evidence\" of the step, or ask the operator to change the policy of the decision tree",
+				common.Evidence, by)
 		}
 		return by + " contradicts itself and takes no evidence at all: ask the operator to change the policy of the decision tree"
 	case step.Challenge == nil && !d.Counts(driver.AgentReported):
@@ -112,8 +112,8 @@ func (s Setup) Unvouched(at Place, i int, use string) *protocol.Diagnostic {
 			return nil
 		}
 	}
-	d := step.Problem("/evidence_from", fmt.Sprintf("evidence_from is %q, and no configured route can supply such evidence for type %q: every run will stop here",
-		common.EvidenceFrom, plain.Clip(common.Type, 80)))
+	d := step.Problem("/evidence", fmt.Sprintf("evidence is %q, and no configured route can supply such evidence for type %q: every run will stop here",
+		common.Evidence, plain.Clip(common.Type, 80)))
 	if len(demand.By) > 0 {
 		d = step.Problem("", fmt.Sprintf("no configured route can supply evidence for type %q that meets the operator's policy (%s): every run will stop here",
 			plain.Clip(common.Type, 80), strings.Join(demand.By, "; ")))
@@ -131,7 +131,7 @@ func (s Setup) BelievesModel(at Place, i int) *protocol.Diagnostic {
 	if !s.believesModel(at, i) {
 		return nil
 	}
-	d := at.Chain.Steps[i].Problem("/sampling", `a model may write the evidence of this step, which KAIROS can do itself: demand that with "evidence_from": "server", or allow it with kairos allow`)
+	d := at.Chain.Steps[i].Problem("/sampling", `a model may write the evidence of this step, which KAIROS can do itself: demand that with "evidence": "server", or allow it with kairos allow`)
 	d.Severity = SeverityNote
 	return d
 }

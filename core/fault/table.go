@@ -77,7 +77,7 @@ var inRun = []Row{
 		Hint: "change the step with `kairos update`, give up with `kairos attest URI failure`, or try once more",
 	},
 	{
-		Code: EvidenceNotAccepted, Counted: "yes; with `evidence_from` no", Status: 200,
+		Code: EvidenceNotAccepted, Counted: "no where the challenge says `evidence`", Status: 200,
 		Meaning: "the step takes the agent's word for nothing: only a person's own answer, or what the server observes itself",
 		Advice:  "call kairos_next with the placeholder solution, so that the server asks the person, or looks itself",
 		Hint:    "use a client that can ask you, or the approval page; what KAIROS has to observe you cannot supply",

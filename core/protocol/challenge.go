@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
@@ -16,8 +14,7 @@ import (
 )
 
 // CommonOf decodes the part of a challenge that the core owns. A nil challenge has
-// the zero Common. An approval phrase without an approval mode implies approval by
-// a person.
+// the zero Common. An approval implies the approval mode "user".
 func CommonOf(challenge json.RawMessage) (Common, error) {
 	var c Common
 	if len(challenge) == 0 {
@@ -26,7 +23,7 @@ func CommonOf(challenge json.RawMessage) (Common, error) {
 	if err := json.Unmarshal(challenge, &c); err != nil {
 		return Common{}, fmt.Errorf("read challenge: %w", fields.Plain(err))
 	}
-	if c.ApprovalPhrase != "" && c.ApprovalMode == "" {
+	if c.Approval != nil && c.ApprovalMode == "" {
 		c.ApprovalMode = driver.ApprovalUser
 	}
 	return c, nil
@@ -35,8 +32,8 @@ func CommonOf(challenge json.RawMessage) (Common, error) {
 // commonKeys are the keys of Common; the other keys of a challenge are "type" and
 // the object named after the type.
 var commonKeys = map[string]bool{
-	"type": true, "name": true, "required": true, "approval_mode": true, "approval_phrase": true, "output_schema": true,
-	"sampling": true, "files": true, "files_required": true, "judge": true, "evidence_from": true,
+	"type": true, "name": true, "required": true, "approval_mode": true, "approval": true, "output_schema": true,
+	"sampling": true, "files": true, "files_required": true, "judge": true, "evidence": true,
 }
 
 // maxQuestion is the longest question to a judge, in bytes.
@@ -167,17 +164,17 @@ func (s Step) judgeCommon() []Diagnostic {
 	for _, d := range c.Sampling.problems() {
 		bad("/sampling"+d.Pointer, d.Message)
 	}
-	if c.ApprovalMode != "" && c.ApprovalMode != driver.ApprovalAuto && c.ApprovalMode != driver.ApprovalUser {
+	if _, ok := present["approval_mode"]; ok && c.ApprovalMode != driver.ApprovalAuto && c.ApprovalMode != driver.ApprovalUser {
 		bad("/approval_mode", fmt.Sprintf("approval_mode %.80q must be %q or %q", c.ApprovalMode, driver.ApprovalAuto, driver.ApprovalUser))
 	}
-	if _, ok := present["approval_phrase"]; ok {
-		if why := c.phraseProblem(); why != "" {
-			bad("/approval_phrase", "approval_phrase "+why)
+	if raw, ok := present["approval"]; ok {
+		for _, d := range c.approvalProblems(raw.value) {
+			bad(d.Pointer, d.Message)
 		}
 	}
-	if _, ok := present["evidence_from"]; ok {
-		if why := c.EvidenceFrom.problem(); why != "" {
-			bad("/evidence_from", why)
+	if _, ok := present["evidence"]; ok {
+		if why := c.Evidence.problem(); why != "" {
+			bad("/evidence", why)
 		}
 	}
 	if raw, ok := present["type"]; ok && c.Type == "" {
@@ -211,32 +208,6 @@ func (s Step) FileProblems() []driver.Diagnostic {
 		found = append(found, driver.Problem("/files_required", "files_required needs files: they are what has to be checked"))
 	}
 	return found
-}
-
-// maxPhrase is how many characters a person may have to type.
-const maxPhrase = 100
-
-// phraseProblem says why the phrase, as written, is not allowed.
-func (c Common) phraseProblem() string {
-	switch {
-	case templatePattern.MatchString(c.ApprovalPhrase):
-		return "must not have templates: a value could choose what the person types"
-	case c.ApprovalMode == driver.ApprovalAuto:
-		return "needs approval_mode \"user\": nobody is asked to type it"
-	}
-	return BadPhrase(c.ApprovalPhrase)
-}
-
-// BadPhrase says why nobody can type the phrase, or "" if somebody can.
-func BadPhrase(phrase string) string {
-	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
-	switch n := utf8.RuneCountInString(phrase); {
-	case n < 1 || n > maxPhrase:
-		return fmt.Sprintf("must have 1 to %d characters", maxPhrase)
-	case strings.TrimSpace(phrase) != phrase || strings.ContainsFunc(phrase, unprintable):
-		return "must be one line of printable characters without space around it"
-	}
-	return ""
 }
 
 // blockKeys are the keys of the blocks that the core owns.

@@ -99,15 +99,15 @@ type Common struct {
 	Name         string              `json:"name,omitempty"`
 	Required     *bool               `json:"required,omitempty"` // nil means true
 	ApprovalMode driver.ApprovalMode `json:"approval_mode,omitempty"`
-	// ApprovalPhrase must be typed by the person who approves the step; optional.
-	ApprovalPhrase string          `json:"approval_phrase,omitempty"`
-	OutputSchema   json.RawMessage `json:"output_schema,omitempty"`
-	Sampling       *Sampling       `json:"sampling,omitempty"`
-	Files          json.RawMessage `json:"files,omitempty"`
-	FilesRequired  bool            `json:"files_required,omitempty"`
-	Judge          *Judge          `json:"judge,omitempty"`
-	// EvidenceFrom says who must vouch for the evidence. If it is empty anyone may.
-	EvidenceFrom EvidenceFrom `json:"evidence_from,omitempty"`
+	// Approval demands one, and says how it must be given; optional.
+	Approval      *Approval       `json:"approval,omitempty"`
+	OutputSchema  json.RawMessage `json:"output_schema,omitempty"`
+	Sampling      *Sampling       `json:"sampling,omitempty"`
+	Files         json.RawMessage `json:"files,omitempty"`
+	FilesRequired bool            `json:"files_required,omitempty"`
+	Judge         *Judge          `json:"judge,omitempty"`
+	// Evidence says who must vouch for the evidence. If it is empty anyone may.
+	Evidence EvidenceFrom `json:"evidence,omitempty"`
 }
 
 // Judge requires that a model judges the step's result.

@@ -72,7 +72,7 @@ func (p procedure) protocol(observed bool) string {
 			c["approval_mode"] = "user"
 		}
 		if s.decides && observed && !p.unasked {
-			c["evidence_from"] = "server"
+			c["evidence"] = "server"
 		}
 		challenge, _ := json.MarshalIndent(map[string]any{"challenge": c}, "", "  ")
 		fmt.Fprintf(&doc, "\n## %s\n\nDo it.\n\n```json\n%s\n```\n", s.name, challenge)

@@ -50,7 +50,7 @@ Say what was built.
 Count one up.
 
 ` + "```json" + `
-{"challenge": {"type": "mcp", "evidence_from": "server", "mcp": {"tool_name": "count", "arguments": {"who": "{{ input.who }}"}}}}
+{"challenge": {"type": "mcp", "evidence": "server", "mcp": {"tool_name": "count", "arguments": {"who": "{{ input.who }}"}}}}
 ` + "```" + `
 
 ## Release

@@ -203,8 +203,8 @@ func (s stage) lie(ctx context.Context, events int) error {
 		return err
 	}
 	file := filepath.Join(s.dir, "observed.md")
-	doc = bytes.ReplaceAll(doc, []byte(`"type": "mcp",`), []byte(`"type": "mcp", "evidence_from": "server",`))
-	doc = bytes.ReplaceAll(doc, []byte(`"approval_mode": "user",`), nil)
+	doc = bytes.ReplaceAll(doc, []byte(`"type": "mcp",`), []byte(`"type": "mcp", "evidence": "server",`))
+	doc = bytes.ReplaceAll(doc, []byte(`"approval": {},`), nil)
 	if err := os.WriteFile(file, doc, 0o600); err != nil {
 		return err
 	}

@@ -57,8 +57,10 @@ func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
 		p.required = required
 	}
 	mode, _ := top.String("approval_mode")
-	p.approval = driver.ApprovalMode(mode)
-	from, _ := top.String("evidence_from")
+	if p.approval = driver.ApprovalMode(mode); top.Has("approval") {
+		p.approval = driver.ApprovalUser
+	}
+	from, _ := top.String("evidence")
 	p.observed = from == "server"
 	if top.Has("output_schema") {
 		p.output = top.Raw("output_schema")
@@ -132,7 +134,7 @@ func openArguments(p params) []driver.Diagnostic {
 		return nil
 	case p.observed:
 		return []driver.Diagnostic{driver.Warning("/mcp", "states no arguments, so the agent chooses what KAIROS calls the tool with, and the proof holds for any: "+
-			`state them ("arguments": {} if the tool takes none), or have a person approve them with "approval_mode": "user"`)}
+			`state them ("arguments": {} if the tool takes none), or have a person approve them with "approval": {}`)}
 	case approved:
 		return []driver.Diagnostic{driver.Warning("/mcp", "states no arguments, so whoever approves this call does not see them, and any arguments count")}
 	}

@@ -284,10 +284,10 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		"complete":       {create, "", true},
 		"whole template": {`{"mcp":{"tool_name":"t","arguments":"{{ steps.find.slot }}"}}`, "", true},
 		"inner template": {`{"mcp":{"tool_name":"t","arguments":{"a":"{{ input.a }}"}}}`, "", true},
-		"observed at will": {`{"evidence_from":"server","mcp":{"tool_name":"list_events"}}`, "/mcp: states no arguments, so the agent chooses what KAIROS calls the tool with, and the proof holds for any: " +
-			`state them ("arguments": {} if the tool takes none), or have a person approve them with "approval_mode": "user"`, true},
-		"observed without arguments": {`{"evidence_from":"server","mcp":{"tool_name":"list_events","arguments":{}}}`, "", true},
-		"observed and approved":      {`{"evidence_from":"server","approval_mode":"user","mcp":{"tool_name":"list_events"}}`, "", true},
+		"observed at will": {`{"evidence":"server","mcp":{"tool_name":"list_events"}}`, "/mcp: states no arguments, so the agent chooses what KAIROS calls the tool with, and the proof holds for any: " +
+			`state them ("arguments": {} if the tool takes none), or have a person approve them with "approval": {}`, true},
+		"observed without arguments": {`{"evidence":"server","mcp":{"tool_name":"list_events","arguments":{}}}`, "", true},
+		"observed and approved":      {`{"evidence":"server","approval_mode":"user","mcp":{"tool_name":"list_events"}}`, "", true},
 		"approved at will":           {`{"approval_mode":"user","mcp":{"tool_name":"t"}}`, "/mcp: states no arguments, so whoever approves this call does not see them, and any arguments count", true},
 		"prose expected":             {`{"mcp":{"tool_name":"t","expected_result":"fine"}}`, "/mcp/expected_result: is shown but not compared: only an object is compared with the result", true},
 		"unknown":                    {`{"mcp":{"tool_name":"t","args":{}}}`, `/mcp/args: unknown key "args"; did you mean "arguments"?`, true},

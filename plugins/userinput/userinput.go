@@ -48,15 +48,15 @@ func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
 		p.Prompt = prompt
 	}
 	mode, _ := top.String("approval_mode")
-	p.approves = driver.ApprovalMode(mode) == driver.ApprovalUser
+	p.approves = driver.ApprovalMode(mode) == driver.ApprovalUser || top.Has("approval")
 	object.Unread()
 	if top.Has("output_schema") {
 		p.form = top.Raw("output_schema")
 		if err := schema.Flat(p.form); err != nil {
 			top.Wrong("output_schema", "a person cannot fill this form: "+err.Error())
 		}
-		if top.Has("approval_phrase") {
-			top.Wrong("approval_phrase", "cannot be typed into the form of output_schema: leave out one of them")
+		if approval := top.Object("approval"); approval.Has("phrase") {
+			approval.Wrong("phrase", "cannot be typed into the form of output_schema: leave out one of them")
 		}
 	}
 	return p, top.Diagnostics()

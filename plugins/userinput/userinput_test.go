@@ -276,8 +276,8 @@ func FuzzAnswer(f *testing.F) {
 // TestAPhraseNeedsAQuestionForYesOrNo: a form of the step's own has no place for it.
 func TestAPhraseNeedsAQuestionForYesOrNo(t *testing.T) {
 	for challenge, valid := range map[string]bool{
-		`{"type":"user_input","approval_phrase":"go","user_input":{"prompt":"Ship?"}}`:                                                          true,
-		`{"type":"user_input","approval_phrase":"go","user_input":{},"output_schema":{"type":"object","properties":{"day":{"type":"string"}}}}`: false,
+		`{"type":"user_input","approval":{"phrase":"go"},"user_input":{"prompt":"Ship?"}}`:                                                          true,
+		`{"type":"user_input","approval":{"phrase":"go"},"user_input":{},"output_schema":{"type":"object","properties":{"day":{"type":"string"}}}}`: false,
 	} {
 		res, err := definition().Challenge.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(challenge)})
 		if err != nil || fields.AnyError(res.Diagnostics) == valid {

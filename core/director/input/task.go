@@ -56,11 +56,11 @@ func (k *Task) Free() bool { return k.Step.Challenge == nil }
 // that was stored before phrases with templates were refused.
 func PhraseFault(k *Task) error {
 	written, err := protocol.CommonOf(k.Step.Challenge)
-	if err != nil || written.ApprovalPhrase == "" {
+	if err != nil || written.ApprovalPhrase() == "" {
 		return nil //nolint:nilerr // what is written was read before; there is no phrase
 	}
-	if why := protocol.BadPhrase(k.Common.ApprovalPhrase); why != "" {
-		return fault.New(fault.InvalidArgument, "The protocol is at fault: the approval_phrase of step %d %s. Mint it again with a phrase that can be typed.", k.Where.Index, why)
+	if why := protocol.BadPhrase(k.Common.ApprovalPhrase()); why != "" {
+		return fault.New(fault.InvalidArgument, "The protocol is at fault: the phrase of the approval of step %d %s. Mint it again with a phrase that can be typed.", k.Where.Index, why)
 	}
 	return nil
 }

@@ -33,8 +33,8 @@ func PhraseIn(s *State, k *input.Task, in driver.Input) string {
 // PhraseOf is what has to be typed to approve the step; empty: nothing.
 func PhraseOf(s *State, k *input.Task) string {
 	switch {
-	case k.Common.ApprovalPhrase != "":
-		return k.Common.ApprovalPhrase
+	case k.Common.ApprovalPhrase() != "":
+		return k.Common.ApprovalPhrase()
 	case s.Settings.Approval.Typed:
 		return k.Step.Name
 	}
@@ -117,8 +117,8 @@ func Gated(s *State, k *input.Task, in driver.Input) (bool, error) {
 		return false, nil
 	case !personal(s, k, in), ownAnswer(s, k, in) && input.YesOrNo(in):
 		return true, nil
-	case k.Common.ApprovalPhrase != "":
-		return false, fault.New(fault.InvalidArgument, "The protocol is at fault: nobody can type the approval_phrase of step %d into the form that it asks for. "+
+	case k.Common.ApprovalPhrase() != "":
+		return false, fault.New(fault.InvalidArgument, "The protocol is at fault: nobody can type the phrase of the approval of step %d into the form that it asks for. "+
 			"Mint it again without the phrase, or as a question for yes or no.", k.Where.Index)
 	}
 	return false, nil

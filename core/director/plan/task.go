@@ -74,7 +74,7 @@ func WorkOut(s *State, k *input.Task) (soon []string, err error) {
 		return nil, possible(k)
 	}
 	d := s.Tree.Decide(input.EvidenceKind.Name, Facts(s, k, input.EvidenceKind.Name))
-	k.Use, k.Demand = d.Use, d.Demand.Narrowed(k.Common.EvidenceFrom.Provenances())
+	k.Use, k.Demand = d.Use, d.Demand.Narrowed(k.Common.Evidence.Provenances())
 	if err := possible(k); err != nil {
 		return nil, err
 	}

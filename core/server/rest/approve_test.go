@@ -119,7 +119,7 @@ func TestThePageTakesOneAnswer(t *testing.T) {
 
 func TestThePhraseIsAskedForOnThePage(t *testing.T) {
 	w := newWorld(t, nil)
-	path, again := w.gate(`"approval_phrase":"ship it now",`)
+	path, again := w.gate(`"approval":{"phrase":"ship it now"},`)
 	if page := string(w.get(path).body); !strings.Contains(page, "ship it now") || strings.Contains(page, `value="ship it now"`) {
 		t.Error("the page does not name the phrase, or fills it in")
 	}

@@ -135,7 +135,7 @@ func (l linter) run(cmd *cobra.Command, out output.Format, files []documents.Doc
 	}
 	if r.BelieveModels > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s may be proved by what a model writes, and KAIROS can do such steps itself: allow it with `kairos allow`, "+
-			"or demand it with \"evidence_from\": \"server\"\n", output.Count(r.BelieveModels, "step"))
+			"or demand it with \"evidence\": \"server\"\n", output.Count(r.BelieveModels, "step"))
 	}
 	return err
 }

@@ -40,5 +40,5 @@ func (f EvidenceFrom) problem() string {
 	if f == FromAnyone || counting[f] != nil {
 		return ""
 	}
-	return fmt.Sprintf("evidence_from %.80q must be %q, %q or %q", string(f), FromAnyone, FromPerson, FromServer)
+	return fmt.Sprintf("evidence %.80q must be %q, %q or %q", string(f), FromAnyone, FromPerson, FromServer)
 }
