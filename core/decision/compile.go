@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/kairos-mcp/kairos/core/yamldoc"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -33,7 +34,7 @@ var (
 // error is a *LoadError with everything that is wrong.
 func Compile(src Source, drivers []driver.Descriptor) (*Tree, error) {
 	c := compiler{
-		doc: document{file: src.Name},
+		doc: yamldoc.Document{File: src.Name, What: "the tree"},
 		tree: &Tree{
 			digest:    fmt.Sprintf("%x", sha256.Sum256(src.YAML)),
 			inputs:    map[string]inputRule{},
@@ -52,11 +53,11 @@ func Compile(src Source, drivers []driver.Descriptor) (*Tree, error) {
 	for _, d := range drivers {
 		c.tree.drivers[d.Name] = d
 	}
-	if root := c.doc.parse(src.YAML); root != nil {
+	if root := c.doc.Parse(src.YAML); root != nil {
 		c.readTree(root)
 		c.assignHandlers(drivers)
 	}
-	if err := c.doc.err(); err != nil {
+	if err := c.doc.Err(); err != nil {
 		return nil, err
 	}
 	c.tree.mentioned = mentionedBy(c.tree.conditions()...)
@@ -65,57 +66,57 @@ func Compile(src Source, drivers []driver.Descriptor) (*Tree, error) {
 }
 
 type compiler struct {
-	doc  document
+	doc  yamldoc.Document
 	tree *Tree
 }
 
 func (c *compiler) readTree(root ast.Node) {
-	fields, ok := c.doc.mapping(root, "", "the tree", "defaults", "challenges", "inputs", "policy", "drivers", "on")
+	fields, ok := c.doc.Mapping(root, "", "the tree", "defaults", "challenges", "inputs", "policy", "drivers", "on")
 	if !ok {
 		return
 	}
 	c.readDefaults(root, fields)
 	if e, ok := fields["on"]; ok {
-		c.readReactions(e.value, "on", c.tree.reactions)
+		c.readReactions(e.Value, "on", c.tree.reactions)
 	}
 	if e, ok := fields["drivers"]; ok {
-		c.readDrivers(e.value)
+		c.readDrivers(e.Value)
 	}
 	if e, ok := fields["challenges"]; ok {
-		c.readRules(e.value)
+		c.readRules(e.Value)
 	} else {
-		c.doc.problem(root, "challenges", "the tree has no rules")
+		c.doc.Problem(root, "challenges", "the tree has no rules")
 	}
 	if e, ok := fields["inputs"]; ok {
-		c.readInputs(e.value)
+		c.readInputs(e.Value)
 	}
 	if e, ok := fields["policy"]; ok {
-		c.readPolicy(e.value)
+		c.readPolicy(e.Value)
 	}
 }
 
 // readDrivers reads `drivers`: the reactions to outcomes of a driver's routes.
 func (c *compiler) readDrivers(n ast.Node) {
-	list, _ := c.doc.entries(n, "drivers", "drivers")
+	list, _ := c.doc.Entries(n, "drivers", "drivers")
 	for _, e := range list {
-		named := "drivers." + e.name
-		c.driverOf(e.key, named, "on", e.name, driver.RoleCapability)
-		fields, _ := c.doc.mapping(e.value, named, named, "on")
+		named := "drivers." + e.Name
+		c.driverOf(e.Key, named, "on", e.Name, driver.RoleCapability)
+		fields, _ := c.doc.Mapping(e.Value, named, named, "on")
 		if on, ok := fields["on"]; ok {
 			own := map[Outcome]reaction{}
-			c.readReactions(on.value, named+".on", own)
-			c.tree.ofDrivers[e.name] = own
+			c.readReactions(on.Value, named+".on", own)
+			c.tree.ofDrivers[e.Name] = own
 		}
 	}
 }
 
-func (c *compiler) readDefaults(root ast.Node, tree map[string]entry) {
+func (c *compiler) readDefaults(root ast.Node, tree map[string]yamldoc.Entry) {
 	e, ok := tree["defaults"]
 	if !ok {
-		c.doc.problem(root, "defaults", "missing_type and no_challenge_type are not set")
+		c.doc.Problem(root, "defaults", "missing_type and no_challenge_type are not set")
 		return
 	}
-	fields, ok := c.doc.mapping(e.value, "defaults", "defaults", "missing_type", "no_challenge_type")
+	fields, ok := c.doc.Mapping(e.Value, "defaults", "defaults", "missing_type", "no_challenge_type")
 	if !ok {
 		return
 	}
@@ -124,19 +125,19 @@ func (c *compiler) readDefaults(root ast.Node, tree map[string]entry) {
 		"no_challenge_type": &c.tree.noChallengeType,
 	} {
 		if _, ok := fields[key]; !ok {
-			c.doc.problem(e.key, "defaults", "%s is not set", key)
+			c.doc.Problem(e.Key, "defaults", "%s is not set", key)
 			continue
 		}
-		*into = c.doc.text(fields, key, "defaults")
+		*into = c.doc.Text(fields, key, "defaults")
 		if *into != "" && !plainName.MatchString(*into) {
-			c.doc.problem(fields[key].value, "defaults", "%s: %q is not a challenge type", key, *into)
+			c.doc.Problem(fields[key].Value, "defaults", "%s: %q is not a challenge type", key, *into)
 		}
 	}
 }
 
 // readRules reads `challenges`.
 func (c *compiler) readRules(n ast.Node) {
-	items := c.doc.sequence(n, "challenges", "challenges")
+	items := c.doc.Sequence(n, "challenges", "challenges")
 	for i, item := range items {
 		r, ok := c.readRule(item, fmt.Sprintf("challenges[%d]", i))
 		if !ok {
@@ -144,7 +145,7 @@ func (c *compiler) readRules(n ast.Node) {
 		}
 		for j := range c.tree.rules {
 			if earlier := &c.tree.rules[j]; earlier.covers(&r) {
-				c.doc.problem(item, label(r.path, r.name), "never reached: %s (line %d) matches all of it first",
+				c.doc.Problem(item, label(r.path, r.name), "never reached: %s (line %d) matches all of it first",
 					label(earlier.path, earlier.name), earlier.line)
 				break
 			}
@@ -153,12 +154,12 @@ func (c *compiler) readRules(n ast.Node) {
 	}
 	if len(items) > 0 && len(c.tree.rules) == len(items) {
 		if last := &c.tree.rules[len(items)-1]; !last.broken && !last.matchesAll() {
-			c.doc.problem(items[len(items)-1], label(last.path, last.name),
+			c.doc.Problem(items[len(items)-1], label(last.path, last.name),
 				"the last rule must match every challenge: match {} and no when")
 		}
 	}
 	if _, ok := n.(*ast.SequenceNode); ok && len(items) == 0 {
-		c.doc.problem(n, "challenges", "there must be a rule that matches every challenge")
+		c.doc.Problem(n, "challenges", "there must be a rule that matches every challenge")
 	}
 }
 
@@ -173,58 +174,58 @@ func (r *rule) covers(other *rule) bool {
 }
 
 func (c *compiler) readRule(n ast.Node, path string) (rule, bool) {
-	fields, ok := c.doc.mapping(n, path, "a rule", "name", "match", "when", "use", "approval_mode", "evidence")
+	fields, ok := c.doc.Mapping(n, path, "a rule", "name", "match", "when", "use", "approval_mode", "evidence")
 	if !ok {
 		return rule{}, false
 	}
 	r := rule{path: path}
-	r.line, _ = position(n)
-	r.name = c.doc.text(fields, "name", path)
+	r.line, _ = yamldoc.Position(n)
+	r.name = c.doc.Text(fields, "name", path)
 	named := label(path, r.name)
 	r.when = c.condition(fields, named)
-	r.use = c.doc.text(fields, "use", named)
+	r.use = c.doc.Text(fields, "use", named)
 	r.approval = c.approvalMode(fields, "approval_mode", named)
-	before := len(c.doc.problems)
+	before := c.doc.Problems()
 	r.match = c.readMatch(n, fields, named)
-	r.broken = len(c.doc.problems) > before
+	r.broken = c.doc.Problems() > before
 	c.checkUse(&r, fields, named)
 	if e, ok := fields["evidence"]; ok {
-		r.evidence = c.readRoutes(e.value, path+".evidence", r.name, driver.KindEvidence)
+		r.evidence = c.readRoutes(e.Value, path+".evidence", r.name, driver.KindEvidence)
 		c.checkLastRoute(r.evidence, named)
 	} else {
-		c.doc.problem(n, named, "evidence is missing: list the routes that obtain it")
+		c.doc.Problem(n, named, "evidence is missing: list the routes that obtain it")
 	}
 	return r, true
 }
 
-func (c *compiler) readMatch(n ast.Node, fields map[string]entry, named string) match {
+func (c *compiler) readMatch(n ast.Node, fields map[string]yamldoc.Entry, named string) match {
 	e, ok := fields["match"]
 	if !ok {
-		c.doc.problem(n, named, "match is missing; {} matches every challenge")
+		c.doc.Problem(n, named, "match is missing; {} matches every challenge")
 		return match{}
 	}
-	values, ok := c.doc.mapping(e.value, named, "match", "type", "name")
+	values, ok := c.doc.Mapping(e.Value, named, "match", "type", "name")
 	if !ok {
 		return match{}
 	}
 	var m match
 	for key, into := range map[string]**string{"type": &m.challengeType, "name": &m.name} {
 		if _, ok := values[key]; ok {
-			v := c.doc.text(values, key, named)
+			v := c.doc.Text(values, key, named)
 			*into = &v
 		}
 	}
 	return m
 }
 
-func (c *compiler) checkUse(r *rule, fields map[string]entry, named string) {
+func (c *compiler) checkUse(r *rule, fields map[string]yamldoc.Entry, named string) {
 	if r.use == "" {
 		return
 	}
-	n := fields["use"].value
+	n := fields["use"].Value
 	d, ok := c.driverOf(n, named, "use", r.use, driver.RoleChallenge)
 	if ok && r.match.challengeType != nil && !handles(d, *r.match.challengeType) {
-		c.doc.problem(n, named, "use: driver %q does not handle type %q, it handles %s",
+		c.doc.Problem(n, named, "use: driver %q does not handle type %q, it handles %s",
 			r.use, *r.match.challengeType, strings.Join(d.Handles, ", "))
 	}
 }
@@ -239,15 +240,15 @@ func (c *compiler) driverOf(n ast.Node, named, key, name string, role driver.Rol
 				known = append(known, k)
 			}
 		}
-		hint := suggest(name, known)
+		hint := yamldoc.Suggest(name, known)
 		if hint == "" {
 			hint = "; configured are " + strings.Join(known, ", ")
 		}
-		c.doc.problem(n, named, "%s: no driver %q is configured%s", key, name, hint)
+		c.doc.Problem(n, named, "%s: no driver %q is configured%s", key, name, hint)
 		return d, false
 	}
 	if d.Role != role {
-		c.doc.problem(n, named, "%s: driver %q has role %s, a %s driver is needed", key, name, d.Role, role)
+		c.doc.Problem(n, named, "%s: driver %q has role %s, a %s driver is needed", key, name, d.Role, role)
 		return d, false
 	}
 	return d, true
@@ -269,7 +270,7 @@ func (c *compiler) assignHandlers(drivers []driver.Descriptor) {
 				continue
 			}
 			if r := c.undecided(challengeType); r != nil && other != d.Name {
-				c.doc.problemAt(r.line, 1, label(r.path, r.name), fmt.Sprintf(
+				c.doc.ProblemAt(r.line, 1, label(r.path, r.name), fmt.Sprintf(
 					"drivers %q and %q both handle type %q: a rule with use must choose", other, d.Name, challengeType))
 			}
 		}
@@ -296,22 +297,22 @@ func (c *compiler) undecided(challengeType string) *rule {
 
 // readInputs reads the routes for the kinds of input other than evidence.
 func (c *compiler) readInputs(n ast.Node) {
-	list, _ := c.doc.entries(n, "inputs", "inputs")
+	list, _ := c.doc.Entries(n, "inputs", "inputs")
 	for _, e := range list {
-		path := "inputs." + e.name
+		path := "inputs." + e.Name
 		switch {
-		case e.name == driver.KindEvidence:
-			c.doc.problem(e.key, path, "write routes for evidence in the rules of challenges")
+		case e.Name == driver.KindEvidence:
+			c.doc.Problem(e.Key, path, "write routes for evidence in the rules of challenges")
 			continue
-		case e.name == driver.KindSimilarity:
-			c.doc.problem(e.key, path, "the server answers similarity itself: delete its routes")
+		case e.Name == driver.KindSimilarity:
+			c.doc.Problem(e.Key, path, "the server answers similarity itself: delete its routes")
 			continue
-		case !kindName.MatchString(e.name):
-			c.doc.problem(e.key, path, "%q is not a kind of input: one matches %s", e.name, kindName)
+		case !kindName.MatchString(e.Name):
+			c.doc.Problem(e.Key, path, "%q is not a kind of input: one matches %s", e.Name, kindName)
 			continue
 		}
-		in := inputRule{path: path, routes: c.readRoutes(e.value, path, "", e.name)}
-		in.line, _ = position(e.key)
-		c.tree.inputs[e.name] = in
+		in := inputRule{path: path, routes: c.readRoutes(e.Value, path, "", e.Name)}
+		in.line, _ = yamldoc.Position(e.Key)
+		c.tree.inputs[e.Name] = in
 	}
 }

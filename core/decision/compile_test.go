@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/yamldoc"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -35,7 +36,7 @@ func problems(t *testing.T, yaml string, drivers []driver.Descriptor) []string {
 	if tree != nil {
 		t.Error("Compile returned a tree beside its error")
 	}
-	var load *decision.LoadError
+	var load *yamldoc.LoadError
 	if !errors.As(err, &load) {
 		t.Fatalf("Compile: %T %v, want a *LoadError", err, err)
 	}
@@ -54,7 +55,7 @@ func TestCompileNamesFileLineAndRule(t *testing.T) {
 		"only a comment":     {"# hm\n", []string{"t.yaml:1: the tree is empty"}},
 		"bad YAML":           {head + "challenges: [}\n", []string{"t.yaml:2: bad YAML: "}},
 		"duplicate key":      {head + "on: {}\non: {}\n", []string{"t.yaml:3: bad YAML: "}},
-		"second document":    {withRoutes("{via: agent}") + "---\na: b\n", []string{"t.yaml:7: a tree is one YAML document"}},
+		"second document":    {withRoutes("{via: agent}") + "---\na: b\n", []string{"t.yaml:7: the tree is one YAML document"}},
 		"a list":             {"- a\n", []string{"t.yaml:1: the tree must be a mapping, this is a list"}},
 		"too large":          {strings.Repeat("#", 1<<17), []string{"t.yaml:1: the tree has 131072 bytes"}},
 		"unknown key":        {head + "chalenges: []\nchallenges:\n" + tail, []string{`t.yaml:2: unknown key "chalenges" in the tree, did you mean "challenges"?`}},

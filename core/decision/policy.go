@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/yamldoc"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -114,7 +115,7 @@ func (t *Tree) ReadsDigest() bool {
 	return slices.ContainsFunc(t.policy, func(e policyEntry) bool { return e.when.reads("protocol", "digest") })
 }
 
-// applies reports whether the entry applies, and adds it to the trace.
+// applies reports whether the yamldoc.Entry applies, and adds it to the trace.
 func (w *walk) applies(e *policyEntry) bool {
 	n := Node{Path: e.path, Name: e.name, Line: e.line}
 	holds, why := w.test(e.when, &n)
@@ -147,27 +148,27 @@ var chosenByCaller = []string{"client", "solution", "previous"}
 
 // readPolicy reads `policy`.
 func (c *compiler) readPolicy(n ast.Node) {
-	for i, item := range c.doc.sequence(n, "policy", "policy") {
-		path, before := fmt.Sprintf("policy[%d]", i), len(c.doc.problems)
-		fields, ok := c.doc.mapping(item, path, "an entry of policy", "name", "when", "evidence_from")
+	for i, item := range c.doc.Sequence(n, "policy", "policy") {
+		path, before := fmt.Sprintf("policy[%d]", i), c.doc.Problems()
+		fields, ok := c.doc.Mapping(item, path, "an entry of policy", "name", "when", "evidence_from")
 		if !ok {
 			continue
 		}
-		e := policyEntry{path: path, name: c.doc.text(fields, "name", path)}
-		e.line, _ = position(item)
+		e := policyEntry{path: path, name: c.doc.Text(fields, "name", path)}
+		e.line, _ = yamldoc.Position(item)
 		named := label(path, e.name)
 		e.when = c.condition(fields, named)
 		for _, fact := range chosenByCaller {
 			if e.when.reads(fact) {
-				c.doc.problem(fields["when"].value, named, "when: a policy cannot read %s, which the caller chooses; it can read challenge, step, protocol, run and config", fact)
+				c.doc.Problem(fields["when"].Value, named, "when: a policy cannot read %s, which the caller chooses; it can read challenge, step, protocol, run and config", fact)
 			}
 		}
 		_, from := fields["evidence_from"]
-		if !from && len(c.doc.problems) == before {
-			c.doc.problem(item, named, "it demands nothing: give evidence_from")
+		if !from && c.doc.Problems() == before {
+			c.doc.Problem(item, named, "it demands nothing: give evidence_from")
 		}
 		if from {
-			e.demand.Provenances = c.doc.evidenceFrom(fields["evidence_from"].value, named)
+			e.demand.Provenances = evidenceFrom(&c.doc, fields["evidence_from"].Value, named)
 		}
 		e.demand.By = []string{fmt.Sprintf("%s, line %d", named, e.line)}
 		c.tree.policy = append(c.tree.policy, e)
@@ -175,27 +176,27 @@ func (c *compiler) readPolicy(n ast.Node) {
 }
 
 // evidenceFrom reads one of the words of challenges, or a list of provenances.
-func (d *document) evidenceFrom(n ast.Node, named string) []driver.Provenance {
+func evidenceFrom(d *yamldoc.Document, n ast.Node, named string) []driver.Provenance {
 	allowed := fmt.Sprintf("%s or %s, or a list of %s", protocol.FromPerson, protocol.FromServer, joinWords(driver.Provenances()))
 	list, ok := n.(*ast.SequenceNode)
 	if !ok {
-		word, _ := textOf(n)
+		word, _ := yamldoc.TextOf(n)
 		if only := protocol.EvidenceFrom(word).Provenances(); only != nil {
 			return only
 		}
 		if word != string(protocol.FromAnyone) {
-			d.problem(n, named, "evidence_from must be %s, %s, not %s", protocol.FromAnyone, allowed, shown(n))
+			d.Problem(n, named, "evidence_from must be %s, %s, not %s", protocol.FromAnyone, allowed, yamldoc.Shown(n))
 		}
 		return nil
 	}
 	if len(list.Values) == 0 {
-		d.problem(n, named, "evidence_from is an empty list, so nothing would count: it must be %s", allowed)
+		d.Problem(n, named, "evidence_from is an empty list, so nothing would count: it must be %s", allowed)
 	}
 	var only []driver.Provenance
 	for _, item := range list.Values {
-		word, _ := textOf(item)
+		word, _ := yamldoc.TextOf(item)
 		if !slices.Contains(driver.Provenances(), driver.Provenance(word)) {
-			d.problem(item, named, "evidence_from: %s is not a provenance; they are %s", shown(item), joinWords(driver.Provenances()))
+			d.Problem(item, named, "evidence_from: %s is not a provenance; they are %s", yamldoc.Shown(item), joinWords(driver.Provenances()))
 			continue
 		}
 		only = append(only, driver.Provenance(word))

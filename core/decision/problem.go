@@ -1,44 +1,13 @@
 package decision
 
 import (
-	"fmt"
 	"reflect"
 	"regexp"
 	"strings"
 	"sync"
 
-	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/core/yamldoc"
 )
-
-// Problem is one error in a tree.
-type Problem struct {
-	File    string `json:"file"`
-	Line    int    `json:"line"` // 1-based
-	Column  int    `json:"column"`
-	Rule    string `json:"rule,omitempty"` // "challenges[1].evidence[0]", with the rule's name if it has one
-	Message string `json:"message"`
-}
-
-func (p Problem) String() string {
-	if p.Rule == "" {
-		return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message)
-	}
-	return fmt.Sprintf("%s:%d: %s: %s", p.File, p.Line, p.Rule, p.Message)
-}
-
-// LoadError is the error of Compile: all problems in the order of the file.
-type LoadError struct {
-	Problems []Problem
-}
-
-// Error lists the problems, one line each.
-func (e *LoadError) Error() string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		lines[i] = p.String()
-	}
-	return strings.Join(lines, "\n")
-}
 
 // undefinedName finds the name in CEL's messages about unknown facts.
 var undefinedName = regexp.MustCompile(`^(?:undefined field|undeclared reference to) '([^']+)'`)
@@ -73,15 +42,7 @@ func explainUndefined(message string) string {
 		return message
 	}
 	if m := undefinedName.FindStringSubmatch(message); m != nil {
-		return message + suggest(m[1], factNames())
+		return message + yamldoc.Suggest(m[1], factNames())
 	}
 	return message
-}
-
-// suggest returns ", did you mean …?" or an empty string.
-func suggest(name string, known []string) string {
-	if closest := fields.Closest(name, known); closest != "" {
-		return fmt.Sprintf(", did you mean %q?", closest)
-	}
-	return ""
 }

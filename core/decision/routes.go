@@ -7,16 +7,17 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/kairos-mcp/kairos/core/yamldoc"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // readRoutes reads the routes for one kind of input. ruleName is the name of
 // their rule, if it has one.
 func (c *compiler) readRoutes(n ast.Node, path, ruleName, kind string) []route {
-	items := c.doc.sequence(n, path, "routes")
+	items := c.doc.Sequence(n, path, "routes")
 	if len(items) == 0 {
 		if _, ok := n.(*ast.SequenceNode); ok {
-			c.doc.problem(n, label(path, ruleName), "there is no route")
+			c.doc.Problem(n, label(path, ruleName), "there is no route")
 		}
 		return nil
 	}
@@ -25,7 +26,7 @@ func (c *compiler) readRoutes(n ast.Node, path, ruleName, kind string) []route {
 	for i, item := range items {
 		itemPath := fmt.Sprintf("%s[%d]", path, i)
 		if final >= 0 {
-			c.doc.problem(item, label(itemPath, ruleName), "never reached: %s[%d] (line %d) has no condition and serves any client",
+			c.doc.Problem(item, label(itemPath, ruleName), "never reached: %s[%d] (line %d) has no condition and serves any client",
 				path, final, routes[final].Line)
 		}
 		r := c.readRoute(item, itemPath, ruleName, kind)
@@ -51,12 +52,12 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	named := label(path, ruleName)
 	r := route{broken: true}
 	r.Path = path
-	r.Line, _ = position(n)
+	r.Line, _ = yamldoc.Position(n)
 	keys := []string{"via", "when", "retries", "timeout", "call_timeout", "on", "optional"}
 	if kind == driver.KindEvidence {
 		keys = append(keys, "approval")
 	}
-	fields, ok := c.doc.mapping(n, named, "a route", keys...)
+	fields, ok := c.doc.Mapping(n, named, "a route", keys...)
 	if !ok {
 		return r
 	}
@@ -66,43 +67,43 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	}
 	r.Approval = c.approvalMode(fields, "approval", named)
 	if e, ok := fields["timeout"]; ok {
-		r.Timeout = c.doc.duration(e, named, maxTimeout)
+		r.Timeout = c.doc.Duration(e, named, maxTimeout)
 	}
 	if e, ok := fields["call_timeout"]; ok {
-		r.CallTimeout = c.doc.duration(e, named, maxCallTimeout)
+		r.CallTimeout = c.doc.Duration(e, named, maxCallTimeout)
 	}
 	if e, ok := fields["on"]; ok {
 		r.reactions = map[Outcome]reaction{}
-		c.readReactions(e.value, path+".on", r.reactions)
+		c.readReactions(e.Value, path+".on", r.reactions)
 	}
 	e, ok := fields["via"]
 	if !ok {
-		c.doc.problem(n, named, "via is missing: name the capability driver that obtains the input")
+		c.doc.Problem(n, named, "via is missing: name the capability driver that obtains the input")
 		return r
 	}
 	optional := c.optional(fields, named)
-	if r.Via = c.doc.text(fields, "via", named); r.Via != "" && optional {
+	if r.Via = c.doc.Text(fields, "via", named); r.Via != "" && optional {
 		r.absent = c.absent(r.Via, kind)
 	}
 	if r.broken = r.absent == ""; r.broken && r.Via != "" {
-		c.bindRoute(&r, e.value, named, kind)
+		c.bindRoute(&r, e.Value, named, kind)
 	}
 	r.Retries = actionOf(Invalid, r.Human, r.reactions, c.tree.ofDrivers[r.Via], c.tree.reactions).Retries
 	if e, ok := fields["retries"]; ok {
-		r.Retries = c.doc.count(e, named, maxRetries)
+		r.Retries = c.doc.Count(e, named, maxRetries)
 	}
 	return r
 }
 
 // optional reads `optional`.
-func (c *compiler) optional(fields map[string]entry, named string) bool {
+func (c *compiler) optional(fields map[string]yamldoc.Entry, named string) bool {
 	e, ok := fields["optional"]
 	if !ok {
 		return false
 	}
-	b, ok := e.value.(*ast.BoolNode)
+	b, ok := e.Value.(*ast.BoolNode)
 	if !ok {
-		c.doc.problem(e.value, named, "optional must be true or false, this is %s", kindOf(e.value))
+		c.doc.Problem(e.Value, named, "optional must be true or false, this is %s", yamldoc.KindOf(e.Value))
 		return false
 	}
 	return b.Value
@@ -126,7 +127,7 @@ func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
 		return
 	}
 	if !handles(d, kind) {
-		c.doc.problem(n, named, "via: driver %q does not obtain %s, it handles %s", r.Via, kind, strings.Join(d.Handles, ", "))
+		c.doc.Problem(n, named, "via: driver %q does not obtain %s, it handles %s", r.Via, kind, strings.Join(d.Handles, ", "))
 	}
 	r.broken = false
 	r.needs, r.partial = d.Needs, d.Has(driver.FeaturePartial)
@@ -142,7 +143,7 @@ func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
 	case d.Has(driver.FeatureClientReview):
 		r.gate = gateDelegateToClient
 	default:
-		c.doc.problem(n, named, "via: driver %q cannot answer an approval: it has none of the features %s, %s or %s",
+		c.doc.Problem(n, named, "via: driver %q cannot answer an approval: it has none of the features %s, %s or %s",
 			r.Via, driver.FeatureHuman, driver.FeatureClientReview, driver.FeatureAgent)
 	}
 }
@@ -156,16 +157,16 @@ func (c *compiler) checkLastRoute(routes []route, named string) {
 	switch {
 	case last.broken || last.servesAll():
 	case last.absent != "":
-		c.doc.problemAt(last.Line, 1, named, fmt.Sprintf("%s: the last route of evidence must not be optional, and %s", last.Path, last.absent))
+		c.doc.ProblemAt(last.Line, 1, named, fmt.Sprintf("%s: the last route of evidence must not be optional, and %s", last.Path, last.absent))
 	case last.When != "":
-		c.doc.problemAt(last.Line, 1, named, fmt.Sprintf(
+		c.doc.ProblemAt(last.Line, 1, named, fmt.Sprintf(
 			"%s: the last route of evidence must have no condition, or a step may be left without one", last.Path))
 	case last.partial:
-		c.doc.problemAt(last.Line, 1, named, fmt.Sprintf(
+		c.doc.ProblemAt(last.Line, 1, named, fmt.Sprintf(
 			"%s: the last route of evidence must serve any client, but driver %q says that it cannot always (feature %s)",
 			last.Path, last.Via, driver.FeaturePartial))
 	default:
-		c.doc.problemAt(last.Line, 1, named, fmt.Sprintf(
+		c.doc.ProblemAt(last.Line, 1, named, fmt.Sprintf(
 			"%s: the last route of evidence must serve any client, but driver %q needs %s",
 			last.Path, last.Via, strings.Join(last.needs, ", ")))
 	}
@@ -173,32 +174,32 @@ func (c *compiler) checkLastRoute(routes []route, named string) {
 
 // condition reads `when`. It replaces a broken condition by another condition,
 // so that its rule or route does not also count as unconditional.
-func (c *compiler) condition(fields map[string]entry, named string) *condition {
+func (c *compiler) condition(fields map[string]yamldoc.Entry, named string) *condition {
 	e, ok := fields["when"]
 	if !ok {
 		return nil
 	}
-	if b, ok := e.value.(*ast.BoolNode); ok && b.Value {
+	if b, ok := e.Value.(*ast.BoolNode); ok && b.Value {
 		return nil
 	}
 	broken := &condition{source: "?"}
-	source, ok := textOf(e.value)
+	source, ok := yamldoc.TextOf(e.Value)
 	if !ok {
-		c.doc.problem(e.value, named, "when must be a condition in quotes, this is %s", kindOf(e.value))
+		c.doc.Problem(e.Value, named, "when must be a condition in quotes, this is %s", yamldoc.KindOf(e.Value))
 		return broken
 	}
 	when, errs := compileCondition(source)
 	if len(errs) == 0 {
 		return when
 	}
-	line, column := position(e.value)
+	line, column := yamldoc.Position(e.Value)
 	for _, err := range errs {
 		message := fmt.Sprintf("when: %s (at character %d of %s)", err.message, err.column+1, quoted(source))
-		if _, block := e.value.(*ast.LiteralNode); block {
-			c.doc.problemAt(line+err.line, 1, named, message)
+		if _, block := e.Value.(*ast.LiteralNode); block {
+			c.doc.ProblemAt(line+err.line, 1, named, message)
 			continue
 		}
-		c.doc.problemAt(line, column, named, message)
+		c.doc.ProblemAt(line, column, named, message)
 	}
 	return broken
 }
@@ -213,14 +214,14 @@ func quoted(source string) string {
 	return "`" + string(s) + "`"
 }
 
-func (c *compiler) approvalMode(fields map[string]entry, key, named string) driver.ApprovalMode {
+func (c *compiler) approvalMode(fields map[string]yamldoc.Entry, key, named string) driver.ApprovalMode {
 	e, ok := fields[key]
 	if !ok {
 		return ""
 	}
-	mode := driver.ApprovalMode(c.doc.text(fields, key, named))
+	mode := driver.ApprovalMode(c.doc.Text(fields, key, named))
 	if mode != "" && mode != driver.ApprovalAuto && mode != driver.ApprovalUser {
-		c.doc.problem(e.value, named, "%s must be %s or %s, not %q", key, driver.ApprovalAuto, driver.ApprovalUser, mode)
+		c.doc.Problem(e.Value, named, "%s must be %s or %s, not %q", key, driver.ApprovalAuto, driver.ApprovalUser, mode)
 		return ""
 	}
 	return mode
@@ -233,57 +234,57 @@ func (c *compiler) readReactions(n ast.Node, named string, into map[Outcome]reac
 		known = append(known, string(o))
 	}
 	slices.Sort(known)
-	fields, _ := c.doc.mapping(n, named, named, known...)
+	fields, _ := c.doc.Mapping(n, named, named, known...)
 	for name, e := range fields {
 		into[Outcome(name)] = c.readReaction(Outcome(name), e, named+"."+name)
 	}
 }
 
-func (c *compiler) readReaction(o Outcome, e entry, named string) reaction {
-	if kindOf(e.value) != "a mapping" {
-		return always(c.readAction(o, e.value, named))
+func (c *compiler) readReaction(o Outcome, e yamldoc.Entry, named string) reaction {
+	if yamldoc.KindOf(e.Value) != "a mapping" {
+		return always(c.readAction(o, e.Value, named))
 	}
-	fields, _ := c.doc.mapping(e.value, named, named, "person", "else", "retry", "then")
+	fields, _ := c.doc.Mapping(e.Value, named, named, "person", "else", "retry", "then")
 	person, split := fields["person"]
 	other, split2 := fields["else"]
 	switch {
 	case !split && !split2:
-		return always(c.readAction(o, e.value, named))
+		return always(c.readAction(o, e.Value, named))
 	case !split || !split2 || len(fields) > 2:
-		c.doc.problem(e.value, named, "write either {person: ..., else: ...} or {retry: N, then: ...}")
+		c.doc.Problem(e.Value, named, "write either {person: ..., else: ...} or {retry: N, then: ...}")
 		return reaction{}
 	}
 	return reaction{
-		person: c.readAction(o, person.value, named+".person"),
-		other:  c.readAction(o, other.value, named+".else"),
+		person: c.readAction(o, person.Value, named+".person"),
+		other:  c.readAction(o, other.Value, named+".else"),
 	}
 }
 
 // readAction reads `next`, `stop`, `again` or {retry: N, then: next}.
 func (c *compiler) readAction(o Outcome, n ast.Node, named string) Action {
-	if kind, ok := textOf(n); ok {
+	if kind, ok := yamldoc.TextOf(n); ok {
 		a := Action{Kind: ActionKind(kind)}
 		if a.Kind == Retry {
-			c.doc.problem(n, named, "write {retry: N, then: next}")
+			c.doc.Problem(n, named, "write {retry: N, then: next}")
 		} else {
 			c.checkAction(o, a.Kind, n, named)
 		}
 		return a
 	}
-	before := len(c.doc.problems)
-	fields, _ := c.doc.mapping(n, named, named, "retry", "then")
+	before := c.doc.Problems()
+	fields, _ := c.doc.Mapping(n, named, named, "retry", "then")
 	retry, hasRetry := fields["retry"]
 	then, hasThen := fields["then"]
 	if !hasRetry || !hasThen {
-		if len(c.doc.problems) == before {
-			c.doc.problem(n, named, "write {retry: N, then: next}")
+		if c.doc.Problems() == before {
+			c.doc.Problem(n, named, "write {retry: N, then: next}")
 		}
 		return Action{}
 	}
 	c.checkAction(o, Retry, n, named)
-	a := Action{Kind: Retry, Retries: c.doc.count(retry, named, maxRetries), Then: ActionKind(c.doc.text(fields, "then", named))}
+	a := Action{Kind: Retry, Retries: c.doc.Count(retry, named, maxRetries), Then: ActionKind(c.doc.Text(fields, "then", named))}
 	if a.Then != "" && a.Then != Next && a.Then != Stop {
-		c.doc.problem(then.value, named, "then must be %s or %s, not %q", Next, Stop, a.Then)
+		c.doc.Problem(then.Value, named, "then must be %s or %s, not %q", Next, Stop, a.Then)
 	}
 	return a
 }
@@ -297,5 +298,5 @@ func (c *compiler) checkAction(o Outcome, kind ActionKind, n ast.Node, named str
 	for i, k := range allowed {
 		names[i] = string(k)
 	}
-	c.doc.problem(n, named, "%q cannot follow the outcome %s, allowed is %s", kind, o, strings.Join(names, ", "))
+	c.doc.Problem(n, named, "%q cannot follow the outcome %s, allowed is %s", kind, o, strings.Join(names, ", "))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/yamldoc"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
@@ -53,8 +54,8 @@ func Command(at *session.Session) *cobra.Command {
 
 // treeReport is what `tree check` prints.
 type treeReport struct {
-	OK       bool               `json:"ok"`
-	Problems []decision.Problem `json:"problems"`
+	OK       bool              `json:"ok"`
+	Problems []yamldoc.Problem `json:"problems"`
 }
 
 func treeCheckCommand(at *session.Session) *cobra.Command {
@@ -64,11 +65,11 @@ func treeCheckCommand(at *session.Session) *cobra.Command {
 		Example: "  kairos tree check\n  kairos tree check tree.yaml -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, err := at.Tree(strings.Join(args, ""))
-			var refused *decision.LoadError
+			var refused *yamldoc.LoadError
 			if err != nil && (*out == output.FormatText || !errors.As(err, &refused)) {
 				return err
 			}
-			r := treeReport{OK: err == nil, Problems: []decision.Problem{}}
+			r := treeReport{OK: err == nil, Problems: []yamldoc.Problem{}}
 			if refused != nil {
 				r.Problems = refused.Problems
 			}
