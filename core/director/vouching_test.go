@@ -252,7 +252,7 @@ func TestAStepThatThePolicyMadeImpossibleSaysSo(t *testing.T) {
 	w.police(`{name: people decide, evidence_from: [client-attested]}`)
 	for range 4 {
 		for _, r := range []*api.StepReply{w.next(uri, placeholder(open)), w.next(uri, solve(open, works)), w.next(free, solve(openFree, works))} {
-			w.code(r, "POLICY_CONFLICT")
+			w.code(r, "RULES_CONFLICT")
 			if contains(t, r.Message, "policy[0] (people decide)"); r.RetryCount != nil && *r.RetryCount != 0 {
 				t.Errorf("reply = %+v, want it uncounted", r)
 			}

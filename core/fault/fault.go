@@ -52,7 +52,7 @@ const (
 	JudgeUnavailable       Code = "JUDGE_UNAVAILABLE"
 	EvidenceNotAccepted    Code = "EVIDENCE_NOT_ACCEPTED"
 	ObservationUnavailable Code = "OBSERVATION_UNAVAILABLE"
-	PolicyConflict         Code = "POLICY_CONFLICT"
+	RulesConflict          Code = "RULES_CONFLICT"
 	SamplingBudgetExceeded Code = "SAMPLING_BUDGET_EXCEEDED"
 
 	InvalidPath        Code = "INVALID_PATH"

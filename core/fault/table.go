@@ -89,10 +89,10 @@ var inRun = []Row{
 		Hint:    "fix what the message names, then submit again without evidence",
 	},
 	{
-		Code: PolicyConflict, Counted: "no", Status: 200,
-		Meaning: "no evidence of the step can count: what it takes and what the operator's policy takes have nothing in common",
-		Advice:  "tell the user which step and which entry of the policy contradict each other; no evidence helps",
-		Hint:    "change the step with `kairos update`, or `policy:` in the decision tree",
+		Code: RulesConflict, Counted: "no", Status: 200,
+		Meaning: "what the step demands and what the operator's rules demand have nothing in common: no evidence of the step can count, or nobody can approve it",
+		Advice:  "tell the user which step and which rule contradict each other; nothing that you submit helps",
+		Hint:    "change the step with `kairos update`, or the rule that the message names",
 	},
 	{
 		Code: UserDeclined, Counted: "yes", Status: 200,

@@ -107,7 +107,7 @@ func notCountedBecause(s *State, k *input.Task, evidence driver.Answer) string {
 // contradicts it or itself since the protocol was minted.
 func possible(k *input.Task) error {
 	if why := drivers.Contradiction(k.Step, k.Demand); why != "" {
-		return fault.New(fault.PolicyConflict, "Step %d cannot be solved: %s.", k.Where.Index, why)
+		return fault.New(fault.RulesConflict, "Step %d cannot be solved: %s.", k.Where.Index, why)
 	}
 	return nil
 }
