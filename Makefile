@@ -42,8 +42,8 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 # The packages whose tests only start processes, or that have no goroutine. The
 # race detector makes them up to ten times slower and finds nothing, so their tests
 # run without it. Those of PARTLY run with it where callers meet.
-PLAIN       := ./cmd/kairos ./cmd/kairos/internal/cli/drivers ./core/archtest ./core/decision ./core/declines \
-	./core/director/input ./core/director/plan ./core/director/present ./core/fault ./core/grants ./core/protocol \
+PLAIN       := ./cmd/kairos ./cmd/kairos/internal/cli/drivers ./core/acceptances ./core/archtest ./core/decision ./core/declines \
+	./core/director/input ./core/director/plan ./core/director/present ./core/fault ./core/protocol \
 	./core/search/... ./core/server/web/runpage ./docs/... ./packaging ./plugins/command/workspace \
 	$(addprefix $(SDK)/,fields filecheck pattern plain prompt/...)
 PARTLY      := ./core/store/sqlite ./core/store/postgres ./core/store/qdrant $(SDK)/schema

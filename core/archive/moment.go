@@ -141,7 +141,7 @@ func tellOpened(m *Moment, ev run.Event) {
 }
 
 func tellPlanned(m *Moment, ev run.Event) {
-	m.Via, m.Question, m.Verdict = ev.Plan.Driver, ev.Plan.Text, ev.Plan.Allowed()
+	m.Via, m.Question, m.Verdict = ev.Plan.Driver, ev.Plan.Text, ev.Plan.Accepted()
 }
 
 // tellUncounted tells of a report of the agent that does not count.

@@ -95,7 +95,7 @@ func TestARecordOfALargeDeclarationIsBounded(t *testing.T) {
 }
 
 func TestKindsAreThoseWithRoutes(t *testing.T) {
-	want := []string{"evidence", "acme.confirmation", "approval", "files", "grant", "judge", "run_input"}
+	want := []string{"evidence", "acceptance", "acme.confirmation", "approval", "files", "judge", "run_input"}
 	if diff := cmp.Diff(want, withAcme(t, "{via: acme_confirm}").Kinds()); diff != "" {
 		t.Errorf("Kinds (-want +got):\n%s", diff)
 	}

@@ -189,21 +189,21 @@ func TestAnOptionalRouteMayLackItsDriver(t *testing.T) {
 challenges:
   - match: {}
     evidence:
-      - {via: nobody, optional: true, when: step.granted}
+      - {via: nobody, optional: true, when: step.accepted}
       - {via: agent%s}
 inputs:
-  grant: [{via: agent, optional: true}]
+  acceptance: [{via: agent, optional: true}]
 `
 	tree, err := decision.Compile(decision.Source{Name: "t.yaml", YAML: fmt.Appendf(nil, text, "")}, shipped())
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := decision.Facts{Challenge: decision.ChallengeFacts{Type: "shell"}, Step: decision.StepFacts{Granted: true}}
+	f := decision.Facts{Challenge: decision.ChallengeFacts{Type: "shell"}, Step: decision.StepFacts{Accepted: true}}
 	d := tree.Decide(driver.KindEvidence, f)
 	if d.Route == nil || d.Route.Via != "agent" || d.Route.Index != 1 || !strings.Contains(d.Trace[1].Reason, `no driver "nobody" is configured`) {
 		t.Errorf("decided %+v, trace %+v", d.Route, d.Trace)
 	}
-	if d := tree.Decide(driver.KindGrant, f); d.Route != nil {
+	if d := tree.Decide(driver.KindAcceptance, f); d.Route != nil {
 		t.Errorf("a driver that does not obtain it is taken: %+v", d.Route)
 	}
 	if via := tree.EvidenceVia(f.Challenge); slices.Contains(via, "nobody") {

@@ -24,7 +24,7 @@ func shipped() []driver.Descriptor {
 	}
 	return []driver.Descriptor{
 		challenge("shell"), challenge("mcp"), challenge("user_input"), challenge("comment"),
-		capability("elicitation", driver.FeatureHuman, []string{"evidence", "approval", "run_input", "grant"}, []string{driver.NeedElicitation}),
+		capability("elicitation", driver.FeatureHuman, []string{"evidence", "approval", "run_input", "acceptance"}, []string{driver.NeedElicitation}),
 		capability("page", driver.FeatureHuman, []string{"approval"}, []string{driver.NeedApprovalPage}),
 		capability("sampling", driver.FeatureClientReview, []string{"evidence", "approval", "judge"}, []string{driver.NeedSampling}),
 		{Name: "roots", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{"files"}, Effect: driver.EffectReads, Features: []string{driver.FeaturePartial}},
@@ -305,7 +305,7 @@ func TestConditionsSeeTheFacts(t *testing.T) {
 		`challenge.params.cmd == "x"`:                                                          false, // an absent key fails
 		`challenge.params.arguments.minutes.seconds > 1`:                                       false,
 		`step.index == 2 && step.count == 4 && step.name == "slot" && step.approval == "user"`: true,
-		`protocol.space == "ops" && protocol.digest == "abc" && !step.granted`:                 true,
+		`protocol.space == "ops" && protocol.digest == "abc" && !step.accepted`:                true,
 		`step.index < 3.5`: true,
 		`run.attempt > 2 && run.input.space == "team" && !has(run.input.other)`:             true,
 		`client.name == "ide" && client.version == "1.2" && client.era >= "2025-11-25"`:     true,

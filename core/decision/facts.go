@@ -57,15 +57,15 @@ type StepFacts struct {
 	Name  string `json:"name,omitzero"`
 	// Approval is the step's own mode; empty if it sets none.
 	Approval driver.ApprovalMode `json:"approval,omitzero"`
-	// Granted: a person allowed a driver to act for this step.
-	Granted bool `json:"granted,omitzero"`
+	// Accepted: the operator, or a person in this run, accepted that a driver does this step.
+	Accepted bool `json:"accepted,omitzero"`
 }
 
 // ProtocolFacts describes the protocol as this run has it.
 type ProtocolFacts struct {
 	Space string `json:"space,omitzero"`
 	// Digest is protocol.Chain.ContentDigest; set only where a route of the tree
-	// leads to a driver that needs a grant.
+	// leads to a driver that needs an acceptance.
 	Digest string `json:"digest,omitzero"`
 }
 

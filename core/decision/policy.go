@@ -87,7 +87,7 @@ func (t *Tree) Demand(f Facts) Demand {
 }
 
 // DemandOfText is Demand as far as it is known of a protocol that is not run yet:
-// entries about the run, the configuration or a grant are left out, and those
+// entries about the run, the configuration or an acceptance are left out, and those
 // about the protocol if its space is not known.
 func (t *Tree) DemandOfText(f Facts) Demand {
 	w := walk{bindings: bindings{facts: &f, adapter: t.adapter}}
@@ -140,7 +140,7 @@ func (c *condition) reads(path ...string) bool {
 
 // readsText reports whether the text of a protocol is all that the condition reads.
 func (c *condition) readsText(f Facts) bool {
-	return !c.reads("run") && !c.reads("config") && !c.reads("step", "granted") && (f.Protocol.Space != "" || !c.reads("protocol"))
+	return !c.reads("run") && !c.reads("config") && !c.reads("step", "accepted") && (f.Protocol.Space != "" || !c.reads("protocol"))
 }
 
 // The facts that no policy reads, because the caller chooses them.

@@ -94,7 +94,7 @@ func TestEntriesOfAPolicyIntersect(t *testing.T) {
 
 func TestOfATextOnlyWhatIsKnownIsDemanded(t *testing.T) {
 	tree := compile(t, withPolicy(
-		`{when: '!has(run.input.a)', evidence_from: server}`, `{when: '!step.granted', evidence_from: server}`,
+		`{when: '!has(run.input.a)', evidence_from: server}`, `{when: '!step.accepted', evidence_from: server}`,
 		`{when: 'protocol.space != "dev"', evidence_from: server}`, `{when: 'step.name == "act"', evidence_from: person}`,
 	))
 	facts := decision.Facts{Step: decision.StepFacts{Name: "act"}}

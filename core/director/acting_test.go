@@ -280,7 +280,7 @@ func TestOnlyTheAnswerThatCountsAllowsDriversToAct(t *testing.T) {
 			if err := w.answeredTwice(a, tc.here, tc.elsewhere); fault.CodeOf(err) != tc.code {
 				t.Errorf("the answer that came second gets %v, want %q", err, tc.code)
 			}
-			if all, err := w.Granted(t.Context(), w.caller); err != nil || len(all) != tc.want {
+			if all, err := w.Accepted(t.Context(), w.caller); err != nil || len(all) != tc.want {
 				t.Errorf("grants = %+v, %v, want %d", all, err, tc.want)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
@@ -17,7 +18,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/secrets"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -26,15 +26,15 @@ import (
 
 // Parts are the use cases and stores that an engine works with.
 type Parts struct {
-	Library   *library.Library
-	Protocols library.Protocols
-	Runs      *runs.Keeper
-	History   runs.History
-	Archive   *archive.Archive
-	Grants    *grants.Grants
-	Offers    *offers.Offers
-	Declines  *declines.Declines
-	Setups    drivers.Setups
+	Library     *library.Library
+	Protocols   library.Protocols
+	Runs        *runs.Keeper
+	History     runs.History
+	Archive     *archive.Archive
+	Acceptances *acceptances.Acceptances
+	Offers      *offers.Offers
+	Declines    *declines.Declines
+	Setups      drivers.Setups
 }
 
 // Options tune an engine. The zero value is the documented default.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"
@@ -28,7 +29,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -287,7 +287,7 @@ func (d *fakeDrivers) set(name string, failing bool) {
 	d.failing[name] = failing
 }
 
-var kinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput, driver.KindGrant, driver.KindJudge}
+var kinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput, driver.KindAcceptance, driver.KindJudge}
 
 var descriptors = map[string]driver.Descriptor{
 	"shell":       {Name: "shell", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"shell"}, Effect: driver.EffectPure},
@@ -621,13 +621,13 @@ type Engine struct {
 	*director.Engine
 	*library.Library
 	*archive.Archive
-	*grants.Grants
+	*acceptances.Acceptances
 	*offers.Offers
 }
 
 func newEngine(store usecases.Store, setups drivers.Setups, opt usecases.Options, log *slog.Logger) Engine {
 	u := usecases.New(store, setups, opt, log)
-	return Engine{u.Runs, u.Library, u.Archive, u.Grants, u.Offers}
+	return Engine{u.Runs, u.Library, u.Archive, u.Acceptances, u.Offers}
 }
 
 func (e Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
@@ -636,7 +636,7 @@ func (e Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason 
 
 func engineStore(s *sqlitetest.Store) usecases.Store {
 	return usecases.Store{
-		Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s, Runs: s, Index: s, Archive: s, History: s, Eraser: s, Declines: s, Grants: s,
+		Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s, Runs: s, Index: s, Archive: s, History: s, Eraser: s, Declines: s, Acceptances: s,
 	}
 }
 

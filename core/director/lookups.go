@@ -19,23 +19,23 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// loadGrants looks up what is allowed, where a route of the step leads to a driver that
+// loadAcceptances looks up what is allowed, where a route of the step leads to a driver that
 // needs a grant.
-func loadGrants(ctx context.Context, t *turn, k *input.Task) error {
-	concerns := t.e.parts.Grants.Kept() && plan.NeedsGrants(t.State, k)
+func loadAcceptances(ctx context.Context, t *turn, k *input.Task) error {
+	concerns := t.e.parts.Acceptances.Kept() && plan.NeedsAcceptance(t.State, k)
 	if t.Digest == "" && (concerns || t.Tree.ReadsDigest()) {
 		if err := identify(t); err != nil {
 			return err
 		}
 	}
-	if !concerns || t.grantsLoaded || t.change.Absent().Grants {
+	if !concerns || t.acceptancesLoaded || t.change.Absent().Acceptances {
 		return nil
 	}
-	all, err := t.e.parts.Grants.Covered(ctx, t.Chain.Space, t.Digest)
+	all, err := t.e.parts.Acceptances.Covered(ctx, t.Chain.Space, t.Digest)
 	if err != nil {
 		return err
 	}
-	t.Grants, t.grantsLoaded = all, true
+	t.Acceptances, t.acceptancesLoaded = all, true
 	return nil
 }
 
@@ -98,7 +98,7 @@ func remember(ctx context.Context, t *turn, d declines.Decline) error {
 // allow keeps what the person allowed. The answer is stored first: another server may have
 // taken one before, and then this one allows nothing.
 func allow(ctx context.Context, t *turn, q run.Question) error {
-	all, err := offers.Allowed(q, t.Run.ID)
+	all, err := offers.Accepted(q, t.Run.ID)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func allow(ctx context.Context, t *turn, q run.Question) error {
 		return err
 	}
 	defer t.change.Stored()
-	_, err = t.e.parts.Grants.Allow(ctx, t.Caller, all)
+	_, err = t.e.parts.Acceptances.Record(ctx, t.Caller, all)
 	return err
 }
 
@@ -126,7 +126,7 @@ func forget(ctx context.Context, t *turn) {
 // allowable tells a person what would let a driver do the open step; empty: somebody
 // has allowed one, or no driver does such steps.
 func allowable(ctx context.Context, t *turn) string {
-	if len(plan.GrantsHere(t.State)) > 0 {
+	if len(plan.AcceptedHere(t.State)) > 0 {
 		return ""
 	}
 	a, found := offers.First(ctx, t.setup, t.Task, t.Caller.Client)

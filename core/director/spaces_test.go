@@ -13,13 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -82,17 +82,17 @@ var references = []string{"title", "chain id", "head", "bare id", "former step"}
 // reaches is every engine call that takes a caller, in every way that could
 // reach a protocol. A call that is not here fails the test.
 var reaches = map[string]map[string]ask{
-	"Allow": {"space": reach(Engine.Allow, func(p probe) []grants.Grant {
-		return []grants.Grant{{Space: p.Space, Protocol: p.ChainID, Step: 1, Driver: "agent", Effect: driver.EffectReads, By: "me"}}
+	"Record": {"space": reach(Engine.Record, func(p probe) []acceptances.Acceptance {
+		return []acceptances.Acceptance{{Space: p.Space, Protocol: p.ChainID, Step: 1, Driver: "agent", Effect: driver.EffectReads, By: "me"}}
 	})},
 	"Actable": and(byRun(Engine.Actable, func(id run.ID) offers.On { return offers.On{Run: id} }), map[string]ask{
 		"head": reach(Engine.Actable, func(p probe) offers.On { return offers.On{URI: p.Head} }),
 	}),
-	"AllowSteps": {"head": reach(Engine.AllowSteps, func(p probe) offers.AllowInput {
-		return offers.AllowInput{On: offers.On{URI: p.Head}, By: "me"}
+	"Accept": {"head": reach(Engine.Accept, func(p probe) offers.AcceptInput {
+		return offers.AcceptInput{On: offers.On{URI: p.Head}, By: "me"}
 	})},
-	"Granted": list(Engine.Granted),
-	"Revoke":  {"id": func(w *world, c access.Caller, p probe) (any, error) { return nil, w.Revoke(w.t.Context(), c, p.Run) }},
+	"Accepted": list(Engine.Accepted),
+	"Revoke":   {"id": func(w *world, c access.Caller, p probe) (any, error) { return nil, w.Revoke(w.t.Context(), c, p.Run) }},
 	"Begin": and(by(func(w *world, c access.Caller, uri string) (any, error) {
 		return w.Begin(w.t.Context(), c, api.BeginRequest{URI: uri})
 	}, "head", "step", "former step"), map[string]ask{

@@ -39,8 +39,8 @@ type turn struct {
 	// decided is the last decision, cleared once an event records it.
 	decided *decided
 
-	// grantsLoaded: what is allowed for the run's protocol was looked up.
-	grantsLoaded bool
+	// acceptancesLoaded: what is allowed for the run's protocol was looked up.
+	acceptancesLoaded bool
 	// routes are what the observer hears once their events are stored. began says when the
 	// route to an input was begun; what is not in it began with the call.
 	routes []observe.Route
@@ -206,7 +206,7 @@ func (t *turn) open(ctx context.Context) (*input.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := loadGrants(ctx, t, k); err != nil {
+	if err := loadAcceptances(ctx, t, k); err != nil {
 		return nil, err
 	}
 	soon, err := plan.WorkOut(t.State, k)
@@ -225,7 +225,7 @@ func newTurn(change *runs.Change, u useCase, c access.Caller) *turn {
 	e, setup := u.e, u.setup
 	t := &turn{
 		State: &plan.State{
-			Run: &change.Run, Chain: &change.Chain, Drivers: setup.Drivers, Tree: setup.Tree, Settings: setup.Settings, Caller: c, CanAllow: e.parts.Grants.Kept(),
+			Run: &change.Run, Chain: &change.Chain, Drivers: setup.Drivers, Tree: setup.Tree, Settings: setup.Settings, Caller: c, CanAccept: e.parts.Acceptances.Kept(),
 			Options: plan.Options{ApprovalTTL: e.opt.ApprovalTTL, SolutionFields: e.opt.SolutionFields, ApprovalURL: e.opt.ApprovalURL},
 		},
 		change: change, e: e, setup: setup, refused: u.refused,

@@ -248,9 +248,9 @@ func (c capabilityCalls) Render(ctx context.Context, req driver.RenderRequest) (
 }
 
 // Preview makes capabilityCalls a driver.Previewer. Of a driver without
-// driver.FeatureGrant it is unavailable.
+// driver.FeaturePreview it is unavailable.
 func (c capabilityCalls) Preview(ctx context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {
-	if !c.s.spec.entry.Descriptor.Has(driver.FeatureGrant) {
+	if !c.s.spec.entry.Descriptor.Has(driver.FeaturePreview) {
 		return driver.CannotPreview("the driver has no plans to show"), nil
 	}
 	return call(ctx, c.s, invocation{method: "Preview", timeout: c.timeout}, soundPreview, func(ctx context.Context, rpc driverrpc.Calls) (driver.PreviewResult, error) {

@@ -145,7 +145,7 @@ func (s Setup) believesModel(at Place, i int) bool {
 	common.Type = cmp.Or(common.Type, s.Tree.MissingType())
 	return slices.ContainsFunc(s.Tree.EvidenceVia(ChallengeFacts(step.Name, common, step.Challenge)), func(via string) bool {
 		desc, _, _ := s.Drivers.Describe(via)
-		return desc.Has(driver.FeatureGrant)
+		return desc.Has(driver.FeaturePreview)
 	})
 }
 

@@ -44,7 +44,7 @@ func newBounds() bounds {
 		challenges: newBound(maxChallenges), providers: newBound(maxProviders), patterns: newBound(maxRoutes),
 		tools:      setOf(toolset.Names()...),
 		codes:      setOf(errorCodes()...),
-		inputs:     setOf(driver.KindApproval, driver.KindEvidence, driver.KindFiles, driver.KindSimilarity, driver.KindRunInput, driver.KindGrant, driver.KindJudge),
+		inputs:     setOf(driver.KindApproval, driver.KindEvidence, driver.KindFiles, driver.KindSimilarity, driver.KindRunInput, driver.KindAcceptance, driver.KindJudge),
 		outcomes:   setOf(outcomes...),
 		transports: setOf("stdio", "http", "rest", "cli"),
 		methods:    setOf("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -15,7 +15,7 @@ import (
 
 // Earlier is a version of a protocol that a person allowed before it was edited.
 type Earlier struct {
-	AllowedAt time.Time `json:"allowed_at"`
+	AcceptedAt time.Time `json:"accepted_at"`
 	// Diff is the hunks of a unified diff of the documents; empty: the
 	// version is not stored any more. It is text of the protocol, made safe to show.
 	Diff string `json:"diff,omitempty"`
@@ -28,7 +28,7 @@ const (
 
 // String tells a person what changed.
 func (r Earlier) String() string {
-	allowed := fmt.Sprintf("You allowed an earlier version on %s.", r.AllowedAt.UTC().Format("2006-01-02 15:04 MST"))
+	allowed := fmt.Sprintf("You allowed an earlier version on %s.", r.AcceptedAt.UTC().Format("2006-01-02 15:04 MST"))
 	if r.Diff == "" {
 		return allowed + " It is not stored any more, so what changed since cannot be shown."
 	}
@@ -38,11 +38,11 @@ func (r Earlier) String() string {
 // changedSince returns the version of the protocol that was last allowed for every
 // run, if it is another one than this; nil: there is none.
 func (o *Offers) changedSince(ctx context.Context, chain protocol.Chain, digest string) (*Earlier, error) {
-	g, found, err := o.grants.Latest(ctx, chain.Space, chain.ID)
+	g, found, err := o.acceptances.Latest(ctx, chain.Space, chain.ID)
 	if err != nil || !found || g.Protocol == digest {
 		return nil, err
 	}
-	r := &Earlier{AllowedAt: g.At}
+	r := &Earlier{AcceptedAt: g.At}
 	old, found, err := versionOf(ctx, o.versions, chain, g)
 	if err == nil && found {
 		diff := protocol.Changes("allowed", "now", protocol.Render(old), protocol.Render(chain))
@@ -55,7 +55,7 @@ func (o *Offers) changedSince(ctx context.Context, chain protocol.Chain, digest 
 }
 
 // versionOf returns the stored version that a grant is for.
-func versionOf(ctx context.Context, history library.ProtocolHistory, chain protocol.Chain, g grants.Grant) (old protocol.Chain, found bool, err error) {
+func versionOf(ctx context.Context, history library.ProtocolHistory, chain protocol.Chain, g acceptances.Acceptance) (old protocol.Chain, found bool, err error) {
 	if history == nil {
 		return old, false, nil
 	}

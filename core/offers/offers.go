@@ -8,10 +8,10 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/drivers"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -47,8 +47,8 @@ type Step struct {
 	Effect driver.Effect `json:"effect,omitempty"`
 	// Cannot says why the driver could not do it as things are; empty: it could.
 	Cannot string `json:"cannot,omitempty"`
-	// Grant allows it already: its id.
-	Grant string `json:"grant,omitempty"`
+	// Acceptance allows it already: its id.
+	Acceptance string `json:"acceptance,omitempty"`
 }
 
 // Could is how many of the steps drivers could do as things are.
@@ -62,10 +62,10 @@ func (o Offer) Could() int {
 	return n
 }
 
-// grant is what allows the step, for every run of this version and for what its
+// acceptance is what allows the step, for every run of this version and for what its
 // driver would do.
-func (o Offer) grant(s Step, by string) grants.Grant {
-	return grants.Grant{
+func (o Offer) acceptance(s Step, by string) acceptances.Acceptance {
+	return acceptances.Acceptance{
 		Space: o.Space, Chain: o.Chain, Protocol: o.Protocol, Title: o.Title, Step: s.Step, Label: s.Label, Driver: s.Driver,
 		Effect: cmp.Or(s.Effect, driver.EffectEffects), By: by,
 	}
@@ -76,16 +76,16 @@ const maxPreviews = 30 * time.Second
 
 // Offers are safe for concurrent use.
 type Offers struct {
-	library  *library.Library
-	runs     *runs.Keeper
-	grants   *grants.Grants
-	versions library.ProtocolHistory
-	setups   drivers.Setups
+	library     *library.Library
+	runs        *runs.Keeper
+	acceptances *acceptances.Acceptances
+	versions    library.ProtocolHistory
+	setups      drivers.Setups
 }
 
 // New returns the offers of protocols and runs; versions may be nil.
-func New(l *library.Library, k *runs.Keeper, g *grants.Grants, versions library.ProtocolHistory, setups drivers.Setups) *Offers {
-	return &Offers{library: l, runs: k, grants: g, versions: versions, setups: setups}
+func New(l *library.Library, k *runs.Keeper, g *acceptances.Acceptances, versions library.ProtocolHistory, setups drivers.Setups) *Offers {
+	return &Offers{library: l, runs: k, acceptances: g, versions: versions, setups: setups}
 }
 
 // Of asks the drivers which steps they could do themselves. Without a run r is
@@ -95,7 +95,7 @@ func (o *Offers) Of(ctx context.Context, u drivers.Setup, chain protocol.Chain, 
 	if err != nil {
 		return Offer{}, err
 	}
-	all, err := o.grants.Covered(ctx, chain.Space, digest)
+	all, err := o.acceptances.Covered(ctx, chain.Space, digest)
 	if err != nil {
 		return Offer{}, err
 	}
@@ -123,7 +123,7 @@ func (o *Offers) Of(ctx context.Context, u drivers.Setup, chain protocol.Chain, 
 		if a, ok := First(previews, u, k, client); ok {
 			for _, g := range all {
 				if g.Covers(r.ID, a.Step, a.Driver, driver.EffectReads) {
-					a.Grant = g.ID
+					a.Acceptance = g.ID
 				}
 			}
 			offer.Steps = append(offer.Steps, a)
@@ -156,7 +156,7 @@ func First(ctx context.Context, u drivers.Setup, k *input.Task, client driver.Cl
 // actors names the drivers that the tree may have act for the step.
 func actors(u drivers.Setup, k *input.Task) (names []string) {
 	for _, via := range u.Tree.EvidenceVia(drivers.ChallengeFacts(k.Step.Name, k.Common, k.Challenge)) {
-		if desc, _, _ := u.Drivers.Describe(via); desc.Has(driver.FeatureGrant) {
+		if desc, _, _ := u.Drivers.Describe(via); desc.Has(driver.FeaturePreview) {
 			names = append(names, via)
 		}
 	}

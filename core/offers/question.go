@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/director/input"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -17,8 +17,8 @@ import (
 // Question asks for what the offer can do and nobody allowed yet, and names what drivers
 // cannot do as things are; false: there is nothing to allow.
 func (o Offer) Question() (in driver.Input, some bool, err error) {
-	cannot := slices.DeleteFunc(slices.Clone(o.Steps), func(s Step) bool { return s.Cannot == "" || s.Grant != "" })
-	o.Steps = slices.DeleteFunc(slices.Clone(o.Steps), func(s Step) bool { return s.Cannot != "" || s.Grant != "" })
+	cannot := slices.DeleteFunc(slices.Clone(o.Steps), func(s Step) bool { return s.Cannot == "" || s.Acceptance != "" })
+	o.Steps = slices.DeleteFunc(slices.Clone(o.Steps), func(s Step) bool { return s.Cannot != "" || s.Acceptance != "" })
 	if len(o.Steps) == 0 {
 		return in, false, nil
 	}
@@ -44,23 +44,23 @@ func (o Offer) Question() (in driver.Input, some bool, err error) {
 		"Your answer is for this run. `kairos allow` at the server's terminal allows every run of this version.")
 	shown, err := json.Marshal(o)
 	in = driver.Input{
-		ID: input.GrantKind.Name, Kind: input.GrantKind.Name, Description: b.String(), Schema: input.GrantForm, Display: shown,
+		ID: input.AcceptanceKind.Name, Kind: input.AcceptanceKind.Name, Description: b.String(), Schema: input.AcceptanceForm, Display: shown,
 		Approval: driver.ApprovalUser, Person: true,
 	}
 	return in, err == nil, err
 }
 
-// Allowed is what a person allowed by the answer to a question in a run: what it showed, in
+// Accepted is what a person allowed by the answer to a question in a run: what it showed, in
 // this run, and nothing else. A form is worth no more: until people log in, a client can
 // fill it by itself.
-func Allowed(q run.Question, id run.ID) ([]grants.Grant, error) {
+func Accepted(q run.Question, id run.ID) ([]acceptances.Acceptance, error) {
 	var shown Offer
 	if err := json.Unmarshal(q.Input.Display, &shown); err != nil {
 		return nil, fmt.Errorf("read what was offered: %w", err)
 	}
-	all := make([]grants.Grant, len(shown.Steps))
+	all := make([]acceptances.Acceptance, len(shown.Steps))
 	for i, s := range shown.Steps {
-		all[i] = shown.grant(s, formOf(q))
+		all[i] = shown.acceptance(s, formOf(q))
 		all[i].Run = id
 	}
 	return all, nil

@@ -72,7 +72,7 @@ func take(r *Run, input driver.Input, e Event) error {
 		r.Step.Approval = e.Approval
 	case e.Answer == nil || e.Answer.InputID != input.ID:
 		return lacks("the answer")
-	case rules[input.Kind].grants:
+	case rules[input.Kind].accepts:
 	case rules[input.Kind].ofRun:
 		if r.Step.Index != 1 || len(r.Step.Answers) > 0 {
 			return fmt.Errorf("the run's input is fixed once its first step is answered: %w", ErrImpossible)

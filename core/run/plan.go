@@ -10,10 +10,10 @@ import (
 // Plan is what a driver said that it would do to obtain the evidence.
 type Plan struct {
 	Driver string `json:"driver"`
-	// Grant allowed it: its id. By is who granted it, which the plans of earlier
-	// versions do not say. A grant may be revoked later.
-	Grant string `json:"grant"`
-	By    string `json:"by,omitempty"`
+	// Acceptance is the id of the acceptance under which the driver may act, and By is who
+	// accepted it. The acceptance may be revoked later.
+	Acceptance string `json:"acceptance"`
+	By         string `json:"by"`
 	// Text is for the person who approves it, Data for the driver.
 	Text   string          `json:"text"`
 	Data   json.RawMessage `json:"data"`
@@ -24,12 +24,12 @@ type Plan struct {
 	Action json.RawMessage `json:"action,omitempty"`
 }
 
-// Permission says under which grant a driver did a step itself, and what it was to do.
+// Permission says under which acceptance a driver did a step itself, and what it was to do.
 type Permission struct {
-	Grant  string        `json:"grant"`        // its id
-	By     string        `json:"by,omitempty"` // who granted it
-	Driver string        `json:"driver"`
-	Effect driver.Effect `json:"effect"`
+	Acceptance string        `json:"acceptance"` // its id
+	By         string        `json:"by"`         // who accepted it
+	Driver     string        `json:"driver"`
+	Effect     driver.Effect `json:"effect"`
 	// Plan is the digest of what the driver said that it would do.
 	Plan string `json:"plan"`
 }
@@ -46,23 +46,20 @@ func (p Plan) Permission() (Permission, error) {
 		return Permission{}, fmt.Errorf("encode the plan: %w", err)
 	}
 	digest, err := Digest(b)
-	return Permission{Grant: p.Grant, By: p.By, Driver: p.Driver, Effect: p.Effect, Plan: digest}, err
+	return Permission{Acceptance: p.Acceptance, By: p.By, Driver: p.Driver, Effect: p.Effect, Plan: digest}, err
 }
 
 // String tells it to people.
-func (p Permission) String() string { return allowed(p.By, p.Grant) }
+func (p Permission) String() string { return acceptedBy(p.By, p.Acceptance) }
 
-// Allowed tells people who allowed what is planned.
-func (p Plan) Allowed() string { return allowed(p.By, p.Grant) }
+// Accepted tells people who accepted what is planned.
+func (p Plan) Accepted() string { return acceptedBy(p.By, p.Acceptance) }
 
-func allowed(by, grant string) string {
-	if by == "" {
-		by = "a person"
-	}
-	return fmt.Sprintf("allowed by %s (grant %s)", by, grant)
+func acceptedBy(by, id string) string {
+	return fmt.Sprintf("accepted by %s (acceptance %s)", by, id)
 }
 
-// redacted is what is left of a plan: who allowed it, not what it was.
+// redacted is what is left of a plan: who accepted it, not what it was.
 func (p Plan) redacted() *Plan {
-	return &Plan{Driver: p.Driver, Grant: p.Grant, By: p.By, Effect: p.Effect}
+	return &Plan{Driver: p.Driver, Acceptance: p.Acceptance, By: p.By, Effect: p.Effect}
 }

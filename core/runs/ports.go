@@ -39,8 +39,8 @@ type Look struct {
 
 // Absent says what the store holds nothing of, so that no call has to look for it.
 type Absent struct {
-	Grants   bool // in the space of the run's protocol
-	Declines bool // of the run's principal or in the run's space
+	Acceptances bool // in the space of the run's protocol
+	Declines    bool // of the run's principal or in the run's space
 }
 
 // Index finds runs.

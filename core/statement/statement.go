@@ -108,7 +108,7 @@ type Step struct {
 	Answers  []Answer      `json:"answers,omitempty"`
 	// Tries is what was tried before without success, or nil.
 	Tries *run.Tries `json:"tries,omitempty"`
-	// Permission of the driver that did the step itself: the grant, and the digest of its plan.
+	// Permission of the driver that did the step itself: the acceptance, and the digest of its plan.
 	Permission *run.Permission `json:"permission,omitempty"`
 	// EvidenceErased: the run does not hold the evidence any more, so that
 	// approval and answers cannot be compared with it.

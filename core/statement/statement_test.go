@@ -43,7 +43,7 @@ func record(t testing.TB, steps, proved int) statement.Record {
 			Proof: json.RawMessage(`{"exit_code":0}`), Output: json.RawMessage(fmt.Sprintf(`{"stdout":"<ü> %d"}`, i+1)),
 			Answers:    []driver.Answer{{InputID: "evidence", Value: json.RawMessage(`{"n":1.50}`), Provenance: driver.ModelGenerated, Via: "sampling", Model: "model-1"}},
 			Approval:   &run.Approval{Digest: "d", Via: "elicitation", Provenance: driver.ClientAttested, GrantedAt: began},
-			Permission: &run.Permission{Grant: "grant-1", By: "Ann", Driver: "sampling", Effect: driver.EffectReads, Plan: strings.Repeat("ef", 32)},
+			Permission: &run.Permission{Acceptance: "acceptance-1", By: "Ann", Driver: "sampling", Effect: driver.EffectReads, Plan: strings.Repeat("ef", 32)},
 		}
 		rec.Run.Evidence = append(rec.Run.Evidence, ev)
 		rec.Challenges = append(rec.Challenges, challenge)
@@ -126,7 +126,7 @@ func TestAStatementCanBeCheckedByOthers(t *testing.T) {
 		if want := "2 steps written by a model"; r.Worth != want {
 			t.Errorf("%s: it says %q, want %q", name, r.Worth, want)
 		}
-		if m := r.Steps[1].Permission; m == nil || m.String() != "allowed by Ann (grant grant-1)" || m.Plan != strings.Repeat("ef", 32) {
+		if m := r.Steps[1].Permission; m == nil || m.String() != "accepted by Ann (acceptance acceptance-1)" || m.Plan != strings.Repeat("ef", 32) {
 			t.Errorf("%s: the permission is %+v", name, m)
 		}
 		if diff := cmp.Diff([]int{3}, r.Missing); diff != "" {

@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -20,20 +20,20 @@ import (
 
 // Store is what a database offers; one type may implement it whole, or several may share it.
 type Store struct {
-	Protocols library.Protocols
-	Writer    library.ProtocolWriter
-	Versions  library.ProtocolHistory
-	Searcher  library.Searcher
-	Vectors   library.Vectors
-	Ratings   library.Ratings
-	Runs      runs.Runs
-	Index     runs.Index
-	Archive   archive.RunArchive
-	History   runs.History
-	Eraser    archive.Eraser // nil: runs cannot be redacted
-	Files     archive.Files  // nil: the database returns free space by itself
-	Declines  declines.Store // nil: what people declined is remembered in its own run only
-	Grants    grants.Store   // nil: nobody is asked what drivers may do, and nothing is allowed
+	Protocols   library.Protocols
+	Writer      library.ProtocolWriter
+	Versions    library.ProtocolHistory
+	Searcher    library.Searcher
+	Vectors     library.Vectors
+	Ratings     library.Ratings
+	Runs        runs.Runs
+	Index       runs.Index
+	Archive     archive.RunArchive
+	History     runs.History
+	Eraser      archive.Eraser    // nil: runs cannot be redacted
+	Files       archive.Files     // nil: the database returns free space by itself
+	Declines    declines.Store    // nil: what people declined is remembered in its own run only
+	Acceptances acceptances.Store // nil: nobody is asked what drivers may do, and nothing is allowed
 }
 
 // Options tune the use cases. The zero value is the documented default.
@@ -65,11 +65,11 @@ type Options struct {
 
 // UseCases are safe for concurrent use.
 type UseCases struct {
-	Runs    *director.Engine
-	Library *library.Library
-	Archive *archive.Archive
-	Grants  *grants.Grants
-	Offers  *offers.Offers
+	Runs        *director.Engine
+	Library     *library.Library
+	Archive     *archive.Archive
+	Acceptances *acceptances.Acceptances
+	Offers      *offers.Offers
 }
 
 // New returns the use cases. It touches neither store nor setups until they are called.
@@ -94,13 +94,13 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Use
 			Protocols: store.Protocols, Runs: store.Runs, History: store.History, Archive: store.Archive, Eraser: store.Eraser, Files: store.Files,
 		}, k, l, setups, archive.Options{RunKeep: opt.RunKeep, Clock: opt.Clock},
 	)
-	g := grants.New(store.Grants, opt.Clock)
+	g := acceptances.New(store.Acceptances, opt.Clock)
 	o := offers.New(l, k, g, store.Versions, setups)
 	e := director.New(director.Parts{
-		Library: l, Protocols: store.Protocols, Runs: k, History: store.History, Archive: a, Grants: g, Offers: o,
+		Library: l, Protocols: store.Protocols, Runs: k, History: store.History, Archive: a, Acceptances: g, Offers: o,
 		Declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL), Setups: setups,
 	}, opt.Options, log)
-	return &UseCases{Runs: e, Library: l, Archive: a, Grants: g, Offers: o}
+	return &UseCases{Runs: e, Library: l, Archive: a, Acceptances: g, Offers: o}
 }
 
 // Close writes what waits to be written and ends. It may be called twice.

@@ -42,8 +42,8 @@ var Records = []struct {
 }{
 	{Reported, "The procedure is a text. The record is accepted if the agent reports that it followed the procedure."},
 	{Judged, "The procedure is a text. A judge reads it and the agent's report, and nothing else. The record is accepted if the report names each step, in order, and quotes for each step an output of the demanded form, and for an approval the person's words. The judge is a program that follows exactly this rule, not a model."},
-	{Claimed, "The procedure is a protocol without `evidence: server`, and no grant exists. The agent does the work with its own means and submits what it says came back. The record is accepted if `kairos_attest` returns `verified`."},
-	{Observed, "The same protocol, whose decisive steps have `evidence: server` and are granted. The agent has no tools of its own. The record is accepted if `kairos_attest` returns `verified` and the proof of the decisive step is `server-observed`."},
+	{Claimed, "The procedure is a protocol without `evidence`, and nothing is accepted. The agent does the work with its own means and submits what it says came back. The record is accepted if `kairos_attest` returns `verified`."},
+	{Observed, "The same protocol, whose decisive steps have `evidence: server` and are accepted. The agent has no tools of its own. The record is accepted if `kairos_attest` returns `verified` and the proof of the decisive step is `server-observed`."},
 }
 
 // Attack is one way to forge a record.

@@ -461,7 +461,7 @@ func (x *trial) rogue(mode string) {
 // lyingDriver acts without doing anything: it invents what it saw, and where.
 const lyingDriver = `#!/bin/sh
 if [ "$1" = --describe ]; then
-  echo '{"name":"liar","version":"1.0.0","transport":"exec","role":"capability","handles":["evidence"],"effect":"effects","features":["grant"]}'
+  echo '{"name":"liar","version":"1.0.0","transport":"exec","role":"capability","handles":["evidence"],"effect":"effects","features":["preview"]}'
   exit
 fi
 request=$(cat)
@@ -482,7 +482,7 @@ func (x *trial) installLiar() {
 	x.Helper()
 	x.install("liar", lyingDriver)
 	x.write("tree.yaml", "defaults: {missing_type: shell, no_challenge_type: comment}\nchallenges:\n  - match: {}\n    evidence:\n"+
-		"      - {via: liar, when: step.granted}\n      - {via: agent}\ninputs: {approval: [{via: elicitation}]}\n")
+		"      - {via: liar, when: step.accepted}\n      - {via: agent}\ninputs: {approval: [{via: elicitation}]}\n")
 	x.settings += fmt.Sprintf("tree: %q\n", x.path("tree.yaml"))
 }
 

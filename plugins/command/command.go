@@ -26,7 +26,7 @@ func definition() driver.Driver {
 		Descriptor: driver.Descriptor{
 			Name: "command", Version: "0.1.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
 			Effect: driver.EffectEffects, ConfigSchema: c.Schema(),
-			Features: []string{driver.FeatureGrant, driver.FeatureLauncher, driver.FeaturePartial, driver.FeatureRecover, driver.FeatureCancel},
+			Features: []string{driver.FeaturePreview, driver.FeatureLauncher, driver.FeaturePartial, driver.FeatureRecover, driver.FeatureCancel},
 		},
 		Capability: c,
 	}

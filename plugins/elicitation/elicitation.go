@@ -30,7 +30,7 @@ func definition() driver.Driver {
 }
 
 func handles() []string {
-	return []string{driver.KindEvidence, driver.KindApproval, driver.KindRunInput, driver.KindGrant}
+	return []string{driver.KindEvidence, driver.KindApproval, driver.KindRunInput, driver.KindAcceptance}
 }
 
 // config is the driver's configuration.

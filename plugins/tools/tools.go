@@ -27,7 +27,7 @@ func definition() driver.Driver {
 		Descriptor: driver.Descriptor{
 			Name: mcpclient.DriverName, Version: "0.1.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
 			Effect: driver.EffectEffects, ConfigSchema: t.Schema(), ActionSchema: json.RawMessage(actionSchema),
-			Features: []string{driver.FeatureGrant, driver.FeatureLauncher, driver.FeaturePartial, driver.FeatureRecover, driver.FeatureCancel},
+			Features: []string{driver.FeaturePreview, driver.FeatureLauncher, driver.FeaturePartial, driver.FeatureRecover, driver.FeatureCancel},
 		},
 		Capability: t,
 	}

@@ -12,9 +12,9 @@ const (
 	KindSimilarity = "similarity"
 	// KindRunInput is what a protocol declares to need before its first step.
 	KindRunInput = "run_input"
-	// KindGrant asks a person which steps drivers may do themselves. The server asks
+	// KindAcceptance asks a person which steps drivers may do themselves. The server asks
 	// for it, never a driver.
-	KindGrant = "grant"
+	KindAcceptance = "acceptance"
 	// KindJudge asks whether the result of a step satisfies its challenge; the
 	// answer is a JudgeValue.
 	KindJudge = "judge"

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 )
 
-// FeatureGrant marks a driver that acts on what a protocol says, which is never a
-// permission. The host calls Render only for a step that a person granted, and
+// FeaturePreview marks a driver that acts on what a protocol says, which is never a
+// permission. The host calls Render only for a step that a person accepted, and
 // with the plan of Preview. The driver implements Previewer.
-const FeatureGrant = "grant"
+const FeaturePreview = "preview"
 
-// Previewer is implemented by capability drivers with FeatureGrant. Its methods
+// Previewer is implemented by capability drivers with FeaturePreview. Its methods
 // are called concurrently.
 type Previewer interface {
 	// Preview says what Render would do, and does nothing.

@@ -91,7 +91,7 @@ type RenderRequest struct {
 	Recover        bool   `json:"recover,omitempty"`
 	Cancel         bool   `json:"cancel,omitempty"`
 	// Plan is Plan.Data of the driver's own Preview: Render does exactly this, or
-	// is unavailable. Empty for drivers without FeatureGrant.
+	// is unavailable. Empty for drivers without FeaturePreview.
 	Plan json.RawMessage `json:"plan,omitempty"`
 }
 

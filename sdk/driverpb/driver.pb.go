@@ -455,7 +455,7 @@ type DescribeResponse struct {
 	// JSON Schema of config_json; empty: takes no configuration.
 	ConfigSchema []byte `protobuf:"bytes,6,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
 	// Open set; see the driver author's guide ("human", "agent", "client_review",
-	// "model", "partial", "recover", "cancel", "launcher", "grant", "roots").
+	// "model", "partial", "recover", "cancel", "launcher", "preview", "roots").
 	Features []string `protobuf:"bytes,7,rep,name=features,proto3" json:"features,omitempty"`
 	// Versions of State.data that Advance reads, oldest first.
 	StateVersions []uint32 `protobuf:"varint,8,rep,packed,name=state_versions,json=stateVersions,proto3" json:"state_versions,omitempty"`
@@ -2526,7 +2526,7 @@ type RenderRequest struct {
 	Attempt        uint32 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Recover        bool   `protobuf:"varint,8,opt,name=recover,proto3" json:"recover,omitempty"`
 	// Plan.data of the driver's own Preview: do exactly this, or answer
-	// unavailable. Empty: the driver does not have the feature "grant".
+	// unavailable. Empty: the driver does not have the feature "preview".
 	Plan []byte `protobuf:"bytes,9,opt,name=plan,proto3" json:"plan,omitempty"`
 	// As in AdvanceRequest.
 	Cancel        bool `protobuf:"varint,10,opt,name=cancel,proto3" json:"cancel,omitempty"`

@@ -384,7 +384,7 @@ type CapabilityServiceClient interface {
 	// Interpret turns the raw reply to that question into an answer.
 	Interpret(ctx context.Context, in *InterpretRequest, opts ...grpc.CallOption) (*InterpretResponse, error)
 	// Preview says what Render would do, and does nothing. Only drivers with the
-	// feature "grant" are asked: they act on what a protocol says, which a person
+	// feature "preview" are asked: they act on what a protocol says, which a person
 	// has to allow.
 	Preview(ctx context.Context, in *PreviewRequest, opts ...grpc.CallOption) (*PreviewResponse, error)
 }
@@ -439,7 +439,7 @@ type CapabilityServiceServer interface {
 	// Interpret turns the raw reply to that question into an answer.
 	Interpret(context.Context, *InterpretRequest) (*InterpretResponse, error)
 	// Preview says what Render would do, and does nothing. Only drivers with the
-	// feature "grant" are asked: they act on what a protocol says, which a person
+	// feature "preview" are asked: they act on what a protocol says, which a person
 	// has to allow.
 	Preview(context.Context, *PreviewRequest) (*PreviewResponse, error)
 	mustEmbedUnimplementedCapabilityServiceServer()

@@ -47,9 +47,9 @@ func CheckDescriptor(d driver.Descriptor) error {
 	if d.Effect == driver.EffectEffects && d.Has(driver.FeatureAgent) {
 		complain("feature %q does not go with effect %q: the driver is called whenever a challenge is shown, and must not act then", driver.FeatureAgent, d.Effect)
 	}
-	if d.Has(driver.FeatureGrant) && (d.Role != driver.RoleCapability || d.Effect == driver.EffectPure || d.Has(driver.FeatureAgent) || d.Has(driver.FeatureHuman)) {
+	if d.Has(driver.FeaturePreview) && (d.Role != driver.RoleCapability || d.Effect == driver.EffectPure || d.Has(driver.FeatureAgent) || d.Has(driver.FeatureHuman)) {
 		complain("feature %q is for capability drivers that look or act themselves: not for role %q, effect %q, nor with the features %q and %q",
-			driver.FeatureGrant, driver.RoleChallenge, driver.EffectPure, driver.FeatureAgent, driver.FeatureHuman)
+			driver.FeaturePreview, driver.RoleChallenge, driver.EffectPure, driver.FeatureAgent, driver.FeatureHuman)
 	}
 	if len(d.Handles) == 0 {
 		complain("handles is empty: the driver serves nothing")
@@ -125,8 +125,8 @@ func CheckDriver(d driver.Driver) error {
 	if (d.Descriptor.Role == driver.RoleCapability) != (d.Capability != nil) {
 		err = errors.Join(err, fmt.Errorf("role is %q but Capability set is %t", d.Descriptor.Role, d.Capability != nil))
 	}
-	if _, previews := d.Capability.(driver.Previewer); previews != d.Descriptor.Has(driver.FeatureGrant) {
-		err = errors.Join(err, fmt.Errorf("a driver has the feature %q if, and only if, it implements Preview", driver.FeatureGrant))
+	if _, previews := d.Capability.(driver.Previewer); previews != d.Descriptor.Has(driver.FeaturePreview) {
+		err = errors.Join(err, fmt.Errorf("a driver has the feature %q if, and only if, it implements Preview", driver.FeaturePreview))
 	}
 	return err
 }

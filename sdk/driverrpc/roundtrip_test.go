@@ -66,7 +66,7 @@ func challengeDescriptor() driver.Descriptor {
 func capabilityDescriptor() driver.Descriptor {
 	return driver.Descriptor{
 		Name: "recorder", Version: "1.2.3", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
-		Effect: driver.EffectReads, Needs: []string{driver.NeedSampling}, Features: []string{driver.FeatureGrant},
+		Effect: driver.EffectReads, Needs: []string{driver.NeedSampling}, Features: []string{driver.FeaturePreview},
 		Sends: []driver.ClientMethod{
 			{Method: "sampling/createMessage"}, {Method: "acme/confirm", Needs: []string{"/experimental/acme~1confirm", "/sampling"}},
 		},

@@ -89,7 +89,7 @@ var (
 	renderSample  = on("capability drivers; Render samples, also derived ones", asks)
 	interpSample  = on("capability drivers; Interpret samples", asks)
 	declinedAsks  = on("capability drivers; Interpret samples that are declined", asks)
-	previewSample = on("capability drivers with the feature grant; Render samples", plans)
+	previewSample = on("capability drivers with the feature preview; Render samples", plans)
 	waitSample    = on("samples that come to pending")
 	actSample     = on("drivers with effects and the feature recover; samples that are accepted, answered or pending")
 )
@@ -146,8 +146,8 @@ func tame(s Subject) error {
 }
 
 func plans(s Subject) error {
-	if !s.Descriptor.Has(driver.FeatureGrant) {
-		return unconcerned("it plans nothing: it lacks the feature " + driver.FeatureGrant)
+	if !s.Descriptor.Has(driver.FeaturePreview) {
+		return unconcerned("it plans nothing: it lacks the feature " + driver.FeaturePreview)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func normalForm(ctx context.Context, s Subject) error {
 var (
 	pointerPattern = regexp.MustCompile(`^(/([^/~]|~[01])*)*$`)
 	escapings      = []driver.Escaping{driver.EscapeText, driver.EscapeJSON, driver.EscapeShell, driver.EscapeQuote}
-	hostKinds      = []string{driver.KindApproval, driver.KindRunInput, driver.KindGrant, driver.KindFiles}
+	hostKinds      = []string{driver.KindApproval, driver.KindRunInput, driver.KindAcceptance, driver.KindFiles}
 )
 
 func challengePointers(ctx context.Context, s Subject) error {

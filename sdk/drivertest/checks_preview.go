@@ -29,7 +29,7 @@ func (s Subject) previewer() (driver.Previewer, error) {
 	}
 	p, ok := capability.(driver.Previewer)
 	if !ok {
-		return nil, fmt.Errorf("it has the feature %s and no Preview", driver.FeatureGrant)
+		return nil, fmt.Errorf("it has the feature %s and no Preview", driver.FeaturePreview)
 	}
 	return p, nil
 }

@@ -21,7 +21,7 @@ func craneDriver(fault string) driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "crane", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
-			Effect: driver.EffectEffects, Features: []string{driver.FeatureGrant, driver.FeaturePartial},
+			Effect: driver.EffectEffects, Features: []string{driver.FeaturePreview, driver.FeaturePartial},
 			ConfigSchema: json.RawMessage(`{"type":"object","additionalProperties":false}`),
 		},
 		Capability: &crane{fault: fault},

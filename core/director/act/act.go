@@ -156,7 +156,7 @@ func (d Drivers) Preview(ctx context.Context, s *plan.State, a plan.Preview) pla
 	drv, _ := d.Finder.Capability(a.Route.Via, a.Route.CallTimeout)
 	previewer, ok := drv.(driver.Previewer)
 	if !ok {
-		return plan.Close(s, a.Input.ID, a.Route, decision.Errored, "it has no Preview, which the feature "+driver.FeatureGrant+" demands", 0)
+		return plan.Close(s, a.Input.ID, a.Route, decision.Errored, "it has no Preview, which the feature "+driver.FeaturePreview+" demands", 0)
 	}
 	req := driver.PreviewRequest{Input: a.Input, Step: a.Task.Where, Client: s.Caller.Client}
 	res, err := previewer.Preview(ctx, req)

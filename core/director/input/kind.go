@@ -93,13 +93,13 @@ var (
 		Missing: fault.JudgeUnavailable, Doubt: doubtJudgement,
 	}
 	RunKind        = Kind{Name: driver.KindRunInput, Reserved: true, OfRun: true, Personal: true, Between: true, Settle: settleRun}
-	GrantKind      = Kind{Name: driver.KindGrant, Reserved: true, OfRun: true, Optional: true, Ungated: true, Personal: true, Between: true}
+	AcceptanceKind = Kind{Name: driver.KindAcceptance, Reserved: true, OfRun: true, Optional: true, Ungated: true, Personal: true, Between: true}
 	SimilarityKind = Kind{Name: driver.KindSimilarity, Internal: true, Ungated: true}
 )
 
 var kinds = map[string]Kind{
 	ApprovalKind.Name: ApprovalKind, EvidenceKind.Name: EvidenceKind, FilesKind.Name: FilesKind,
-	GrantKind.Name: GrantKind, JudgementKind.Name: JudgementKind, RunKind.Name: RunKind, SimilarityKind.Name: SimilarityKind,
+	AcceptanceKind.Name: AcceptanceKind, JudgementKind.Name: JudgementKind, RunKind.Name: RunKind, SimilarityKind.Name: SimilarityKind,
 }
 
 // Of returns the kind of that name, which only drivers may know.

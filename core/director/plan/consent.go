@@ -238,7 +238,7 @@ func StandingDecline(s *State) *run.Decline {
 // offerAllowed reports whether the answer is a person's yes: nobody else's word counts.
 func offerAllowed(s *State, q run.Question, a driver.Answer) bool {
 	word := limitedTo(s, q.Via, a.Provenance)
-	return input.Allows(a.Value) != input.AllowsNone && slices.Contains(protocol.FromPerson.Provenances(), word)
+	return input.Accepts(a.Value) != input.AcceptsNone && slices.Contains(protocol.FromPerson.Provenances(), word)
 }
 
 // notByReport says why nobody but the person may answer.

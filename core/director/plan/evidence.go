@@ -126,7 +126,7 @@ func onlyCounts(s *State) string {
 // IsClaim reports whether the submission is evidence that cannot count. For a step
 // that a driver was allowed to do it may be a proposal.
 func IsClaim(s *State, k *input.Task, in driver.Input) bool {
-	return !takesReport(k) && input.Of(in.Kind).Evidence && s.Solution.Supplied() && !judgeLooks(s, k) && len(GrantsHere(s)) == 0
+	return !takesReport(k) && input.Of(in.Kind).Evidence && s.Solution.Supplied() && !judgeLooks(s, k) && len(AcceptedHere(s)) == 0
 }
 
 // takesReport reports whether the agent's word counts.
@@ -148,7 +148,7 @@ func Decidable(s *State, k *input.Task) error {
 // counts, or where a person allowed it. Then no other route is tried, and the next call looks again.
 func endsCall(s *State, a run.Attempt) bool {
 	desc, _, _ := s.Drivers.Describe(a.Via)
-	return (observes(s) || desc.Has(driver.FeatureGrant)) &&
+	return (observes(s) || desc.Has(driver.FeaturePreview)) &&
 		!a.Untried && !input.ByID(a.Input).Reserved && decision.Outcome(a.Outcome) != decision.Declined
 }
 

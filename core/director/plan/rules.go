@@ -85,9 +85,9 @@ func offer(s *State) Action {
 		return Obtain{q.Input}
 	case q != nil || s.OfferOver || !s.OfferReady && s.Run.Revision > 0 || s.Caller.Detached:
 		return nil
-	case !s.CanAllow || !slices.Contains(s.Caller.Writable(), s.Chain.Space):
+	case !s.CanAccept || !slices.Contains(s.Caller.Writable(), s.Chain.Space):
 		return nil
-	case s.Tree.Decide(input.GrantKind.Name, Facts(s, input.RunTask(*s.Chain), input.GrantKind.Name)).Route == nil:
+	case s.Tree.Decide(input.AcceptanceKind.Name, Facts(s, input.RunTask(*s.Chain), input.AcceptanceKind.Name)).Route == nil:
 		return nil
 	case s.Offer != nil:
 		return Obtain{*s.Offer}

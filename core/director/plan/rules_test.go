@@ -62,24 +62,24 @@ func TestWhatIsDueFollowsTheOrderOfTheRules(t *testing.T) {
 
 func TestAPersonIsOfferedOnceWhatDriversCouldDo(t *testing.T) {
 	begins := func(s *plan.State) {
-		s.Run.Revision, s.CanAllow = 0, true
+		s.Run.Revision, s.CanAccept = 0, true
 		s.Chain.Space, s.Caller.Space = "mine", "mine"
 	}
 	asked := func(s *plan.State) {
-		s.Run.Step.Question = &run.Question{Seq: 1, Via: "form", Input: driver.Input{ID: driver.KindGrant, Kind: driver.KindGrant}}
+		s.Run.Step.Question = &run.Question{Seq: 1, Via: "form", Input: driver.Input{ID: driver.KindAcceptance, Kind: driver.KindAcceptance}}
 	}
 	for name, tc := range map[string]struct {
 		state edits
 		want  string
 	}{
 		"when a run begins":              {edits{begins}, "need the offer"},
-		"what was found":                 {edits{begins, func(s *plan.State) { s.Offer = &driver.Input{Kind: driver.KindGrant} }}, "obtain grant"},
+		"what was found":                 {edits{begins, func(s *plan.State) { s.Offer = &driver.Input{Kind: driver.KindAcceptance} }}, "obtain acceptance"},
 		"there is nothing to offer":      {edits{begins, func(s *plan.State) { s.OfferOver = true }}, "judge"},
-		"no grant can be stored":         {edits{begins, func(s *plan.State) { s.CanAllow = false }}, "judge"},
+		"no acceptance can be stored":    {edits{begins, func(s *plan.State) { s.CanAccept = false }}, "judge"},
 		"nobody waits":                   {edits{begins, detached}, "judge"},
 		"the run is under way":           {edits{begins, func(s *plan.State) { s.Run.Revision = 2 }}, "judge"},
 		"its input came just now":        {edits{begins, func(s *plan.State) { s.Run.Revision, s.OfferReady = 2, true }}, "need the offer"},
-		"the question is open":           {edits{begins, asked}, "obtain grant"},
+		"the question is open":           {edits{begins, asked}, "obtain acceptance"},
 		"the agent did the step instead": {edits{begins, asked, report}, "apply route_closed form"},
 	} {
 		t.Run(name, func(t *testing.T) {

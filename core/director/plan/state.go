@@ -6,6 +6,7 @@ package plan
 import (
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
@@ -15,7 +16,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/solution"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -76,9 +76,9 @@ type State struct {
 	// Task is what the step it was worked out for demands. Opened is the index of that step.
 	Task   *input.Task
 	Opened int
-	// Digest and Grants are of the run's protocol, once a step or the policy needed them.
-	Digest string
-	Grants []grants.Grant
+	// Digest and Acceptances are of the run's protocol, once a step or the policy needed them.
+	Digest      string
+	Acceptances []acceptances.Acceptance
 	// Decline is of the action that was looked up last; nil if there is none. DeclinePart
 	// says that it is of a part of what was looked up, which permits more.
 	Decline     *declines.Decline
@@ -86,11 +86,11 @@ type State struct {
 	// Approved is the action that a person approved in this call.
 	Approved declines.Action
 
-	// CanAllow: a grant can be stored. OfferReady: the run's input came during this call.
+	// CanAccept: a grant can be stored. OfferReady: the run's input came during this call.
 	// OfferOver: this call has nothing to offer any more. Offer is the question what drivers
 	// may do, once it was looked up.
-	CanAllow, OfferReady, OfferOver bool
-	Offer                           *driver.Input
+	CanAccept, OfferReady, OfferOver bool
+	Offer                            *driver.Input
 
 	// NotDone counts the driver's calls of this call that did nothing.
 	NotDone int

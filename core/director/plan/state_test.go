@@ -47,10 +47,10 @@ func drivers() catalog {
 	all := []driver.Descriptor{
 		challenge("shell", driver.Descriptor{Effect: driver.EffectPure, StateVersions: []int{1}}),
 		challenge("user_input", driver.Descriptor{Effect: driver.EffectPure, Approval: driver.ApprovalUser}),
-		capability("form", []string{"evidence", "approval", "run_input", "grant"}, driver.Descriptor{Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitation}}),
+		capability("form", []string{"evidence", "approval", "run_input", "acceptance"}, driver.Descriptor{Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitation}}),
 		capability("page", []string{"approval"}, driver.Descriptor{Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedApprovalPage}}),
 		capability("model", []string{"evidence", "approval", "judge"}, driver.Descriptor{Features: []string{driver.FeatureModel}}),
-		capability("acts", []string{"evidence"}, driver.Descriptor{Effect: driver.EffectEffects, Features: []string{driver.FeatureGrant, driver.FeatureCancel, driver.FeatureRecover}}),
+		capability("acts", []string{"evidence"}, driver.Descriptor{Effect: driver.EffectEffects, Features: []string{driver.FeaturePreview, driver.FeatureCancel, driver.FeatureRecover}}),
 		capability("agent", []string{"evidence", "approval", "files"}, driver.Descriptor{Features: []string{driver.FeatureAgent}}),
 	}
 	c := catalog{drivers: map[string]driver.Descriptor{}, strongest: map[string]driver.Provenance{}, noPerson: map[string]bool{}}
@@ -69,7 +69,7 @@ challenges:
 inputs:
   approval: [{via: form}, {via: agent}]
   run_input: [{via: form}]
-  grant: [{via: form}]
+  acceptance: [{via: form}]
 `
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -106,7 +106,7 @@ func Facts(s *State, k *input.Task, inputID string) decision.Facts {
 	f := decision.Facts{
 		Challenge: drivers.ChallengeFacts(k.Step.Name, k.Common, k.Challenge),
 		Step: decision.StepFacts{
-			Index: k.Where.Index, Count: k.Where.Count, Name: k.Step.Name, Approval: k.Common.ApprovalMode, Granted: len(GrantsHere(s)) > 0,
+			Index: k.Where.Index, Count: k.Where.Count, Name: k.Step.Name, Approval: k.Common.ApprovalMode, Accepted: len(AcceptedHere(s)) > 0,
 		},
 		Protocol: decision.ProtocolFacts{Space: s.Chain.Space, Digest: s.Digest},
 		Run:      decision.RunFacts{Attempt: s.Run.Step.Failures + 1, Input: decision.Object(s.Run.Input)},

@@ -33,7 +33,7 @@ var against = []struct {
 	due  func(*State, way) Action
 }{
 	{"what comes through it does not count", cannotCount},
-	{"its driver acts, and nobody allowed it or its plan is not known", actsUnallowed},
+	{"its driver acts, and nobody allowed it or its plan is not known", actsUnaccepted},
 	{"a person declined the same before", barredByDecline},
 	{"the work came before its approval", tooEarly},
 	{"a person declined the input", declinedInput},
@@ -70,14 +70,14 @@ func cannotCount(s *State, w way) Action {
 	return nil
 }
 
-// actsUnallowed makes sure that the driver of the route may act, and says what it would
+// actsUnaccepted makes sure that the driver of the route may act, and says what it would
 // do before it does it.
-func actsUnallowed(s *State, w way) Action {
-	if !w.desc.Has(driver.FeatureGrant) || !w.kind.Evidence {
+func actsUnaccepted(s *State, w way) Action {
+	if !w.desc.Has(driver.FeaturePreview) || !w.kind.Evidence {
 		return nil
 	}
-	if _, ok := GrantFor(s, w.route.Via, driver.EffectReads); !ok {
-		return w.passOver(s, notAllowed(s))
+	if _, ok := AcceptanceFor(s, w.route.Via, driver.EffectReads); !ok {
+		return w.passOver(s, notAccepted(s))
 	}
 	switch {
 	case !MayAsk(s, w.task, w.in, w.desc):

@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director/plan"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -25,7 +25,7 @@ func only(p ...driver.Provenance) func(*plan.State) {
 
 func allowed(e driver.Effect) func(*plan.State) {
 	return func(s *plan.State) {
-		s.Grants = []grants.Grant{{ID: "g", Step: 1, Driver: "acts", Effect: e}}
+		s.Acceptances = []acceptances.Acceptance{{ID: "g", Step: 1, Driver: "acts", Effect: e}}
 	}
 }
 

@@ -298,7 +298,7 @@ func (w *world) openEngine(log *slog.Logger) {
 func (w *world) anotherEngine(c *clock.Clock, log *slog.Logger) *usecases.UseCases {
 	e := usecases.New(usecases.Store{
 		Protocols: w.store, Writer: w.store, Versions: w.store, Searcher: w.store, Vectors: w.store, Ratings: w.store,
-		Runs: w.store, Index: w.store, Archive: w.store, History: w.store, Eraser: w.store, Grants: w.store, Declines: w.store,
+		Runs: w.store, Index: w.store, Archive: w.store, History: w.store, Eraser: w.store, Acceptances: w.store, Declines: w.store,
 	}, w.setups, usecases.Options{
 		DeclineTTL: time.Hour, Options: director.Options{ApprovalURL: rest.ApprovalPath, Keys: func() ([][32]byte, error) { return [][32]byte{{1}}, nil }, Clock: c},
 	}, log)

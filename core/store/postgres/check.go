@@ -74,7 +74,7 @@ func (s *Store) Check() error {
 func checkEmpty(ctx context.Context, conn *pgx.Conn) error {
 	var taken bool
 	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM information_schema.tables
-		WHERE table_schema = current_schema() AND table_name IN ('chains', 'steps', 'versions', 'ratings', 'pins', 'runs', 'saves', 'grants'))`).Scan(&taken)
+		WHERE table_schema = current_schema() AND table_name IN ('chains', 'steps', 'versions', 'ratings', 'pins', 'runs', 'saves', 'acceptances'))`).Scan(&taken)
 	if err == nil && taken {
 		err = errForeign
 	}

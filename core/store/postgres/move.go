@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/tables"
@@ -165,8 +165,8 @@ func (l *loader) row(tx tables.Transaction, row any, done *Loaded) error {
 	case record.MovedRun:
 		done.Runs++
 		return loadRun(tx, r)
-	case grants.Grant:
-		return l.store.People.InsertGrant(tx, r)
+	case acceptances.Acceptance:
+		return l.store.People.InsertAcceptance(tx, r)
 	case declines.Decline:
 		return l.store.People.InsertDecline(tx, r)
 	}

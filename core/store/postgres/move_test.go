@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -55,7 +55,7 @@ func filled(t *testing.T) (*sqlitetest.Store, []run.ID) {
 		}))
 		ids = append(ids, r.ID)
 	}
-	must(t, s.SaveGrants(t.Context(), []grants.Grant{{ID: "g1", Space: mine, Protocol: "digest", Step: 1, Driver: "shell", Effect: driver.EffectReads, By: "me", At: time.Unix(3, 0).UTC()}}))
+	must(t, s.SaveAcceptances(t.Context(), []acceptances.Acceptance{{ID: "g1", Space: mine, Protocol: "digest", Step: 1, Driver: "shell", Effect: driver.EffectReads, By: "me", At: time.Unix(3, 0).UTC()}}))
 	must(t, s.SaveDecline(t.Context(), declines.Decline{Principal: "me", Space: mine, Key: "rm", Run: ids[0], Step: 1, At: time.Unix(4, 0).UTC()}, time.Time{}))
 	return s, ids
 }
@@ -114,8 +114,8 @@ func contents(t *testing.T, s interface {
 			put("recorded "+string(id)+key, []any{recorded, found}, err)
 		}
 	}
-	granted, err := s.Grants(ctx, spaces)
-	put("grants", granted, err)
+	accepted, err := s.Acceptances(ctx, spaces)
+	put("acceptances", accepted, err)
 	declined, err := s.DeclinesOf(ctx, "me", mine)
 	put("declines", declined, err)
 	return all

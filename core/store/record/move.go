@@ -10,7 +10,7 @@ import (
 )
 
 // Rows is everything that a store keeps except its search index, which the receiving
-// store makes: values of the Moved types, of grants.Grant and of declines.Decline.
+// store makes: values of the Moved types, of acceptances.Acceptance and of declines.Decline.
 // Chains come before vectors, and pins before runs.
 type Rows = iter.Seq2[any, error]
 

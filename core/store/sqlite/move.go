@@ -7,8 +7,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/declines"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/store/pack"
 	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/tables"
@@ -89,7 +89,7 @@ var parts = []part{
 		}
 		return p, nil
 	}},
-	{`SELECT id, document FROM grants ORDER BY id`, movedDocument[grants.Grant]("grant")},
+	{`SELECT id, document FROM acceptances ORDER BY id`, movedDocument[acceptances.Acceptance]("acceptance")},
 	{`SELECT action, document FROM declines`, movedDocument[declines.Decline]("decline")},
 }
 

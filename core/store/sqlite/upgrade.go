@@ -87,7 +87,7 @@ func storedVersion(ctx context.Context, conn *sql.Conn) (version int, err error)
 	var application, tables, ours int
 	var earlier bool
 	err = conn.QueryRowContext(ctx, `SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema),
-		(SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('chains', 'steps', 'versions', 'ratings', 'pins', 'runs', 'saves', 'grants')),
+		(SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('chains', 'steps', 'versions', 'ratings', 'pins', 'runs', 'saves', 'acceptances')),
 		EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'schema_version')
 		FROM pragma_application_id, pragma_user_version`).Scan(&application, &version, &tables, &ours, &earlier)
 	switch {

@@ -21,10 +21,10 @@ func absentIsSaid(t *testing.T, s Runs) {
 			t.Errorf("%s: RunUnless = %+v, %v, want %+v absent", when, got, err, want)
 		}
 	}
-	none := runs.Absent{Grants: true, Declines: true}
+	none := runs.Absent{Acceptances: true, Declines: true}
 	wantAbsent("nothing is stored", none)
 	saveDeclines(t, s, epoch, decline("somebody else", mine, "a", epoch))
-	saveGrants(t, s, grant("01890000-0000-7000-8000-00000000000a", theirs, "p"))
+	saveAcceptances(t, s, acceptance("01890000-0000-7000-8000-00000000000a", theirs, "p"))
 	wantAbsent("what is stored is of others", none)
 
 	for when, d := range map[string]run.Run{
@@ -32,12 +32,12 @@ func absentIsSaid(t *testing.T, s Runs) {
 	} {
 		declined := decline(d.Principal, d.Space, "b", epoch.Add(time.Minute))
 		saveDeclines(t, s, epoch, declined)
-		wantAbsent(when, runs.Absent{Grants: true})
+		wantAbsent(when, runs.Absent{Acceptances: true})
 		if err := s.RemoveDecline(t.Context(), declined); err != nil {
 			t.Fatal(err)
 		}
 		wantAbsent("the decline is removed", none)
 	}
-	saveGrants(t, s, grant("01890000-0000-7000-8000-00000000000b", mine, "p"))
+	saveAcceptances(t, s, acceptance("01890000-0000-7000-8000-00000000000b", mine, "p"))
 	wantAbsent("allowed in the space of its protocol", runs.Absent{Declines: true})
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -45,7 +45,7 @@ type Runs interface {
 	archive.RunArchive
 	runs.History
 	archive.Eraser
-	grants.Store
+	acceptances.Store
 	declines.Store
 	io.Closer
 }
@@ -83,7 +83,7 @@ func RunRuns(t *testing.T, open func(t *testing.T) Runs) {
 	runArea(t, "runs", runCases, open)
 	runArea(t, "archive", archiveCases, open)
 	runArea(t, "redact", redactCases, open)
-	runArea(t, "grants", grantCases, open)
+	runArea(t, "acceptances", acceptanceCases, open)
 	runArea(t, "declines", declineCases, open)
 }
 

@@ -5,23 +5,23 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/declines"
-	"github.com/kairos-mcp/kairos/core/grants"
 )
 
 var (
-	_ grants.Store   = (*People)(nil)
-	_ declines.Store = (*People)(nil)
+	_ acceptances.Store = (*People)(nil)
+	_ declines.Store    = (*People)(nil)
 )
 
 // People keeps what people allowed and declined.
 type People struct{ DB Base }
 
-// SaveGrants implements grants.Store.
-func (s *People) SaveGrants(ctx context.Context, all []grants.Grant) error {
+// SaveAcceptances implements acceptances.Store.
+func (s *People) SaveAcceptances(ctx context.Context, all []acceptances.Acceptance) error {
 	return s.DB.Write(ctx, func(tx Transaction) error {
 		for _, g := range all {
-			if err := s.InsertGrant(tx, g); err != nil {
+			if err := s.InsertAcceptance(tx, g); err != nil {
 				return err
 			}
 		}
@@ -29,29 +29,29 @@ func (s *People) SaveGrants(ctx context.Context, all []grants.Grant) error {
 	})
 }
 
-// InsertGrant stores a new grant.
-func (s *People) InsertGrant(tx Transaction, g grants.Grant) error {
+// InsertAcceptance stores a new acceptance.
+func (s *People) InsertAcceptance(tx Transaction, g acceptances.Acceptance) error {
 	document, err := json.Marshal(g)
 	if err != nil {
 		return err
 	}
-	return tx.Exec(`INSERT INTO grants (id, space, protocol, document) VALUES ($1, $2, $3, $4)`, g.ID, g.Space, g.Protocol, s.DB.JSON(document))
+	return tx.Exec(`INSERT INTO acceptances (id, space, protocol, document) VALUES ($1, $2, $3, $4)`, g.ID, g.Space, g.Protocol, s.DB.JSON(document))
 }
 
-// Grants implements grants.Store. Ids grow with time.
-func (s *People) Grants(ctx context.Context, spaces []string) ([]grants.Grant, error) {
-	return documents[grants.Grant](ctx, s.DB, "grant", `SELECT id, document FROM grants WHERE space `+s.DB.In(1)+` ORDER BY id DESC`, s.DB.List(spaces))
+// Acceptances implements acceptances.Store. Ids grow with time.
+func (s *People) Acceptances(ctx context.Context, spaces []string) ([]acceptances.Acceptance, error) {
+	return documents[acceptances.Acceptance](ctx, s.DB, "acceptance", `SELECT id, document FROM acceptances WHERE space `+s.DB.In(1)+` ORDER BY id DESC`, s.DB.List(spaces))
 }
 
-// GrantsFor implements grants.Store.
-func (s *People) GrantsFor(ctx context.Context, space, protocol string) ([]grants.Grant, error) {
-	return documents[grants.Grant](ctx, s.DB, "grant", `SELECT id, document FROM grants WHERE space = $1 AND protocol = $2 ORDER BY id DESC`, space, protocol)
+// AcceptancesFor implements acceptances.Store.
+func (s *People) AcceptancesFor(ctx context.Context, space, protocol string) ([]acceptances.Acceptance, error) {
+	return documents[acceptances.Acceptance](ctx, s.DB, "acceptance", `SELECT id, document FROM acceptances WHERE space = $1 AND protocol = $2 ORDER BY id DESC`, space, protocol)
 }
 
-// RemoveGrant implements grants.Store.
-func (s *People) RemoveGrant(ctx context.Context, spaces []string, id string) (there bool, err error) {
+// RemoveAcceptance implements acceptances.Store.
+func (s *People) RemoveAcceptance(ctx context.Context, spaces []string, id string) (there bool, err error) {
 	err = s.DB.Write(ctx, func(tx Transaction) error {
-		n, err := tx.Changed(`DELETE FROM grants WHERE id = $1 AND space `+s.DB.In(2), id, s.DB.List(spaces))
+		n, err := tx.Changed(`DELETE FROM acceptances WHERE id = $1 AND space `+s.DB.In(2), id, s.DB.List(spaces))
 		there = n > 0
 		return err
 	})

@@ -21,7 +21,7 @@ type Runs struct {
 // NewRuns returns the runs of a database.
 func NewRuns(b Base) Runs {
 	return Runs{b, `SELECT CASE WHEN r.revision <> $2 THEN r.document END,
-		NOT EXISTS (SELECT 1 FROM grants WHERE space = ` + b.RunSpace + `),
+		NOT EXISTS (SELECT 1 FROM acceptances WHERE space = ` + b.RunSpace + `),
 		NOT EXISTS (SELECT 1 FROM declines WHERE principal = $3 OR space = $4) FROM runs r WHERE r.id = $1`}
 }
 
@@ -35,7 +35,7 @@ func (s *Runs) Run(ctx context.Context, id run.ID) (run.Run, error) {
 func (s *Runs) RunUnless(ctx context.Context, known run.Run) (look runs.Look, err error) {
 	var document []byte
 	err = s.DB.Row(ctx, s.unless,
-		[]any{string(known.ID), known.Revision, known.Principal, known.Space}, &document, &look.Absent.Grants, &look.Absent.Declines)
+		[]any{string(known.ID), known.Revision, known.Principal, known.Space}, &document, &look.Absent.Acceptances, &look.Absent.Declines)
 	if err != nil {
 		return runs.Look{}, orNotFound(err, "run", string(known.ID))
 	}

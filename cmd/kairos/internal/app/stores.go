@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/static"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/index"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -58,7 +58,7 @@ type runStore interface {
 
 type peopleStore interface {
 	declines.Store
-	grants.Store
+	acceptances.Store
 }
 
 type checks interface {
@@ -110,7 +110,7 @@ func (a *App) engineStore() usecases.Store {
 	protocols, kept, people := a.Store.Protocols, a.Store.Runs, a.Store.People
 	s := usecases.Store{
 		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: protocols, Vectors: protocols, Ratings: protocols,
-		Runs: kept, Index: kept, Archive: a.Store.Archive, History: kept, Eraser: kept, Files: a.Store.Files, Declines: people, Grants: people,
+		Runs: kept, Index: kept, Archive: a.Store.Archive, History: kept, Eraser: kept, Files: a.Store.Files, Declines: people, Acceptances: people,
 	}
 	if a.Index != nil {
 		s.Searcher = a.Index.Feeder.Searcher(protocols)

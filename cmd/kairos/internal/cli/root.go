@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/accept"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/connect"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/drivers"
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/grants"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/library"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ops"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/play"
@@ -44,7 +44,7 @@ func Root(version string) *cobra.Command {
 	cmd.PersistentFlags().StringVar(&at.Database, "db", "", "database file, or address of a PostgreSQL database; also KAIROS_DB")
 	cmd.PersistentFlags().StringVarP(&at.URL, "url", "u", "", "ask this server instead of the local database; also "+session.ServerEnv+", with a token from "+session.TokenEnv)
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return at.CheckServer(cmd) }
-	addGroup(cmd, "run", "Run protocols:", append(append(play.Commands(&at), runs.Command(&at)), grants.Commands(&at)...)...)
+	addGroup(cmd, "run", "Run protocols:", append(append(play.Commands(&at), runs.Command(&at)), accept.Commands(&at)...)...)
 	addGroup(cmd, "keep", "Keep protocols:", library.Commands(&at)...)
 	addGroup(cmd, "drivers", "Drivers:", drivers.Command(&at), tools.Command(&at), tree.Command(&at))
 	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), connect.Command(&at))...)

@@ -21,7 +21,7 @@ func shippedTree(t testing.TB) *decision.Tree {
 	for _, name := range []string{"shell", "mcp", "user_input", "comment"} {
 		all = append(all, driver.Descriptor{Name: name, Role: driver.RoleChallenge, Handles: []string{name}})
 	}
-	kinds := []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput, driver.KindGrant, "judge"}
+	kinds := []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput, driver.KindAcceptance, "judge"}
 	for name, d := range map[string]driver.Descriptor{
 		"agent":       {Features: []string{driver.FeatureAgent}},
 		"elicitation": {Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitationForm}},

@@ -175,13 +175,13 @@ CREATE TABLE unscrubbed (
 );
 
 -- What people allow drivers to do for a step of a version of a protocol.
-CREATE TABLE grants (
+CREATE TABLE acceptances (
   id       TEXT COLLATE "C" PRIMARY KEY,
   space    TEXT NOT NULL,
   protocol TEXT NOT NULL,
   document BYTEA NOT NULL
 );
-CREATE INDEX grants_protocol ON grants (space, protocol);
+CREATE INDEX acceptances_protocol ON acceptances (space, protocol);
 
 -- What people declined, by who declined it and where, beyond the run in which they did.
 CREATE TABLE declines (

@@ -202,13 +202,13 @@ BEGIN SELECT raise(ABORT, 'saves are append-only'); END;
 CREATE TABLE unscrubbed (run TEXT PRIMARY KEY, erased INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
 -- What people allow drivers to do for a step of a version of a protocol.
-CREATE TABLE grants (
+CREATE TABLE acceptances (
   id       TEXT PRIMARY KEY,
   space    TEXT NOT NULL,
   protocol TEXT NOT NULL,
   document TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX grants_protocol ON grants (space, protocol);
+CREATE INDEX acceptances_protocol ON acceptances (space, protocol);
 
 -- What people declined, by who declined it and where, beyond the run in which they did.
 CREATE TABLE declines (

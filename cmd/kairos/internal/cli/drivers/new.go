@@ -101,7 +101,7 @@ var taken = map[string]string{
 	"elicitation": shippedDriver, "sampling": shippedDriver, "agent": shippedDriver, "page": shippedDriver, "roots": shippedDriver,
 	"llm": shippedDriver, "tools": shippedDriver, "command": shippedDriver,
 	driver.KindEvidence: inputKind, driver.KindApproval: inputKind, driver.KindFiles: inputKind,
-	driver.KindSimilarity: inputKind, driver.KindRunInput: inputKind, driver.KindGrant: inputKind,
+	driver.KindSimilarity: inputKind, driver.KindRunInput: inputKind, driver.KindAcceptance: inputKind,
 	"type": challengeKey, "name": challengeKey, "required": challengeKey,
 }
 

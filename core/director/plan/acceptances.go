@@ -4,28 +4,28 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// NeedsGrants reports whether a route of the step leads to a driver that needs a grant.
-func NeedsGrants(s *State, k *input.Task) bool {
+// NeedsAcceptance reports whether a route of the step leads to a driver that needs a grant.
+func NeedsAcceptance(s *State, k *input.Task) bool {
 	for _, via := range s.Tree.EvidenceVia(decision.ChallengeFacts{Type: k.Common.Type, Name: k.Step.Name}) {
-		if desc, _, _ := s.Drivers.Describe(via); desc.Has(driver.FeatureGrant) {
+		if desc, _, _ := s.Drivers.Describe(via); desc.Has(driver.FeaturePreview) {
 			return true
 		}
 	}
 	return false
 }
 
-// GrantsHere lists the grants for the open step of this run.
-func GrantsHere(s *State) (here []grants.Grant) {
-	for _, g := range s.Grants {
+// AcceptedHere lists the grants for the open step of this run.
+func AcceptedHere(s *State) (here []acceptances.Acceptance) {
+	for _, g := range s.Acceptances {
 		if g.Covers(s.Run.ID, s.Run.Step.Index, g.Driver, driver.EffectReads) {
 			here = append(here, g)
 		}
@@ -33,14 +33,14 @@ func GrantsHere(s *State) (here []grants.Grant) {
 	return here
 }
 
-// GrantFor is the grant under which the driver may do something of that effect.
-func GrantFor(s *State, via string, e driver.Effect) (grants.Grant, bool) {
-	for _, g := range GrantsHere(s) {
+// AcceptanceFor is the grant under which the driver may do something of that effect.
+func AcceptanceFor(s *State, via string, e driver.Effect) (acceptances.Acceptance, bool) {
+	for _, g := range AcceptedHere(s) {
 		if g.Covers(s.Run.ID, s.Run.Step.Index, via, e) {
 			return g, true
 		}
 	}
-	return grants.Grant{}, false
+	return acceptances.Acceptance{}, false
 }
 
 // Stated is the plan that the driver is called with, or nil.
@@ -77,11 +77,11 @@ func plansFirst(s *State, k *input.Task, in driver.Input) bool {
 		return false
 	}
 	desc, _, _ := s.Drivers.Describe(d.Route.Via)
-	return desc.Has(driver.FeatureGrant) && MayAsk(s, k, in, desc)
+	return desc.Has(driver.FeaturePreview) && MayAsk(s, k, in, desc)
 }
 
-// notAllowed tells an operator what allows it.
-func notAllowed(s *State) string {
+// notAccepted tells an operator what allows it.
+func notAccepted(s *State) string {
 	return fmt.Sprintf("nobody allowed it to act for this step; a person can: `kairos allow %s`", s.Run.ID)
 }
 
@@ -133,11 +133,11 @@ func propose(s *State, k *input.Task, in driver.Input, p driver.Propose) api.Ste
 // planned records what the driver would do.
 func planned(s *State, a Preview, p driver.Plan, proposed json.RawMessage) Action {
 	via := a.Route.Via
-	grant, ok := GrantFor(s, via, p.Effect)
+	grant, ok := AcceptanceFor(s, via, p.Effect)
 	if !ok {
 		return PassOver(s, a.Input.ID, a.Route, "it would change something, and it is only allowed to look")
 	}
-	plan := run.Plan{Driver: via, Grant: grant.ID, By: grant.By, Text: p.Text, Data: p.Data, Effect: p.Effect, Proposed: proposed, Action: p.Action}
+	plan := run.Plan{Driver: via, Acceptance: grant.ID, By: grant.By, Text: p.Text, Data: p.Data, Effect: p.Effect, Proposed: proposed, Action: p.Action}
 	digest, err := input.PlannedDigest(s.Run.Step.Inputs, PhraseOf(s, a.Task), plan)
 	if err != nil {
 		return Halt{Fault: Unavailable("the plan of driver %s cannot be digested: %v", via, err)}

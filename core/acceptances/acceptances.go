@@ -1,6 +1,6 @@
-// Package grants keeps what people allow drivers to do for a step of a protocol.
+// Package acceptances keeps what people allow drivers to do for a step of a protocol.
 // The text of a protocol is never a permission: agents can mint protocols.
-package grants
+package acceptances
 
 import (
 	"cmp"
@@ -16,8 +16,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Grant allows a driver to act for one step of one version of a protocol.
-type Grant struct {
+// Acceptance allows a driver to act for one step of one version of a protocol.
+type Acceptance struct {
 	ID    string `json:"id"` // UUIDv7
 	Space string `json:"space"`
 	// Protocol is the version's protocol.Chain.ContentDigest: an edited protocol
@@ -40,43 +40,43 @@ type Grant struct {
 }
 
 // Covers reports whether the grant is for this call of a driver.
-func (g Grant) Covers(id run.ID, step int, driverName string, e driver.Effect) bool {
+func (g Acceptance) Covers(id run.ID, step int, driverName string, e driver.Effect) bool {
 	return g.Step == step && g.Driver == driverName && (g.Run == "" || g.Run == id) &&
 		(g.Effect == driver.EffectEffects || e == driver.EffectReads)
 }
 
 // Store keeps grants. Its methods are called concurrently.
 type Store interface {
-	// SaveGrants keeps all of them or none.
-	SaveGrants(ctx context.Context, all []Grant) error
-	// Grants lists those of the spaces, the newest first.
-	Grants(ctx context.Context, spaces []string) ([]Grant, error)
-	// GrantsFor lists those for a version of a protocol in a space.
-	GrantsFor(ctx context.Context, space, protocol string) ([]Grant, error)
-	// RemoveGrant removes one and reports whether it was there.
-	RemoveGrant(ctx context.Context, spaces []string, id string) (bool, error)
+	// SaveAcceptances keeps all of them or none.
+	SaveAcceptances(ctx context.Context, all []Acceptance) error
+	// Acceptances lists those of the spaces, the newest first.
+	Acceptances(ctx context.Context, spaces []string) ([]Acceptance, error)
+	// AcceptancesFor lists those for a version of a protocol in a space.
+	AcceptancesFor(ctx context.Context, space, protocol string) ([]Acceptance, error)
+	// RemoveAcceptance removes one and reports whether it was there.
+	RemoveAcceptance(ctx context.Context, spaces []string, id string) (bool, error)
 }
 
-// Grants is what people allowed. Its methods may be called concurrently.
-type Grants struct {
+// Acceptances is what people allowed. Its methods may be called concurrently.
+type Acceptances struct {
 	store Store
 	clock *clock.Clock
 }
 
 // New returns the grants of a store; nil clock: this machine's.
-func New(store Store, c *clock.Clock) *Grants {
-	return &Grants{store: store, clock: cmp.Or(c, clock.System())}
+func New(store Store, c *clock.Clock) *Acceptances {
+	return &Acceptances{store: store, clock: cmp.Or(c, clock.System())}
 }
 
 // Kept reports whether grants can be kept at all.
-func (g *Grants) Kept() bool { return g.store != nil }
+func (g *Acceptances) Kept() bool { return g.store != nil }
 
 // maxPerCall bounds how many steps are allowed at once; no protocol has more.
 const maxPerCall = 1000
 
-// Allow keeps grants, all of which are for the caller's own spaces. It fills in
+// Record keeps acceptances, all of which are for the caller's own spaces. It fills in
 // their ids and times.
-func (g *Grants) Allow(ctx context.Context, c access.Caller, all []Grant) ([]Grant, error) {
+func (g *Acceptances) Record(ctx context.Context, c access.Caller, all []Acceptance) ([]Acceptance, error) {
 	if g.store == nil {
 		return nil, fault.New(fault.StoreFailed, "this server keeps no grants")
 	}
@@ -94,15 +94,15 @@ func (g *Grants) Allow(ctx context.Context, c access.Caller, all []Grant) ([]Gra
 			return nil, fault.New(fault.InvalidArgument, "a grant names a protocol, a step, a driver, an effect (%s or %s) and who gave it", driver.EffectReads, driver.EffectEffects)
 		}
 	}
-	if err := g.store.SaveGrants(ctx, all); err != nil {
+	if err := g.store.SaveAcceptances(ctx, all); err != nil {
 		return nil, fmt.Errorf("keep what was allowed: %w", err)
 	}
 	return all, nil
 }
 
-// Granted lists the grants of the caller's spaces, the newest first.
-func (g *Grants) Granted(ctx context.Context, c access.Caller) ([]Grant, error) {
-	all, err := g.store.Grants(ctx, c.Writable())
+// Accepted lists the acceptances of the caller's spaces, the newest first.
+func (g *Acceptances) Accepted(ctx context.Context, c access.Caller) ([]Acceptance, error) {
+	all, err := g.store.Acceptances(ctx, c.Writable())
 	if err != nil {
 		return nil, fmt.Errorf("list what was allowed: %w", err)
 	}
@@ -110,8 +110,8 @@ func (g *Grants) Granted(ctx context.Context, c access.Caller) ([]Grant, error) 
 }
 
 // Revoke takes a grant back. What is under way is not stopped.
-func (g *Grants) Revoke(ctx context.Context, c access.Caller, id string) error {
-	there, err := g.store.RemoveGrant(ctx, c.Writable(), id)
+func (g *Acceptances) Revoke(ctx context.Context, c access.Caller, id string) error {
+	there, err := g.store.RemoveAcceptance(ctx, c.Writable(), id)
 	if err != nil {
 		return fmt.Errorf("revoke grant %s: %w", id, err)
 	}
@@ -123,8 +123,8 @@ func (g *Grants) Revoke(ctx context.Context, c access.Caller, id string) error {
 
 // Latest is the grant that was given last for every run of a version of the protocol with
 // that id.
-func (g *Grants) Latest(ctx context.Context, space, chain string) (latest Grant, found bool, err error) {
-	all, err := g.store.Grants(ctx, []string{space}) // the newest first
+func (g *Acceptances) Latest(ctx context.Context, space, chain string) (latest Acceptance, found bool, err error) {
+	all, err := g.store.Acceptances(ctx, []string{space}) // the newest first
 	if err != nil {
 		return latest, false, fmt.Errorf("look up what was allowed before: %w", err)
 	}
@@ -137,8 +137,8 @@ func (g *Grants) Latest(ctx context.Context, space, chain string) (latest Grant,
 }
 
 // Covered lists the grants for a version of a protocol, for the director.
-func (g *Grants) Covered(ctx context.Context, space, digest string) ([]Grant, error) {
-	all, err := g.store.GrantsFor(ctx, space, digest)
+func (g *Acceptances) Covered(ctx context.Context, space, digest string) ([]Acceptance, error) {
+	all, err := g.store.AcceptancesFor(ctx, space, digest)
 	if err != nil {
 		return nil, fmt.Errorf("look up what was allowed: %w", err)
 	}

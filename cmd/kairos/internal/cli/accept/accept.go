@@ -1,6 +1,6 @@
-// Package grants has the commands with which a person allows drivers to act for
+// Package accept has the commands with which a person allows drivers to act for
 // steps, and takes that back.
-package grants
+package accept
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
-	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -30,7 +30,7 @@ func Commands(at *session.Session) []*cobra.Command {
 }
 
 func allow(at *session.Session) *cobra.Command {
-	var in offers.AllowInput
+	var in offers.AcceptInput
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "allow PROTOCOL|RUN", Short: "Allow drivers to do steps of a protocol themselves", Args: cobra.ExactArgs(1),
@@ -67,7 +67,7 @@ A run is named by its id or the end of it, a protocol by its title, its URI, the
 					}
 				}
 				in.By = session.Operator()
-				all, err := a.Engine.Offers.AllowSteps(ctx, a.RunCaller(), in)
+				all, err := a.Engine.Offers.Accept(ctx, a.RunCaller(), in)
 				if err != nil {
 					return err
 				}
@@ -88,7 +88,7 @@ A run is named by its id or the end of it, a protocol by its title, its URI, the
 }
 
 // findTarget finds the run or the protocol that an argument names.
-func findTarget(ctx context.Context, a *app.App, arg string, in *offers.AllowInput) error {
+func findTarget(ctx context.Context, a *app.App, arg string, in *offers.AcceptInput) error {
 	t := session.Local(a)
 	if strings.Trim(strings.ToLower(arg), "0123456789abcdef-") == "" { // not a title
 		id, err := session.FindRun(ctx, t, arg)
@@ -108,7 +108,7 @@ func findTarget(ctx context.Context, a *app.App, arg string, in *offers.AllowInp
 	return nil
 }
 
-func printActs(p *output.Printer, acts offers.Offer, in offers.AllowInput) {
+func printActs(p *output.Printer, acts offers.Offer, in offers.AcceptInput) {
 	p.Printf("KAIROS could do %d of %s of %q itself:\n", acts.Could(), output.Count(acts.Total, "step"), acts.Title)
 	for _, s := range acts.Steps {
 		printAct(p, s)
@@ -135,7 +135,7 @@ func printActs(p *output.Printer, acts offers.Offer, in offers.AllowInput) {
 func printAct(p *output.Printer, s offers.Step) {
 	more := ""
 	switch {
-	case s.Grant != "":
+	case s.Acceptance != "":
 		more = ", allowed already"
 	case s.Effect == driver.EffectReads:
 		more = ", only looks"
@@ -167,15 +167,15 @@ func list(at *session.Session) *cobra.Command {
 		Example: "  kairos grants list\n  kairos grants list -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				all, err := a.Engine.Grants.Granted(ctx, a.RunCaller())
-				return output.Reply(cmd, out, printGrants)(append([]grants.Grant{}, all...), err)
+				all, err := a.Engine.Acceptances.Accepted(ctx, a.RunCaller())
+				return output.Reply(cmd, out, printGrants)(append([]acceptances.Acceptance{}, all...), err)
 			})
 		},
 	}
 	return out.AddTo(cmd)
 }
 
-func printGrants(p *output.Printer, all []grants.Grant) {
+func printGrants(p *output.Printer, all []acceptances.Acceptance) {
 	rows := [][]string{{"GRANT", "PROTOCOL", "STEP", "DRIVER", "EFFECT", "FOR", "BY", "SINCE"}}
 	for _, g := range all {
 		scope := "this version"
@@ -194,7 +194,7 @@ func revoke(at *session.Session) *cobra.Command {
 		Example: "  kairos grants revoke 1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				all, err := a.Engine.Grants.Granted(ctx, a.RunCaller())
+				all, err := a.Engine.Acceptances.Accepted(ctx, a.RunCaller())
 				if err != nil {
 					return err
 				}
@@ -203,7 +203,7 @@ func revoke(at *session.Session) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if err := a.Engine.Grants.Revoke(ctx, a.RunCaller(), g.ID); err != nil {
+					if err := a.Engine.Acceptances.Revoke(ctx, a.RunCaller(), g.ID); err != nil {
 						return err
 					}
 					p := &output.Printer{W: cmd.OutOrStdout()}
@@ -218,8 +218,8 @@ func revoke(at *session.Session) *cobra.Command {
 }
 
 // granted is the grant that an argument names by the end of its id.
-func granted(all []grants.Grant, arg string) (grants.Grant, error) {
-	var found []grants.Grant
+func granted(all []acceptances.Acceptance, arg string) (acceptances.Acceptance, error) {
+	var found []acceptances.Acceptance
 	var ids []string
 	for _, g := range all {
 		if arg != "" && strings.HasSuffix(g.ID, strings.ToLower(arg)) {
@@ -228,9 +228,9 @@ func granted(all []grants.Grant, arg string) (grants.Grant, error) {
 	}
 	switch len(found) {
 	case 0:
-		return grants.Grant{}, fmt.Errorf("there is no grant %.80q: `kairos grants list` shows them", arg)
+		return acceptances.Acceptance{}, fmt.Errorf("there is no grant %.80q: `kairos grants list` shows them", arg)
 	case 1:
 		return found[0], nil
 	}
-	return grants.Grant{}, fmt.Errorf("%.80q names %d grants; name one by its id:\n  %s", arg, len(ids), strings.Join(ids, "\n  "))
+	return acceptances.Acceptance{}, fmt.Errorf("%.80q names %d grants; name one by its id:\n  %s", arg, len(ids), strings.Join(ids, "\n  "))
 }

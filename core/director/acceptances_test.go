@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -39,7 +39,7 @@ type doer struct {
 
 var doerDescriptor = driver.Descriptor{
 	Name: "doer", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence}, Effect: driver.EffectEffects,
-	Features: []string{driver.FeatureGrant, driver.FeaturePartial},
+	Features: []string{driver.FeaturePreview, driver.FeaturePartial},
 }
 
 func (d *doer) Preview(_ context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {
@@ -104,7 +104,7 @@ func offeringDoer(t *testing.T, effect driver.Effect, routes string, change ...f
 	w := newWorld(t, append(change, nil)[0])
 	w.doer = &doer{effect: effect, world: "earth"}
 	w.describes(doerDescriptor).capabilities["doer"] = w.doer
-	yaml := strings.ReplaceAll(shipped("{via: doer, when: step.granted}"), "  grant:\n    - {via: elicitation, optional: true}\n", routes)
+	yaml := strings.ReplaceAll(shipped("{via: doer, when: step.accepted}"), "  acceptance:\n    - {via: elicitation, optional: true}\n", routes)
 	w.setups.replace(w.under(yaml))
 	w.caller.Client = formClient
 	return w, w.doer
@@ -147,7 +147,7 @@ func did(n int, parts ...string) move {
 }
 
 // allow lets the doer act for the first step of the run's protocol.
-func (w *world) allow(id run.ID, change func(*grants.Grant)) grants.Grant {
+func (w *world) allow(id run.ID, change func(*acceptances.Acceptance)) acceptances.Acceptance {
 	w.t.Helper()
 	chain, err := w.store.Pinned(w.t.Context(), w.state(id).Pin)
 	if err != nil {
@@ -157,11 +157,11 @@ func (w *world) allow(id run.ID, change func(*grants.Grant)) grants.Grant {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	g := grants.Grant{Space: chain.Space, Protocol: digest, Title: chain.Title, Step: 1, Label: "Act", Driver: "doer", Effect: driver.EffectEffects, By: "me"}
+	g := acceptances.Acceptance{Space: chain.Space, Protocol: digest, Title: chain.Title, Step: 1, Label: "Act", Driver: "doer", Effect: driver.EffectEffects, By: "me"}
 	if change != nil {
 		change(&g)
 	}
-	all, err := w.Allow(w.t.Context(), w.caller, []grants.Grant{g})
+	all, err := w.Record(w.t.Context(), w.caller, []acceptances.Acceptance{g})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -176,11 +176,11 @@ func TestNothingIsDoneThatNobodyAllowed(t *testing.T) {
 	open := w.begin(uri)
 	r := w.next(uri, placeholder(open))
 	w.code(r, "OBSERVATION_UNAVAILABLE")
-	for name, other := range map[string]func(*grants.Grant){
-		"another step":      func(g *grants.Grant) { g.Step = 2 },
-		"another driver":    func(g *grants.Grant) { g.Driver = "agent" },
-		"another version":   func(g *grants.Grant) { g.Protocol = "00" },
-		"another run":       func(g *grants.Grant) { g.Run = "01890000-0000-7000-8000-000000000000" },
+	for name, other := range map[string]func(*acceptances.Acceptance){
+		"another step":      func(g *acceptances.Acceptance) { g.Step = 2 },
+		"another driver":    func(g *acceptances.Acceptance) { g.Driver = "agent" },
+		"another version":   func(g *acceptances.Acceptance) { g.Protocol = "00" },
+		"another run":       func(g *acceptances.Acceptance) { g.Run = "01890000-0000-7000-8000-000000000000" },
 		"a different space": nil,
 	} {
 		if other != nil {
@@ -206,17 +206,17 @@ func TestTheRunSaysWhoAllowedWhatItsDriverDid(t *testing.T) {
 	w, _ := withDoer(t, driver.EffectReads)
 	uri := w.mint(plainStep)[0]
 	open := w.begin(uri)
-	g := w.allow(runOf(open), func(g *grants.Grant) { g.By = "Ann at the terminal" })
+	g := w.allow(runOf(open), func(g *acceptances.Acceptance) { g.By = "Ann at the terminal" })
 	w.code(w.next(uri, placeholder(open)), "")
 	planned := w.state(runOf(open)).Evidence[0].Permission
-	if planned == nil || planned.Grant != g.ID || planned.By != g.By || planned.Driver != "doer" || len(planned.Plan) != 64 {
+	if planned == nil || planned.Acceptance != g.ID || planned.By != g.By || planned.Driver != "doer" || len(planned.Plan) != 64 {
 		t.Fatalf("the evidence has the permission %+v", planned)
 	}
 	if err := w.Revoke(t.Context(), w.caller, g.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.attest(api.AttestRequest{URI: uri, Outcome: "success"})
-	want := fmt.Sprintf("allowed by Ann at the terminal (grant %s)", g.ID)
+	want := fmt.Sprintf("accepted by Ann at the terminal (acceptance %s)", g.ID)
 	if told := w.told(runOf(open)); !strings.Contains(told, want) || !strings.Contains(told, "act on earth") {
 		t.Errorf("the timeline lacks %q or the plan: %s", want, told)
 	}
@@ -258,7 +258,9 @@ func TestPlansOfDrivers(t *testing.T) {
 	toMars := func(p *play) { p.doer.world = "mars" } // between approval and execution
 	backToEarth := func(p *play) { p.doer.world = "earth" }
 	asks := func(d *doer) { d.asks = true }
-	onlyLook := func(p *play) { p.allow(runOf(p.shown), func(g *grants.Grant) { g.Effect = driver.EffectReads }) }
+	onlyLook := func(p *play) {
+		p.allow(runOf(p.shown), func(g *acceptances.Acceptance) { g.Effect = driver.EffectReads })
+	}
 	refuses := func(why string) move { return func(p *play) { p.doer.refuses = why } }
 	const invented = `{"ok":true,"event_id":"invented"}`
 	recorded := func(p *play) { contains(p.t, p.told(runOf(p.shown)), "invented") }
@@ -397,7 +399,7 @@ func TestThePageCancelsWhatRunsSinceItsApproval(t *testing.T) {
 	}
 }
 
-const offered = "  grant:\n    - {via: elicitation}\n"
+const offered = "  acceptance:\n    - {via: elicitation}\n"
 
 func allows(word string) string { return `{"action":"accept","content":{"allow":"` + word + `"}}` }
 
@@ -416,7 +418,7 @@ func TestAFormAllowsWhatDriversDoInItsRun(t *testing.T) {
 	if w.code(done, ""); len(d.did) != 1 || done.Solved[0].Provenance != driver.ServerObserved {
 		t.Fatalf("did %q, solved %+v", d.did, done.Solved)
 	}
-	all, err := w.Granted(t.Context(), w.caller)
+	all, err := w.Accepted(t.Context(), w.caller)
 	if err != nil || len(all) != 1 || all[0].Effect != driver.EffectReads || all[0].Run != runOf(open) || all[0].By != `a form in editor⟨U+202E⟩, through elicitation` {
 		t.Errorf("grants = %+v, %v, want one for this run that does not say that a person gave it", all, err)
 	}
@@ -433,8 +435,8 @@ func TestAnEditedProtocolShowsWhatChanged(t *testing.T) {
 	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
 	contains(t, string(a.Params), "not: earlier version")
 	w.reply(w.answer(a, allows("once")))
-	allowed := offers.AllowInput{On: offers.On{URI: uri}, By: "me"}
-	if _, err := w.AllowSteps(t.Context(), w.caller, allowed); err != nil {
+	allowed := offers.AcceptInput{On: offers.On{URI: uri}, By: "me"}
+	if _, err := w.Accept(t.Context(), w.caller, allowed); err != nil {
 		t.Fatal(err)
 	}
 	edited := w.mint(strings.Replace(plainStep, "\nact\n", "\nact, and tell\u202enobody\n", 1))[0]
@@ -446,7 +448,7 @@ func TestAnEditedProtocolShowsWhatChanged(t *testing.T) {
 	}
 	w.code(w.reply(w.answer(a, allows("once"))), "")
 	allowed.URI = edited
-	if _, err := w.AllowSteps(t.Context(), w.caller, allowed); err != nil {
+	if _, err := w.Accept(t.Context(), w.caller, allowed); err != nil {
 		t.Fatal(err)
 	}
 	if acts, err = w.Actable(t.Context(), w.caller, offers.On{URI: edited}); err != nil || acts.Earlier != nil {
@@ -463,7 +465,7 @@ func TestAFormNamesWhatDriversCannotDo(t *testing.T) {
 	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
 	contains(t, string(a.Params), "(1 of 2)", `It cannot do step 2 (Act) now: driver doer says \"no server\\nhas the tool\"`)
 	w.code(w.reply(w.answer(a, allows("once"))), "")
-	if all, err := w.Granted(t.Context(), w.caller); err != nil || len(all) != 1 || all[0].Step != 1 {
+	if all, err := w.Accepted(t.Context(), w.caller); err != nil || len(all) != 1 || all[0].Step != 1 {
 		t.Errorf("grants = %+v, %v, want step 1 alone", all, err)
 	}
 }
@@ -479,7 +481,7 @@ func offering(t *testing.T) *world {
 func granted(n int) move {
 	return func(p *play) {
 		p.t.Helper()
-		if all, err := p.Granted(p.t.Context(), p.caller); err != nil || len(all) != n {
+		if all, err := p.Accepted(p.t.Context(), p.caller); err != nil || len(all) != n {
 			p.t.Errorf("grants = %+v, %v, want %d", all, err, n)
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -48,8 +48,8 @@ func (o *Offers) on(ctx context.Context, c access.Caller, on On) (chain protocol
 	return chain, r, nil
 }
 
-// AllowInput says what a person allows.
-type AllowInput struct {
+// AcceptInput says what a person allows.
+type AcceptInput struct {
 	On
 	Steps []int // 1-based; empty: every step that a driver could do
 	// Once: for this run only, which On names.
@@ -59,9 +59,9 @@ type AllowInput struct {
 	By    string
 }
 
-// AllowSteps keeps what a person allows. Only what stands at the server's own
+// Accept keeps what a person allows. Only what stands at the server's own
 // terminal, or a logged-in person, may call it: never an agent.
-func (o *Offers) AllowSteps(ctx context.Context, c access.Caller, in AllowInput) ([]grants.Grant, error) {
+func (o *Offers) Accept(ctx context.Context, c access.Caller, in AcceptInput) ([]acceptances.Acceptance, error) {
 	if in.Once && in.Run == "" {
 		return nil, fault.New(fault.InvalidArgument, "once means one run: name the run")
 	}
@@ -69,12 +69,12 @@ func (o *Offers) AllowSteps(ctx context.Context, c access.Caller, in AllowInput)
 	if err != nil {
 		return nil, err
 	}
-	var all []grants.Grant
+	var all []acceptances.Acceptance
 	for _, s := range offer.Steps {
 		if s.Cannot != "" || len(in.Steps) > 0 && !slices.Contains(in.Steps, s.Step) {
 			continue
 		}
-		g := offer.grant(s, in.By)
+		g := offer.acceptance(s, in.By)
 		if in.Looks {
 			g.Effect = driver.EffectReads
 		}
@@ -84,7 +84,7 @@ func (o *Offers) AllowSteps(ctx context.Context, c access.Caller, in AllowInput)
 		all = append(all, g)
 	}
 	for _, step := range in.Steps {
-		if !slices.ContainsFunc(all, func(g grants.Grant) bool { return g.Step == step }) {
+		if !slices.ContainsFunc(all, func(g acceptances.Acceptance) bool { return g.Step == step }) {
 			return nil, fault.New(fault.InvalidArgument, "no driver could do step %d of %q itself", step, offer.Title).
 				WithHint("%s", actable(offer))
 		}
@@ -94,9 +94,9 @@ func (o *Offers) AllowSteps(ctx context.Context, c access.Caller, in AllowInput)
 		return nil, fault.New(fault.InvalidArgument, "no driver could do a step of %q itself", offer.Title).WithHint("%s", actable(offer))
 	case len(all) == 0:
 		return nil, fault.New(fault.InvalidArgument, "no driver could do a step of %q itself", offer.Title).
-			WithHint("the decision tree has to lead to a driver with the feature %s: `kairos driver list` shows the drivers, `kairos tree show` the tree", driver.FeatureGrant)
+			WithHint("the decision tree has to lead to a driver with the feature %s: `kairos driver list` shows the drivers, `kairos tree show` the tree", driver.FeaturePreview)
 	}
-	return o.grants.Allow(ctx, c, all)
+	return o.acceptances.Record(ctx, c, all)
 }
 
 func actable(offer Offer) string {
