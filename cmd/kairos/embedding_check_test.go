@@ -51,7 +51,7 @@ func TestEmbeddingCheckTellsAModelThatWorks(t *testing.T) {
 	s := newServed(t)
 	s.lock()
 	check := func(args ...string) (string, error) {
-		out, err := s.program(append([]string{"embedding", "check"}, args...)...).CombinedOutput()
+		out, err := s.program(append([]string{"db", "embedding", "check"}, args...)...).CombinedOutput()
 		return string(out), err
 	}
 	if out, err := check(); err == nil || !strings.Contains(out, "no embedding is configured") {

@@ -159,7 +159,7 @@ func (g guarded) saves() {
 	g.write("backups/.keep", "", 0o600)
 	g.write("exports/.keep", "", 0o600)
 	g.own()
-	g.kairos("backup", g.at("backups/copy.db"))
+	g.kairos("db", "backup", g.at("backups/copy.db"))
 	run := regexp.MustCompile(`kairos runs show ([0-9a-f]{8})`).FindStringSubmatch(g.spies("to be exported"))
 	if run == nil {
 		g.t.Fatal("no run to export")

@@ -46,7 +46,7 @@ func TestTwoServersOnPostgreSQLFeedOneIndex(t *testing.T) {
 		}
 	}
 	eventually(t, "the index has both and the built-in ones", func() bool {
-		out, err := one.program("index", "check").CombinedOutput()
+		out, err := one.program("db", "index", "check").CombinedOutput()
 		return err == nil && strings.Contains(string(out), "4 protocols") && strings.Contains(string(out), "0 missing, 0 wrong, 0 stray")
 	})
 }
@@ -69,7 +69,7 @@ func TestARunMovesToPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"1 runs", "has protocols or runs already"} {
-		out, err := s.program("migrate", "--to", address).CombinedOutput()
+		out, err := s.program("db", "migrate", "--to", address).CombinedOutput()
 		if !strings.Contains(string(out), want) || (err == nil) != (want == "1 runs") {
 			t.Errorf("migrate = %s, %v, want %q", out, err, want)
 		}

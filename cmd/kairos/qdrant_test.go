@@ -47,10 +47,10 @@ func TestTheProgramKeepsAnIndexInQdrant(t *testing.T) {
 		db.Kill(t)
 		db.Restart(t)
 	})
-	if out, err := s.program("index", "check").CombinedOutput(); err != nil || !strings.Contains(string(out), "0 missing, 0 wrong, 0 stray") || !strings.Contains(string(out), "4 protocols") {
+	if out, err := s.program("db", "index", "check").CombinedOutput(); err != nil || !strings.Contains(string(out), "0 missing, 0 wrong, 0 stray") || !strings.Contains(string(out), "4 protocols") {
 		t.Errorf("index check after a restart of Qdrant = %s, %v, want the protocol and the built-in ones", out, err)
 	}
-	if out, err := s.program("index", "rebuild").CombinedOutput(); err != nil || !strings.Contains(string(out), "4 protocols") {
+	if out, err := s.program("db", "index", "rebuild").CombinedOutput(); err != nil || !strings.Contains(string(out), "4 protocols") {
 		t.Errorf("index rebuild = %s, %v, want all protocols", out, err)
 	}
 	if found := s.client.search("database backup"); !strings.Contains(found, head) {
@@ -86,7 +86,7 @@ func TestTheIndexHasTheVectors(t *testing.T) {
 			t.Fatalf("%d steps have a vector, %v, want those of the protocol", n, err)
 		}
 	}
-	if out, err := s.program("index", "check").CombinedOutput(); err != nil {
+	if out, err := s.program("db", "index", "check").CombinedOutput(); err != nil {
 		t.Errorf("index check = %s, %v, want nil", out, err)
 	}
 }
@@ -144,7 +144,7 @@ func TestAServerWorksWithoutItsIndexAndCatchesUp(t *testing.T) {
 	}
 	db.Restart(t)
 	wantHealth("healthy", "healthy")
-	if out, err := s.program("index", "check").CombinedOutput(); err != nil || !strings.Contains(string(out), "0 missing, 0 wrong, 0 stray") {
+	if out, err := s.program("db", "index", "check").CombinedOutput(); err != nil || !strings.Contains(string(out), "0 missing, 0 wrong, 0 stray") {
 		t.Errorf("index check once Qdrant is up = %s, %v, want everything", out, err)
 	}
 }
@@ -165,7 +165,7 @@ func TestProtocolsOfTheEarlierServerAreImported(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "out")
-	if out, err := s.program("export", dir).CombinedOutput(); err != nil {
+	if out, err := s.program("protocols", "export", dir).CombinedOutput(); err != nil {
 		t.Fatalf("export = %s, %v", out, err)
 	}
 	index, err := os.ReadFile(filepath.Join(dir, "kairos-export.jsonl"))

@@ -204,7 +204,7 @@ func TestAServerEndsAndRemovesRunsByItself(t *testing.T) {
 	}
 	s.configure("handover: {dir: out}\n")
 	var begun api.StepReply
-	if err := json.Unmarshal([]byte(kairos("begin", minted.Items[0].URI)), &begun); err != nil {
+	if err := json.Unmarshal([]byte(kairos("runs", "begin", minted.Items[0].URI)), &begun); err != nil {
 		t.Fatal(err)
 	}
 	s.handed(begun.RunID)

@@ -86,7 +86,7 @@ func redactionOf(t *runs.Change, step int) (run.Redaction, error) {
 	switch {
 	case step == 0 && t.Run.State.Live():
 		return run.Redaction{}, fault.New(fault.InvalidArgument, "run %s is still open: name a solved step to erase, or end the run first", t.Run.ID).
-			WithNext("give --step; or close the run with kairos_attest, or with `kairos runs abandon %s`", t.Run.ID)
+			WithNext("give --step; or close the run with kairos_attest, or with `kairos runs end %s`", t.Run.ID)
 	case step == 0:
 		all := run.Redaction{Whole: true, Steps: []int{}}
 		for i := range solved {

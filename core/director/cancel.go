@@ -45,7 +45,7 @@ func (u useCase) cancel(ctx context.Context, c access.Caller, in CancelInput) (C
 	}
 	open := t.Run.Step.Call
 	if open == nil {
-		return CancelReply{}, fault.New(fault.InvalidArgument, "run %s waits for no driver: there is nothing to cancel; `kairos runs abandon` ends the run", in.Run)
+		return CancelReply{}, fault.New(fault.InvalidArgument, "run %s waits for no driver: there is nothing to cancel; `kairos runs end` ends the run", in.Run)
 	}
 	reply := CancelReply{RunID: string(in.Run), Driver: open.Driver, Step: t.Run.Step.Index}
 	if err := cancelCall(ctx, t, in.By); err != nil {

@@ -322,7 +322,7 @@ func TestOldURIsPointToTheirProtocol(t *testing.T) {
 	if _, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: now[:1]}); err != nil {
 		t.Fatal(err)
 	}
-	check(fault.NotFound, "is deleted", "kairos restore "+protocol.ChainID("Tidy up"))
+	check(fault.NotFound, "is deleted", "kairos protocols restore "+protocol.ChainID("Tidy up"))
 }
 
 func TestARunContinuesUnderTheURIsItBeganWith(t *testing.T) {

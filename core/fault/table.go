@@ -44,12 +44,12 @@ var inRun = []Row{
 	{
 		Code: NonceMismatch, Counted: "unless it was used before", Status: 200,
 		Meaning: "the nonce belongs to another challenge, or to another run", Advice: "take nonce and proof_hash from this reply's challenge",
-		Hint: "take nonce and proof_hash from the last reply, or use `kairos next --follow`",
+		Hint: "take nonce and proof_hash from the last reply, or use `kairos runs next --follow`",
 	},
 	{
 		Code: ProofHashMismatch, Counted: "yes", Status: 200,
 		Meaning: "the proof_hash belongs to another challenge", Advice: "take nonce and proof_hash from this reply's challenge",
-		Hint: "take nonce and proof_hash from the last reply, or use `kairos next --follow`",
+		Hint: "take nonce and proof_hash from the last reply, or use `kairos runs next --follow`",
 	},
 	{
 		Code: CommandFailed, Counted: "yes", Status: 200,
@@ -74,7 +74,7 @@ var inRun = []Row{
 	{
 		Code: MaxRetriesExceeded, Counted: "–", Status: 200,
 		Meaning: "third failure or later", Advice: "choose one of the ways in `next_action`",
-		Hint: "change the step with `kairos update`, give up with `kairos attest URI failure`, or try once more",
+		Hint: "change the step with `kairos protocols update`, give up with `kairos runs attest URI failure`, or try once more",
 	},
 	{
 		Code: EvidenceNotAccepted, Counted: "no where the challenge says `evidence`", Status: 200,
@@ -92,7 +92,7 @@ var inRun = []Row{
 		Code: RulesConflict, Counted: "no", Status: 200,
 		Meaning: "what the step demands and what the operator's rules demand have nothing in common: no evidence of the step can count, or nobody can approve it",
 		Advice:  "tell the user which step and which rule contradict each other; nothing that you submit helps",
-		Hint:    "change the step with `kairos update`, or the rule that the message names",
+		Hint:    "change the step with `kairos protocols update`, or the rule that the message names",
 	},
 	{
 		Code: UserDeclined, Counted: "yes", Status: 200,
@@ -113,7 +113,7 @@ var inRun = []Row{
 	{
 		Code: Cancelled, Counted: "no", Status: 200,
 		Meaning: "what a driver did for the step was cancelled", Advice: "ask the user how to continue",
-		Hint: "`kairos next` starts it again, after a new approval where it changes something",
+		Hint: "`kairos runs next` starts it again, after a new approval where it changes something",
 	},
 	{
 		Code: OutcomeUnknown, Counted: "no", Status: 200,
@@ -197,7 +197,7 @@ var inCall = []Row{
 	{
 		Code: NoOpenRun, Status: 200,
 		Meaning: "the run is over, or never began", Advice: "call kairos_begin with the uri of the protocol to open a run",
-		Hint: "`kairos begin URI` opens a run",
+		Hint: "`kairos runs begin URI` opens a run",
 	},
 	{
 		Code: AmbiguousRun, Status: 200,
@@ -207,17 +207,17 @@ var inCall = []Row{
 	{
 		Code: RunIncomplete, Status: 200,
 		Meaning: "success cannot be attested before all steps are solved", Advice: "solve the missing steps, or attest failure",
-		Hint: "solve the missing steps with `kairos next`, or attest failure",
+		Hint: "solve the missing steps with `kairos runs next`, or attest failure",
 	},
 	{
 		Code: DuplicateChain, Status: 409,
 		Meaning: "a protocol of this title exists", Advice: "call kairos_dump to read it; let the user choose",
-		Hint: "`kairos dump` shows the stored protocol, --force replaces it",
+		Hint: "`kairos protocols dump` shows the stored protocol, --force replaces it",
 	},
 	{
 		Code: SimilarMemoryFound, Status: 409,
 		Meaning: "a protocol of nearly this title exists", Advice: "call kairos_dump to read it; let the user choose",
-		Hint: "`kairos dump` shows the stored protocol, --force stores yours beside it",
+		Hint: "`kairos protocols dump` shows the stored protocol, --force stores yours beside it",
 	},
 	{
 		Code: StoreFailed, Status: 500, Broken: true,
@@ -258,7 +258,7 @@ var inCall = []Row{
 	{
 		Code: Replayed, Status: 200,
 		Meaning: "a question was answered before, with other answers", Advice: "call kairos_begin with session_id to see the open step as it is now",
-		Hint: "`kairos begin URI --session RUN` shows the open step",
+		Hint: "`kairos runs begin URI --session RUN` shows the open step",
 	},
 	{
 		Code: Internal, Status: 500, Broken: true,

@@ -110,7 +110,7 @@ const SearchFirst = "call kairos_search with what you want to do, and use a uri 
 func gone(uri string, f Former) *fault.Error {
 	if f.Deleted {
 		return fault.New(fault.NotFound, "the protocol %q, which %s was a step of, is deleted", f.Chain.Title, uri).
-			WithNext("%s; `kairos restore %s` brings the deleted protocol back", SearchFirst, f.Chain.ID)
+			WithNext("%s; `kairos protocols restore %s` brings the deleted protocol back", SearchFirst, f.Chain.ID)
 	}
 	head := protocol.URI(f.Chain.Steps[0].UUID)
 	return fault.New(fault.NotFound, "%s is not a step of the protocol %q any more: another version replaced the one that had it", uri, f.Chain.Title).

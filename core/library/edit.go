@@ -84,7 +84,7 @@ func (e edit) deleteOne(ctx context.Context, uri string, gone map[string]string)
 		deleted := chain.Steps[i : i+1]
 		if i == 0 {
 			deleted = chain.Steps
-			message = fmt.Sprintf("deleted the protocol %q with its %s; `kairos restore %s` brings it back", chain.Title, steps(len(deleted)), chain.ID)
+			message = fmt.Sprintf("deleted the protocol %q with its %s; `kairos protocols restore %s` brings it back", chain.Title, steps(len(deleted)), chain.ID)
 			err = e.library.catalog.writer.DeleteChain(ctx, chain.Space, chain.ID, chain.Revision)
 		} else {
 			message = fmt.Sprintf("deleted step %q; the protocol %q has %s now", deleted[0].Label, chain.Title, steps(len(chain.Steps)-1))

@@ -83,7 +83,7 @@ func TestDeletingClosesTheGapOrTakesTheProtocol(t *testing.T) {
 	}
 	// Clients purge by deleting what a search returned, and what they minted.
 	d, err = w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: []string{uris[0], uris[2], uris[3]}})
-	if err != nil || d.TotalDeleted != 3 || !strings.Contains(d.Results[0].Message, "kairos restore") {
+	if err != nil || d.TotalDeleted != 3 || !strings.Contains(d.Results[0].Message, "kairos protocols restore") {
 		t.Errorf("Delete of the whole = %+v, %v", d, err)
 	}
 	w.mint("# Uses\n\n## First\n\nx\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"}}}\n```\n\n## Make\n\nx\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"}}}\n```\n\n" +

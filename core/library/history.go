@@ -85,7 +85,7 @@ func (p past) newest(fits func(Version) bool) int64 {
 func (v versions) at(ctx context.Context, p past, revision int64) (protocol.Chain, error) {
 	chain, err := v.history.Version(ctx, []string{p.space}, p.id, revision)
 	if fault.CodeOf(err) == fault.NotFound {
-		return chain, fault.New(fault.NotFound, "%q has no revision %d that can be read; `kairos history %s` lists them", p.versions[0].Title, revision, p.id)
+		return chain, fault.New(fault.NotFound, "%q has no revision %d that can be read; `kairos protocols history %s` lists them", p.versions[0].Title, revision, p.id)
 	}
 	if err != nil {
 		return chain, fmt.Errorf("read revision %d of %q: %w", revision, p.versions[0].Title, err)

@@ -48,7 +48,7 @@ func (o *Offers) changedSince(ctx context.Context, chain protocol.Chain, digest 
 		diff := protocol.Changes("allowed", "now", protocol.Render(old), protocol.Render(chain))
 		_, diff, _ = strings.Cut(diff, "@@") // behind the names
 		if r.Diff = strings.TrimSpace(plain.Text("@@" + diff)); len(r.Diff) > maxDiff {
-			r.Diff = plain.Clip(r.Diff, maxDiff) + "\n... `kairos diff` shows the rest"
+			r.Diff = plain.Clip(r.Diff, maxDiff) + "\n... `kairos protocols diff` shows the rest"
 		}
 	}
 	return r, err

@@ -161,7 +161,7 @@ func (c *Current) trusted(changed []string) bool {
 		c.taken = true
 		return true
 	}
-	c.log.Error("changed files are not taken up: a driver could have written them; look at them and run `kairos driver reload`", "files", files, "drivers", drivers)
+	c.log.Error("changed files are not taken up: a driver could have written them; look at them and run `kairos reload`", "files", files, "drivers", drivers)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refused = states(c.files)

@@ -29,7 +29,7 @@ func TestARestoredBackupHasWhatWasAcknowledged(t *testing.T) {
 	var made struct {
 		AlsoKeep []string `json:"also_keep"`
 	}
-	if err := json.Unmarshal([]byte(s.Must("backup", file, "-o", "json")), &made); err != nil {
+	if err := json.Unmarshal([]byte(s.Must("db", "backup", file, "-o", "json")), &made); err != nil {
 		t.Fatal(err)
 	}
 	later := rest(t, s, "kairos_next", solved(older))
@@ -42,7 +42,7 @@ func TestARestoredBackupHasWhatWasAcknowledged(t *testing.T) {
 	copyFile(t, file, restored.Path("data/kairos.db"))
 	key := s.Path("data/state.key")
 	if !strings.Contains(strings.Join(made.AlsoKeep, "\n"), key) {
-		t.Errorf("kairos backup names %q, and not %s", made.AlsoKeep, key)
+		t.Errorf("kairos db backup names %q, and not %s", made.AlsoKeep, key)
 	}
 	copyFile(t, key, restored.Path("data/state.key"))
 	uri := restored.PrepareCopy()
@@ -65,8 +65,8 @@ func TestARestoredPostgreSQLHasWhatWasAcknowledged(t *testing.T) {
 	g := begin(t, s, s.Prepare(), 4)
 	g.awaitRuns(8)
 	before := g.ledger.Copy()
-	if out, err := s.Kairos("backup", s.Path("copy")); err == nil || !strings.Contains(err.Error(), "pg_dump --format custom") {
-		t.Errorf("kairos backup = %s, %v, want the command of PostgreSQL", out, err)
+	if out, err := s.Kairos("db", "backup", s.Path("copy")); err == nil || !strings.Contains(err.Error(), "pg_dump --format custom") {
+		t.Errorf("kairos db backup = %s, %v, want the command of PostgreSQL", out, err)
 	}
 	dump := filepath.Join(t.TempDir(), "kairos.dump")
 	run(t, server.Program("pg_dump"), "--format", "custom", "--file", dump, address)

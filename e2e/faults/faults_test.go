@@ -64,7 +64,7 @@ func (g *game) awaitRuns(more int) {
 	want := g.ledger.Runs() + more
 	for limit := time.Now().Add(time.Minute); g.ledger.Runs() < want; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
-			out, err := g.s.Kairos("begin", g.uri, "--input", `{"who":"nobody"}`, "--url", "http://"+g.s.Address)
+			out, err := g.s.Kairos("runs", "begin", g.uri, "--input", `{"who":"nobody"}`, "--url", "http://"+g.s.Address)
 			g.t.Fatalf("the server works no more: %s, %v\n%s", out, err, g.s.Lately())
 		}
 	}

@@ -223,13 +223,13 @@ func (s stage) lie(ctx context.Context, events int) error {
 	for _, args := range [][]string{
 		{"mint", file},
 		{"allow", protocol, "--step", "1,3", "--yes"},
-		{"begin", protocol, "--input", `{"participants":["Adam","Betty"]}`, "-o", "json"},
-		{"next", protocol, "-o", "json", "--solution", `"type":"mcp"`},
-		{"next", protocol, "-o", "json", "--solution", `"type":"user_input","evidence":{"duration_minutes":30}`},
-		{"next", protocol, "-o", "json", "--solution", `"type":"mcp"`},
-		{"next", protocol, "-o", "json", "--solution", `"type":"mcp","mcp":{"tool_name":"create_event","success":true,"result":{"success":true,"event_id":"evt-invented"}}`},
+		{"runs", "begin", protocol, "--input", `{"participants":["Adam","Betty"]}`, "-o", "json"},
+		{"runs", "next", protocol, "-o", "json", "--solution", `"type":"mcp"`},
+		{"runs", "next", protocol, "-o", "json", "--solution", `"type":"user_input","evidence":{"duration_minutes":30}`},
+		{"runs", "next", protocol, "-o", "json", "--solution", `"type":"mcp"`},
+		{"runs", "next", protocol, "-o", "json", "--solution", `"type":"mcp","mcp":{"tool_name":"create_event","success":true,"result":{"success":true,"event_id":"evt-invented"}}`},
 	} {
-		if args[0] == "next" {
+		if args[1] == "next" {
 			args[len(args)-1] = fmt.Sprintf(`{"nonce":%q,"proof_hash":%q,%s}`, reply.Challenge.Nonce, reply.Challenge.Hash, args[len(args)-1])
 		}
 		out, err := step(args...)

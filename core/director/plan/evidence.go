@@ -141,7 +141,7 @@ func Decidable(s *State, k *input.Task) error {
 		return nil
 	}
 	return fault.New(fault.InvalidArgument, "%s, so what you know of it cannot be its evidence.", onlyCounts(s)).
-		WithHint("if it did not happen, say so, and it is tried again; if it did, end the run with `kairos runs abandon` and begin another one")
+		WithHint("if it did not happen, say so, and it is tried again; if it did, end the run with `kairos runs end` and begin another one")
 }
 
 // endsCall reports whether an attempt to observe the evidence failed where only that

@@ -44,16 +44,18 @@ func Root(version string) *cobra.Command {
 	cmd.PersistentFlags().StringVar(&at.Database, "db", "", "database file, or address of a PostgreSQL database; also KAIROS_DB")
 	cmd.PersistentFlags().StringVarP(&at.URL, "url", "u", "", "ask this server instead of the local database; also "+session.ServerEnv+", with a token from "+session.TokenEnv)
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return at.CheckServer(cmd) }
-	addGroup(cmd, "run", "Run protocols:", append(append(play.Commands(&at), runs.Command(&at)), accept.Commands(&at)...)...)
+	addGroup(cmd, "run", "Run protocols:", append(append(play.Commands(&at), runs.Command(&at, play.Steps(&at)...)), accept.Commands(&at)...)...)
 	addGroup(cmd, "keep", "Keep protocols:", library.Commands(&at)...)
 	addGroup(cmd, "drivers", "Drivers:", drivers.Command(&at), tools.Command(&at), tree.Command(&at))
-	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), connect.Command(&at))...)
+	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), connect.Command(&at), drivers.Reload(&at))...)
 	cmd.SetCompletionCommandGroupID("operate")
 	cmd.SetHelpCommandGroupID("operate")
 	cmd.InitDefaultCompletionCmd()
 	explainCompletion(cmd)
+	cmd.SetVersionTemplate(ops.Version(version))
 	explainUsage(cmd)
 	cmd.SetHelpFunc(printHelp)
+	cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w\n  usage: %s; --help lists the flags", err, cmd.UseLine())
 	})
@@ -125,21 +127,13 @@ func fit(text string, width int) string {
 // are used wrongly. A group of commands refuses one that it does not have,
 // instead of printing its help as if nothing were wrong.
 func explainUsage(cmd *cobra.Command) {
-	if cmd.HasSubCommands() && !cmd.Runnable() && cmd.HasParent() {
+	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.Args = cobra.ArbitraryArgs
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			meant := ""
-			var names []string
-			for _, below := range cmd.Commands() {
-				names = append(names, below.Name())
-			}
-			if closest := fields.Closest(args[0], names); closest != "" {
-				meant = fmt.Sprintf("; did you mean %q?", closest)
-			}
-			return fmt.Errorf("unknown command %q for %q%s `%s --help` lists them", args[0], cmd.CommandPath(), cmp.Or(meant, ";"), cmd.CommandPath())
+			return unknownCommand(cmd, args[0])
 		}
 	} else if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -152,4 +146,31 @@ func explainUsage(cmd *cobra.Command) {
 	for _, below := range cmd.Commands() {
 		explainUsage(below)
 	}
+}
+
+// unknownCommand is the error of a word that is not a command of the group, with the
+// command of another group that has this name, or the one whose name is closest.
+func unknownCommand(cmd *cobra.Command, word string) error {
+	var names, paths []string
+	for _, below := range cmd.Commands() {
+		names = append(names, below.Name())
+	}
+	if word == "version" {
+		paths = append(paths, "`kairos --version`")
+	}
+	for _, group := range cmd.Root().Commands() {
+		for _, below := range append(group.Commands(), group) {
+			if below.Name() == word && group.Name() != "completion" {
+				paths = append(paths, "`"+below.CommandPath()+"`")
+			}
+		}
+	}
+	meant := fmt.Sprintf("; `%s --help` lists them", cmd.CommandPath())
+	if closest := fields.Closest(word, names); closest != "" && len(paths) == 0 {
+		paths = []string{fmt.Sprintf("`%s %s`", cmd.CommandPath(), closest)}
+	}
+	if len(paths) > 0 {
+		meant = fmt.Sprintf("; did you mean %s?%s", strings.Join(paths, " or "), meant[1:])
+	}
+	return fmt.Errorf("unknown command %q for %q%s", word, cmd.CommandPath(), meant)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
@@ -68,7 +70,7 @@ func TestAStatementCannotDrawOnTheTerminal(t *testing.T) {
 
 // verbs are those that summaries begin with: one for each thing that commands do.
 var verbs = []string{
-	"Abandon", "Accept", "Add", "Allow", "Attest", "Begin", "Call", "Cancel", "Check", "Compare", "Copy", "Count", "Create", "Decide", "Delete", "Diagnose", "Explain", "Export", "Generate", "Import", "Inspect",
+	"Abandon", "Accept", "Add", "Allow", "Attest", "Begin", "Call", "Cancel", "Check", "Compare", "Copy", "Count", "Create", "Decide", "Delete", "Diagnose", "End", "Explain", "Export", "Generate", "Import", "Inspect",
 	"Install", "List", "Print", "Redact", "Reload", "Remove", "Restore", "Resume", "Revoke", "Run", "Search", "Serve", "Show", "Store", "Submit", "Update", "Verify", "Write",
 }
 
@@ -97,6 +99,59 @@ func TestEveryCommandSaysWhatItDoesInOneLine(t *testing.T) {
 		if c.Parent() == c.Root() && c.GroupID == "" {
 			t.Errorf("%s is in no group of the help", c.CommandPath())
 		}
+	}
+}
+
+// The help of the program fits one screen. cobra's own commands, help and completion, do not
+// count; accept is still allow and grants here.
+func TestTheProgramHasFewCommands(t *testing.T) {
+	const most = 22
+	var names []string
+	for _, c := range Root("1").Commands() {
+		switch {
+		case c.Hidden || len(c.Aliases) > 0:
+			t.Errorf("%s is hidden or has aliases", c.Name())
+		case c.Name() != "help" && c.Name() != "completion" && c.Name() != "grants":
+			names = append(names, c.Name())
+		}
+	}
+	if len(names) > most {
+		t.Errorf("there are %d commands, want at most %d: %s", len(names), most, strings.Join(names, " "))
+	}
+}
+
+// Texts for agents name tools; people get the command that does the same.
+func TestEveryToolHasACommand(t *testing.T) {
+	for _, tool := range toolset.Names() {
+		said := strings.Fields(strings.Trim(strings.TrimPrefix(output.Commands("call "+tool), "run "), "`"))
+		found, rest, err := Root("1").Find(said[1:])
+		if err != nil || len(rest) > 0 || found.Name() == "call" || (found.HasSubCommands() && tool != "kairos_spaces") {
+			t.Errorf("%s is %q for people: %s, %v (%v)", tool, said, found.CommandPath(), rest, err)
+		}
+	}
+}
+
+// A command that is typed almost right is answered with the one that is meant.
+func TestNearMisses(t *testing.T) {
+	for name, tc := range map[string]struct{ typed, want string }{
+		"command of a group": {"begin", "did you mean `kairos runs begin`? `kairos --help` lists them"},
+		"several groups":     {"history", "`kairos protocols history`"},
+		"swapped letters":    {"sttaus", "did you mean `kairos status`?"},
+		"within a group":     {"runs lst", "did you mean `kairos runs list`? `kairos runs --help` lists them"},
+		"other group":        {"db restore", "did you mean `kairos protocols restore`?"},
+		"version":            {"version", "`kairos --version`"},
+		"nothing like it":    {"frobnicate", "unknown command \"frobnicate\" for \"kairos\"; `kairos --help` lists them"},
+		"flag":               {"status --outptu json", "unknown flag: --outptu"},
+		"schema":             {"config schema drivers", "usage: kairos config schema [config|tree|challenge]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := Root("1")
+			cmd.SetArgs(strings.Fields(tc.typed))
+			cmd.SetOut(io.Discard)
+			if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("kairos %s: %v, want %s", tc.typed, err, tc.want)
+			}
+		})
 	}
 }
 

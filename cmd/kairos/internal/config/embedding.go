@@ -222,7 +222,7 @@ func (c EmbeddingConfig) Key() (openai.Secret, error) {
 // Fix is what to do when the vectors fail.
 func (c EmbeddingConfig) Fix() string {
 	if c.Provider == EmbedStatic {
-		return "put a model into the folder embedding.model names and see `kairos embedding check`; until then words alone decide"
+		return "put a model into the folder embedding.model names and see `kairos db embedding check`; until then words alone decide"
 	}
 	return "see that the endpoint runs and that embedding.url, model and key are right; until then words alone decide"
 }

@@ -315,7 +315,7 @@ func whatNext(ctx context.Context, c config.Config) string {
 		}
 		switch {
 		case len(waiting) > 0:
-			next = fmt.Sprintf("run `kairos driver reload`, so that the servers that run (%s) take them up", output.List(waiting))
+			next = fmt.Sprintf("run `kairos reload`, so that the servers that run (%s) take them up", output.List(waiting))
 		case len(watching) > 0:
 			next = fmt.Sprintf("nothing: the servers that run (%s) watch the folder and take them up by themselves", output.List(watching))
 		}

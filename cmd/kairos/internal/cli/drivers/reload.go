@@ -20,7 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/setup"
 )
 
-// changeReport is what `driver reload` and `driver rollback` print of one server.
+// changeReport is what `reload` and `driver rollback` print of one server.
 type changeReport struct {
 	Server servers.Info  `json:"server"`
 	Report *setup.Report `json:"report,omitempty"`
@@ -28,15 +28,17 @@ type changeReport struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-func driverReloadCommand(at *session.Session, out *output.Format) *cobra.Command {
+// Reload is `kairos reload`.
+func Reload(at *session.Session) *cobra.Command {
 	var choice servers.Choice
+	out := new(output.Format)
 	cmd := &cobra.Command{
-		Use: "reload [NAME...]", ValidArgsFunction: completeDrivers(at),
-		Short: "Reload drivers, configuration and tree in running servers",
+		Use: "reload [DRIVER...]", ValidArgsFunction: completeDrivers(at),
+		Short: "Reload configuration, tree and drivers in running servers",
 		Long: "Each running server of the drivers folder starts, configures and probes the new drivers beside the old ones, and then\n" +
 			"switches to them at once; calls in flight finish on the old ones. If anything is wrong, nothing changes. Drivers\n" +
 			"named as arguments get a new process even if their binaries are the same.",
-		Example: "  kairos driver reload\n  kairos driver reload shell",
+		Example: "  kairos reload\n  kairos reload shell",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeServers(cmd, at, &choice, out, "the next server that starts takes the files as they are", func(ctx context.Context, t api.Transport) (setup.Report, error) {
 				return operations.ReloadDrivers.Call(ctx, t, operations.ReloadRequest{Drivers: args})
@@ -44,7 +46,7 @@ func driverReloadCommand(at *session.Session, out *output.Format) *cobra.Command
 		},
 	}
 	choice.AddTo(cmd)
-	return cmd
+	return out.AddTo(cmd)
 }
 
 func driverRollbackCommand(at *session.Session, out *output.Format) *cobra.Command {

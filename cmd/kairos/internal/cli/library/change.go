@@ -19,7 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
-// changes are the flags of `kairos update`.
+// changes are the flags of `kairos protocols update`.
 type changes struct {
 	file    string
 	files   []string
@@ -33,11 +33,11 @@ func updateCommand(at *session.Session) *cobra.Command {
 		Use:   "update URI|TITLE... (--file FILE | --files FILE... | --updates JSON)",
 		Short: "Update steps",
 		Long: `Updates steps: --file gives all of them the same document, --files one to each in order, and --updates changes
-label, text or challenge of all. kairos dump URI --output md prints the document of a step. A title or a file names a
+label, text or challenge of all. kairos protocols dump URI --output md prints the document of a step. A title or a file names a
 protocol of one step; kairos mint --force replaces a whole protocol.`,
-		Example: `  kairos update kairos://mem/... --file step.md
-  kairos update URI1 URI2 --files one.md two.md
-  kairos update URI --updates '{"label": "Look at the logs"}'`,
+		Example: `  kairos protocols update kairos://mem/... --file step.md
+  kairos protocols update URI1 URI2 --files one.md two.md
+  kairos protocols update URI --updates '{"label": "Look at the logs"}'`,
 		Args: cobra.MinimumNArgs(1), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURIs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in, err := c.request(cmd, args)
@@ -161,8 +161,8 @@ func deleteCommand(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete URI|TITLE|FILE...", Short: "Delete steps and protocols", Args: cobra.MinimumNArgs(1),
 		Long: `Deletes steps by their URIs. A title, a file or the URI of the first step deletes the whole protocol. Older versions are
-kept: kairos restore brings them back.`,
-		Example:     "  kairos delete 'Release a version'\n  kairos delete kairos://mem/...",
+kept: kairos protocols restore brings them back.`,
+		Example:     "  kairos protocols delete 'Release a version'\n  kairos protocols delete kairos://mem/...",
 		Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURIs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {

@@ -25,7 +25,7 @@ func historyCommand(at *session.Session) *cobra.Command {
 		Use:     "history REF",
 		Short:   "List the versions of a protocol",
 		Long:    "Lists the versions of a protocol, newest first, also of a deleted one. " + refHelp,
-		Example: "  kairos history 'Release a version'",
+		Example: "  kairos protocols history 'Release a version'",
 		Args:    cobra.ExactArgs(1), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
@@ -55,7 +55,7 @@ func printHistory(p *output.Printer, r library.HistoryReply) {
 	p.Table(rows)
 }
 
-// diffReport is what `kairos diff` prints.
+// diffReport is what `kairos protocols diff` prints.
 type diffReport struct {
 	ChainID string `json:"chain_id"`
 	From    int64  `json:"from"`
@@ -70,7 +70,7 @@ func diffCommand(at *session.Session) *cobra.Command {
 		Short: "Show what changed between two versions of a protocol",
 		Long: `Shows what changed from revision A to B of a protocol, as its documents differ. Without B it is the newest one,
 without A the one before B. ` + refHelp,
-		Example: "  kairos diff 'Release a version'\n  kairos diff release.md 3 5",
+		Example: "  kairos protocols diff 'Release a version'\n  kairos protocols diff release.md 3 5",
 		Args:    cobra.RangeArgs(1, 3), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked, err := revisions(args[1:])
@@ -101,7 +101,7 @@ func revisions(args []string) ([]int64, error) {
 	for _, arg := range args {
 		n, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is not a revision; kairos history lists them", arg)
+			return nil, fmt.Errorf("%q is not a revision; kairos protocols history lists them", arg)
 		}
 		out = append(out, n)
 	}
@@ -172,7 +172,7 @@ func restoreCommand(at *session.Session) *cobra.Command {
 		Short: "Restore an old version of a protocol",
 		Long: `Stores an old version of a protocol as the newest one; without REVISION the one before the newest, and of a deleted
 protocol the last one. ` + refHelp,
-		Example: "  kairos restore 'Release a version'\n  kairos restore 'Release a version' 3",
+		Example: "  kairos protocols restore 'Release a version'\n  kairos protocols restore 'Release a version' 3",
 		Args:    cobra.RangeArgs(1, 2), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked, err := revisions(args[1:])

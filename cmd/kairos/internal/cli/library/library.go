@@ -175,8 +175,8 @@ func dumpCommand(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dump URI|TITLE|FILE", Short: "Show a step or a protocol as it is stored", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
 		Long: `Shows a step by its URI, or with --protocol its whole protocol. A title, or a file that holds the protocol, means the
-whole protocol. --output md prints the document that kairos mint and kairos update take.`,
-		Example:           "  kairos dump 'Release a version' -o md\n  kairos dump release.md -o md   # as it is stored now",
+whole protocol. --output md prints the document that kairos mint and kairos protocols update take.`,
+		Example:           "  kairos protocols dump 'Release a version' -o md\n  kairos protocols dump release.md -o md   # as it is stored now",
 		ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
@@ -230,13 +230,20 @@ func printSpaces(p *output.Printer, reply api.SpacesReply, titles bool) {
 
 // Commands are the commands that keep protocols.
 func Commands(at *session.Session) []*cobra.Command {
-	return []*cobra.Command{
-		listCommand(at), searchCommand(at), mintCommand(at), updateCommand(at), deleteCommand(at), dumpCommand(at), spacesCommand(at), lintCommand(at),
-		exportCommand(at), importCommand(at), historyCommand(at), diffCommand(at), restoreCommand(at),
-	}
+	return []*cobra.Command{lintCommand(at), mintCommand(at), searchCommand(at), importCommand(at), protocolsCommand(at), spacesCommand(at)}
 }
 
-// listed is a protocol of `kairos list`.
+// protocolsCommand is `kairos protocols`.
+func protocolsCommand(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "protocols", Short: "List, show, change, restore and export stored protocols",
+		Example: "  kairos protocols list\n  kairos protocols dump 'Release a version' -o md\n  kairos protocols diff 'Release a version'",
+	}
+	cmd.AddCommand(listCommand(at), dumpCommand(at), updateCommand(at), deleteCommand(at), historyCommand(at), diffCommand(at), restoreCommand(at), exportCommand(at))
+	return cmd
+}
+
+// listed is a protocol of `kairos protocols list`.
 type listed struct {
 	Title string `json:"title"`
 	Steps int    `json:"steps"`
@@ -244,14 +251,14 @@ type listed struct {
 	URI   string `json:"uri"` // of the first step
 }
 
-// listCommand is `kairos list`.
+// listCommand is `kairos protocols list`.
 func listCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use: "list", Short: "List protocols", Args: cobra.NoArgs, Annotations: session.AsksServers,
 		Long: "Lists the protocols that you can run, those of your own space first. A terminal shows the end of each URI, which commands\n" +
 			"take as well.",
-		Example: "  kairos list\n  kairos list -o json",
+		Example: "  kairos protocols list\n  kairos protocols list -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				reply, err := reference.Spaces(ctx, t, true)

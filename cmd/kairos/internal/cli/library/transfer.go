@@ -31,7 +31,7 @@ func exportCommand(at *session.Session) *cobra.Command {
 		Short: "Export all protocols into a folder of Markdown files",
 		Long: `Writes each protocol as a Markdown file, and what the files do not say (identities, times, ratings) into
 ` + exportIndex + `. The built-in protocols are left out. kairos import reads the folder, whatever the database is.`,
-		Example: "  kairos export backup",
+		Example: "  kairos protocols export backup",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
@@ -76,7 +76,7 @@ func importCommand(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import DIR|FILE... | --from-qdrant URL",
 		Short: "Import protocols from a folder, files or Qdrant",
-		Long: `Stores what kairos export wrote, as it was: identities, times and ratings included. Other Markdown files are stored as
+		Long: `Stores what kairos protocols export wrote, as it was: identities, times and ratings included. Other Markdown files are stored as
 kairos mint does. A protocol that is stored already with the same content is skipped, so an interrupted import can be
 repeated. A bad file does not stop the others; bad files are listed at the end. With --from-qdrant the protocols come from
 a Qdrant collection in which the earlier KAIROS server kept them, which is only read.`,

@@ -229,7 +229,7 @@ func ailments(s socket.Found, d driverhost.Status, lock driverhost.Lock) []findi
 	case driverhost.Backoff, driverhost.BreakerOpen, driverhost.HalfOpen:
 		out = append(out, finding{
 			Problem: fmt.Sprintf("%s: driver %s is in state %s: %s", servers.Process(s), d.Name, d.State, d.LastError),
-			Fix:     fmt.Sprintf("see `kairos driver info %s`; `kairos driver reload %s` once it is fixed", d.Name, d.Name),
+			Fix:     fmt.Sprintf("see `kairos driver info %s`; `kairos reload %s` once it is fixed", d.Name, d.Name),
 		})
 	}
 	if d.Excess.Count > 0 {
@@ -243,7 +243,7 @@ func ailments(s socket.Found, d driverhost.Status, lock driverhost.Lock) []findi
 		out = append(out, finding{
 			Problem: fmt.Sprintf("%s: driver %s runs as %s %s, but %s %s is locked", servers.Process(s), d.Name,
 				d.Version, output.ShortSum(d.SHA256), e.Version, output.ShortSum(e.SHA256[driverhost.Platform()])),
-			Fix: "run `kairos driver reload`",
+			Fix: "run `kairos reload`",
 		})
 	}
 	return out

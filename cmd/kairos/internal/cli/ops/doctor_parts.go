@@ -214,7 +214,7 @@ func examineServer(ctx context.Context, s session.Session) doctorReport {
 		r.part("index", *found.Index, indexFix)
 	}
 	if found.Embedding.Detail != "none" || found.Embedding.Problem != "" {
-		r.part("embedding", found.Embedding, "run `kairos embedding check`")
+		r.part("embedding", found.Embedding, "run `kairos db embedding check`")
 	}
 	r.part("readiness", found.Readiness, "run `kairos doctor`")
 	var failing []finding
@@ -222,7 +222,7 @@ func examineServer(ctx context.Context, s session.Session) doctorReport {
 		if d.Failing {
 			failing = append(failing, finding{
 				Problem: fmt.Sprintf("driver %s %s is in state %s", d.Name, d.Version, d.State),
-				Fix:     fmt.Sprintf("see `kairos driver info %s`; `kairos driver reload %s` once it is fixed", d.Name, d.Name),
+				Fix:     fmt.Sprintf("see `kairos driver info %s`; `kairos reload %s` once it is fixed", d.Name, d.Name),
 			})
 		}
 	}

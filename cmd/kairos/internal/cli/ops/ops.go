@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,7 @@ import (
 
 // Commands are the commands that check an installation.
 func Commands(at *session.Session) []*cobra.Command {
-	return []*cobra.Command{initCommand(), configCommand(at), versionCommand(at), schemaCommand(at), embeddingCommand(at), doctorCommand(at), indexCommand(at), backupCommand(at), migrateCommand(at), logsCommand(at), statusCommand(at)}
+	return []*cobra.Command{initCommand(), configCommand(at), doctorCommand(at), dbCommand(at), logsCommand(at), statusCommand(at)}
 }
 
 // initCommand is `kairos init`.
@@ -63,7 +64,7 @@ func initCommand() *cobra.Command {
 }
 
 func configCommand(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Show and check the configuration", Example: "  kairos config check\n  kairos config show"}
+	cmd := &cobra.Command{Use: "config", Short: "Show and check the configuration, and print its schema", Example: "  kairos config check\n  kairos config show"}
 	cmd.AddCommand(&cobra.Command{
 		Use: "check", Short: "Check the configuration, the driver settings and the decision tree", Args: cobra.NoArgs,
 		Long: "Reads the configuration, the settings of the drivers and the decision tree, reports every problem at once, and then\n" +
@@ -89,7 +90,7 @@ func configCommand(at *session.Session) *cobra.Command {
 			})
 		},
 	})
-	cmd.AddCommand(configShow(at))
+	cmd.AddCommand(configShow(at), configSchema(at))
 	return cmd
 }
 
@@ -117,41 +118,32 @@ func configShow(at *session.Session) *cobra.Command {
 
 // build is the version of this program and what it was built from.
 type build struct {
-	Version  string   `json:"version"`
-	Commit   string   `json:"commit,omitempty"`
-	Changed  bool     `json:"changed,omitempty"` // since that commit
-	Go       string   `json:"go"`
-	Platform string   `json:"platform"`
-	MCP      []string `json:"mcp_versions"`
+	version  string
+	commit   string // empty: not known
+	changed  bool   // since that commit
+	compiler string
+	platform string
 }
 
-// versionCommand is `kairos version`.
-func versionCommand(at *session.Session) *cobra.Command {
-	out := new(output.Format)
-	cmd := &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Long:    "Prints the version, the commit it was built from where that is known, and the versions of MCP that it speaks.",
-		Example: "  kairos version\n  kairos version -o json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			b := thisBuild(at.Version)
-			return out.Print(cmd.OutOrStdout(), b, func(p *output.Printer) {
-				p.Printf("kairos %s\n", b.Version)
-				if b.Commit != "" {
-					commit := b.Commit
-					if b.Changed {
-						commit += ", changed since"
-					}
-					p.Printf("  commit    %s\n", commit)
-				}
-				p.Printf("  built by  %s for %s\n  MCP       %s\n", b.Go, b.Platform, output.List(b.MCP))
-			})
-		},
+// Version is what `kairos --version` prints: the version, the commit it was built from
+// where that is known, and the versions of MCP that it speaks.
+func Version(version string) string {
+	b := thisBuild(version)
+	var out strings.Builder
+	fmt.Fprintf(&out, "kairos %s\n", b.version)
+	if b.commit != "" {
+		commit := b.commit
+		if b.changed {
+			commit += ", changed since"
+		}
+		fmt.Fprintf(&out, "  commit    %s\n", commit)
 	}
-	return out.AddTo(cmd)
+	fmt.Fprintf(&out, "  built by  %s for %s\n  MCP       %s\n", b.compiler, b.platform, output.List(mcpserver.Versions()))
+	return out.String()
 }
 
 func thisBuild(version string) build {
-	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, MCP: mcpserver.Versions()}
+	b := build{version: version, compiler: runtime.Version(), platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -159,9 +151,9 @@ func thisBuild(version string) build {
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			b.Commit = s.Value
+			b.commit = s.Value
 		case "vcs.modified":
-			b.Changed = s.Value == "true"
+			b.changed = s.Value == "true"
 		}
 	}
 	return b
@@ -173,37 +165,31 @@ func thisBuild(version string) build {
 //go:embed challenge.schema.json
 var challengeSchema []byte
 
-func schemaCommand(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "schema", Short: "Print JSON Schemas for editors", Example: "  kairos schema config > kairos.schema.json"}
-	cmd.AddCommand(&cobra.Command{
-		Use:   "challenge",
-		Short: "Print the JSON Schema of the challenge block of a step",
-		Long: `Prints the JSON Schema of the challenge block of a step: the keys that all challenges have and one object for each
-type that a driver handles. Only the driver knows the contents of
-that object: kairos lint asks it.`,
-		Example: "  kairos schema challenge > challenge.schema.json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			tree, err := at.Tree("")
-			if err != nil {
-				return err
-			}
-			schema, err := schemaOf(tree.Types())
-			if err != nil {
-				return err
-			}
-			return output.PrintJSON(cmd.OutOrStdout(), schema)
-		},
-	}, fixedSchema("config", "Print the JSON Schema of the configuration file", config.Schema),
-		fixedSchema("tree", "Print the JSON Schema of the decision tree", decision.Schema()))
-	return cmd
-}
-
-// fixedSchema prints a schema that depends on nothing.
-func fixedSchema(name, short string, schema []byte) *cobra.Command {
+// configSchema is `kairos config schema`.
+func configSchema(at *session.Session) *cobra.Command {
+	of := []cobra.Completion{"config", "tree", "challenge"}
 	return &cobra.Command{
-		Use: name, Short: short, Example: "  kairos schema " + name + " > " + name + ".schema.json", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "schema [config|tree|challenge]", Short: "Print a JSON Schema for editors", Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs), ValidArgs: of,
+		Long: `Prints the JSON Schema of the configuration file, of the decision tree, or of the challenge block of a step. That of a
+challenge has the keys that all challenges have and one object for each type that a driver handles. Only the driver knows the
+contents of that object: kairos lint asks it.`,
+		Example: "  kairos config schema > kairos.schema.json\n  kairos config schema challenge > challenge.schema.json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			schema := config.Schema
+			switch append(args, "config")[0] {
+			case "tree":
+				schema = decision.Schema()
+			case "challenge":
+				tree, err := at.Tree("")
+				if err != nil {
+					return err
+				}
+				challenges, err := schemaOf(tree.Types())
+				if err != nil {
+					return err
+				}
+				return output.PrintJSON(cmd.OutOrStdout(), challenges)
+			}
 			_, err := cmd.OutOrStdout().Write(schema)
 			return err
 		},

@@ -21,7 +21,17 @@ import (
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// backedUp is what `kairos backup` prints.
+// dbCommand is `kairos db`.
+func dbCommand(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "db", Short: "Copy the database, and check what is made from it",
+		Example: "  kairos db backup /backup/kairos-monday.db\n  kairos db index check",
+	}
+	cmd.AddCommand(backupCommand(at), migrateCommand(at), indexCommand(at), embeddingCommand(at))
+	return cmd
+}
+
+// backedUp is what `kairos db backup` prints.
 type backedUp struct {
 	File  string `json:"file"`
 	Bytes int64  `json:"bytes"`
@@ -29,7 +39,7 @@ type backedUp struct {
 	AlsoKeep []string `json:"also_keep"`
 }
 
-// backupCommand is `kairos backup`.
+// backupCommand is `kairos db backup`.
 func backupCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
@@ -37,7 +47,7 @@ func backupCommand(at *session.Session) *cobra.Command {
 		Long: "Writes a copy of the database, as it is at one moment, to a new file, and checks the copy as `kairos doctor --deep` does before\n" +
 			"the file gets its name. It overwrites nothing. Servers may run. For a database on a PostgreSQL server it names the command\n" +
 			"to use. Keys and configuration are not in the copy: the command lists the files to keep with it.",
-		Example: "  kairos backup /backup/kairos-monday.db",
+		Example: "  kairos db backup /backup/kairos-monday.db",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := at.Load()
 			if err != nil {
@@ -73,7 +83,7 @@ func besides(c config.Config, file string) []string {
 	return kept
 }
 
-// migrateCommand is `kairos migrate`.
+// migrateCommand is `kairos db migrate`.
 func migrateCommand(at *session.Session) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
@@ -81,7 +91,7 @@ func migrateCommand(at *session.Session) *cobra.Command {
 		Long: "Copies protocols with their history, ratings and vectors, runs with everything that happened in them, grants and declines from the\n" +
 			"configured SQLite database into an empty PostgreSQL database. Stop all servers before. The SQLite file stays as it is.\n\n" +
 			"Others can see the command line: leave the password out of the address and set PGPASSWORD or PGPASSFILE.",
-		Example: "  kairos migrate --to postgres://kairos@db.example/kairos",
+		Example: "  kairos db migrate --to postgres://kairos@db.example/kairos",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := at.Load()
 			if err != nil {
@@ -133,7 +143,7 @@ func indexCommand(at *session.Session) *cobra.Command {
 		Use: "index", Short: "Check or rebuild the index of the protocols in Qdrant",
 		Long: `The database has all protocols; the index on a Qdrant server (qdrant.url) is made from it. A running server keeps
 it up to date.`,
-		Example: "  kairos index check\n  kairos index rebuild",
+		Example: "  kairos db index check\n  kairos db index rebuild",
 	}
 	cmd.AddCommand(indexCheck(at), indexRebuild(at))
 	return cmd
@@ -166,8 +176,8 @@ func indexCheck(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check", Short: "Compare every step in the index with the database", Args: cobra.NoArgs,
 		Long: `Delivers what the index lacks, then compares the payload and the vector of every step. The exit status is 1 if
-something differs; kairos index rebuild corrects it.`,
-		Example: "  kairos index check",
+something differs; kairos db index rebuild corrects it.`,
+		Example: "  kairos db index check",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withIndex(cmd, at, func(ctx context.Context, x *app.Index, p *output.Progress) error {
 				r, err := x.Feeder.Compare(ctx, p.Add)
@@ -177,7 +187,7 @@ something differs; kairos index rebuild corrects it.`,
 				}
 				err = out.Print(cmd.OutOrStdout(), r, func(p *output.Printer) { printDifference(p, r, x.Feeder.Location()) })
 				if err == nil && !r.Good() {
-					err = errors.New("the index differs from the database; run `kairos index rebuild`")
+					err = errors.New("the index differs from the database; run `kairos db index rebuild`")
 				}
 				return err
 			})
@@ -203,7 +213,7 @@ server continues.
 
 With --replace it also removes the index of the database that had the name qdrant.collection before: for a database
 that was restored from a backup and replaces that one.`,
-		Example: "  kairos index rebuild\n  kairos index rebuild --replace",
+		Example: "  kairos db index rebuild\n  kairos db index rebuild --replace",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withIndex(cmd, at, func(ctx context.Context, x *app.Index, p *output.Progress) error {
 				if replace {
@@ -253,14 +263,14 @@ const (
 )
 
 func embeddingCommand(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "embedding", Short: "Check the embedding model", Example: "  kairos embedding check"}
+	cmd := &cobra.Command{Use: "embedding", Short: "Check the embedding model", Example: "  kairos db embedding check"}
 	out := new(output.Format)
 	check := &cobra.Command{
 		Use:   "check",
 		Short: "Check that the embedding model tells meanings apart",
 		Long: "Loads the configured model or asks the endpoint, describes it, and compares a text with one that has the same meaning\n" +
 			"and with one that has another. The exit status is 1 if this fails, or if the other text is as similar.",
-		Example: "  kairos embedding check",
+		Example: "  kairos db embedding check",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := at.Load()

@@ -3,6 +3,7 @@
 package output
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -240,11 +241,11 @@ func IsTerminal(stream any) bool {
 }
 
 // Commands is a text that the server words for agents with the commands of people
-// in it: "call kairos_next with URI" becomes "run `kairos next URI`".
+// in it: "call kairos_next with URI" becomes "run `kairos runs next URI`".
 func Commands(text string) string {
 	return toolCall.ReplaceAllStringFunc(text, func(found string) string {
 		m := toolCall.FindStringSubmatch(found)
-		command := "`kairos " + strings.TrimPrefix(m[2], "kairos_")
+		command := "`kairos " + cmp.Or(commandOf[m[2]], "call "+m[2])
 		if m[3] != "" {
 			command += " " + m[3]
 		}
@@ -255,8 +256,13 @@ func Commands(text string) string {
 	})
 }
 
-// toolCall finds a tool, the verb before it, and URI and run behind it. Each tool has
-// the command of its name.
+// commandOf are the commands that do what the tools of agents do.
+var commandOf = map[string]string{
+	"kairos_search": "search", "kairos_begin": "runs begin", "kairos_next": "runs next", "kairos_attest": "runs attest",
+	"kairos_mint": "mint", "kairos_update": "protocols update", "kairos_delete": "protocols delete", "kairos_dump": "protocols dump", "kairos_spaces": "spaces",
+}
+
+// toolCall finds a tool, the verb before it, and URI and run behind it.
 var toolCall = regexp.MustCompile(`\b(call(?:ing)? )?(` + strings.Join(toolset.Names(), "|") + `)\b(?: with (kairos://mem/[0-9a-f-]{36})(?: and run_id ([0-9a-f-]{36}))?)?`)
 
 // ExitStatus is 1 for an error that has none of its own.

@@ -20,7 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// walk is one `kairos next --follow`. It ends: each call but a few takes a
+// walk is one `kairos runs next --follow`. It ends: each call but a few takes a
 // solution that somebody gave.
 type walk struct {
 	cmd   *cobra.Command
@@ -222,16 +222,16 @@ func (w *walk) stopped(reply api.StepReply) error {
 	err := runError(reply)
 	switch reply.ErrorCode {
 	case string(fault.WaitingForDriver):
-		return fmt.Errorf("%w\n  here: continue later with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, runOptions(reply, w.url))
+		return fmt.Errorf("%w\n  here: continue later with `kairos runs next %s --follow%s`", err, reply.CurrentStep.URI, runOptions(reply, w.url))
 	case string(fault.WaitingForUser):
-		return fmt.Errorf("%w\n  here: once the person has answered, continue with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, runOptions(reply, w.url))
+		return fmt.Errorf("%w\n  here: once the person has answered, continue with `kairos runs next %s --follow%s`", err, reply.CurrentStep.URI, runOptions(reply, w.url))
 	}
 	return err
 }
 
 // unsolved: nobody gave a solution for the open step.
 func (w *walk) unsolved(reply api.StepReply) error {
-	return fmt.Errorf("step %d of %d is open and no solution is left: %s\n  next: continue with `kairos next %s --follow%s`",
+	return fmt.Errorf("step %d of %d is open and no solution is left: %s\n  next: continue with `kairos runs next %s --follow%s`",
 		reply.StepIndex, reply.StepCount, reply.Challenge.Description, reply.CurrentStep.URI, runOptions(reply, w.url))
 }
 

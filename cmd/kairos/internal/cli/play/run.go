@@ -278,7 +278,13 @@ func (f Flags) files(c *terminal.Config) error {
 
 // Commands are the commands that execute protocols.
 func Commands(at *session.Session) []*cobra.Command {
-	return []*cobra.Command{runCommand(at), beginCommand(at), nextCommand(at), attestCommand(at), callCommand(at)}
+	return []*cobra.Command{runCommand(at), callCommand(at)}
+}
+
+// Steps are the commands of `kairos runs` that advance a run by hand, as the tools of
+// agents do.
+func Steps(at *session.Session) []*cobra.Command {
+	return []*cobra.Command{beginCommand(at), nextCommand(at), attestCommand(at)}
 }
 
 // browser opens an address for the person at this terminal; nil: there is no

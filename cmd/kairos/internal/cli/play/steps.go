@@ -33,8 +33,8 @@ func beginCommand(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "begin URI|TITLE|FILE", Short: "Begin a run of a protocol, or show its open step", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
 		Long: `Begins a run of the protocol that the URI belongs to, or that has the title, and shows its first step. With --session it shows the open step
-of a run that is under way, with a fresh nonce. kairos next --follow continues it.`,
-		Example:           "  kairos begin 'Release a version'\n  kairos begin kairos://mem/... --input '{\"version\": \"1.2\"}'",
+of a run that is under way, with a fresh nonce. kairos runs next --follow continues it.`,
+		Example:           "  kairos runs begin 'Release a version'\n  kairos runs begin kairos://mem/... --input '{\"version\": \"1.2\"}'",
 		ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if cmd.Flags().Changed("input") {
@@ -128,9 +128,9 @@ func runOptions(reply api.StepReply, url string) string {
 func continuation(reply api.StepReply, url string) string {
 	call := callAfter(reply)
 	if call.tool == api.ToolAttest {
-		return fmt.Sprintf("All steps are complete. Close the run with:\n\nkairos attest %s success \"what was achieved\"%s\n", call.uri, runOptions(reply, url))
+		return fmt.Sprintf("All steps are complete. Close the run with:\n\nkairos runs attest %s success \"what was achieved\"%s\n", call.uri, runOptions(reply, url))
 	}
-	return fmt.Sprintf("Continue the run with:\n\nkairos next %s --follow%s\n", call.uri, runOptions(reply, url))
+	return fmt.Sprintf("Continue the run with:\n\nkairos runs next %s --follow%s\n", call.uri, runOptions(reply, url))
 }
 
 // noSingleRun reports whether a call was refused because no run, or more than one,
@@ -164,9 +164,9 @@ func nextCommand(at *session.Session) *cobra.Command {
 		Long: `Submits a solution and shows the next open step. With --follow the command continues to the end of the run: each --solution
 is for one step, then each line of standard input, and at a terminal it asks you. Missing type, nonce and proof_hash are
 filled in. The title of a protocol, or a file that holds it, means its open run. A reply that reports an error is printed with exit status 0, unless --strict or --follow is given.`,
-		Example: `  kairos next 'Release a version' --follow
-  kairos next 'Release a version' --solution '{"shell":{"exit_code":0}}'
-  kairos next URI --follow --solution '{"shell":{"exit_code":0}}' --solution '{"comment":{"text":"..."}}'`,
+		Example: `  kairos runs next 'Release a version' --follow
+  kairos runs next 'Release a version' --solution '{"shell":{"exit_code":0}}'
+  kairos runs next URI --follow --solution '{"shell":{"exit_code":0}}' --solution '{"comment":{"text":"..."}}'`,
 		ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given, err := readSolutions(solutions)
@@ -288,7 +288,7 @@ func attestCommand(at *session.Session) *cobra.Command {
 	out, strict, to := new(output.Format), output.IsTerminal(os.Stdout), ""
 	cmd := &cobra.Command{
 		Use: "attest URI|TITLE|FILE success|failure MESSAGE", Short: "Attest how a run ended, and close it", Args: cobra.ExactArgs(3), Annotations: session.AsksServers,
-		Example: "  kairos attest 'Release a version' success 'released 1.2'\n  kairos attest kairos://mem/... failure 'the build broke' --run-id RUN",
+		Example: "  kairos runs attest 'Release a version' success 'released 1.2'\n  kairos runs attest kairos://mem/... failure 'the build broke' --run-id RUN",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return []cobra.Completion{"success", "failure"}, cobra.ShellCompDirectiveNoFileComp

@@ -65,7 +65,7 @@ func Find(ctx context.Context, t api.Transport, arg string) (Reference, error) {
 		return Reference{}, err
 	case len(uris) == 0:
 		return Reference{}, fault.New(fault.NotFound, "no protocol has the title %.200q", title).
-			WithHint("`kairos list` lists the protocols; name one by its exact title, its URI, the end of its id or a file")
+			WithHint("`kairos protocols list` lists the protocols; name one by its exact title, its URI, the end of its id or a file")
 	case len(uris) > 1:
 		return Reference{}, fault.New(fault.InvalidArgument, "%d protocols in different spaces have the title %.200q", len(uris), title).
 			WithHint("name one by its URI: %s", strings.Join(uris, ", "))

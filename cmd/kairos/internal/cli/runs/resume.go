@@ -47,7 +47,7 @@ func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 			}
 			if at.Server() != "" {
 				return errors.New("--play runs the steps on the local database: leave it out to see the open step of a run of a server, " +
-					"and continue with `kairos next --follow`")
+					"and continue with `kairos runs next --follow`")
 			}
 			uri := ""
 			err := at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {

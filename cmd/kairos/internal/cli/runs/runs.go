@@ -19,16 +19,17 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/operations"
 )
 
-// Command is `kairos runs`.
-func Command(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "runs", Short: "Inspect, resume and end runs",
-		Long: "Inspects, resumes and ends runs. A RUN is named by its id, by the end of its id as `kairos runs list` shows it, or by\n" +
+// Command is `kairos runs`, with the commands that advance a run.
+func Command(at *session.Session, steps ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: "runs", Short: "Inspect, advance, resume and end runs",
+		Long: "Inspects, advances, resumes and ends runs. A RUN is named by its id, by the end of its id as `kairos runs list` shows it, or by\n" +
 			"the title of its protocol where only one run of it is open.",
 		Example: "  kairos runs list\n  kairos runs show 'Release a version'"}
 	out := new(output.Format)
 	out.AddTo(cmd)
 	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { *out = output.FormatJSON; return nil })
-	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsAbandon(at, out), runsExport(at, out), runsVerify(out), runsKey(at, out), runsRedact(at, out), runsDecide(at, out), runsCancel(at, out), runsUndecline(at, out), runsPrune(at, out))
+	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsEnd(at, out), runsExport(at, out), runsVerify(out), runsKey(at, out), runsRedact(at, out), runsDecide(at, out), runsCancel(at, out), runsUndecline(at, out), runsPrune(at, out))
+	cmd.AddCommand(steps...)
 	return cmd
 }
 
@@ -92,14 +93,14 @@ func listRuns(ctx context.Context, t api.Transport, out *output.Format, w io.Wri
 	})
 }
 
-// runsAbandon is `kairos runs abandon`.
-func runsAbandon(at *session.Session, out *output.Format) *cobra.Command {
+// runsEnd is `kairos runs end`.
+func runsEnd(at *session.Session, out *output.Format) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "abandon RUN", Short: "Abandon a run",
+		Use: "end RUN", Short: "End a run that nobody will complete",
 		Long: "Ends a run, whatever it waits for. Its record stays, but nothing can be added: an open question can no longer be\n" +
 			"answered.",
-		Example: "  kairos runs abandon 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --reason 'begun by mistake'",
+		Example: "  kairos runs end 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --reason 'begun by mistake'",
 		Args:    cobra.ExactArgs(1), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {

@@ -30,7 +30,7 @@ func Command(at *session.Session) *cobra.Command {
 			"older and of 2026-07-28. With --http and --stdio it serves both until stdin ends. Logs go to stderr. Over stdin and\n" +
 			"stdout the server opens the database and starts drivers with the first tool call.\n\n" +
 			"A running server reloads the configuration, the tree and drivers.lock when the files change, on SIGHUP and on\n" +
-			"`kairos driver reload`. If something is wrong, it logs the problem and continues unchanged.",
+			"`kairos reload`. If something is wrong, it logs the problem and continues unchanged.",
 		Example: "  kairos serve\n  kairos serve --http\n  kairos serve --http 127.0.0.1:8080 --config kairos.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !by.HTTP {

@@ -89,7 +89,7 @@ func (s Session) CheckServer(cmd *cobra.Command) error {
 }
 
 // onStoredProtocols are the commands that people could take for those of a server.
-var onStoredProtocols = map[string]bool{"export": true, "import": true, "runs": true, "run": true}
+var onStoredProtocols = map[string]bool{"protocols": true, "import": true, "runs": true, "run": true}
 
 // topCommand is the name of the command right below the program.
 func topCommand(cmd *cobra.Command) string {
