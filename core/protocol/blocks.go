@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -333,28 +332,4 @@ func (o outline) lastFence(body span) (fence, bool) {
 func (o outline) textBehind(f fence) int {
 	rest := o.src[f.end:]
 	return f.end + len(rest) - len(strings.TrimLeftFunc(rest, unicode.IsSpace))
-}
-
-// positionIn is the offset in the document of an offset in a block's content.
-func (o outline) positionIn(f fence, offset int) int {
-	line := strings.Count(f.content[:min(offset, len(f.content))], "\n")
-	if line >= len(f.lines) {
-		return f.start
-	}
-	column := offset - (strings.LastIndexByte(f.content[:offset], '\n') + 1)
-	return min(f.lines[line]+column, len(o.src))
-}
-
-// placesOf returns the place in the document of each line of a member of a block.
-func (o outline) placesOf(f fence, m member) []Place {
-	places := []Place{o.placeOf(o.positionIn(f, m.start))}
-	first := strings.Count(f.content[:m.start], "\n")
-	for i := range bytes.Count(m.value, []byte{'\n'}) {
-		at := f.start
-		if n := first + 1 + i; n < len(f.lines) {
-			at = f.lines[n]
-		}
-		places = append(places, o.placeOf(at))
-	}
-	return places
 }

@@ -43,9 +43,9 @@ const maxQuestion = 4000
 // of the body.
 func (p *parse) takeChallenge(s *Step, body span) string {
 	if f, ok := p.text.lastFence(body); ok {
-		if challenge, ok := p.challengeBlock(s, f, body); ok {
-			s.Challenge, s.ChallengeLine = challenge.value, p.text.lineOf(f.start)
-			s.Places = p.text.placesOf(f, challenge)
+		if b, ok := p.challengeBlock(s, f, body); ok {
+			challenge := b.top["challenge"]
+			s.Challenge, s.ChallengeLine, s.Anchors = challenge.value, p.text.lineOf(f.start), b.anchorsOf(challenge)
 			p.found.add(s.judgeCommon()...)
 			return p.text.src[body.start:f.start]
 		}
@@ -75,51 +75,51 @@ func (f fence) objectWith(key string) bool {
 		strings.Contains(f.content, `"`+key+`"`)
 }
 
-// challengeBlock returns the challenge object of a step's last fenced block;
-// false: it is something else. It reports probable mistakes.
-func (p *parse) challengeBlock(s *Step, f fence, body span) (member, bool) {
+// challengeBlock reads the last fenced block of a step; false: it holds no challenge.
+// It reports probable mistakes.
+func (p *parse) challengeBlock(s *Step, f fence, body span) (block, bool) {
 	if !looksLikeChallenge(f) {
 		if strings.Contains(f.content, `"challenge"`) && strings.EqualFold(f.language, "json") {
 			p.warn(f.start, s.Label, fmt.Sprintf("a block of language %q is text; write json to make it a challenge", f.language))
 		}
-		return member{}, false
+		return block{}, false
 	}
-	top, ok := p.read(f, s.Label)
+	b, ok := p.read(f, s.Label)
 	if !ok {
-		return member{}, false
+		return b, false
 	}
-	challenge, ok := top["challenge"]
+	challenge, ok := b.top["challenge"]
 	switch {
 	case !ok:
-		return member{}, false
+		return b, false
 	case !isObject(challenge.value):
-		p.fail(p.text.positionIn(f, challenge.start), s.Label, `"challenge" must be a JSON object`)
-		return member{}, false
+		p.failAt(b.place(challenge.start), s.Label, `"challenge" must be a JSON object`)
+		return b, false
 	case !f.alone:
 		p.warn(f.start, s.Label, "a challenge block in a quote or behind a list marker is text")
-		return member{}, false
+		return b, false
 	case !f.closed:
 		p.fail(f.start, s.Label, "the challenge block is not closed")
-		return member{}, false
+		return b, false
 	case strings.TrimSpace(p.text.src[f.end:body.end]) != "":
 		p.fail(p.text.textBehind(f), s.Label, "text follows the challenge block; it must be the last thing of its step")
-		return member{}, false
+		return b, false
 	}
-	p.warnBeside(top, s, f)
+	p.warnBeside(s, b)
 	p.warnSecond(s, f, body)
-	return challenge, true
+	return b, true
 }
 
-func (p *parse) warnBeside(top map[string]member, s *Step, f fence) {
+func (p *parse) warnBeside(s *Step, b block) {
 	const most = 10
-	keys := slices.Sorted(maps.Keys(top))
+	keys := slices.Sorted(maps.Keys(b.top))
 	for i, key := range keys[:min(len(keys), most+1)] {
 		switch {
 		case key == "challenge":
 		case i == most:
-			p.warn(f.start, s.Label, fmt.Sprintf("%d keys beside \"challenge\" are dropped", len(keys)-1))
+			p.warn(b.start, s.Label, fmt.Sprintf("%d keys beside \"challenge\" are dropped", len(keys)-1))
 		default:
-			p.warn(p.text.positionIn(f, top[key].key), s.Label, fmt.Sprintf("the key %q beside \"challenge\" is dropped", cut(key)))
+			p.warnAt(b.place(b.top[key].key), s.Label, fmt.Sprintf("the key %q beside \"challenge\" is dropped", cut(key)))
 		}
 	}
 }
@@ -254,11 +254,11 @@ func (s Step) unknownKeys(kind string) []Diagnostic {
 }
 
 // jsonProblem reports an error in a block's JSON at its place in the document.
-func (p *parse) jsonProblem(f fence, step string, err error) {
+func (p *parse) jsonProblem(b block, step string, err error) {
 	var at *jsonError
 	if !errors.As(err, &at) {
-		p.fail(f.start, step, "the block must be a JSON object")
+		p.fail(b.start, step, "the block must be a JSON object")
 		return
 	}
-	p.fail(p.text.positionIn(f, at.offset), step, "invalid JSON: "+at.message)
+	p.failAt(b.place(at.offset), step, "invalid JSON: "+at.message)
 }

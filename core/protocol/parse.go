@@ -108,21 +108,23 @@ func (p *parse) exceeded() bool {
 	return true
 }
 
-// read returns the members of a JSON block; false: it has none. It reports invalid
-// JSON, and the first block that exceeds a limit of the document.
-func (p *parse) read(f fence, step string) (map[string]member, bool) {
+// read reads a JSON block; false: it cannot be read. It reports invalid JSON, and
+// the first block that exceeds a limit of the document.
+func (p *parse) read(f fence, step string) (block, bool) {
+	b := block{fence: f, json: []byte(f.content)}
 	if p.weight.excess != "" {
-		return nil, false
+		return b, false
 	}
-	if !p.weight.block([]byte(f.content)) {
+	if !p.weight.block(b.json) {
 		p.fail(f.start, step, p.weight.excess)
-		return nil, false
+		return b, false
 	}
-	top, err := members([]byte(f.content))
-	if err != nil {
-		p.jsonProblem(f, step, err)
+	b.anchors = p.text.anchorsOf(f)
+	var err error
+	if b.top, err = members(b.json); err != nil {
+		p.jsonProblem(b, step, err)
 	}
-	return top, err == nil
+	return b, err == nil
 }
 
 // warnHeadings warns of H2s that may not be meant as steps.
@@ -300,17 +302,17 @@ func (p *parse) inputs(about span) json.RawMessage {
 		if !f.objectWith("inputs") {
 			continue
 		}
-		top, ok := p.read(f, "")
+		b, ok := p.read(f, "")
 		if !ok {
 			continue
 		}
-		schema, ok := top["inputs"]
+		schema, ok := b.top["inputs"]
 		switch {
 		case !ok:
 		case !isObject(schema.value):
-			p.fail(p.text.positionIn(f, schema.start), "", `"inputs" must be a JSON Schema object`)
+			p.failAt(b.place(schema.start), "", `"inputs" must be a JSON Schema object`)
 		case declared != nil:
-			p.fail(p.text.positionIn(f, schema.key), "", "the inputs are declared twice")
+			p.failAt(b.place(schema.key), "", "the inputs are declared twice")
 		default:
 			declared = schema.value
 		}
@@ -319,13 +321,20 @@ func (p *parse) inputs(about span) json.RawMessage {
 }
 
 func (p *parse) fail(pos int, step, message string) {
-	p.report(driver.SeverityError, pos, step, message)
+	p.failAt(p.text.placeOf(pos), step, message)
 }
 func (p *parse) warn(pos int, step, message string) {
-	p.report(driver.SeverityWarning, pos, step, message)
+	p.warnAt(p.text.placeOf(pos), step, message)
 }
 
-func (p *parse) report(severity driver.Severity, pos int, step, message string) {
-	at := p.text.placeOf(pos)
-	p.found.add(Diagnostic{Severity: severity, Line: at.Line, Column: at.Column, Step: step, Message: plain.Clip(message, maxMessage)})
+func (p *parse) failAt(at Place, step, message string) {
+	p.found.add(finding(driver.SeverityError, at, step, message))
+}
+
+func (p *parse) warnAt(at Place, step, message string) {
+	p.found.add(finding(driver.SeverityWarning, at, step, message))
+}
+
+func finding(severity driver.Severity, at Place, step, message string) Diagnostic {
+	return Diagnostic{Severity: severity, Line: at.Line, Column: at.Column, Step: step, Message: plain.Clip(message, maxMessage)}
 }

@@ -1,8 +1,6 @@
 package protocol
 
 import (
-	"bytes"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -19,7 +17,7 @@ func (s Step) Position(pointer string) Place { return s.Positions(pointer)[0] }
 // Positions is Position for many pointers, in one pass over the challenge.
 func (s Step) Positions(pointers ...string) []Place {
 	out := make([]Place, len(pointers))
-	if len(s.Places) == 0 || len(pointers) == 0 {
+	if len(s.Anchors) == 0 || len(pointers) == 0 {
 		for i := range out {
 			out[i] = s.placeAt(0)
 		}
@@ -37,7 +35,6 @@ func (s Step) Positions(pointers ...string) []Place {
 		}
 		return true
 	}})
-	lines := s.challengeLines()
 	for i, p := range pointers {
 		if p != "" && p[0] != '/' {
 			p = ""
@@ -45,40 +42,17 @@ func (s Step) Positions(pointers ...string) []Place {
 		for p != "" && wanted[p] < 0 {
 			p = p[:strings.LastIndexByte(p, '/')]
 		}
-		out[i] = s.placeIn(lines, wanted[p])
+		out[i] = s.placeAt(wanted[p])
 	}
 	return out
 }
 
-// challengeLines are the offsets at which the lines of the challenge begin.
-func (s Step) challengeLines() []int {
-	starts := []int{0}
-	for i := 0; ; {
-		next := bytes.IndexByte(s.Challenge[i:], '\n')
-		if next < 0 {
-			return starts
-		}
-		i += next + 1
-		starts = append(starts, i)
-	}
-}
-
 // placeAt is the place in the document of an offset of the challenge.
-func (s Step) placeAt(offset int) Place { return s.placeIn(s.challengeLines(), offset) }
-
-// placeIn is placeAt with the lines of the challenge.
-func (s Step) placeIn(lines []int, offset int) Place {
-	offset = min(max(offset, 0), len(s.Challenge))
-	line, exact := slices.BinarySearch(lines, offset)
-	if !exact {
-		line--
-	}
-	if line >= len(s.Places) {
+func (s Step) placeAt(offset int) Place {
+	if len(s.Anchors) == 0 {
 		return Place{max(s.ChallengeLine, s.Line, 1), 1}
 	}
-	at := s.Places[line]
-	at.Column += columns(s.Challenge[lines[line]:offset])
-	return at
+	return placeAmong(s.Anchors, s.Challenge, offset)
 }
 
 // maxColumn is where counting the characters of a line ends: a line can be as long

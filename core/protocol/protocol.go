@@ -63,9 +63,9 @@ type Step struct {
 	Line      int               `json:"-"` // 1-based line of the heading in the parsed document
 	// ChallengeLine is the 1-based line of the challenge block's opening fence.
 	ChallengeLine int `json:"-"`
-	// Places holds the place of each line of Challenge in the parsed document; nil
-	// if the challenge is not there verbatim.
-	Places []Place `json:"-"`
+	// Anchors hold the places in the parsed document of the parts of Challenge; nil if
+	// it was not read from a block.
+	Anchors []Anchor `json:"-"`
 }
 
 // Clone returns a deep copy of the chain.
@@ -75,7 +75,7 @@ func (c Chain) Clone() Chain {
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		s.Challenge, s.Templates = slices.Clone(s.Challenge), slices.Clone(s.Templates)
-		s.Tags, s.Places = slices.Clone(s.Tags), slices.Clone(s.Places)
+		s.Tags, s.Anchors = slices.Clone(s.Tags), slices.Clone(s.Anchors)
 	}
 	return c
 }

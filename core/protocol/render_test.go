@@ -15,7 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-var ignoreLines = cmpopts.IgnoreFields(protocol.Step{}, "Line", "ChallengeLine", "Places")
+var ignoreLines = cmpopts.IgnoreFields(protocol.Step{}, "Line", "ChallengeLine", "Anchors")
 
 // chains draws chains as they are stored.
 func chains() *rapid.Generator[protocol.Chain] {
