@@ -338,7 +338,7 @@ func TestMissingInputIsAskedOfThePerson(t *testing.T) {
 func TestInvalidTextIsRefusedOrRepaired(t *testing.T) {
 	w := newWorld(t, nil)
 	_, err := w.Mint(t.Context(), w.caller, api.MintRequest{ModelID: "m", Document: "# Half\n\n## One\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a \\ud800\"}}}\n```\n"})
-	refused(t, err, fault.StoreFailed, "6:14:")
+	refused(t, err, fault.DocumentRefused, "6:14:")
 	uris := w.mint(threeSteps)
 	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"out":"x \ud800 y"}`))
 	w.code(r, "")

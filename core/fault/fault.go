@@ -27,6 +27,7 @@ const (
 	SpaceNotFound      Code = "SPACE_NOT_FOUND"
 	NoSpace            Code = "NO_SPACE"
 	Forbidden          Code = "FORBIDDEN"
+	DocumentRefused    Code = "DOCUMENT_REFUSED"
 	StoreFailed        Code = "STORE_FAILED"
 	StoreUnavailable   Code = "STORE_UNAVAILABLE"
 	Conflict           Code = "CONFLICT"

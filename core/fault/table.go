@@ -220,10 +220,14 @@ var inCall = []Row{
 		Hint: "`kairos protocols dump` shows the stored protocol, --force stores yours beside it",
 	},
 	{
+		Code: DocumentRefused, Status: 422,
+		Meaning: "the document has mistakes; `message` names each with its line and column", Advice: "fix the mistakes and call the tool again",
+		Hint: "fix the lines that the message names; `kairos lint` checks a file without storing it",
+	},
+	{
 		Code: StoreFailed, Status: 500, Broken: true,
-		Meaning: "the document is refused and `message` has the lines, or the database failed",
-		Advice:  "correct what the message names and call the tool again; if it names nothing, tell the user",
-		Hint:    "fix what the message names; `kairos doctor` checks the database",
+		Meaning: "the database failed", Advice: "call the tool again; if it fails again, tell the user what the message says",
+		Hint: "`kairos doctor` checks the database",
 	},
 	{
 		Code: StoreUnavailable, Status: 503, Broken: true,

@@ -219,7 +219,7 @@ func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Cha
 		errs = append(errs, d)
 	}
 	if len(errs) == 0 && len(chains) == 0 {
-		return nil, nil, fault.New(fault.StoreFailed, "the document holds no protocol")
+		return nil, nil, fault.New(fault.DocumentRefused, "the document holds no protocol")
 	}
 	if len(errs) == 0 {
 		return chains, warnings, nil
@@ -228,7 +228,7 @@ func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Cha
 	for i, d := range errs {
 		lines[i] = d.String()
 	}
-	return nil, nil, fault.New(fault.StoreFailed, "the document is refused and nothing was stored:\n%s", strings.Join(lines, "\n")).
+	return nil, nil, fault.New(fault.DocumentRefused, "the document is refused and nothing was stored:\n%s", strings.Join(lines, "\n")).
 		With("diagnostics", errs).WithNext("fix the errors and mint the protocol again with kairos_mint")
 }
 

@@ -85,8 +85,8 @@ func TestAMineIsNotMinted(t *testing.T) {
 		"output_schema": doc("M", "A: x\n\n```json\n{\"challenge\":{\"type\":\"comment\",\"comment\":{\"min_length\":1},\"output_schema\":"+mine()+"}}\n```"),
 	} {
 		_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: document, ModelID: "m", Force: true})
-		if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), "more than 250000 steps of patterns") {
-			t.Errorf("Mint with %s = %.300v, want STORE_FAILED with the limit", name, err)
+		if fault.CodeOf(err) != fault.DocumentRefused || !strings.Contains(err.Error(), "more than 250000 steps of patterns") {
+			t.Errorf("Mint with %s = %.300v, want DOCUMENT_REFUSED with the limit", name, err)
 		}
 	}
 }

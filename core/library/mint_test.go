@@ -31,8 +31,8 @@ func TestMintRefusesWithLineAndPointer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			doc := "# Bad\n\n## First\n\n```json\n{\"challenge\":" + tc.challenge + "}\n```\n\n## Last\n\nx\n"
 			_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: doc, ModelID: "m"})
-			if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), tc.at) {
-				t.Errorf("Mint = %v, want STORE_FAILED at %s with %s", err, tc.at, tc.want)
+			if fault.CodeOf(err) != fault.DocumentRefused || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), tc.at) {
+				t.Errorf("Mint = %v, want DOCUMENT_REFUSED at %s with %s", err, tc.at, tc.want)
 			}
 			if s, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: "Bad"}); err != nil || s.Choices[0].Role == "match" {
 				t.Errorf("something was stored: %+v, %v", s, err)

@@ -260,5 +260,5 @@ func (p *parse) jsonProblem(b block, step string, err error) {
 		p.fail(b.start, step, "the block must be a JSON object")
 		return
 	}
-	p.failAt(b.place(at.offset), step, "invalid JSON: "+at.message)
+	p.failAt(b.place(at.offset), step, "invalid JSON: "+at.message+jsonHint(b.json, at.offset))
 }

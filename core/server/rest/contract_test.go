@@ -121,7 +121,7 @@ func TestWhatIsStoredAlreadyIsAConflict(t *testing.T) {
 func TestARefusedDocumentSaysWhere(t *testing.T) {
 	w := newWorld(t, nil)
 	bad := strings.Replace(twoSteps, `"cmd":"true"`, `"cmd":"bad"`, 1)
-	a := w.do("POST", "/api/kairos_mint/raw", strings.NewReader(bad), "Content-Type", "text/markdown").want(422, "STORE_FAILED")
+	a := w.do("POST", "/api/kairos_mint/raw", strings.NewReader(bad), "Content-Type", "text/markdown").want(422, "DOCUMENT_REFUSED")
 	if found, _ := a.fields["diagnostics"].([]any); len(found) != 1 {
 		t.Errorf("reply %s, want one diagnostic", a.body)
 	}

@@ -265,11 +265,9 @@ func (t *tools) fail(c *call, row served, err error) {
 	if status == http.StatusOK && !row.ofRun {
 		status = http.StatusConflict
 	}
-	switch _, refused := f.Details["diagnostics"]; {
+	switch {
 	case f.Code == fault.Internal:
 		name = row.Failed()
-	case f.Code == fault.StoreFailed && refused:
-		status = http.StatusUnprocessableEntity // the document's fault, not the server's
 	case errors.Is(err, errMediaType):
 		status = http.StatusUnsupportedMediaType
 	case status == http.StatusServiceUnavailable:
