@@ -77,7 +77,7 @@ func (p *pairing) pair() {
 	p.by(tellingName)
 	p.by(func(s protocol.Step) string { return s.Label })
 	p.by(func(s protocol.Step) string {
-		if body := bodyOf(s); body != "" {
+		if body := s.Body(); body != "" {
 			return body + "\x00" + string(s.Challenge)
 		}
 		return "" // too little to identify a step

@@ -224,7 +224,7 @@ func (c stepChange) read(chain protocol.Chain, i int) (protocol.Step, []protocol
 		}
 	}
 	if c.label != nil {
-		body := bodyOf(step)
+		body := step.Body()
 		step.Label = strings.Join(strings.Fields(*c.label), " ")
 		step.Text = "## " + step.Label + "\n\n" + body
 	}
@@ -237,15 +237,6 @@ func (c stepChange) read(chain protocol.Chain, i int) (protocol.Step, []protocol
 	// Parse it again as a whole: the end of a text may swallow the challenge.
 	step, more := chain.ParseStep(i, []byte(protocol.RenderStep(step)))
 	return step, append(found, more...), nil
-}
-
-// bodyOf is the text of a step without its heading.
-func bodyOf(s protocol.Step) string {
-	text := s.Text
-	if first, rest, _ := strings.Cut(text, "\n"); s.Label != "" && first == "## "+s.Label {
-		text = rest
-	}
-	return strings.Trim(text, "\r\n")
 }
 
 // Delete removes steps. Deleting the first step of a protocol, which identifies

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,8 +21,8 @@ func (c Chain) ParseStep(i int, doc []byte) (Step, []Diagnostic) {
 	s, found := c.parseStep(i, doc)
 	s.UUID = old.UUID
 	if s.Label == "" {
-		s.Label = headingOf(old.Label)
-		s.Text = joinHeading(s.Label, "\n"+s.Text)
+		heading := headingOf(old.Heading())
+		s.Label, s.Text = sanitise(heading), joinHeading(heading, "\n"+s.Text)
 	}
 	s.Tags = Tags(s)
 	return s, found
@@ -33,7 +34,10 @@ func (c Chain) ParseStep(i int, doc []byte) (Step, []Diagnostic) {
 func (c Chain) ParseText(i int, doc []byte) (Step, []Diagnostic) {
 	s, found := c.ParseStep(i, doc)
 	src, problem := source(doc)
-	if problem != nil || c.isOneText() && !s.headed() {
+	if problem != nil {
+		return s, found
+	}
+	if _, headed := s.ownHeading(); !headed && c.isOneText() {
 		return s, found
 	}
 	p := &parse{text: outlineOf(betweenMarkers(src))}
@@ -80,7 +84,11 @@ func (c Chain) parseStep(i int, doc []byte) (Step, []Diagnostic) {
 
 // isOneText reports whether the chain is that of a document without H2.
 func (c Chain) isOneText() bool {
-	return len(c.Steps) == 1 && !c.Steps[0].headed() && c.Steps[0].Challenge == nil
+	if len(c.Steps) != 1 || c.Steps[0].Challenge != nil {
+		return false
+	}
+	_, headed := c.Steps[0].ownHeading()
+	return !headed
 }
 
 // oneText parses the text of a chain without H2. It reports false if the text
@@ -109,13 +117,9 @@ func (c Chain) frontTitle() string {
 	return front.title
 }
 
-// headingOf is a label in the form in which an H2 preserves it.
-func headingOf(label string) string {
-	label = sanitise(trimClosing(strings.Join(strings.Fields(label), " ")))
-	if label == "" {
-		return "Step"
-	}
-	return label
+// headingOf is a heading in the form in which an H2 preserves it.
+func headingOf(heading string) string {
+	return cmp.Or(trimClosing(strings.Join(strings.Fields(heading), " ")), "Step")
 }
 
 // Rename returns the chain with its steps named by their challenges and headings,
@@ -136,7 +140,7 @@ var (
 // ParseStep parses the new text of a step. If the markers KAIROS:BODY-START and
 // KAIROS:BODY-END are present, only the text between them counts. A lone H1 is the
 // heading of the step. Without a heading the Label is empty and the Text has no
-// heading: the caller keeps the label and puts "## label" above the text. The Name
+// heading: the caller keeps the heading and puts it above the text. The Name
 // is that of the challenge or the slug of the label, and may be empty.
 func ParseStep(doc []byte) (Step, []Diagnostic) { return parseStep(doc, (*parse).checkClosed) }
 

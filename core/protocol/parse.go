@@ -275,13 +275,13 @@ func (p *parse) step(h heading, body span) Step {
 		p.fail(h.start, s.Label, p.weight.excess)
 		return s
 	}
-	s.Text = joinHeading(s.Label, rest)
+	s.Text = joinHeading(h.text, rest)
 	s.Tags = Tags(s)
 	return s
 }
 
-func joinHeading(label, body string) string {
-	return trimBlank("## " + label + "\n" + strings.TrimRight(body, " \t\r\n"))
+func joinHeading(heading, body string) string {
+	return trimBlank("## " + heading + "\n" + strings.TrimRight(body, " \t\r\n"))
 }
 
 // trimBlank removes blank lines at the start and all blanks at the end.

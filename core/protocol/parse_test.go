@@ -77,7 +77,7 @@ func TestChainIDWorkedValues(t *testing.T) {
 	}
 }
 
-func TestStepHeadingsLoseTheirNumbers(t *testing.T) {
+func TestLabelsLoseTheNumbersOfHeadings(t *testing.T) {
 	for heading, want := range map[string]string{
 		"STEP 1 — Foo":                 "Foo",
 		"Step 99: Bar":                 "Bar",
@@ -105,8 +105,8 @@ func TestStepHeadingsLoseTheirNumbers(t *testing.T) {
 		if diff := cmp.Diff([]string{want}, labels(c)); diff != "" {
 			t.Errorf("label of %q (-want +got):\n%s", heading, diff)
 		}
-		if got := c.Steps[0].Text; got != "## "+want+"\nbody" {
-			t.Errorf("text of %q = %q", heading, got)
+		if got := c.Steps[0].Text; got != "## "+heading+"\nbody" || c.Steps[0].Heading() != heading {
+			t.Errorf("text of %q = %q, heading %q", heading, got, c.Steps[0].Heading())
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestDocumentStructure(t *testing.T) {
 			"# T\n\n    code\n\nabout\n\n## One\n", []chain{{"T", "    code\n\nabout", []string{"## One"}}},
 		},
 		"no H1": {
-			"about\n\n## Step 1: One\na\n## Two\n", []chain{{"One", "about", []string{"## One\na", "## Two"}}},
+			"about\n\n## Step 1: One\na\n## Two\n", []chain{{"One", "about", []string{"## Step 1: One\na", "## Two"}}},
 		},
 		"several H1s are several chains": {
 			"# A\n## a1\n## a2\n# B\n## b1\n# C\njust text\n",
@@ -181,7 +181,10 @@ func TestDocumentStructure(t *testing.T) {
 		},
 		"setext headings": {
 			"Title\nlong\n=====\nabout\n\nSTEP 1: One\n---\nbody\n\n---\nrest\n",
-			[]chain{{"Title long", "about", []string{"## One\nbody\n\n---\nrest"}}},
+			[]chain{{"Title long", "about", []string{"## STEP 1: One\nbody\n\n---\nrest"}}},
+		},
+		"a setext heading on the last line": {
+			"# T\n## One\n\nTwo\n---\n", []chain{{"T", "", []string{"## One", "## Two"}}},
 		},
 		"an underlined heading at the end": {
 			"# T\n## One\nTwo\n---", []chain{{"T", "", []string{"## One", "## Two"}}},
@@ -648,7 +651,7 @@ func TestParseStep(t *testing.T) {
 		doc  string
 		want step
 	}{
-		"a step":         {"## 2. New\nbody\n\n" + block(`{"type":"x","name":"n"}`), step{"New", "n", "## New\nbody", `{"type":"x","name":"n"}`}},
+		"a step":         {"## 2. New\nbody\n\n" + block(`{"type":"x","name":"n"}`), step{"New", "n", "## 2. New\nbody", `{"type":"x","name":"n"}`}},
 		"no heading":     {"body\n\n" + block(`{"type":"x"}`), step{"", "", "body", `{"type":"x"}`}},
 		"an H1 before":   {"# T\n## S\nbody", step{"S", "s", "## S\nbody", ""}},
 		"only an H1":     {"# T\nbody", step{"T", "t", "## T\nbody", ""}},
@@ -700,6 +703,6 @@ func ExampleRender() {
 	// Output:
 	// # Greet
 	//
-	// ## Say hello
+	// ## STEP 1 — Say hello
 	// To all.
 }

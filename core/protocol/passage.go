@@ -26,9 +26,8 @@ func (c Chain) Passage(i int) string {
 	add(c.Slug)
 	add(strings.Join(c.Triggers, "\n"))
 	add(strings.Join(c.Tags, ", "))
-	add(s.Label)
-	// The text begins with the heading, which repeats the label.
-	add(strings.TrimPrefix(s.Text, "## "+s.Label))
+	add(s.Heading())
+	add(s.Body())
 	return firstRunes(strings.Join(lines, "\n"), maxPassage)
 }
 

@@ -46,13 +46,15 @@ type Chain struct {
 
 // Step is one step of a chain (wire: memory).
 type Step struct {
-	UUID  string `json:"uuid"`
+	UUID string `json:"uuid"`
+	// Label is the heading without numbers at its start, as clients of the wire
+	// expect it; people are shown Heading.
 	Label string `json:"label"`
 	// Name is the name of its output in templates of later steps: the challenge's
 	// name, else the slug of the label; unique in its chain.
 	Name string `json:"name"`
-	// Text is the Markdown of the step, its heading line first, without the
-	// challenge block.
+	// Text is the Markdown of the step, its heading first as it was written, without
+	// the challenge block.
 	Text string `json:"text"`
 	// Challenge is the challenge object as written, or nil.
 	Challenge json.RawMessage `json:"challenge,omitempty"`

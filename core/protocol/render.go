@@ -19,7 +19,7 @@ func Render(c Chain) string {
 		parts = append(parts, c.Description)
 	}
 	for _, s := range c.Steps {
-		if !s.headed() {
+		if _, headed := s.ownHeading(); !headed {
 			s.Text = joinHeading(s.Label, "\n"+s.Text)
 		}
 		parts = append(parts, strings.TrimRight(RenderStep(s), "\n"))
@@ -43,9 +43,28 @@ func challengeText(s Step) string {
 	return `{"challenge": ` + raw + `}`
 }
 
-// headed reports whether the text begins with the step's H2. The step of a
-// document without H2 has none.
-func (s Step) headed() bool {
+// Heading is the heading of the step as its author wrote it, with the number that
+// its label is without. It is what people read. A step without an H2 has its label.
+func (s Step) Heading() string {
+	if heading, ok := s.ownHeading(); ok {
+		return heading
+	}
+	return s.Label
+}
+
+// Body is the text of the step below its heading.
+func (s Step) Body() string {
+	body := s.Text
+	if _, ok := s.ownHeading(); ok {
+		_, body, _ = strings.Cut(s.Text, "\n")
+	}
+	return strings.Trim(body, "\r\n")
+}
+
+// ownHeading is the H2 with which the text begins; false: the step is that of a
+// document without H2.
+func (s Step) ownHeading() (string, bool) {
 	first, _, _ := strings.Cut(s.Text, "\n")
-	return first == "## "+s.Label
+	heading, ok := strings.CutPrefix(first, "## ")
+	return heading, ok && heading != "" && sanitise(heading) == s.Label
 }

@@ -30,11 +30,16 @@ func chains() *rapid.Generator[protocol.Chain] {
 		}
 		labels := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}( [a-z]{1,8})?`), 1, 5, rapid.ID).Draw(t, "labels")
 		for _, label := range labels {
+			heading := rapid.SampledFrom([]string{"", "", "Step 3: ", "3-", "1.1.", "500 - ", "7) ", "12:", "2026-01-"}).Draw(t, "number")
+			if strings.HasSuffix(heading, ":") || strings.HasSuffix(heading, "1-") {
+				label = "30 " + label
+			}
+			heading += label
 			body := rapid.SliceOfN(blocks(), 0, 4).Draw(t, "body")
 			s := protocol.Step{
 				Label:     label,
 				Name:      protocol.Slug(label),
-				Text:      strings.Join(append([]string{"## " + label}, body...), "\n\n"),
+				Text:      strings.Join(append([]string{"## " + heading}, body...), "\n\n"),
 				Challenge: challenges().Draw(t, "challenge"),
 			}
 			s.Tags = protocol.Tags(s)

@@ -37,6 +37,9 @@ func Tags(s Step) []string {
 		}
 	}
 	first, _, _ := strings.Cut(text, "\n")
+	if _, headed := s.ownHeading(); headed {
+		first = s.Label
+	}
 	for i, w := range words(first, 3) {
 		if i < maxHeadingTags {
 			add(w, maxWordTags)
