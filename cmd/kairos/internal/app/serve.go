@@ -73,18 +73,7 @@ func CheckListen(c config.Config, t Transports, dev bool) error {
 			return err
 		}
 	}
-	if c.HTTP.Insecure {
-		return nil
-	}
-	if m := c.Metrics.Listen; m != "" && m != config.MetricsOff && !config.IsLocal(m) {
-		return fmt.Errorf("listening on %s for metrics is refused: other machines reach it, and there is no authentication. "+
-			"Set metrics.listen to an address of 127.0.0.1, or use --insecure on a trusted network", m)
-	}
-	if config.IsLocal(c.HTTP.Listen) {
-		return nil
-	}
-	return fmt.Errorf("listening on %s is refused: other machines reach it, and there is no authentication. "+
-		"Listen on 127.0.0.1, or use --insecure on a trusted network", c.HTTP.Listen)
+	return c.CheckListen()
 }
 
 // Serve serves the transports until ctx ends or one of them does. say is where
@@ -150,11 +139,15 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 }
 
 // checkSettings refuses settings that drivers would refuse once they start. Those of no
-// driver are left from one that was removed and may come back.
+// driver are left from one that was removed and may come back, and variables that nobody
+// reads may be of another program.
 func (a *App) checkSettings(file string) error {
 	wrong, unused := a.Config.Drivers.SettingProblems(a.setup.Descriptors(), file)
 	for _, err := range unused {
 		a.log.Warn("settings of drivers are not used", slog.Any("error", err))
+	}
+	for _, err := range config.Misspelt(os.Environ()) {
+		a.log.Warn("a variable of the environment has no effect", slog.Any("error", err))
 	}
 	return errors.Join(wrong...)
 }

@@ -229,56 +229,95 @@ func (d *Duration) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// relativeTo makes paths of a file relative to its folder.
-func (c *Config) relativeTo(dir string) {
-	for _, p := range append(c.HTTP.files(), &c.Tree, &c.ToolsFile, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Handover.Dir, &c.Signing.KeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile, &c.Embedding.APIKeyFile) {
-		if *p != "" && !filepath.IsAbs(*p) {
-			*p = filepath.Join(dir, *p)
-		}
-	}
-	c.Database.relativeTo(dir)
-	c.Embedding.relativeTo(dir)
-	if p := &c.Admin.Socket; *p != "" && *p != AdminOff && !filepath.IsAbs(*p) {
-		folder := strings.HasSuffix(*p, "/")
-		if *p = filepath.Join(dir, *p); folder {
-			*p += "/"
-		}
+// paths are the settings that name one file or folder, by key.
+func (c *Config) paths() map[string]*string {
+	return map[string]*string{
+		"tree": &c.Tree, "tools_file": &c.ToolsFile, "drivers.dir": &c.Drivers.Dir, "mcp.state_key_file": &c.MCP.StateKeyFile,
+		"handover.dir": &c.Handover.Dir, "signing.key_file": &c.Signing.KeyFile, "qdrant.ca_cert": &c.Qdrant.CACert,
+		"qdrant.api_key_file": &c.Qdrant.APIKeyFile, "embedding.api_key_file": &c.Embedding.APIKeyFile, "admin.socket": &c.Admin.Socket,
+		"http.tls.cert": &c.HTTP.TLS.Cert, "http.tls.key": &c.HTTP.TLS.Key,
 	}
 }
 
-// overlay applies the environment, whose names the earlier server's operators know.
-func (c *Config) overlay(lookup func(string) (string, bool)) error {
-	var errs []error
-	for name, to := range map[string]*string{
-		"KAIROS_DB": (*string)(&c.Database), "KAIROS_TREE": &c.Tree, "KAIROS_DRIVERS_DIR": &c.Drivers.Dir, "KAIROS_TOOLS": &c.ToolsFile,
-		"QDRANT_URL": &c.Qdrant.URL, "QDRANT_COLLECTION": &c.Qdrant.Collection, "QDRANT_CA_CERT_PATH": &c.Qdrant.CACert,
-		"KAIROS_USER_INPUT_DRIVER": &c.UserInput.Driver, "LOG_LEVEL": &c.Log.Level, "LOG_FORMAT": &c.Log.Format,
-	} {
-		if v, ok := lookup(name); ok && v != "" {
-			*to = v
+// understand puts what ~ and variables stand for into the paths of a file, and makes them
+// relative to its folder. It returns what it does not understand, by key.
+func (c *Config) understand(dir string) map[string]error {
+	wrong := map[string]error{}
+	note := func(key string, err error) {
+		if err != nil {
+			wrong[key] = err
 		}
 	}
-	if v, ok := lookup("KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER"); ok && v != "" {
-		on, err := strconv.ParseBool(v)
+	for key, p := range c.paths() {
+		path, err := understoodPath(*p)
+		note(key, err)
+		if *p = path; path == AdminOff && key == "admin.socket" {
+			continue
+		}
+		*p = absolute(dir, path)
+	}
+	note("database", c.Database.Understand())
+	c.Database.relativeTo(dir)
+	note("embedding.model", c.Embedding.relativeTo(dir))
+	return wrong
+}
+
+// overlay applies the environment, whose names the earlier server's operators know. An
+// empty variable is one that is not set.
+func (c *Config) overlay(lookup func(string) (string, bool)) error {
+	read := envReader{lookup: lookup}
+	errs := []error{c.overlayPaths(&read)}
+	for key, to := range map[string]*string{
+		"qdrant.url": &c.Qdrant.URL, "qdrant.collection": &c.Qdrant.Collection,
+		"user_input.driver": &c.UserInput.Driver, "log.level": &c.Log.Level, "log.format": &c.Log.Format,
+	} {
+		*to = cmp.Or(read.of(variables[key]), *to)
+	}
+	if name := variables["user_input.server_driver"]; read.of(name) != "" {
+		on, err := strconv.ParseBool(read.of(name))
 		if err != nil {
-			errs = append(errs, fmt.Errorf("environment KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER=%q: must be true or false", v))
+			errs = append(errs, fmt.Errorf("environment %s=%q: must be true or false", name, read.of(name)))
 		}
 		c.UserInput.ServerDriver = on
 	}
-	for name, to := range map[string]*float64{
-		"SCORE_THRESHOLD": &c.Search.ScoreThreshold, "SIMILAR_MEMORY_THRESHOLD": &c.Search.SimilarThreshold,
-	} {
-		v, ok := lookup(name)
-		if !ok || v == "" {
+	for key, to := range map[string]*float64{"search.score_threshold": &c.Search.ScoreThreshold, "search.similar_threshold": &c.Search.SimilarThreshold} {
+		v := read.of(variables[key])
+		if v == "" {
 			continue
 		}
 		f, err := strconv.ParseFloat(v, 64)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("environment %s=%q: must be a number from 0 to 1", name, v))
+			errs = append(errs, fmt.Errorf("environment %s=%q: must be a number from 0 to 1", variables[key], v))
 		}
 		*to = f
 	}
-	return errors.Join(append(errs, c.HTTP.overlay(lookup), c.Metrics.overlay(lookup), checkAppSpace(lookup), c.Embedding.overlay(lookup))...)
+	clean := read.clean
+	errs = append(errs, c.HTTP.overlay(clean), c.Metrics.overlay(clean), checkAppSpace(clean), checkLogin(clean), c.Embedding.overlay(clean))
+	return errors.Join(append(errs, read.problems()...)...)
+}
+
+// overlayPaths applies the variables that name files and folders.
+func (c *Config) overlayPaths(read *envReader) error {
+	var errs []error
+	paths := c.paths()
+	for _, key := range []string{"tree", "drivers.dir", "tools_file", "qdrant.ca_cert"} {
+		v := read.of(variables[key])
+		if v == "" {
+			continue
+		}
+		path, err := understoodPath(v)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("environment %s: %w", variables[key], err))
+		}
+		*paths[key] = path
+	}
+	if v := read.of(variables["database"]); v != "" {
+		c.Database = Database(v)
+		if err := c.Database.Understand(); err != nil {
+			errs = append(errs, fmt.Errorf("environment %s: %w", variables["database"], err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (c *Config) defaults() error {
@@ -336,7 +375,8 @@ func dataDir() (string, error) {
 // AdminOff turns the admin socket off.
 const AdminOff = "off"
 
-func (c Config) validate() error {
+// validate returns what is wrong, each with the key at its beginning.
+func (c Config) validate() []error {
 	errs := slices.Concat(c.DatabaseLimits.problems(), c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Sampling.problems(), c.Approval.problems(), c.replicaProblems())
 	if d := c.UserInput.Driver; !slices.Contains([]string{"elicitation", "sampling", "agent"}, d) {
 		errs = append(errs, fmt.Errorf("user_input.driver is %q: must be elicitation, sampling or agent", d))
@@ -344,7 +384,7 @@ func (c Config) validate() error {
 	for key, v := range map[string]float64{
 		"search.score_threshold": c.Search.ScoreThreshold, "search.similar_threshold": c.Search.SimilarThreshold,
 	} {
-		if v < 0 || v > 1 {
+		if !(v >= 0 && v <= 1) { // what is not a number is neither
 			errs = append(errs, fmt.Errorf("%s is %v: must be from 0 to 1", key, v))
 		}
 	}
@@ -361,7 +401,7 @@ func (c Config) validate() error {
 	if f := c.Log.Format; f != "" && f != "text" && f != "json" {
 		errs = append(errs, fmt.Errorf("log.format is %q: must be text or json", f))
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 func timeProblems(section string, idleStop *Duration, callTimeout Duration) []error {

@@ -57,18 +57,20 @@ const (
 
 // isPath reports whether the model is written as a path and not as a name.
 func (c *EmbeddingConfig) isPath() bool {
-	return filepath.IsAbs(c.Model) || strings.HasPrefix(c.Model, "./") || strings.HasPrefix(c.Model, "../")
+	return filepath.IsAbs(c.Model) || slices.ContainsFunc([]string{"./", "../", "~", "$"}, func(begin string) bool { return strings.HasPrefix(c.Model, begin) })
 }
 
 // relativeTo makes paths of a file relative to its folder. It also settles
 // whether the model is a folder, which cannot be seen afterwards.
-func (c *EmbeddingConfig) relativeTo(dir string) {
+func (c *EmbeddingConfig) relativeTo(dir string) (err error) {
 	if (c.Provider == "" || c.Provider == embedAuto) && c.isPath() {
 		c.Provider = EmbedStatic
 	}
-	if c.Provider == EmbedStatic && c.Model != "" && !filepath.IsAbs(c.Model) {
-		c.Model = filepath.Join(dir, c.Model)
+	if c.Provider == EmbedStatic {
+		c.Model, err = understoodPath(c.Model)
+		c.Model = absolute(dir, c.Model)
 	}
+	return err
 }
 
 // overlay applies the environment, by the names of the earlier server.

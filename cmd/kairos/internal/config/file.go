@@ -23,6 +23,9 @@ import (
 // text could not be read at all.
 func (c *Config) decode(file string, text []byte) ([]error, bool) {
 	body, err := parseYAML(text)
+	if second := (*secondDocument)(nil); errors.As(err, &second) {
+		return []error{fmt.Errorf("%s:%d: %w", file, second.line, second)}, false
+	}
 	if err != nil {
 		return []error{misread(file, err)}, false
 	}
@@ -46,13 +49,54 @@ func (c *Config) decode(file string, text []byte) ([]error, bool) {
 	return r.problems, true
 }
 
-// parseYAML returns the first document of a text, or nil.
-func parseYAML(text []byte) (ast.Node, error) {
-	parsed, err := parser.ParseBytes(text, 0)
-	if err != nil || len(parsed.Docs) == 0 {
+// readYAML reads a file without the mark that some editors put before the text.
+func readYAML(path string) ([]byte, error) {
+	text, err := files.Read(path)
+	if err != nil {
 		return nil, err
 	}
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return nil, fmt.Errorf("%s is UTF-16: save it as UTF-8", path)
+	}
+	return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), nil
+}
+
+// secondDocument is about a text with more than one document, of which only the first
+// would be read.
+type secondDocument struct{ line int }
+
+func (e *secondDocument) Error() string {
+	return "a second document begins here, behind ---, and only one is read: put everything into one, or remove it"
+}
+
+// parseYAML returns the document of a text, or nil.
+func parseYAML(text []byte) (ast.Node, error) {
+	parsed, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(parsed.Docs) == 0 || parsed.Docs[0].Body == nil {
+		return nil, emptyDocument(text)
+	}
+	for _, more := range parsed.Docs[1:] {
+		if more.Body != nil {
+			return nil, &secondDocument{more.Body.GetToken().Position.Line}
+		}
+	}
 	return parsed.Docs[0].Body, nil
+}
+
+// emptyDocument reports text behind a first document that is empty.
+func emptyDocument(text []byte) error {
+	line := 0
+	for content := range bytes.Lines(text) {
+		line++
+		content = bytes.TrimSpace(content)
+		if len(content) > 0 && content[0] != '#' && !bytes.HasPrefix(content, []byte("---")) && !bytes.HasPrefix(content, []byte("...")) {
+			return &secondDocument{line}
+		}
+	}
+	return nil
 }
 
 // misread is a mistake that the YAML library found, without the lines around it:
@@ -107,7 +151,7 @@ func placesIn(file string) places {
 	if file == "" {
 		return places{}
 	}
-	text, err := files.Read(file)
+	text, err := readYAML(file)
 	if err != nil {
 		return places{}
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,8 +44,11 @@ func publicURLProblem(s string) error {
 		return nil
 	}
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || !hostName.MatchString(u.Host) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("http.public_url is %q: must be like https://kairos.example.org", s)
+	}
+	if before, ok := strings.CutSuffix(strings.TrimRight(s, "/"), "/mcp"); ok {
+		return fmt.Errorf("http.public_url is %q: it is the address of the server and not of its endpoint: write %s", s, before)
 	}
 	return nil
 }
@@ -185,8 +190,14 @@ func (c httpConfig) problems() []error {
 		errs = append(errs, errors.New("http.tls needs both cert and key"))
 	}
 	for _, o := range c.AllowedOrigins {
-		if u, err := url.Parse(o); o != "*" && (err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "") {
-			errs = append(errs, fmt.Errorf("http.allowed_origins has %q: must be like https://app.example.org, or *", o))
+		u, err := url.Parse(o)
+		if o != "*" && (err != nil || u.Scheme == "" || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !hostName.MatchString(u.Host)) {
+			errs = append(errs, fmt.Errorf("http.allowed_origins has %q: must be like https://app.example.org, each written out, or * for any", o))
+		}
+	}
+	for _, h := range c.AllowedHosts {
+		if err := hostProblem(h); err != nil {
+			errs = append(errs, fmt.Errorf("http.allowed_hosts has %q: %w", h, err))
 		}
 	}
 	if _, err := c.proxies(); err != nil {
@@ -198,6 +209,24 @@ func (c httpConfig) problems() []error {
 	return append(errs, addressProblems("http.listen", c.Listen)...)
 }
 
+// hostName is a name or an address, with or without a port, as clients send it.
+var hostName = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?|\[[0-9a-fA-F:.]+\])(:[0-9]+)?$`)
+
+// hostProblem is what is wrong with a name by which the server is called. One that no
+// client can send would let nobody in.
+func hostProblem(h string) error {
+	if h == "*" || hostName.MatchString(h) || net.ParseIP(h) != nil {
+		return nil
+	}
+	if u, err := url.Parse(h); err == nil && hostName.MatchString(u.Host) {
+		return fmt.Errorf("must be a name without scheme and path: write %s", u.Hostname())
+	}
+	if domain, ok := strings.CutPrefix(h, "*."); ok {
+		return fmt.Errorf("names are compared whole: write each out, such as app.%s, or * for any", domain)
+	}
+	return errors.New("must be a name such as kairos.example.org, as clients send it (in ASCII), or * for any")
+}
+
 func (c metricsConfig) problems() []error {
 	if c.Listen == "" || c.Listen == MetricsOff {
 		return nil
@@ -206,9 +235,14 @@ func (c metricsConfig) problems() []error {
 }
 
 func addressProblems(key, address string) []error {
-	if _, port, err := net.SplitHostPort(address); err != nil {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
 		return []error{fmt.Errorf("%s is %q: must be host:port, such as %s", key, address, defaultListen)}
-	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+	}
+	if _, err := netip.ParseAddr(host); err != nil && host != "" && !hostName.MatchString(host) {
+		return []error{fmt.Errorf("%s is %q: %q is not a host: write 127.0.0.1, or 0.0.0.0 for every address of this machine", key, address, host)}
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return []error{fmt.Errorf("%s is %q: the port must be a number from 0 to %d", key, address, math.MaxUint16)}
 	}
 	return nil
@@ -251,14 +285,46 @@ func (c httpConfig) Limits() rest.Limits {
 	}
 }
 
-// files are the keys that name files, for relativeTo.
-func (c *httpConfig) files() []*string { return []*string{&c.TLS.Cert, &c.TLS.Key} }
-
 // checkAppSpace refuses another space of the built-in protocols: it is part of
 // this server's contract and not a setting.
 func checkAppSpace(lookup func(string) (string, bool)) error {
 	if v, _ := lookup("KAIROS_APP_SPACE_ID"); v != "" && v != access.AppSpace {
 		return fmt.Errorf("environment KAIROS_APP_SPACE_ID=%q: the built-in protocols are always in %s; unset it", v, access.AppSpace)
+	}
+	return nil
+}
+
+// checkLogin refuses to serve where the environment asks for a login, as the earlier server
+// had one: everybody would be let in.
+func checkLogin(lookup func(string) (string, bool)) error {
+	v, _ := lookup("AUTH_ENABLED")
+	if on, err := strconv.ParseBool(v); v == "" || err == nil && !on {
+		return nil
+	}
+	return fmt.Errorf("environment AUTH_ENABLED=%q: this server has no login: unset it, and let only people in whom you trust, for example by a proxy with a login", v)
+}
+
+// CheckListen refuses addresses that other machines reach, where nobody has said that
+// they may: whoever reaches the server is let in.
+func (c Config) CheckListen() error {
+	for _, at := range [][2]string{{"http.listen", c.HTTP.Listen}, {"metrics.listen", c.Metrics.Listen}} {
+		key, address := at[0], at[1]
+		if c.HTTP.Insecure || address == "" || address == MetricsOff || IsLocal(address) {
+			continue
+		}
+		return fmt.Errorf("%s: listening on %s is refused: other machines reach it, and there is no authentication. "+
+			"Listen on 127.0.0.1, or use --insecure (http.insecure: true) on a trusted network", key, address)
+	}
+	return nil
+}
+
+// checkTLS reads the certificate that the server would serve with.
+func (c httpConfig) checkTLS() error {
+	if c.TLS.Cert == "" {
+		return nil
+	}
+	if _, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key); err != nil {
+		return fmt.Errorf("http.tls: %w", err)
 	}
 	return nil
 }

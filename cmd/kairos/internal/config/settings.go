@@ -214,8 +214,11 @@ type logConfig struct {
 
 func (l logConfig) level() (slog.Level, error) {
 	var level slog.Level
-	if l.Level == "" {
+	switch strings.ToLower(l.Level) {
+	case "":
 		return level, nil
+	case "warning":
+		return slog.LevelWarn, nil
 	}
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
 		return level, fmt.Errorf("log.level is %q: must be debug, info, warn or error", l.Level)

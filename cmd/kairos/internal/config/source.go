@@ -53,6 +53,9 @@ func (s Source) assembleIn(tell func(from string, c Config)) (*Config, error) {
 	tell(FromEnvironment, c)
 	if s.Database != "" {
 		c.Database = Database(s.Database)
+		if err := c.Database.Understand(); err != nil {
+			problems = append(problems, fmt.Errorf("--db: %w", err))
+		}
 	}
 	if s.OverHTTP != nil {
 		s.OverHTTP(&c)
@@ -65,7 +68,28 @@ func (s Source) assembleIn(tell func(from string, c Config)) (*Config, error) {
 		return nil, errors.Join(append(problems, err)...)
 	}
 	tell(FromDefault, c)
-	return &c, errors.Join(append(problems, c.validate())...)
+	return &c, errors.Join(append(problems, s.located(c.validate())...)...)
+}
+
+// located are problems of the configuration as a whole, each behind the place of the
+// setting that it begins with: the environment, or a line of the file.
+func (s Source) located(problems []error) []error {
+	if len(problems) == 0 {
+		return nil
+	}
+	in := placesIn(s.File)
+	read := envReader{lookup: os.LookupEnv}
+	out := make([]error, len(problems))
+	for i, err := range problems {
+		key, _, _ := strings.Cut(err.Error(), " ")
+		key = strings.TrimSuffix(key, ":")
+		if name := variables[key]; name != "" && read.of(name) != "" {
+			out[i] = fmt.Errorf("environment %s: %w", name, err)
+			continue
+		}
+		out[i] = fmt.Errorf("%s%w", in.of(strings.Split(key, ".")...), err)
+	}
+	return out
 }
 
 // read reads the file into c. With readable false, c is unchanged.
@@ -73,12 +97,15 @@ func (s Source) read(c *Config) (problems []error, readable bool) {
 	if s.File == "" {
 		return nil, true
 	}
-	b, err := files.Read(s.File)
+	b, err := readYAML(s.File)
 	if err != nil {
 		return []error{fmt.Errorf("read the configuration: %w", err)}, false
 	}
 	problems, readable = c.decode(s.File, b)
-	c.relativeTo(filepath.Dir(s.File))
+	in := placesIn(s.File)
+	for key, err := range c.understand(filepath.Dir(s.File)) {
+		problems = append(problems, fmt.Errorf("%s%s: %w", in.of(strings.Split(key, ".")...), key, err))
+	}
 	return problems, readable
 }
 
@@ -90,7 +117,8 @@ func (s Source) CheckFiles() error {
 	if c == nil {
 		return err
 	}
-	problems := []error{err}
+	problems := append([]error{err}, s.located(c.startProblems())...)
+	problems = append(problems, Misspelt(os.Environ())...)
 	lock, err := c.ReadLock()
 	if err != nil {
 		return errors.Join(append(problems, err)...)
@@ -101,6 +129,20 @@ func (s Source) CheckFiles() error {
 	}
 	wrong, unused := c.Drivers.SettingProblems(lock.Descriptors(), s.File)
 	return errors.Join(append(problems, slices.Concat([]error{err}, wrong, unused)...)...)
+}
+
+// startProblems are what a server that serves HTTP would refuse at its start.
+func (c Config) startProblems() (errs []error) {
+	found := []error{c.CheckListen(), c.HTTP.checkTLS()}
+	if c.Qdrant.On() {
+		_, err := c.Qdrant.Options()
+		found = append(found, err)
+	}
+	if c.Embedding.On() {
+		_, err := c.Embedding.Key()
+		found = append(found, err)
+	}
+	return slices.DeleteFunc(found, func(err error) bool { return err == nil })
 }
 
 // Salvage is as much of a configuration that is wrong as finds servers.
@@ -114,10 +156,10 @@ func (s Source) Salvage() Config {
 		} `yaml:"admin"`
 	}
 	var c Config
-	if b, err := files.Read(s.File); err == nil && yaml.Unmarshal(b, &part) == nil {
+	if b, err := readYAML(s.File); err == nil && yaml.Unmarshal(b, &part) == nil {
 		c.Drivers.Dir, c.Admin.Socket = part.Drivers.Dir, part.Admin.Socket
 	}
-	c.relativeTo(filepath.Dir(s.File))
+	_ = c.understand(filepath.Dir(s.File))
 	_ = c.overlay(os.LookupEnv) // what is wrong is said already
 	_ = c.defaults()
 	return c

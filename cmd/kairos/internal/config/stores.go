@@ -55,8 +55,8 @@ func (d Database) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 
 // relativeTo makes the path of a file relative to a folder.
 func (d *Database) relativeTo(dir string) {
-	if *d != "" && !d.Postgres() && !filepath.IsAbs(string(*d)) {
-		*d = Database(filepath.Join(dir, string(*d)))
+	if !d.Postgres() {
+		*d = Database(absolute(dir, string(*d)))
 	}
 }
 
