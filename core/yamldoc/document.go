@@ -3,6 +3,7 @@
 package yamldoc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -80,6 +81,7 @@ func (d *Document) Parse(text []byte) (root ast.Node) {
 			root = nil
 		}
 	}()
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // some editors put this mark before UTF-8
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		d.syntaxError(err)

@@ -194,3 +194,31 @@ func FuzzParsingAFileOfServers(f *testing.F) {
 		}
 	})
 }
+
+// A file that is almost one of ours is refused with the right spelling.
+func TestNearMisses(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"a list of another program":  {`[{"name": "hammer"}]`, "probably the file of another program"},
+		"an object of another one":   {`{"tools": []}`, "probably the file of another program"},
+		"the key of an editor":       {`{"servers": {}}`, `unknown key "servers"; the servers are below "mcpServers"`},
+		"another case":               {`{"mcpservers": {}}`, `unknown key "mcpservers"; did you mean "mcpServers"?`},
+		"a key beside the servers":   {`{"mcpServers": {}, "inputs": []}`, `unknown key "inputs"`},
+		"a list of servers":          {`{"mcpServers": [{"command": "x"}]}`, "mcpServers must be an object, not an array"},
+		"headers in the file":        {`{"mcpServers": {"a": {"url": "http://x", "headers": {"A": "b"}}}}`, `mcpServers.a: unknown key "headers"; did you mean "header_files"?`},
+		"turned off":                 {`{"mcpServers": {"a": {"command": "x", "disabled": true}}}`, `mcpServers.a: unknown key "disabled"`},
+		"arguments in the command":   {`{"mcpServers": {"a": {"command": "x", "arguments": ["-v"]}}}`, `did you mean "args"?`},
+		"arguments as text":          {`{"mcpServers": {"a": {"command": "x", "args": "-v"}}}`, "must be a list, not a string"},
+		"a mark before the text":     {"\ufeff" + `{"mcpServers": {}}`, ""},
+		"two of them":                {`{"mcpServers": {}}{"mcpServers": {}}`, "text follows the JSON value"},
+		"a comment":                  {"// ours\n{\"mcpServers\": {}}", "not JSON"},
+		"no servers":                 {`{}`, ""},
+		"the working folder renamed": {`{"mcpServers": {"a": {"command": "x", "dir": "/srv"}}}`, `unknown key "dir"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := mcpclient.Parse([]byte(tc.text))
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Parse = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

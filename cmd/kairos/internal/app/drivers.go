@@ -238,7 +238,7 @@ func addTools(file string, own []string, to *driverhost.Config) error {
 	}
 	f, err := mcpclient.Parse(b)
 	if err != nil {
-		return fmt.Errorf("%s: %w; `kairos tools` writes this file: correct it by hand, or move it away and add the servers again", file, err)
+		return fmt.Errorf("%s: %w; %s", file, err, mcpclient.Fix(err))
 	}
 	tools := to.Drivers[mcpclient.DriverName]
 	config := map[string]any{}

@@ -61,7 +61,7 @@ func read(at *session.Session) (mcpclient.File, string, error) {
 	}
 	f, err := mcpclient.Parse(b)
 	if err != nil {
-		return f, c.ToolsFile, fmt.Errorf("%s: %w; correct it by hand, or move it away and add the servers again", c.ToolsFile, err)
+		return f, c.ToolsFile, fmt.Errorf("%s: %w; %s", c.ToolsFile, err, mcpclient.Fix(err))
 	}
 	return f, c.ToolsFile, nil
 }
