@@ -35,7 +35,7 @@ func (a *Archive) Decisions(ctx context.Context, c access.Caller, id run.ID) ([]
 	list := decisionsOf(events)
 	for i := range list {
 		if at := list[i].Step - 1; at >= 0 && at < len(t.Chain.Steps) {
-			list[i].Label = t.Chain.Steps[at].Label
+			list[i].Label = t.Chain.Steps[at].Heading()
 		}
 	}
 	return list, nil

@@ -67,7 +67,7 @@ func (a *Archive) dependent(ctx context.Context, c access.Caller, s run.Summary,
 		return d, false, err
 	}
 	step := chain.Steps[r.Step.Index-1]
-	d = Dependent{Run: r.ID, Protocol: chain.Title, Step: r.Step.Index, Label: step.Label}
+	d = Dependent{Run: r.ID, Protocol: chain.Title, Step: r.Step.Index, Label: step.Heading()}
 	switch {
 	case r.Step.Question != nil && r.Step.Question.Via == driverName:
 		d.Reason = "its question is open"

@@ -103,7 +103,7 @@ type patient struct {
 func patientOf(chain protocol.Chain, i int) *patient {
 	s := chain.Steps[i]
 	return &patient{step: s, found: UnservedStep{
-		Protocol: chain.Title, URI: protocol.URI(s.UUID), Step: i + 1, Label: s.Label,
+		Protocol: chain.Title, URI: protocol.URI(s.UUID), Step: i + 1, Label: s.Heading(),
 	}}
 }
 

@@ -58,7 +58,7 @@ type Moment struct {
 func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
 	m := Moment{At: ev.At, Step: ev.Step, Via: ev.Via, What: string(ev.Kind), Took: ev.Took}
 	if i := ev.Step - 1; i >= 0 && i < len(chain.Steps) {
-		m.Label = chain.Steps[i].Label
+		m.Label = chain.Steps[i].Heading()
 	}
 	if m.Walk, m.Facts = walkOf(ev); m.Walk != nil {
 		m.Why = why(*m.Walk)

@@ -198,7 +198,7 @@ func (u useCase) undecline(ctx context.Context, c access.Caller, in UndeclineInp
 	own := plan.StandingDecline(t.State)
 	if own != nil && len(counting) == 0 {
 		reply.Declines = append(reply.Declines, TakenBack{
-			RunID: string(in.Run), Title: t.Chain.Title, Step: t.Run.Step.Index, Label: plan.OpenStep(t.State).Label, Via: own.Via, At: own.At,
+			RunID: string(in.Run), Title: t.Chain.Title, Step: t.Run.Step.Index, Label: plan.OpenStep(t.State).Heading(), Via: own.Via, At: own.At,
 		})
 	}
 	if len(reply.Declines) == 0 {

@@ -118,7 +118,7 @@ func (o *Offers) Of(ctx context.Context, u drivers.Setup, chain protocol.Chain, 
 			known = step.Challenge // the step will say what is wrong with the value
 		}
 		k := &input.Task{Step: step, Challenge: known, Common: common, Where: driver.Step{
-			Protocol: chain.Title, Label: step.Label, Index: i + 1, Count: len(chain.Steps),
+			Protocol: chain.Title, Label: step.Heading(), Index: i + 1, Count: len(chain.Steps),
 		}}
 		if a, ok := First(previews, u, k, client); ok {
 			for _, g := range all {
@@ -141,7 +141,7 @@ func First(ctx context.Context, u drivers.Setup, k *input.Task, client driver.Cl
 			asked := askedFor(ctx, u, k, client)
 			in = &asked
 		}
-		a := Step{Step: k.Where.Index, Label: k.Step.Label, Type: k.Common.Type, Driver: name, Challenge: k.Step.Challenge}
+		a := Step{Step: k.Where.Index, Label: k.Step.Heading(), Type: k.Common.Type, Driver: name, Challenge: k.Step.Challenge}
 		previewed(ctx, u, &a, driver.PreviewRequest{Input: *in, Step: k.Where, Client: client})
 		if a.Cannot == "" {
 			return a, true

@@ -129,12 +129,12 @@ func (l Linked) State(now time.Time) State {
 func Of(s *plan.State, l Linked) View {
 	q, step := l.Question, s.Chain.Steps[l.Step-1]
 	v := View{
-		State: l.State(s.Now), ReadOnly: l.ReadOnly, Over: !s.Run.State.Live(), Run: s.Run.ID, Protocol: s.Chain.Title, Step: l.Step, Count: len(s.Chain.Steps), Label: step.Label,
+		State: l.State(s.Now), ReadOnly: l.ReadOnly, Over: !s.Run.State.Live(), Run: s.Run.ID, Protocol: s.Chain.Title, Step: l.Step, Count: len(s.Chain.Steps), Label: step.Heading(),
 		Digest: q.Digest, AskedAt: q.AskedAt, ExpiresAt: q.Link.ExpiresAt,
 	}
 	if v.State == Open {
 		// An old link, in a history or a log, shows nobody what it was about.
-		v.Text, v.Type, v.Display, v.System, v.Prompt = plan.View(s).Text(l.Step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
+		v.Text, v.Type, v.Display, v.System, v.Prompt = plan.View(s).Content(l.Step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
 		v.Values, v.Phrase, v.Opened = valuesIn(s, step), q.Phrase, q.Link.Opened
 		v.Done = input.DoneBefore(s.Run.Step.Early, s.Run.Step.Done)
 		v.Declined, v.DeclineStands = plan.DeclineInWords(s), !plan.LinkMayApprove(s)

@@ -182,7 +182,7 @@ func remembered(s *State, in driver.Input, via string, then Action) Action {
 	}
 	return Remember{declines.Decline{
 		Principal: s.Run.Principal, Space: s.Run.Space, Action: action, Run: s.Run.ID, Step: s.Run.Step.Index,
-		Label: OpenStep(s).Label, Title: s.Chain.Title, Via: via,
+		Label: OpenStep(s).Heading(), Title: s.Chain.Title, Via: via,
 	}, then}
 }
 

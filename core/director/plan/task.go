@@ -29,7 +29,7 @@ func Complete(s *State) bool { return s.Run.Step.Index > len(s.Chain.Steps) }
 func Place(s *State) *input.Task {
 	step := OpenStep(s)
 	return &input.Task{Step: step, Where: driver.Step{
-		Protocol: s.Chain.Title, Label: step.Label, Text: View(s).Text(s.Run.Step.Index),
+		Protocol: s.Chain.Title, Label: step.Heading(), Text: View(s).Text(s.Run.Step.Index),
 		Index: s.Run.Step.Index, Count: len(s.Chain.Steps),
 	}}
 }

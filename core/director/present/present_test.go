@@ -20,8 +20,8 @@ const first, second = "00000000-0000-4000-8000-000000000001", "00000000-0000-400
 // refers to the result of the first.
 func view(t *testing.T, solved int) present.View {
 	t.Helper()
-	chains, found := protocol.Parse([]byte("# Ship\n\n## Build\n\nCompile it.\n\n## Tell\n\nSay that {{steps.build.version}} is out.\n"))
-	if len(found) > 0 || len(chains) != 1 {
+	chains, found := protocol.Parse([]byte("# Ship\n\nNever on Fridays.\n\n## 3-Build\n\nCompile it.\n\n## Tell\n\nSay that {{steps.build.version}} is out.\n"))
+	if len(chains) != 1 {
 		t.Fatalf("Parse = %v, %v", chains, found)
 	}
 	chain := chains[0]
@@ -43,6 +43,9 @@ func TestReplyShowsTheOpenStep(t *testing.T) {
 	if !got.MustObey || got.CurrentStep.URI != protocol.URI(first) || got.StepIndex != 1 || got.StepCount != 2 || got.RunID != "run-1" {
 		t.Errorf("Reply = %+v, want step 1 of 2 of the run, which must be obeyed", got)
 	}
+	if want := "## 3-Build\n\n> Before the first step, the protocol says:\n>\n> Never on Fridays.\n\nCompile it."; got.CurrentStep.Content != want {
+		t.Errorf("content = %q, want the heading as written and the introduction", got.CurrentStep.Content)
+	}
 	want := api.Challenge{Type: "comment", Description: "Report it.", Nonce: "nonce", ProofHash: run.Genesis}
 	if diff := cmp.Diff(want, got.Challenge); diff != "" {
 		t.Errorf("challenge (-want +got):\n%s", diff)
@@ -56,7 +59,7 @@ func TestReplySaysWhatTheCallSolvedAndFillsTheNextStep(t *testing.T) {
 	v := view(t, 1)
 	v.Solved = []api.Solved{present.Solved(v.Run, v.Chain, 0)}
 	got := v.Reply(v.Chain.Steps[1], driver.AgentChallenge{})
-	if got.ProofHash != "hash" || !strings.HasPrefix(got.Message, "Step 1 is solved (agent-reported).") {
+	if got.ProofHash != "hash" || !strings.HasPrefix(got.Message, "Step 1 is solved (agent-reported).") || got.Solved[0].Label != "3-Build" {
 		t.Errorf("Reply = %+v, want that step 1 is solved and its proof", got)
 	}
 	if !strings.Contains(got.CurrentStep.Content, `"1.2"</data> is out.`) {

@@ -16,7 +16,7 @@ func Solved(r run.Run, chain protocol.Chain, i int) api.Solved {
 		verdict = r.Evidence[i].Verdict()
 	}
 	return api.Solved{
-		StepIndex: p.Step, URI: protocol.URI(step.UUID), Label: step.Label, Driver: p.Driver.Name, Via: p.Via.Name,
+		StepIndex: p.Step, URI: protocol.URI(step.UUID), Label: step.Heading(), Driver: p.Driver.Name, Via: p.Via.Name,
 		Provenance: p.Provenance, Output: r.Evidence[i].Output, ProofHash: p.Hash,
 		Files: files(*r.Evidence[i]), Verdict: verdict,
 	}

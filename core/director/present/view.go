@@ -25,12 +25,21 @@ type View struct {
 // Text is the text of a step, 1-based, with the values it refers to.
 func (v View) Text(step int) string { return v.Chain.FillText(step-1, runs.Scope(v.Run, v.Chain)) }
 
+// Content is the text of a step as those read it who do it: the first step begins with
+// the protocol's introduction.
+func (v View) Content(step int) string {
+	if step == 1 {
+		return v.Chain.Introduced(v.Text(step))
+	}
+	return v.Text(step)
+}
+
 // Reply is the reply every other grows from: the open step and where it stands.
 func (v View) Reply(step protocol.Step, shown driver.AgentChallenge) api.StepReply {
 	r := api.StepReply{
 		MustObey: true,
 		CurrentStep: api.CurrentStep{
-			URI: protocol.URI(step.UUID), Content: v.Text(min(v.Run.Step.Index, len(v.Chain.Steps))), MIMEType: "text/markdown",
+			URI: protocol.URI(step.UUID), Content: v.Content(min(v.Run.Step.Index, len(v.Chain.Steps))), MIMEType: "text/markdown",
 		},
 		Challenge: api.Challenge{
 			Type: shown.Type, Description: shown.Description, Display: shown.Display,

@@ -259,7 +259,7 @@ func recordOf(a archive.Account, version string) statement.Record {
 		Revision: a.Protocol.Revision, Current: a.Protocol.Current, Stored: a.Protocol.Stored,
 	}
 	for _, step := range a.Chain.Steps {
-		rec.Labels = append(rec.Labels, step.Label)
+		rec.Labels = append(rec.Labels, step.Heading())
 	}
 	return rec
 }
