@@ -158,7 +158,7 @@ func (h *Host) describeBinary(ctx context.Context, path string) (e LockedEntry, 
 		Name: d.Name, Version: d.Version, File: filepath.Base(path),
 		SHA256: map[string]string{Platform(): b.sum}, Descriptor: d, hashed: hashed,
 	}
-	return e, e.compactSchema()
+	return e, e.compactSchemas()
 }
 
 // unchanged returns an error if the file has changed since it was hashed: then the sum

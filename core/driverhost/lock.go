@@ -115,7 +115,7 @@ func ReadLock(path string) (Lock, error) {
 		return Lock{}, fmt.Errorf("driver lock %s: %w", path, err)
 	}
 	for i := range l.Drivers {
-		if err := l.Drivers[i].compactSchema(); err != nil {
+		if err := l.Drivers[i].compactSchemas(); err != nil {
 			return Lock{}, fmt.Errorf("driver lock %s: %w", path, err)
 		}
 	}
@@ -132,10 +132,10 @@ func readRegular(path string) (b []byte, err error) {
 	return io.ReadAll(file)
 }
 
-// compactSchema undoes the indentation of the file, so that a descriptor is
+// compactSchemas undoes the indentation of the file, so that a descriptor is
 // the same whether it comes from the lock or from the driver.
-func (e *LockedEntry) compactSchema() error {
-	for name, schema := range map[string]*json.RawMessage{"config_schema": &e.Descriptor.ConfigSchema, "action_schema": &e.Descriptor.ActionSchema} {
+func (e *LockedEntry) compactSchemas() error {
+	for name, schema := range e.Descriptor.Schemas() {
 		if len(*schema) == 0 {
 			continue
 		}

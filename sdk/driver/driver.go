@@ -141,6 +141,19 @@ type Descriptor struct {
 	// each member. The operator's rules may match those members that are a text, or a
 	// list. Empty: it states none.
 	ActionSchema json.RawMessage `json:"action_schema,omitempty"`
+	// ParamsSchema is the JSON Schema of a challenge's parameters: the object that is
+	// named like the type. Where a driver handles several types it covers them all. A
+	// text may hold a template instead of a value. Manual page, lint and editors read it; Validate
+	// stays the judge. Only for the challenge role.
+	ParamsSchema json.RawMessage `json:"params_schema,omitempty"`
+	// OutputSchema is the JSON Schema of Accepted.Output, which later steps refer to.
+	// Only for the challenge role; empty where each challenge has its own.
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+}
+
+// Schemas are the descriptor's documents, by their names in JSON.
+func (d *Descriptor) Schemas() map[string]*json.RawMessage {
+	return map[string]*json.RawMessage{"config_schema": &d.ConfigSchema, "action_schema": &d.ActionSchema, "params_schema": &d.ParamsSchema, "output_schema": &d.OutputSchema}
 }
 
 // Has reports whether the descriptor lists the feature.

@@ -474,7 +474,12 @@ type DescribeResponse struct {
 	// JSON Schema of the actions that the driver states, in Input, Plan and ValidateResponse:
 	// an object with a property for each member. The operator's rules may match the members
 	// that are a text, or a list. Empty: it states none.
-	ActionSchema  []byte `protobuf:"bytes,42,opt,name=action_schema,json=actionSchema,proto3" json:"action_schema,omitempty"`
+	ActionSchema []byte `protobuf:"bytes,42,opt,name=action_schema,json=actionSchema,proto3" json:"action_schema,omitempty"`
+	// Role challenge: JSON Schema of the object that a challenge of the handled types
+	// names like its type, templates not filled in. Empty: not said.
+	ParamsSchema []byte `protobuf:"bytes,40,opt,name=params_schema,json=paramsSchema,proto3" json:"params_schema,omitempty"`
+	// Role challenge: JSON Schema of output_json. Empty: not said, or each challenge's own.
+	OutputSchema  []byte `protobuf:"bytes,41,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -596,6 +601,20 @@ func (x *DescribeResponse) GetSends() []*ClientMethod {
 func (x *DescribeResponse) GetActionSchema() []byte {
 	if x != nil {
 		return x.ActionSchema
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetParamsSchema() []byte {
+	if x != nil {
+		return x.ParamsSchema
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetOutputSchema() []byte {
+	if x != nil {
+		return x.OutputSchema
 	}
 	return nil
 }
@@ -3806,7 +3825,7 @@ var File_kairos_driver_v1_driver_proto protoreflect.FileDescriptor
 const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\n" +
 	"\x1dkairos/driver/v1/driver.proto\x12\x10kairos.driver.v1\"\x11\n" +
-	"\x0fDescribeRequest\"\x88\x04\n" +
+	"\x0fDescribeRequest\"\xd2\x04\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12*\n" +
@@ -3821,7 +3840,9 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	" \x01(\x0e2\x1e.kairos.driver.v1.ApprovalModeR\bapproval\x129\n" +
 	"\ttransport\x18\v \x01(\x0e2\x1b.kairos.driver.v1.TransportR\ttransport\x124\n" +
 	"\x05sends\x18\f \x03(\v2\x1e.kairos.driver.v1.ClientMethodR\x05sends\x12#\n" +
-	"\raction_schema\x18* \x01(\fR\factionSchema\"<\n" +
+	"\raction_schema\x18* \x01(\fR\factionSchema\x12#\n" +
+	"\rparams_schema\x18( \x01(\fR\fparamsSchema\x12#\n" +
+	"\routput_schema\x18) \x01(\fR\foutputSchema\"<\n" +
 	"\fClientMethod\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x14\n" +
 	"\x05needs\x18\x02 \x03(\tR\x05needs\"L\n" +

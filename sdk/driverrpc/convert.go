@@ -133,6 +133,8 @@ func toDescriptor(c *conversion, d driver.Descriptor) *driverpb.DescribeResponse
 			return &driverpb.ClientMethod{Method: m.Method, Needs: m.Needs}
 		}),
 		ActionSchema: d.ActionSchema,
+		ParamsSchema: d.ParamsSchema,
+		OutputSchema: d.OutputSchema,
 	}
 }
 
@@ -153,6 +155,8 @@ func fromDescriptor(c *conversion, d *driverpb.DescribeResponse) driver.Descript
 			return driver.ClientMethod{Method: m.GetMethod(), Needs: m.GetNeeds()}
 		}),
 		ActionSchema: fromBytes(d.GetActionSchema()),
+		ParamsSchema: fromBytes(d.GetParamsSchema()),
+		OutputSchema: fromBytes(d.GetOutputSchema()),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,8 +79,25 @@ func CheckDescriptor(d driver.Descriptor) error {
 	if err := checkSends(d); err != nil {
 		complain("sends: %w", err)
 	}
-	if trimmed := bytes.TrimSpace(d.ConfigSchema); len(trimmed) > 0 && (!json.Valid(trimmed) || trimmed[0] != '{') {
-		complain("config_schema is not a JSON object")
+	return errors.Join(append(errs, checkSchemas(d))...)
+}
+
+// maxSchema bounds each schema of a descriptor, in bytes.
+const maxSchema = 64 << 10
+
+func checkSchemas(d driver.Descriptor) error {
+	var errs []error
+	schemas := d.Schemas()
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		switch trimmed := bytes.TrimSpace(*schemas[name]); {
+		case len(trimmed) == 0:
+		case len(trimmed) > maxSchema:
+			errs = append(errs, fmt.Errorf("%s has %d bytes, at most %d are read", name, len(trimmed), maxSchema))
+		case !json.Valid(trimmed) || trimmed[0] != '{':
+			errs = append(errs, fmt.Errorf("%s is not a JSON object", name))
+		case name != "config_schema" && d.Role != driver.RoleChallenge:
+			errs = append(errs, fmt.Errorf("%s is for drivers of role %q: a capability has no challenge", name, driver.RoleChallenge))
+		}
 	}
 	return errors.Join(append(errs, checkActionSchema(d.ActionSchema))...)
 }

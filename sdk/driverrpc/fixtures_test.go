@@ -155,6 +155,8 @@ func baseExamples() []example {
 			Name: "page", Version: "1.2.3", Role: driver.RoleChallenge, Handles: []string{"page"}, Effect: driver.EffectReads,
 			ConfigSchema:  raw(`{"type":"object","properties":{"timeout_s":{"type":"integer"}},"additionalProperties":false}`),
 			StateVersions: []int{1}, Approval: driver.ApprovalAuto,
+			ParamsSchema: raw(`{"type":"object","properties":{"url":{"type":"string"}},"required":["url"],"additionalProperties":false}`),
+			OutputSchema: raw(`{"type":"object","properties":{"text":{"type":"string"}}}`),
 		}},
 		{"Describe", "capability-exec", struct{}{}, driver.Descriptor{
 			Name: "asker", Version: "0.1.0-rc.1", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence, driver.KindApproval},

@@ -80,7 +80,7 @@ func absent(documents ...*json.RawMessage) {
 }
 
 func jsonDescriptor(c *conversion, d driver.Descriptor) driver.Descriptor {
-	absent(&d.ConfigSchema, &d.ActionSchema)
+	absent(&d.ConfigSchema, &d.ActionSchema, &d.ParamsSchema, &d.OutputSchema)
 	return fromDescriptor(c, toDescriptor(c, d))
 }
 

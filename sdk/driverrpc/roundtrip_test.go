@@ -216,7 +216,8 @@ func TestDriverWithoutConfigurerRefusesConfiguration(t *testing.T) {
 	}
 }
 
-func TestUnsoundDriversAreNotServed(t *testing.T) {
+// TestNearMisses: a driver that is almost right is not served, and told why.
+func TestNearMisses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*driver.Driver)
 		want   string
@@ -228,11 +229,20 @@ func TestUnsoundDriversAreNotServed(t *testing.T) {
 		"handles":       {func(d *driver.Driver) { d.Descriptor.Handles = nil }, "handles"},
 		"handles twice": {func(d *driver.Driver) { d.Descriptor.Handles = []string{"a", "a"} }, "handles"},
 		"schema":        {func(d *driver.Driver) { d.Descriptor.ConfigSchema = json.RawMessage(`[`) }, "config_schema"},
-		"states":        {func(d *driver.Driver) { d.Descriptor.StateVersions = []int{2, 1} }, "state_versions"},
-		"needs":         {func(d *driver.Driver) { d.Descriptor.Needs = []string{"luck"} }, "needs"},
-		"approval":      {func(d *driver.Driver) { d.Descriptor.Approval = "maybe" }, "approval"},
-		"transport":     {func(d *driver.Driver) { d.Descriptor.Transport = "http" }, "transport"},
-		"wrong role":    {func(d *driver.Driver) { d.Challenge, d.Capability = nil, &recorder{} }, "Challenge set is false"},
+		"schema's form": {func(d *driver.Driver) { d.Descriptor.ParamsSchema = json.RawMessage(`true`) }, "params_schema is not a JSON object"},
+		"output's form": {func(d *driver.Driver) { d.Descriptor.OutputSchema = json.RawMessage(`{"type"`) }, "output_schema is not a JSON object"},
+		"huge schema": {func(d *driver.Driver) {
+			d.Descriptor.OutputSchema = json.RawMessage(`{"description":"` + strings.Repeat("x", 128<<10) + `"}`)
+		}, "output_schema has 131090 bytes, at most 65536 are read"},
+		"params of a capability": {func(d *driver.Driver) {
+			d.Descriptor.Role, d.Challenge, d.Capability = driver.RoleCapability, nil, &recorder{}
+			d.Descriptor.ParamsSchema = json.RawMessage(`{}`)
+		}, "a capability has no challenge"},
+		"states":     {func(d *driver.Driver) { d.Descriptor.StateVersions = []int{2, 1} }, "state_versions"},
+		"needs":      {func(d *driver.Driver) { d.Descriptor.Needs = []string{"luck"} }, "needs"},
+		"approval":   {func(d *driver.Driver) { d.Descriptor.Approval = "maybe" }, "approval"},
+		"transport":  {func(d *driver.Driver) { d.Descriptor.Transport = "http" }, "transport"},
+		"wrong role": {func(d *driver.Driver) { d.Challenge, d.Capability = nil, &recorder{} }, "Challenge set is false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := driver.Driver{Descriptor: challengeDescriptor(), Challenge: &recorder{}}
