@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -36,6 +37,10 @@ type Options[D any] struct {
 	// Question has the last word on the input that asks for the evidence: its
 	// prompts for a model, whether it is a person's own, and so on.
 	Question func(*driver.Input, D, driver.Step)
+	// Output is a value of the type that the judge gives to Accept and Observe, from
+	// which the schema of the output is derived. Nil: the judge gives nil or the
+	// evidence, which is the output.
+	Output any
 	// Settings are what the driver is configured by: a *settings.Of. Nil: it
 	// takes no configuration.
 	Settings Settings
@@ -70,6 +75,7 @@ func New[D, E any](
 		Descriptor: driver.Descriptor{
 			Name: name, Version: version, Role: driver.RoleChallenge, Handles: []string{name},
 			Effect: opt.Effect, Approval: opt.Approval,
+			ParamsSchema: t.demand.Schema(), OutputSchema: t.evidence.Schema(),
 		},
 		Challenge: t,
 	}
@@ -78,6 +84,9 @@ func New[D, E any](
 	}
 	if opt.Effect == "" {
 		d.Descriptor.Effect = driver.EffectPure
+	}
+	if opt.Output != nil {
+		d.Descriptor.OutputSchema = shape.ClosedSchemaOf(opt.Output).JSON()
 	}
 	if opt.Settings != nil {
 		d.Descriptor.ConfigSchema = opt.Settings.Schema()
@@ -182,7 +191,33 @@ func (t typed[D, E]) Advance(ctx context.Context, req driver.AdvanceRequest) (dr
 	if err != nil {
 		return driver.AdvanceResult{}, fmt.Errorf("encode the proof: %w", err)
 	}
-	return t.judge(context.WithValue(ctx, requestKey{}, req), d, e).advance(proof, evidence)
+	verdict := t.judge(context.WithValue(ctx, requestKey{}, req), d, e)
+	output, err := t.output(verdict.output, evidence)
+	if err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	return verdict.advance(proof, output)
+}
+
+// output is what later steps see, as the descriptor declares it.
+func (t typed[D, E]) output(given any, evidence json.RawMessage) (json.RawMessage, error) {
+	if given == nil {
+		return evidence, nil
+	}
+	raw, err := json.Marshal(given)
+	if err != nil {
+		return nil, fmt.Errorf("encode the output: %w", err)
+	}
+	if _, same := given.(E); same && t.opt.Output == nil {
+		if _, found := t.evidence.ReadLenient(raw, ""); fields.AnyError(found) {
+			return nil, fmt.Errorf("the output does not fit the schema of the evidence: %s; declare its type with Options.Output", fields.Text(found))
+		}
+		return t.evidence.Normal(raw), nil
+	}
+	if declared := reflect.TypeOf(t.opt.Output); reflect.TypeOf(given) != declared {
+		return nil, fmt.Errorf("the judge gives a %T as output, and Options.Output declares %v: they must be of one type", given, declared)
+	}
+	return raw, nil
 }
 
 // read takes what an agent reports as agents write it, and what the host

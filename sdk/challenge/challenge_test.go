@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,6 +45,14 @@ type evidence struct {
 	Tags []string `json:"tags"`
 }
 
+type output struct {
+	Target string            `json:"target,omitempty"`
+	Within float64           `json:"within,omitempty"`
+	Key    string            `json:"key,omitempty"`
+	By     driver.Provenance `json:"by,omitempty"`
+	Any    json.RawMessage   `json:"any,omitempty"`
+}
+
 type config struct {
 	Strict bool `json:"strict" default:"true"`
 }
@@ -54,13 +63,15 @@ var errBroken = errors.New("out of order")
 func told(ctx context.Context, d demand, e evidence) challenge.Verdict {
 	switch e.Says {
 	case "yes":
-		return challenge.Accept(map[string]any{"target": d.Target, "within": d.Within.Seconds()})
+		return challenge.Accept(output{Target: d.Target, Within: d.Within.Seconds()})
 	case "plain yes":
 		return challenge.Accept(nil)
 	case "seen":
 		return challenge.Observe(nil)
 	case "unsayable":
-		return challenge.Accept(func() {})
+		return challenge.Accept(output{Any: json.RawMessage("{")})
+	case "other type":
+		return challenge.Accept(d)
 	case "no":
 		return challenge.Decline("the person declined")
 	case "later":
@@ -75,12 +86,12 @@ func told(ctx context.Context, d demand, e evidence) challenge.Verdict {
 		if req := challenge.RequestOf(ctx); req.Recover {
 			return challenge.NotDone("nothing was done for " + req.IdempotencyKey)
 		}
-		return challenge.Accept(challenge.RequestOf(ctx).IdempotencyKey)
+		return challenge.Accept(output{Key: challenge.RequestOf(ctx).IdempotencyKey})
 	case "broken":
 		return challenge.Fail(errBroken)
 	case "who":
 		answer, _ := challenge.RequestOf(ctx).Answer(challenge.InputID)
-		return challenge.Accept(answer.Provenance)
+		return challenge.Accept(output{By: answer.Provenance})
 	case "nothing":
 		return challenge.Verdict{}
 	}
@@ -98,6 +109,7 @@ func definition() driver.Driver {
 	return challenge.New("probe", "1.2.3", told, challenge.Options[demand]{
 		Ask:      func(d demand) string { return "Look at " + d.Target + "." },
 		Check:    check,
+		Output:   output{},
 		Settings: settings.New[config](),
 	})
 }
@@ -113,14 +125,14 @@ func request(challenge, value string, by driver.Provenance) driver.AdvanceReques
 }
 
 func TestAJudgeSeesItsIdempotencyKeyAndWhetherToRecover(t *testing.T) {
-	d := challenge.New("probe", "1.2.3", told, challenge.Options[demand]{Effect: driver.EffectEffects, Recovers: true})
+	d := challenge.New("probe", "1.2.3", told, challenge.Options[demand]{Effect: driver.EffectEffects, Recovers: true, Output: output{}})
 	if !d.Descriptor.Has(driver.FeatureRecover) {
 		t.Errorf("features = %v, want %s", d.Descriptor.Features, driver.FeatureRecover)
 	}
 	req := request(sound, `{"says":"same key"}`, driver.AgentReported)
 	req.IdempotencyKey = "k1"
 	acted, err := d.Challenge.Advance(t.Context(), req)
-	if err != nil || acted.Accepted == nil || string(acted.Accepted.Output) != `"k1"` {
+	if err != nil || acted.Accepted == nil || string(acted.Accepted.Output) != `{"key":"k1"}` {
 		t.Errorf("Advance = %+v, %v, want the key as output", acted, err)
 	}
 	req.Recover = true
@@ -220,7 +232,7 @@ func TestVerdictsReachTheHost(t *testing.T) {
 		"lost":  {value: `{"says":"lost"}`, by: by, want: driver.AdvanceUnknown("the bank does not answer")},
 		"later": {value: `{"says":"later"}`, by: by, want: driver.CannotAdvance("closed")},
 		"no":    {value: `{"says":"no"}`, by: by, want: driver.Decline("the person declined")},
-		"who":   {value: `{"says":"who"}`, by: driver.ModelGenerated, want: driver.Accept(proof(`{"says":"who"}`), json.RawMessage(`"model-generated"`))},
+		"who":   {value: `{"says":"who"}`, by: driver.ModelGenerated, want: driver.Accept(proof(`{"says":"who"}`), json.RawMessage(`{"by":"model-generated"}`))},
 		"agents write more": {
 			value: `{"says":"plain yes","note":null,"mood":"good"}`, by: by,
 			want: driver.Accept(proof(`{"says":"plain yes"}`), json.RawMessage(`{"says":"plain yes"}`)),
@@ -228,6 +240,7 @@ func TestVerdictsReachTheHost(t *testing.T) {
 		"broken":     {value: `{"says":"broken"}`, by: by, fails: "out of order"},
 		"nothing":    {value: `{"says":"nothing"}`, by: by, fails: "no verdict"},
 		"unsayable":  {value: `{"says":"unsayable"}`, by: by, fails: "encode the output"},
+		"undeclared": {value: `{"says":"other type"}`, by: by, fails: "gives a challenge_test.demand as output, and Options.Output declares challenge_test.output"},
 		"left out":   {value: `{}`, by: by, want: incomplete("/evidence/says: is missing")},
 		"other type": {value: `"yes"`, by: by, want: incomplete("/evidence: must be an object, not a string")},
 		"models must keep to it": {
@@ -282,9 +295,57 @@ func TestContract(t *testing.T) {
 	)
 }
 
-func TestTypesThatCannotWorkAreRefusedAtOnce(t *testing.T) {
+func TestTheDescriptorHasTheSchemasOfTheStructs(t *testing.T) {
+	type demand struct {
+		Want json.RawMessage   `json:"want" required:"true"`
+		Any  []json.RawMessage `json:"any"`
+	}
+	type evidence struct {
+		Got  json.RawMessage `json:"got"`
+		Took time.Duration   `json:"took" default:"1s"`
+		Note *string         `json:"note"`
+	}
+	same := func(_ context.Context, d demand, e evidence) challenge.Verdict {
+		if string(e.Got) != string(d.Want) {
+			return challenge.Reject("OTHER", fmt.Sprintf("%s is not %s", e.Got, d.Want))
+		}
+		return challenge.Accept(nil)
+	}
+	d := challenge.New("same", "1.0.0", same, challenge.Options[demand]{})
+	if diff := cmp.Diff(`{"type":"object","properties":{"want":{},"any":{"type":"array","items":{}}},"required":["want"],"additionalProperties":false}`,
+		string(d.Descriptor.ParamsSchema)); diff != "" {
+		t.Errorf("params (-want +got):\n%s", diff)
+	}
+	if got := definition().Descriptor.OutputSchema; !strings.Contains(string(got), `"within":{"type":"number"}`) || !strings.Contains(string(got), `"additionalProperties":false`) {
+		t.Errorf("the schema of the output is %s, want that of Options.Output", got)
+	}
+	for _, value := range []string{`{"a":[1,"x"]}`, `null`, `"text"`, `[]`, `1e3`, `true`} {
+		req := request(`{"type":"same","same":{"want":`+value+`,"any":[1,"x",null]}}`, `{"got":`+value+`,"took":"2s"}`, driver.ServerObserved)
+		got, err := d.Challenge.Advance(t.Context(), req)
+		if want := `{"got":` + value + `,"took":"2s"}`; err != nil || got.Accepted == nil || string(got.Accepted.Output) != want {
+			t.Errorf("a demand of %s: %+v, %v, want output %s", value, got, err, want)
+		}
+		valid, err := d.Challenge.Validate(t.Context(), driver.ValidateRequest{Challenge: req.Challenge})
+		if err != nil || len(valid.Diagnostics) > 0 || !strings.Contains(string(valid.Challenge), `"want":`+value) {
+			t.Errorf("a demand of %s is stored as %s (%v), %v", value, valid.Challenge, valid.Diagnostics, err)
+		}
+	}
+}
+
+// TestNearMisses: a type that is almost right is refused when the driver is built.
+func TestNearMisses(t *testing.T) {
 	for want, build := range map[string]func(){
 		"has no judge": func() { challenge.New[demand, evidence]("probe", "1.0.0", nil, challenge.Options[demand]{}) },
+		"reads JSON in its own way": func() {
+			challenge.New("probe", "1.0.0", func(context.Context, demand, struct {
+				At time.Time `json:"at"`
+			}) challenge.Verdict {
+				return challenge.Accept(nil)
+			}, challenge.Options[demand]{})
+		},
+		"has no JSON Schema": func() {
+			challenge.New("probe", "1.0.0", told, challenge.Options[demand]{Output: func() {}})
+		},
 		"is not a struct": func() {
 			challenge.New("probe", "1.0.0", func(context.Context, string, evidence) challenge.Verdict {
 				return challenge.Accept(nil)

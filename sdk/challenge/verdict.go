@@ -3,7 +3,6 @@ package challenge
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -19,7 +18,8 @@ type Verdict struct {
 }
 
 // Accept means that the evidence satisfies the demand. Later steps see output,
-// which is encoded as JSON, or if it is nil the evidence itself. The proof that
+// which is encoded as JSON and of the type of Options.Output, or if it is nil the
+// evidence itself. The proof that
 // is recorded holds demand and evidence.
 func Accept(output any) Verdict {
 	return Verdict{result: driver.Accept(nil, nil), output: output}
@@ -74,7 +74,7 @@ func Fail(err error) Verdict {
 }
 
 // advance is the verdict as the host takes it.
-func (v Verdict) advance(proof, evidence json.RawMessage) (driver.AdvanceResult, error) {
+func (v Verdict) advance(proof, output json.RawMessage) (driver.AdvanceResult, error) {
 	if v.err != nil {
 		return driver.AdvanceResult{}, v.err
 	}
@@ -82,14 +82,7 @@ func (v Verdict) advance(proof, evidence json.RawMessage) (driver.AdvanceResult,
 	switch {
 	case res.Accepted != nil:
 		accepted := *res.Accepted
-		accepted.Proof, accepted.Output = proof, evidence
-		if v.output != nil {
-			output, err := json.Marshal(v.output)
-			if err != nil {
-				return driver.AdvanceResult{}, fmt.Errorf("encode the output: %w", err)
-			}
-			accepted.Output = output
-		}
+		accepted.Proof, accepted.Output = proof, output
 		res.Accepted = &accepted
 	case res.Rejected == nil && res.Declined == nil && res.Unavailable == nil &&
 		res.Pending == nil && res.Unknown == nil && res.NotDone == nil:

@@ -8,8 +8,9 @@
 //	}
 //
 // A field is a string, bool, integer, float, time.Duration (a text such as
-// "30s"), a slice, a map with string keys, a struct, or a pointer to one of
-// these, which stays nil when nothing is said. The tags:
+// "30s"), a slice, a map with string keys, a struct, json.RawMessage for any JSON
+// value, or a pointer to one of these, which stays nil when nothing is said. Types
+// that read JSON themselves, such as time.Time and []byte, are refused. The tags:
 //
 //	json      the key; a field without one is a mistake, "-" leaves it out
 //	doc       what it means, for people

@@ -214,13 +214,34 @@ func drawValue(t *rapid.T, depth int) string {
 	return rapid.SampledFrom(scalars).Draw(t, "scalar")
 }
 
-func TestStructsThatCannotBeReadAreRefusedAtOnce(t *testing.T) {
+// TestNearMisses: a struct that is almost right is refused when the driver is built.
+func TestNearMisses(t *testing.T) {
 	type loop struct {
 		Next []any `json:"next"`
 	}
 	for want, build := range map[string]func(){
 		"is not a struct":     func() { settings.New[string]() },
 		"has no form in JSON": func() { settings.New[loop]() },
+		"a time.Time reads JSON in its own way": func() {
+			settings.New[struct {
+				At time.Time `json:"at"`
+			}]()
+		},
+		"a []uint8 is a string in JSON": func() {
+			settings.New[struct {
+				Key []byte `json:"key"`
+			}]()
+		},
+		"a json.RawMessage has no max": func() {
+			settings.New[struct {
+				Any json.RawMessage `json:"any" max:"3"`
+			}]()
+		},
+		`the default "nothing" is not JSON`: func() {
+			settings.New[struct {
+				Any json.RawMessage `json:"any" default:"nothing"`
+			}]()
+		},
 		"has no json tag": func() {
 			settings.New[struct{ Name string }]()
 		},

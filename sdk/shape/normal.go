@@ -51,7 +51,7 @@ func (n *node) normalObject(raw json.RawMessage, shown func(field) bool) json.Ra
 	out := map[string]json.RawMessage{}
 	for _, f := range n.members {
 		value := entries[f.name]
-		if value == nil || string(value) == "null" {
+		if value == nil || string(value) == "null" && f.node.form != anything {
 			value = f.fallback
 		}
 		if value == nil && f.node.form == object && !f.optional && !f.required {

@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -48,6 +49,8 @@ func (r *reader) value(n *node, raw json.RawMessage, into reflect.Value, pointer
 		r.dictionary(n, raw, into, pointer)
 	case object:
 		r.object(n, raw, into, pointer)
+	case anything:
+		into.SetBytes(bytes.Clone(raw))
 	}
 }
 

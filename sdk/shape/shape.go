@@ -4,6 +4,7 @@
 package shape
 
 import (
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -29,7 +30,7 @@ const (
 	list
 	dictionary
 	object
-	anything // only in schemas: JSON that has no struct
+	anything // any JSON value, kept as it stands
 )
 
 // node is one type of value with its bounds. A node is never changed once built.
@@ -148,12 +149,14 @@ func (b builder) build(typ reflect.Type, tag reflect.StructTag) (*node, error) {
 	n := &node{typ: typ}
 	var err error
 	switch kind := typ.Kind(); {
-	case b.wire && (typ == rawType || kind == reflect.Interface):
+	case typ == rawType, b.wire && kind == reflect.Interface:
 		n.form = anything
 	case typ == durationType && !b.wire:
 		n.form = duration
 	case typ == timeType && b.wire:
 		n.form = text
+	case !b.wire && readsItself(typ):
+		return nil, fmt.Errorf("a %s reads JSON in its own way, which a schema cannot say; use a string, or json.RawMessage for any JSON value", typ)
 	case kind == reflect.String:
 		n.form = text
 	case kind == reflect.Bool:
@@ -163,6 +166,8 @@ func (b builder) build(typ reflect.Type, tag reflect.StructTag) (*node, error) {
 		n.min, n.max = naturalBounds(typ)
 	case kind == reflect.Float32, kind == reflect.Float64:
 		n.form = number
+	case kind == reflect.Slice && typ.Elem().Kind() == reflect.Uint8 && !b.wire:
+		return nil, fmt.Errorf("a %s is a string in JSON and would be read as a list; use a string, or json.RawMessage for any JSON value", typ)
 	case kind == reflect.Slice:
 		n.form = list
 		n.elem, err = b.build(typ.Elem(), "")
@@ -174,12 +179,18 @@ func (b builder) build(typ reflect.Type, tag reflect.StructTag) (*node, error) {
 		n.members, err = b.members(typ)
 	default:
 		return nil, fmt.Errorf("a %s has no form in JSON here; use a string, bool, number, time.Duration, slice, "+
-			"map with string keys or struct", typ)
+			"map with string keys, struct, or json.RawMessage for any JSON value", typ)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return n, n.bounds(tag)
+}
+
+// readsItself reports whether encoding/json would leave the reading to the type.
+func readsItself(typ reflect.Type) bool {
+	pointer := reflect.PointerTo(typ)
+	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) || pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 func (b builder) members(typ reflect.Type) ([]field, error) {
@@ -316,7 +327,7 @@ func (n *node) bound(tag reflect.StructTag, key string, natural *bound) (*bound,
 	}
 	b := &bound{literal: literal}
 	switch n.form {
-	case boolean, object:
+	case boolean, object, anything:
 		return nil, fmt.Errorf("a %s has no %s", n.typ, key)
 	case duration:
 		d, err := time.ParseDuration(literal)

@@ -73,6 +73,8 @@ func (n *node) inWords() string {
 		return "list" + n.span(" entries") + ": " + n.elem.inWords()
 	case dictionary:
 		return "object" + n.span(" entries") + " of " + n.elem.inWords()
+	case anything:
+		return "any JSON value"
 	}
 	return "object"
 }

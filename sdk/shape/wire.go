@@ -40,6 +40,29 @@ func SchemaOf(value any) *Schema {
 	return n.schema()
 }
 
+// ClosedSchemaOf is SchemaOf for a value to which nobody adds members: its objects
+// have no others.
+func ClosedSchemaOf(value any) *Schema {
+	s := SchemaOf(value)
+	s.close()
+	return s
+}
+
+func (s *Schema) close() {
+	switch more, dictionary := s.AdditionalProperties.(*Schema); {
+	case dictionary:
+		more.close()
+	case len(s.Properties) > 0:
+		s.AdditionalProperties = false
+	}
+	for _, p := range s.Properties {
+		p.Schema.close()
+	}
+	if s.Items != nil {
+		s.Items.close()
+	}
+}
+
 // written reads the tags of a field that encoding/json writes.
 func (b builder) written(m *field, f reflect.StructField, in reflect.Type) error {
 	typ := f.Type

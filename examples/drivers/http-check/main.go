@@ -45,7 +45,7 @@ func definition() driver.Driver {
 	return challenge.New("http_check", "0.1.0", judge, challenge.Options[demand]{
 		Ask:      ask,
 		Check:    func(want demand) []driver.Diagnostic { return check(allowed.Now(), want) },
-		Settings: allowed, Effect: driver.EffectReads,
+		Settings: allowed, Effect: driver.EffectReads, Output: seen{},
 	})
 }
 
