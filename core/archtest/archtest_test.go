@@ -109,7 +109,7 @@ var allowed = map[string][]string{
 	"sdk/settings":                    {"sdk/driver", "sdk/fields", "sdk/shape"},
 	"sdk/challenge":                   {"sdk/driver", "sdk/fields", "sdk/shape"},
 	"sdk/driverrpc":                   {"sdk/driver", "sdk/driverpb"},
-	"sdk/drivertest":                  {"sdk/driver", "sdk/driverrpc", "sdk/plain"},
+	"sdk/drivertest":                  {"sdk/driver", "sdk/driverrpc", "sdk/plain", "sdk/schema"},
 	"internal/mcpclient":              {"sdk"},
 	"internal/openai":                 {"sdk"},
 	"plugins":                         {"sdk"},

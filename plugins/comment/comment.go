@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/plain"
+	"github.com/kairos-mcp/kairos/sdk/shape"
 )
 
 const (
@@ -35,6 +36,7 @@ func definition() driver.Driver {
 		Descriptor: driver.Descriptor{
 			Name: "comment", Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName},
 			Effect: driver.EffectPure, ConfigSchema: c.Schema(),
+			ParamsSchema: shape.Of[params]().Schema(), OutputSchema: shape.ClosedSchemaOf(output{}).JSON(),
 		},
 		Challenge: c,
 	}
@@ -42,7 +44,7 @@ func definition() driver.Driver {
 
 // params is what a challenge demands.
 type params struct {
-	MinLength int `json:"min_length"` // characters
+	MinLength int `json:"min_length" default:"10" min:"0" max:"100000" doc:"characters that the comment has to have; 0: the default"`
 }
 
 func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {

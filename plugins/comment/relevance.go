@@ -102,12 +102,17 @@ func (c comment) measured(value json.RawMessage) (relevance, error) {
 	return r, nil
 }
 
+// output is what later steps see.
+type output struct {
+	Text string `json:"text" doc:"the comment"`
+}
+
 func accept(text string, p params, r relevance) (driver.AdvanceResult, error) {
 	recorded, err := json.Marshal(proof{Type: typeName, Text: text, MinLength: p.MinLength, Relevance: r})
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	output, err := json.Marshal(map[string]string{"text": text})
+	output, err := json.Marshal(output{text})
 	return driver.Accept(recorded, output), err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/prompt"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 	"github.com/kairos-mcp/kairos/sdk/settings"
+	"github.com/kairos-mcp/kairos/sdk/shape"
 )
 
 const (
@@ -30,7 +31,7 @@ func definition() driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "mcp", Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName}, Effect: driver.EffectPure,
-			ConfigSchema: t.Schema(), ActionSchema: json.RawMessage(actionSchema),
+			ConfigSchema: t.Schema(), ActionSchema: json.RawMessage(actionSchema), ParamsSchema: shape.Of[documented]().Schema(),
 		},
 		Challenge: t,
 	}
@@ -48,6 +49,13 @@ type params struct {
 	observed bool                // only what KAIROS observes counts
 	approval driver.ApprovalMode // as the step states it
 	output   json.RawMessage     // output_schema of the step; nil: none
+}
+
+// documented is params as its schema describes them: a template may replace the arguments.
+type documented struct {
+	Name      string                     `json:"tool_name" required:"true" min:"1" doc:"the tool to call; prefixes that hosts add do not count"`
+	Arguments map[string]json.RawMessage `json:"arguments" doc:"what the call has to contain"`
+	Expected  json.RawMessage            `json:"expected_result" doc:"what the result has to contain; what is not an object is shown and not compared"`
 }
 
 func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {

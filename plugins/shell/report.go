@@ -17,9 +17,9 @@ const maxOutput = 32 << 10
 
 // report is what somebody says about a run of the command.
 type report struct {
-	ExitCode int     `json:"exit_code"`
-	Stdout   string  `json:"stdout"`
-	Stderr   string  `json:"stderr"`
+	ExitCode int     `json:"exit_code" doc:"0 unless the step is not required"`
+	Stdout   string  `json:"stdout" doc:"cut in the middle beyond 32 KiB"`
+	Stderr   string  `json:"stderr" doc:"cut in the middle beyond 32 KiB"`
 	duration float64 // seconds; negative: not said
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/prompt"
 	"github.com/kairos-mcp/kairos/sdk/settings"
+	"github.com/kairos-mcp/kairos/sdk/shape"
 )
 
 const (
@@ -31,7 +32,7 @@ func definition() driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "shell", Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName}, Effect: driver.EffectPure,
-			ConfigSchema: s.Schema(), ActionSchema: json.RawMessage(actionSchema),
+			ConfigSchema: s.Schema(), ActionSchema: json.RawMessage(actionSchema), ParamsSchema: shape.Of[params]().Schema(), OutputSchema: shape.ClosedSchemaOf(report{}).JSON(),
 		},
 		Challenge: s,
 	}
@@ -41,8 +42,8 @@ type shell struct{ *settings.Of[prompt.Own] }
 
 // params is what a challenge demands.
 type params struct {
-	Command  string  `json:"cmd"`
-	Timeout  float64 `json:"timeout_seconds"`
+	Command  string  `json:"cmd" required:"true" min:"1" doc:"the command to run"`
+	Timeout  float64 `json:"timeout_seconds" default:"30" min:"0" doc:"how long it may take, if a duration is reported"`
 	required bool
 	legacy   bool // the stored shape {cmd, timeout_seconds, required}
 }

@@ -26,6 +26,11 @@ type proof struct {
 	Form         json.RawMessage `json:"form,omitempty"`
 }
 
+// output is what later steps see of an answer without a form.
+type output struct {
+	Confirmation string `json:"confirmation" doc:"approved, or what the agent reports"`
+}
+
 // judgeConfirmation judges an answer without a form. An answer that the server
 // obtained itself is exactly "approved" or "rejected"; what the agent reports may be any
 // text, as agents have always sent it.
@@ -56,7 +61,7 @@ func judgeConfirmation(answer driver.Answer, p params) (driver.AdvanceResult, er
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	output, err := json.Marshal(map[string]string{"confirmation": text})
+	output, err := json.Marshal(output{text})
 	return driver.Accept(recorded, output), err
 }
 

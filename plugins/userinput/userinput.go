@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/prompt"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 	"github.com/kairos-mcp/kairos/sdk/settings"
+	"github.com/kairos-mcp/kairos/sdk/shape"
 )
 
 const (
@@ -26,6 +27,7 @@ func definition() driver.Driver {
 		Descriptor: driver.Descriptor{
 			Name: "user_input", Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName},
 			Effect: driver.EffectPure, Approval: driver.ApprovalUser, ConfigSchema: u.Schema(),
+			ParamsSchema: shape.Of[params]().Schema(), OutputSchema: shape.ClosedSchemaOf(output{}).JSON(),
 		},
 		Challenge: u,
 	}
@@ -35,7 +37,7 @@ type userInput struct{ *settings.Of[prompt.Own] }
 
 // params is what a challenge demands.
 type params struct {
-	Prompt   string          `json:"prompt"`
+	Prompt   string          `json:"prompt" doc:"the question to the person; empty: whether to go on"`
 	form     json.RawMessage // flat JSON Schema; nil: approved or rejected
 	approves bool            // the step says that the answer is an approval
 }

@@ -222,7 +222,7 @@ func TestVerdictsReachTheHost(t *testing.T) {
 	}{
 		"accept": {value: `{"says":"yes"}`, by: by, want: driver.Accept(proof(`{"says":"yes"}`), json.RawMessage(`{"target":"door","within":10}`))},
 		"plain":  {value: `{"says":"plain yes"}`, by: by, want: driver.Accept(proof(`{"says":"plain yes"}`), json.RawMessage(`{"says":"plain yes"}`))},
-		"seen":   {value: `{"says":"seen"}`, by: by, want: driver.Observe(proof(`{"says":"seen"}`), json.RawMessage(`{"says":"seen"}`))},
+		"seen":   {value: `{"says":"seen"}`, by: by, fails: "the judge observed, and a pure driver looks at nothing: set Options.Effect"},
 		"reject": {value: `{"says":"maybe"}`, by: by, want: driver.Reject("NOT_SAID", "Answer yes.")},
 		"soon":   {value: `{"says":"soon"}`, by: by, want: driver.AdvanceLater("alice was asked", time.Minute)},
 		"halfway": {

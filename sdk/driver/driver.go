@@ -146,8 +146,8 @@ type Descriptor struct {
 	// text may hold a template instead of a value. Manual page, lint and editors read it; Validate
 	// stays the judge. Only for the challenge role.
 	ParamsSchema json.RawMessage `json:"params_schema,omitempty"`
-	// OutputSchema is the JSON Schema of Accepted.Output, which later steps refer to.
-	// Only for the challenge role; empty where each challenge has its own.
+	// OutputSchema is the JSON Schema of Accepted.Output, which later steps refer to,
+	// where the step has no output_schema. Only for the challenge role; empty: anything.
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 }
 

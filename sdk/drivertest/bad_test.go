@@ -63,11 +63,18 @@ func counterDriver(fault string) driver.Driver {
 		Descriptor: driver.Descriptor{
 			Name: "counter", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"counter"},
 			Effect: driver.EffectPure, ConfigSchema: json.RawMessage(counterSchema), StateVersions: []int{1},
+			ParamsSchema: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"of":{"type":"string"}}}`),
+			OutputSchema: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"number":{"type":"integer"}}}`),
 		},
 		Challenge: &counter{fault: fault, leaked: make(chan struct{})},
 	}
-	if fault == "descriptor/valid" {
+	switch fault {
+	case "descriptor/valid":
 		d.Descriptor.Version = "one"
+	case "challenge/params-schema":
+		d.Descriptor.ParamsSchema = json.RawMessage(`{"required":["mass"]}`)
+	case "challenge/params-schema, unusable":
+		d.Descriptor.ParamsSchema = json.RawMessage(`{"pattern":"("}`)
 	}
 	return d
 }
@@ -255,7 +262,11 @@ func (c *counter) judge(req driver.AdvanceRequest, answer driver.Answer) (driver
 	if c.fault == "call/other-process" {
 		proof = json.RawMessage(fmt.Sprint(os.Getpid()))
 	}
-	result := driver.Accept(proof, nil)
+	output := fmt.Sprintf(`{"number":%d}`, n)
+	if c.fault == "challenge/output-schema" {
+		output = `{"sum":1}`
+	}
+	result := driver.Accept(proof, json.RawMessage(output))
 	result.Accepted.Observed = c.fault == "challenge/observed"
 	return result, nil
 }

@@ -250,6 +250,8 @@ func challengeRules() []rule {
 	return []rule{
 		{"challenge/garbage", Must, on("challenge drivers", judges), "a challenge that is not a JSON object is a diagnostic, not an error", challengeGarbage},
 		{"challenge/normal-form", Must, on("challenge drivers; Validate samples that are valid", judges), "a challenge with its defaults filled in is valid and stays as it is", normalForm},
+		{"challenge/params-schema", Must, on("challenge drivers with a params_schema; Validate samples that are valid", judges), "parameters that it takes fit its params_schema, and the schema is one that the host can use", fitsParams},
+		{"challenge/output-schema", Must, on("challenge drivers with an output_schema; Advance samples that are accepted", judges), "the output fits its output_schema, unless the step has a schema of its own", fitsOutput},
 		{"challenge/pointers", Must, on("challenge drivers; Validate samples", judges), "pointers of diagnostics and templates are RFC 6901, escapings are known ones", challengePointers},
 		{"challenge/inputs", Must, advanceSample, "it asks for no approval and no run input: those are the host's", challengeInputs},
 		{"challenge/description", Should, advanceSample, "an input it needs says what is wanted and has a schema", challengeDescription},

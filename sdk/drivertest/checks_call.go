@@ -28,7 +28,7 @@ func sampleOutcome(ctx context.Context, s Subject) error {
 		return skip("there are no samples", "samples")
 	}
 	return s.eachSample(ctx, func(sample Sample) error {
-		result, err := s.plainCall(ctx, sample.Request)
+		result, err := s.call(ctx, sample.Request)
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func sampleOutcome(ctx context.Context, s Subject) error {
 
 func soundResults(ctx context.Context, s Subject) error {
 	return s.eachSample(ctx, func(sample Sample) error {
-		result, err := s.plainCall(ctx, sample.Request)
+		result, err := s.call(ctx, sample.Request)
 		if err == nil {
 			err = sound(result)
 		}
@@ -53,17 +53,6 @@ func soundResults(ctx context.Context, s Subject) error {
 		}
 		return err
 	})
-}
-
-// plainCall makes a call that nothing makes hard.
-func (s Subject) plainCall(ctx context.Context, request any) (any, error) {
-	limited, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	result, err := s.call(limited, request)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("it gave no answer within %v", callLimit)
-	}
-	return result, err
 }
 
 // sound reports what is wrong with a result, whatever the request was.

@@ -23,15 +23,11 @@ func previewRules() []rule {
 
 // previewer is the driver as one that plans.
 func (s Subject) previewer() (driver.Previewer, error) {
-	capability := s.Capability
-	for keyed, ok := capability.(keyedCapability); ok; keyed, ok = capability.(keyedCapability) {
-		capability = keyed.Capability
-	}
-	p, ok := capability.(driver.Previewer)
+	p, ok := unhanded(s.Capability).(driver.Previewer)
 	if !ok {
 		return nil, fmt.Errorf("it has the feature %s and no Preview", driver.FeaturePreview)
 	}
-	return p, nil
+	return handPreviewer{p, hand{found: s.found}}, nil
 }
 
 // previewed runs a check on what the host asks about each input of the samples.

@@ -49,7 +49,9 @@ const (
 type Sample struct {
 	Name string
 	// Request is a driver.ValidateRequest, AdvanceRequest, RenderRequest or
-	// InterpretRequest, by value and of the driver's role.
+	// InterpretRequest, by value and of the driver's role. {{fresh}} in its texts
+	// becomes a name that nothing had before, such as that of a tag which can be
+	// made only once; calls with one idempotency key have the same.
 	Request any
 	// Want is the outcome it must have; Any leaves it open.
 	Want Outcome

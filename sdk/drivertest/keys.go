@@ -1,20 +1,16 @@
 package drivertest
 
 import (
-	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"slices"
+	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// newKey is an idempotency key as the host makes them: opaque, and never used before.
-func newKey() string {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
+// newKey is an idempotency key as the host makes them: opaque, of lower-case letters
+// and digits, and never used before.
+func newKey() string { return strings.ToLower(rand.Text() + rand.Text()) }
 
 // identity is what identifies a call of Advance or Render.
 type identity struct {
@@ -62,16 +58,21 @@ func (id identity) orFresh() identity {
 // asked again gets one for each sample. One with effects is never called twice
 // with the same key, so it gets one for each call. Keys that a sample names stay.
 func (s Subject) keyed() Subject {
-	switch s.Descriptor.Effect {
-	case driver.EffectReads:
+	h := hand{found: s.found, acts: s.Descriptor.Effect == driver.EffectEffects}
+	if s.Descriptor.Effect == driver.EffectReads {
 		s.Samples, s.derived = withKeys(s.Samples), withKeys(s.derived)
-	case driver.EffectEffects:
-		if s.Challenge != nil {
-			s.Challenge = keyedChallenge{s.Challenge}
-		}
-		if s.Capability != nil {
-			s.Capability = keyedCapability{s.Capability}
-		}
+	}
+	if !h.acts {
+		s.Samples = withFresh(s.Samples)
+	}
+	if s.Challenge != nil {
+		s.Challenge = handChallenge{unhanded(s.Challenge), h}
+	}
+	if s.Capability != nil {
+		s.Capability = handCapability{unhanded(s.Capability), h}
+	}
+	if s.Configurer != nil {
+		s.Configurer = handConfigurer{unhanded(s.Configurer), h}
 	}
 	return s
 }
@@ -88,18 +89,4 @@ func withKeys(samples []Sample) []Sample {
 func withKey[Req any](request Req) Req {
 	id, _ := identityOf(request)
 	return identified(request, id.orFresh()).(Req)
-}
-
-// keyedChallenge gives each call without a key one of its own.
-type keyedChallenge struct{ driver.Challenge }
-
-func (c keyedChallenge) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
-	return c.Challenge.Advance(ctx, withKey(req))
-}
-
-// keyedCapability gives each call without a key one of its own.
-type keyedCapability struct{ driver.Capability }
-
-func (c keyedCapability) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	return c.Capability.Render(ctx, withKey(req))
 }

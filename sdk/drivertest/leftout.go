@@ -26,6 +26,7 @@ type found struct {
 	mu      sync.Mutex // guards the fields below
 	unsound []string
 	noisy   bool
+	silent  string   // what was called when there was no answer; empty: there always was
 	leftOut []string // by the check that runs, each once
 }
 
@@ -45,6 +46,15 @@ func (f *found) blame(sample string) { f.note(func() { f.unsound = append(f.unso
 func (f *found) blamed(sample string) (blamed bool) {
 	f.note(func() { blamed = slices.Contains(f.unsound, sample) })
 	return blamed
+}
+
+// setHung notes a call that got no answer.
+func (f *found) setHung(method string) { f.note(func() { f.silent = method }) }
+
+// hung is the method that got no answer, or empty.
+func (f *found) hung() (method string) {
+	f.note(func() { method = f.silent })
+	return method
 }
 
 func (f *found) setNoisy() { f.note(func() { f.noisy = true }) }

@@ -71,9 +71,14 @@ func methodOf(request any) string {
 
 const describeFlag = driverrpc.DescribeFlag
 
+// describeLimit is how long a program may take to print what it is.
+const describeLimit = 10 * time.Second
+
 // describeByHand is what the program prints with --describe.
 func describeByHand(ctx context.Context, p Program) (driver.Descriptor, error) {
 	var d driver.Descriptor
+	ctx, cancel := context.WithTimeout(ctx, describeLimit)
+	defer cancel()
 	out, err := p.Run(ctx, describeFlag)
 	if err != nil {
 		return d, fmt.Errorf("run with %s: %w", describeFlag, err)

@@ -90,7 +90,8 @@ func TestReportAsJUnit(t *testing.T) {
 	}
 }
 
-func TestBrokenSamplesAreNamed(t *testing.T) {
+// TestNearMisses: a file of samples that is almost right is refused and told why.
+func TestNearMisses(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"not JSON":      {`{`, "ends too early"},
 		"empty":         {" \n", "the file is empty"},

@@ -87,7 +87,7 @@ type verifier struct {
 
 // start starts the program if there is one and it does not run.
 func (v *verifier) start(ctx context.Context) {
-	if v.subject.Program == nil || v.subject.startFailed != nil || v.running(ctx) {
+	if v.subject.Program == nil || v.subject.startFailed != nil || v.subject.found.hung() != "" || v.running(ctx) {
 		return
 	}
 	v.stop()
@@ -133,11 +133,17 @@ func (v *verifier) hold(ctx context.Context, c Check) Result {
 	began := time.Now()
 	result := Result{ID: c.ID, Level: c.Level, Rule: c.Why, Status: Passed}
 	v.start(ctx)
+	answered := v.subject.found.hung() == ""
 	err := v.ready(c)
 	if err == nil {
 		err = v.run(ctx, c)
 	}
 	result.Took = time.Since(began)
+	if method := v.subject.found.hung(); method != "" && answered && ctx.Err() == nil {
+		result.Status, result.Detail = Failed, fmt.Sprintf("%s gave no answer within %v, so no further call is made", method, callLimit)
+		v.stop()
+		return result
+	}
 	left := leftOutNote(v.subject.found.left())
 	switch s, skipped := onlySkip(err); {
 	case err == nil:
@@ -163,6 +169,9 @@ func (v *verifier) ready(c Check) error {
 	}
 	if s.found.isNoisy() && group(c.ID) != "descriptor" && group(c.ID) != "process" {
 		return skip("it fails "+quietID+", so no reply can be told from noise", "a driver that passes "+quietID)
+	}
+	if method, g := s.found.hung(), group(c.ID); method != "" && g != "descriptor" && g != "process" {
+		return skip(fmt.Sprintf("%s gave no answer within %v", method, callLimit), "a driver that answers")
 	}
 	if s.unconfigured != nil {
 		switch group(c.ID) {

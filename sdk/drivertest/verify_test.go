@@ -111,7 +111,7 @@ var directFaults = map[string][]string{
 		"call/cancelled", "call/hostile-input", "call/huge-input", "call/size-limits", "call/no-growth",
 		"challenge/garbage", "challenge/normal-form", "challenge/pointers", "challenge/inputs", "challenge/description",
 		"challenge/unknown-answers", "challenge/declined", "challenge/no-is-final", "challenge/unknown-state",
-		"challenge/state-version", "challenge/observed", "call/pending, pure", "call/recover-outcomes, pure",
+		"challenge/state-version", "challenge/observed", "challenge/params-schema", "challenge/params-schema, unusable", "challenge/output-schema", "call/pending, pure", "call/recover-outcomes, pure",
 	},
 	"till": {
 		"call/pending", "call/pending, why", "call/pending, how much", "call/pending, cannot be asked",

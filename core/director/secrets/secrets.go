@@ -8,7 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
+	"encoding/base32"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -67,6 +67,10 @@ func derive(keys func() ([][32]byte, error)) (d derived, err error) {
 	return d, nil
 }
 
+// callKeys writes keys as letters and digits, because drivers pass them to programs,
+// which take a word that begins with a hyphen for an option.
+var callKeys = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
 // CallKey is the idempotency key of the call that the parts tell from all others. It is a
 // keyed hash, so that it reveals none of them.
 func (s Secrets) CallKey(parts ...any) (string, error) {
@@ -80,7 +84,7 @@ func (s Secrets) CallKey(parts ...any) (string, error) {
 	}
 	mac := hmac.New(sha256.New, keys.call)
 	mac.Write(b)
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), nil
+	return callKeys.EncodeToString(mac.Sum(nil)), nil
 }
 
 // Use is what a link is good for.

@@ -22,12 +22,17 @@ const (
 const confirmation = `{"type":"object","additionalProperties":false,"required":["confirmed","by"],"properties":{` +
 	`"confirmed":{"const":true},"by":{"type":"string","minLength":1,"maxLength":200}}}`
 
+// parameters are what a challenge demands, for the manual page, lint and editors.
+const parameters = `{"type":"object","additionalProperties":false,"required":["version"],"properties":{` +
+	`"version":{"type":"string","minLength":1,"description":"what is released"}}}`
+
 func main() { driverrpc.Main(definition()) }
 
 func definition() driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: typeName, Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName}, Effect: driver.EffectPure,
+			ParamsSchema: json.RawMessage(parameters), OutputSchema: json.RawMessage(confirmation),
 		},
 		Challenge: release{},
 	}

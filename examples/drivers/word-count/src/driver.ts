@@ -7,6 +7,8 @@ export interface Descriptor {
   role: "challenge";
   handles: string[];
   effect: "pure" | "reads" | "effects";
+  params_schema: object; // of the object in a challenge that is named like the type
+  output_schema: object; // of accepted.output
 }
 
 export interface Diagnostic {

@@ -105,7 +105,10 @@ function takesNone(config: Buffer) {
 }
 
 function describe(d: Descriptor) {
-  return { ...d, role: constant("ROLE", d.role), effect: constant("EFFECT", d.effect) };
+  return {
+    ...d, role: constant("ROLE", d.role), effect: constant("EFFECT", d.effect),
+    params_schema: json(d.params_schema), output_schema: json(d.output_schema),
+  };
 }
 
 function diagnostic<D extends { severity: string }>(d: D) {

@@ -11,6 +11,22 @@ interface Params {
   language: string; // BCP 47
 }
 
+const words = (description: string) => ({ type: "integer", minimum: 1, maximum: maxWords, description });
+
+export const paramsSchema = {
+  type: "object", additionalProperties: false,
+  properties: {
+    min: { ...words("words at least"), default: 1 },
+    max: { ...words("words at most"), default: maxWords },
+    language: { type: "string", default: "en", description: "BCP 47, such as zh-Hant: how words are told apart" },
+  },
+};
+
+export const outputSchema = {
+  type: "object", additionalProperties: false, required: ["text", "words"],
+  properties: { text: { type: "string" }, words: { type: "integer" } },
+};
+
 export const wordCount: Challenge = { validate: (challenge) => readParams(challenge).found, advance };
 
 function advance({ challenge, answers }: AdvanceRequest): AdvanceResult {
