@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/drivers/manual"
 	"github.com/kairos-mcp/kairos/e2e/forgery"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
@@ -220,24 +221,6 @@ func row(page *bytes.Buffer, cells ...string) {
 	fmt.Fprintf(page, "| %s |\n", strings.Join(cells, " | "))
 }
 
-// descriptor is what a driver prints with --describe.
-type descriptor struct {
-	Name, Version, Role, Effect, Approval, Transport string
-	Handles, Features, Needs                         []string
-	StateVersions                                    []int  `json:"state_versions"`
-	ConfigSchema                                     schema `json:"config_schema"`
-}
-
-type schema struct {
-	Type, Description string
-	Default           json.RawMessage
-	Enum              []string
-	Minimum, Maximum  *float64
-	Required          []string
-	WriteOnly         bool
-	Properties        map[string]schema
-}
-
 // writeDrivers builds the shipped drivers and writes what they say of themselves.
 func writeDrivers(t *testing.T, page *bytes.Buffer) {
 	t.Helper()
@@ -256,79 +239,12 @@ func writeDrivers(t *testing.T, page *bytes.Buffer) {
 		if err != nil {
 			t.Fatalf("describe %s: %v", folder, err)
 		}
-		var d descriptor
+		var d driver.Descriptor
 		if err := json.Unmarshal(out, &d); err != nil {
 			t.Fatalf("describe %s: %v", folder, err)
 		}
-		writeDriver(page, folder, d)
+		fmt.Fprintf(page, "\n%s\nSource: [plugins/%s](../../plugins/%s).\n", manual.Page(d, 2), folder, folder)
 	}
-}
-
-func writeDriver(page *bytes.Buffer, folder string, d descriptor) {
-	fmt.Fprintf(page, "\n## %s\n\n%s driver, version %s, source in [plugins/%s](../../plugins/%s).\n\n| | |\n|---|---|\n", d.Name, d.Role, d.Version, folder, folder)
-	for _, fact := range [][2]string{
-		{"handles", strings.Join(d.Handles, ", ")}, {"effect", d.Effect}, {"features", strings.Join(d.Features, ", ")},
-		{"needs", strings.Join(d.Needs, ", ")}, {"approval", d.Approval}, {"transport", orElse(d.Transport, "grpc")},
-		{"state versions", strings.Trim(fmt.Sprint(d.StateVersions), "[]")},
-	} {
-		if fact[1] != "" {
-			row(page, fact[0], fact[1])
-		}
-	}
-	if len(d.ConfigSchema.Properties) == 0 {
-		page.WriteString("\nTakes no configuration.\n")
-		return
-	}
-	page.WriteString("\nIts configuration:\n\n| key | type | default | meaning |\n|---|---|---|---|\n")
-	writeSettings(page, "", d.ConfigSchema)
-}
-
-func writeSettings(page *bytes.Buffer, prefix string, s schema) {
-	keys := make([]string, 0, len(s.Properties))
-	for key := range s.Properties {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		p := s.Properties[key]
-		if p.Type == "object" && len(p.Properties) > 0 {
-			writeSettings(page, prefix+key+".", p)
-			continue
-		}
-		preset := "none"
-		switch {
-		case len(p.Default) > 0:
-			preset = "`" + strings.Trim(string(p.Default), `"`) + "`"
-		case slices.Contains(s.Required, key):
-			preset = "required"
-		}
-		meaning := p.Description
-		if p.WriteOnly {
-			meaning += " (secret)"
-		}
-		row(page, "`"+prefix+key+"`", p.Type+p.bounds(), preset, meaning)
-	}
-}
-
-func (s schema) bounds() string {
-	switch {
-	case len(s.Enum) > 0:
-		return ": " + strings.Join(s.Enum, ", ")
-	case s.Minimum != nil && s.Maximum != nil:
-		return fmt.Sprintf(", %v to %v", *s.Minimum, *s.Maximum)
-	case s.Minimum != nil:
-		return fmt.Sprintf(", at least %v", *s.Minimum)
-	case s.Maximum != nil:
-		return fmt.Sprintf(", at most %v", *s.Maximum)
-	}
-	return ""
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 const checksPage = "reference/driver-checks.md"

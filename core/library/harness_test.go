@@ -77,7 +77,7 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 })
 
 func checking(k driverstest.Knobs) (driverstest.Fixed, error) {
-	return driverstest.Checking(k, "shell", "mcp", "user_input", "comment")
+	return driverstest.Checking(k, "shell", "mcp", "user_input", "comment", "count")
 }
 
 func storeOf(s *sqlitetest.Store) library.Store {

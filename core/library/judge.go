@@ -124,6 +124,9 @@ func (j judge) validate(ctx context.Context, use string, s *protocol.Step) ([]pr
 			WithNext("call kairos_mint again once the driver works")
 	}
 	s.Templates = slices.Clone(res.Templates)
+	if d, _, described := j.Drivers.Describe(use); described {
+		s.Output = d.OutputSchema
+	}
 	diagnostics := outputSchemaProblem(s.Challenge, shortened(res.Diagnostics))
 	pointers := make([]string, len(diagnostics))
 	for i, d := range diagnostics {

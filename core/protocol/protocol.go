@@ -68,6 +68,9 @@ type Step struct {
 	// Anchors hold the places in the parsed document of the parts of Challenge; nil if
 	// it was not read from a block.
 	Anchors []Anchor `json:"-"`
+	// Output is the JSON Schema of the result of a challenge without an output_schema of
+	// its own, as its driver declares it; nil: not known. The judge of a protocol sets it.
+	Output json.RawMessage `json:"-"`
 }
 
 // Clone returns a deep copy of the chain.

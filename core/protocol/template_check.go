@@ -3,10 +3,13 @@ package protocol
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 // CheckReferences reports templates that can never have a value: references to
@@ -26,7 +29,7 @@ func CheckReferences(c Chain) []Diagnostic {
 			if why := r.impossible(i, known.position, known.inputs); why != "" {
 				found = append(found, s.problemAt(at, r.Pointer, r.Text+": "+why))
 			} else if why, sure := known.leadsNowhere(r); why != "" {
-				d := s.problemAt(at, r.Pointer, r.Text+": "+r.describer()+why)
+				d := s.problemAt(at, r.Pointer, r.Text+": "+c.describer(r, known.position)+why)
 				if !sure {
 					d.Severity = driver.SeverityWarning
 				}
@@ -110,7 +113,11 @@ func (d declared) leadsNowhere(r Reference) (why string, sure bool) {
 		schema = d.chain.schemaOf(r, d.position)
 		d.schemas[r.Source+"."+r.Step] = schema
 	}
-	return leadsNowhere(schema, r.Path)
+	why, sure = leadsNowhere(schema, r.Path)
+	if sure && d.chain.declaredByDriver(r, d.position) {
+		return why + instead(schema, r.Path), false // another driver may handle the type in a run
+	}
+	return why, sure
 }
 
 // schemaOf is the schema of the value that a reference starts at, decoded; nil:
@@ -122,18 +129,42 @@ func (c Chain) schemaOf(r Reference, position map[string]int) map[string]any {
 		if err != nil {
 			return nil // reported when the challenge is parsed
 		}
-		raw = common.OutputSchema
+		if raw = common.OutputSchema; len(raw) == 0 {
+			raw = c.Steps[position[r.Step]].Output
+		}
 	}
 	var schema map[string]any
 	_ = json.Unmarshal(raw, &schema) // what is not an object says nothing
 	return schema
 }
 
-func (r Reference) describer() string {
+// declaredByDriver reports whether the schema of a step's result is the driver's.
+func (c Chain) declaredByDriver(r Reference, position map[string]int) bool {
 	if r.Source == FromInput {
+		return false
+	}
+	common, err := CommonOf(c.Steps[position[r.Step]].Challenge)
+	return err == nil && len(common.OutputSchema) == 0
+}
+
+func (c Chain) describer(r Reference, position map[string]int) string {
+	switch {
+	case r.Source == FromInput:
 		return "the declared input "
+	case c.declaredByDriver(r, position):
+		return "the result of the step "
 	}
 	return "the output_schema of the step "
+}
+
+// instead names what there is where a path ends.
+func instead(schema map[string]any, path []string) string {
+	properties, _ := schema["properties"].(map[string]any)
+	names := slices.Sorted(maps.Keys(properties))
+	if meant := fields.Suggestion(path[0], names); meant != "" {
+		return meant
+	}
+	return "; it has " + strings.Join(names, ", ")
 }
 
 // combining are the keywords of schemas that a shape cannot represent.

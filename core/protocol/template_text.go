@@ -112,8 +112,8 @@ func (d declared) lacks(r Reference, step int) string {
 	if why := r.impossible(step, d.position, d.inputs); why != "" {
 		return why
 	}
-	if why, sure := d.leadsNowhere(r); sure {
-		return r.describer() + why
+	if why, sure := d.leadsNowhere(r); sure || why != "" && d.chain.declaredByDriver(r, d.position) {
+		return d.chain.describer(r, d.position) + why
 	}
 	return ""
 }

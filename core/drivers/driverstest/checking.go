@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -15,21 +16,35 @@ import (
 type Knobs map[string]bool
 
 // Checking is a setup whose tree sends every input to the agent, and whose
-// challenge drivers only check challenges: they refuse what has the key "bad".
+// challenge drivers only check challenges: they refuse what has the key "bad". One
+// named "count" declares that its output is a number n.
 func Checking(k Knobs, types ...string) (Fixed, error) {
 	all := []driver.Descriptor{{Name: "agent", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence}}}
 	for _, name := range types {
-		all = append(all, driver.Descriptor{Name: name, Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{name}})
+		d := driver.Descriptor{Name: name, Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{name}}
+		if name == "count" {
+			d.OutputSchema = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"additionalProperties":false}`)
+		}
+		all = append(all, d)
 	}
 	tree, err := decision.Compile(decision.Source{Name: "tree.yaml", YAML: []byte(
 		"defaults: {missing_type: shell, no_challenge_type: comment}\nchallenges:\n  - {name: any, match: {}, evidence: [{via: agent}]}\n",
 	)}, all)
-	return Fixed{Drivers: checkers{knobs: k}, Tree: tree}, err
+	return Fixed{Drivers: checkers{knobs: k, all: all}, Tree: tree}, err
 }
 
 type checkers struct {
 	drivers.Finder
 	knobs Knobs
+	all   []driver.Descriptor
+}
+
+func (c checkers) Describe(name string) (driver.Descriptor, string, bool) {
+	i := slices.IndexFunc(c.all, func(d driver.Descriptor) bool { return d.Name == name })
+	if i < 0 {
+		return driver.Descriptor{}, "", false
+	}
+	return c.all[i], "", true
 }
 
 func (c checkers) Challenge(name string) (driver.Challenge, bool) {

@@ -16,6 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/drivers/manual"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/socket"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -198,6 +199,10 @@ func printEntry(p *output.Printer, e driverhost.LockedEntry) {
 	printRow(p, "effect", string(d.Effect))
 	printRow(p, "transport", cmp.Or(string(d.Transport), "grpc"))
 	printRow(p, "features", strings.Join(d.Features, ", "))
+	if d.Role == driver.RoleChallenge {
+		printRow(p, "parameters", strings.Join(manual.Keys(d.ParamsSchema), ", "))
+		printRow(p, "output", strings.Join(manual.Keys(d.OutputSchema), ", "))
+	}
 	printRow(p, "needs", strings.Join(d.Needs, ", "))
 	printRow(p, "sends", strings.Join(d.Methods(), ", "))
 	printRow(p, "file", e.File)
