@@ -27,7 +27,9 @@ type DumpReply struct {
 	Position   *Position  `json:"position,omitempty"`
 	Challenge  *Challenge `json:"challenge,omitempty" doc:"Challenge as a run would show it" form:"opaque"`
 	StepCount  int        `json:"step_count,omitempty"`
-	Quality    *Quality   `json:"quality,omitempty" doc:"How the step did so far" form:"opaque"` // of a single step that was rated
+	// Worth says what the steps of a protocol will be worth at least (run.Worth).
+	Worth   string   `json:"worth,omitempty" doc:"How far a run of the protocol can be relied on"`
+	Quality *Quality `json:"quality,omitempty" doc:"How the step did so far" form:"opaque"` // of a single step that was rated
 }
 
 // Position of a step in its chain.

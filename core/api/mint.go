@@ -43,7 +43,7 @@ type MintReply struct {
 	Items    []MintItem   `json:"items" doc:"The stored steps in document order; with an error those that exist already"`
 	Status   string       `json:"status" doc:"stored"`
 	Warnings []Diagnostic `json:"warnings,omitempty" doc:"What an author should look at" items:"opaque"`
-	// Message says what is not done yet; usually empty.
+	// Message says what the steps will be worth, and what is not done yet.
 	Message string `json:"message,omitempty" doc:"What happened, in words"`
 	// NextCall runs the first of the stored protocols.
 	NextCall *NextCall `json:"next_call,omitempty"`

@@ -18,8 +18,8 @@ type Timeline struct {
 	Outcome  string      `json:"outcome,omitempty"`
 	Verified bool        `json:"verified"`
 	Problem  string      `json:"problem,omitempty"` // why it is not verified
-	// Worth says who vouches for the solved steps. It is empty before one is solved.
-	Worth string `json:"worth,omitempty"`
+	// Worth says who vouches for the steps (run.Worth).
+	Worth string `json:"worth"`
 	// Protocol is the version that the run follows.
 	Protocol *api.ProtocolRevision `json:"protocol"`
 	// Tries are the steps, solved or open, whose first attempt did not succeed.
@@ -62,7 +62,7 @@ func (a *Archive) Timeline(ctx context.Context, c access.Caller, id run.ID) (Tim
 	}
 	var reply api.AttestReply
 	t.Verdict(&reply)
-	line := Timeline{Run: t.Run.Summary(), Outcome: t.Run.Outcome, Verified: reply.Verified, Worth: run.Worth(t.Run.Vouchers(), "")}
+	line := Timeline{Run: t.Run.Summary(), Outcome: t.Run.Outcome, Verified: reply.Verified, Worth: t.Run.Worth()}
 	if !reply.Verified {
 		line.Problem = reply.Message
 	}

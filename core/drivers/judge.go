@@ -68,6 +68,22 @@ func (s Setup) demandAt(at Place, i int) decision.Demand {
 	return s.Tree.DemandOfText(facts).Narrowed(only)
 }
 
+// Worth says what the steps of the protocol will be worth at least (run.Worth), as far as
+// that is known before a run.
+func (s Setup) Worth(at Place) string {
+	all := make([]run.Voucher, len(at.Chain.Steps))
+	for i, step := range at.Chain.Steps {
+		switch demand := s.demandAt(at, i); {
+		case step.Challenge == nil:
+		case demand.Provenances == nil:
+			all[i].Provenance = driver.AgentReported
+		default:
+			all[i].Provenance = run.Weakest(demand.Provenances)
+		}
+	}
+	return run.Worth(len(all), all)
+}
+
 // Contradiction says why no evidence of the step can meet the demand, and what to
 // do; empty: some can.
 func Contradiction(step protocol.Step, d decision.Demand) string {

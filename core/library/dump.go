@@ -8,6 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -24,10 +25,12 @@ func (l *Library) Dump(ctx context.Context, c access.Caller, in api.DumpRequest)
 		return api.DumpReply{}, err
 	}
 	title := chain.Title
+	j, release := hold(l.setups)
+	defer release()
 	if in.Protocol {
 		return api.DumpReply{
 			Document: protocol.Render(chain), URI: protocol.URI(chain.Steps[0].UUID), Label: title,
-			ChainLabel: &title, StepCount: len(chain.Steps),
+			ChainLabel: &title, StepCount: len(chain.Steps), Worth: j.Worth(drivers.Place{Space: chain.Space, Chain: chain}),
 		}, nil
 	}
 	s := chain.Steps[i]
@@ -41,8 +44,6 @@ func (l *Library) Dump(ctx context.Context, c access.Caller, in api.DumpRequest)
 		reply.Quality = &q
 	}
 	if s.Challenge != nil {
-		j, release := hold(l.setups)
-		defer release()
 		kind := j.TypeOf(s)
 		reply.Challenge = &api.Challenge{Type: kind, Description: "As stored; kairos_begin opens a run.", ProofHash: run.Genesis, Display: member(s.Challenge, kind)}
 	}

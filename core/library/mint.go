@@ -68,7 +68,14 @@ func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest)
 		reply.Items = append(reply.Items, items(w.Chain)...)
 		l.ratings.rateStored(w, "kairos_mint")
 	}
-	reply.Message = l.meanings.add(ctx, chains...)
+	worths := make([]string, len(chains), len(chains)+1)
+	for i, chain := range chains {
+		worths[i] = j.Worth(drivers.Place{Space: space, Chain: chain})
+		if len(chains) > 1 {
+			worths[i] = fmt.Sprintf("%q: %s", plain.Clip(chain.Title, maxTitleShown), worths[i])
+		}
+	}
+	reply.Message = plain.Sentences(append(worths, l.meanings.add(ctx, chains...))...)
 	reply.NextCall = api.BeginCall(reply.Items[0].URI)
 	return reply, nil
 }
@@ -134,6 +141,8 @@ func items(chain protocol.Chain) []api.MintItem {
 type Linted struct {
 	// Chains are its protocols, with the templates that their drivers allow.
 	Chains []protocol.Chain
+	// Worths say for each of them what its steps will be worth at least (run.Worth).
+	Worths []string
 	// Findings are in the order of the document.
 	Findings []protocol.Diagnostic
 	// BelieveModels notes the steps that may be proved by what a model writes,
@@ -149,6 +158,7 @@ func (l *Library) Lint(ctx context.Context, document string) (found Linted, err 
 	found.Chains, found.Findings, err = j.findings(ctx, "", document)
 	protocol.SortDiagnostics(found.Findings)
 	for _, c := range found.Chains {
+		found.Worths = append(found.Worths, j.Worth(drivers.Place{Chain: c}))
 		for i := range c.Steps {
 			if note := j.BelievesModel(drivers.Place{Chain: c}, i); note != nil {
 				found.BelieveModels = append(found.BelieveModels, *note)

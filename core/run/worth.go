@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -42,19 +43,30 @@ var words = map[driver.Provenance]string{
 // it is.
 func Vouched(p driver.Provenance) string { return cmp.Or(words[p], string(p)) }
 
-// Voucher is who vouches for a solved step.
+// Voucher is who vouches for a step.
 type Voucher struct {
+	// Provenance of the evidence. It is empty where a step has no challenge: it proves nothing.
 	Provenance driver.Provenance
 	Files      driver.Provenance // of the files that the step demanded; empty: none
+	// Failed: the evidence failed a challenge that does not require it.
+	Failed bool
 }
 
-// Vouchers are those of the solved steps.
-func (r Run) Vouchers() []Voucher {
+// Worth says what the run's steps are worth.
+func (r Run) Worth() string {
 	all := make([]Voucher, len(r.Proofs))
 	for i, p := range r.Proofs {
-		all[i] = Voucher{Provenance: p.Provenance, Files: r.Evidence[i].Files()}
+		all[i] = p.Voucher(r.Evidence[i].Files(), r.Evidence[i].Failed)
 	}
-	return all
+	return Worth(r.StepCount, all)
+}
+
+// Voucher is who vouches for the step of the proof, and for the files that it demanded.
+func (p Proof) Voucher(files driver.Provenance, failed bool) Voucher {
+	if p.Driver.Name == CoreDriver { // it had no challenge
+		return Voucher{}
+	}
+	return Voucher{Provenance: p.Provenance, Files: files, Failed: failed}
 }
 
 // Files says who vouches for the files of the step. It is empty if it demanded none.
@@ -67,43 +79,99 @@ func (v Evidence) Files() driver.Provenance {
 	return ""
 }
 
-// Worth says in one sentence, without its full stop, who vouches for solved steps, the
-// strongest first: "3 steps seen by KAIROS, 1 answered by a person".
-// Person is the word for a person, by default "a person". Without steps it returns "".
-func Worth(all []Voucher, person string) string {
-	steps, files := map[driver.Provenance]int{}, map[driver.Provenance]int{}
+// Worth says in one line, without a full stop, what so many steps of a run are worth, of
+// which all have a proof, or what those of a protocol will be at least. What proves least
+// comes first: "1 of 4 steps proves nothing, 2 rest on the agent's word, 1 seen by KAIROS".
+func Worth(total int, all []Voucher) string {
+	steps, files := map[grade]int{}, map[grade]int{}
+	if left := total - len(all); left > 0 {
+		steps[unproved] = left
+	}
 	for _, v := range all {
-		steps[v.Provenance]++
+		steps[v.grade()]++
 		if v.Files != "" && v.Files != v.Provenance {
-			files[v.Files]++
+			files[grade(v.Files)]++
 		}
 	}
-	said := counted(steps, person)
+	said := counted(steps, total)
 	if len(files) > 0 {
-		said += "; files of " + counted(files, person)
+		said += "; files of " + counted(files, 0)
 	}
 	return said
 }
 
-// counted lists how many there are of each, the strongest first.
-func counted(n map[driver.Provenance]int, person string) string {
-	order := slices.SortedFunc(maps.Keys(n), func(a, b driver.Provenance) int {
-		return cmp.Or(slices.Index(strength, b)-slices.Index(strength, a), cmp.Compare(a, b))
+// grade is what a step is worth: a provenance, or one of these.
+type grade string
+
+const (
+	unproved grade = "unproved"
+	nothing  grade = "nothing"
+	failed   grade = "failed"
+)
+
+// grades are ordered, what proves least first.
+var grades = slices.Concat([]grade{unproved, nothing, failed}, graded(strength))
+
+func graded(all []driver.Provenance) []grade {
+	out := make([]grade, len(all))
+	for i, p := range all {
+		out[i] = grade(p)
+	}
+	return out
+}
+
+func (v Voucher) grade() grade {
+	switch {
+	case v.Provenance == "":
+		return nothing
+	case v.Failed:
+		return failed
+	}
+	return grade(v.Provenance)
+}
+
+// rests says of one step and of several what they are worth.
+var rests = map[grade][2]string{
+	unproved:                     {"is not proved", "are not proved"},
+	nothing:                      {"proves nothing", "prove nothing"},
+	failed:                       {"failed and was not required", "failed and were not required"},
+	grade(driver.AgentReported):  {"rests on the agent's word", "rest on the agent's word"},
+	grade(driver.ModelGenerated): {"rests on a model's word", "rest on a model's word"},
+}
+
+// say words what n steps of a grade are worth.
+func (g grade) say(n int) string {
+	if forms, ok := rests[g]; ok {
+		return forms[min(n, 2)-1]
+	}
+	return Vouched(driver.Provenance(g))
+}
+
+// counted lists how many there are of each, what proves least first: steps out of a total,
+// or files, which have none.
+func counted(n map[grade]int, total int) string {
+	order := slices.SortedFunc(maps.Keys(n), func(a, b grade) int {
+		return cmp.Or(slices.Index(grades, a)-slices.Index(grades, b), cmp.Compare(a, b))
 	})
-	var parts []string
-	for i, p := range order {
-		said, unit := Vouched(p), ""
-		if p == driver.ClientAttested && person != "" {
-			said = "answered by " + person
-		}
+	parts := make([]string, len(order))
+	for i, g := range order {
+		parts[i] = strconv.Itoa(n[g])
 		switch {
 		case i > 0:
-		case n[p] == 1:
-			unit = " step"
+		case n[g] == 1 && total <= 1:
+			parts[i] += " step"
+		case n[g] == total:
+			parts[i] = fmt.Sprintf("all %d steps", total)
+		case total > 0:
+			parts[i] += fmt.Sprintf(" of %d steps", total)
 		default:
-			unit = " steps"
+			parts[i] += " steps"
 		}
-		parts = append(parts, fmt.Sprintf("%d%s %s", n[p], unit, said))
+		if total > 0 {
+			parts[i] += " " + g.say(n[g])
+		} else {
+			parts[i] += " " + Vouched(driver.Provenance(g))
+		}
 	}
 	return strings.Join(parts, ", ")
 }

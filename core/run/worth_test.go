@@ -10,28 +10,30 @@ import (
 func TestWorthSaysWhoVouchesAndClaimsNoMore(t *testing.T) {
 	const seen, answered, linked, written, reported = driver.ServerObserved, driver.ClientAttested, driver.LinkHolder, driver.ModelGenerated, driver.AgentReported
 	for name, tc := range map[string]struct {
-		person string
-		all    []run.Voucher
-		want   string
+		left int
+		all  []run.Voucher
+		want string
 	}{
-		"nothing is solved": {},
-		"one step":          {all: []run.Voucher{{Provenance: written}}, want: "1 step written by a model"},
+		"nothing is solved": {left: 3, want: "all 3 steps are not proved"},
+		"one step":          {all: []run.Voucher{{Provenance: written}}, want: "1 step rests on a model's word"},
 		"as in the tutorial": {
-			person: "you", all: []run.Voucher{{Provenance: seen}, {Provenance: seen}, {Provenance: answered}, {Provenance: seen}},
-			want: "3 steps seen by KAIROS, 1 answered by you",
+			all:  []run.Voucher{{Provenance: seen}, {Provenance: seen}, {Provenance: answered}, {Provenance: seen}},
+			want: "1 of 4 steps answered by a person, 3 seen by KAIROS",
 		},
 		"all there are": {
-			all:  []run.Voucher{{Provenance: reported}, {Provenance: written}, {Provenance: linked}, {Provenance: answered}, {Provenance: seen}},
-			want: "1 step seen by KAIROS, 1 answered by a person, 1 answered by somebody with the link, 1 written by a model, 1 reported by the agent",
+			left: 1,
+			all:  []run.Voucher{{Provenance: reported}, {Provenance: seen, Failed: true}, {Provenance: written}, {Provenance: linked}, {Provenance: answered}, {}, {Provenance: seen}},
+			want: "1 of 8 steps is not proved, 1 proves nothing, 1 failed and was not required, 1 rests on the agent's word, 1 rests on a model's word, " +
+				"1 answered by somebody with the link, 1 answered by a person, 1 seen by KAIROS",
 		},
-		"a link is not the person at the terminal": {person: "you", all: []run.Voucher{{Provenance: linked}}, want: "1 step answered by somebody with the link"},
+		"all of one kind": {all: []run.Voucher{{Provenance: seen}, {Provenance: seen}, {Provenance: seen}}, want: "all 3 steps seen by KAIROS"},
 		"files that others vouch for": {
 			all:  []run.Voucher{{Provenance: reported, Files: seen}, {Provenance: reported, Files: reported}, {Provenance: seen, Files: reported}},
-			want: "1 step seen by KAIROS, 2 reported by the agent; files of 1 step seen by KAIROS, 1 reported by the agent",
+			want: "2 of 3 steps rest on the agent's word, 1 seen by KAIROS; files of 1 step reported by the agent, 1 seen by KAIROS",
 		},
-		"a provenance of another version": {all: []run.Voucher{{Provenance: reported}, {Provenance: "signed"}}, want: "1 step reported by the agent, 1 signed"},
+		"a provenance of another version": {all: []run.Voucher{{Provenance: reported}, {Provenance: "signed"}}, want: "1 of 2 steps signed, 1 rests on the agent's word"},
 	} {
-		if got := run.Worth(tc.all, tc.person); got != tc.want {
+		if got := run.Worth(len(tc.all)+tc.left, tc.all); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

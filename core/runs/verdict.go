@@ -26,15 +26,16 @@ func (c *Change) Verdict(reply *api.AttestReply) {
 	for i := len(c.Run.Proofs); i < len(c.Chain.Steps); i++ {
 		reply.MissingSteps = append(reply.MissingSteps, protocol.URI(c.Chain.Steps[i].UUID))
 	}
+	worth := c.Run.Worth()
 	err := c.Run.Verify()
 	reply.Verified = err == nil && len(reply.MissingSteps) == 0
 	switch {
 	case err != nil:
 		reply.Message = "The proof chain is broken: " + err.Error() + "."
 	case !reply.Verified:
-		reply.Message = fmt.Sprintf("%d of %d steps have no accepted proof.", len(reply.MissingSteps), len(c.Chain.Steps))
+		reply.Message = plain.Sentences(worth)
 	default:
-		reply.Message = "Every step's evidence was accepted and the proof chain is whole: " + run.Worth(c.Run.Vouchers(), "") + "."
+		reply.Message = plain.Sentences(worth, "The proof chain is whole")
 	}
 	for i, ev := range c.Run.Evidence {
 		if ev.Failed {

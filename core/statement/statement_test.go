@@ -123,7 +123,7 @@ func TestAStatementCanBeCheckedByOthers(t *testing.T) {
 		if want := name == "with the key"; r.Trusted != want {
 			t.Errorf("%s: trusted = %t, want %t", name, r.Trusted, want)
 		}
-		if want := "2 steps written by a model"; r.Worth != want {
+		if want := "1 of 3 steps is not proved, 2 rest on a model's word"; r.Worth != want {
 			t.Errorf("%s: it says %q, want %q", name, r.Worth, want)
 		}
 		if m := r.Steps[1].Permission; m == nil || m.String() != "accepted by Ann (acceptance acceptance-1)" || m.Plan != strings.Repeat("ef", 32) {

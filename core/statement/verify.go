@@ -197,17 +197,17 @@ func (r *Report) fill(s Statement, beside []Disclosed, problems []*Problem) {
 		}
 		r.Steps = append(r.Steps, c)
 	}
-	r.Worth = run.Worth(vouchers, "")
+	r.Worth = run.Worth(p.Run.StepCount, vouchers)
 }
 
 func (s Step) voucher() run.Voucher {
-	v := run.Voucher{Provenance: s.Proof.Provenance}
+	var files driver.Provenance
 	for _, a := range s.Answers {
 		if a.Input == driver.KindFiles {
-			v.Files = a.Provenance
+			files = a.Provenance
 		}
 	}
-	return v
+	return s.Proof.Voucher(files, s.Failed)
 }
 
 func disclosure(broken map[run.Broken]bool, step int, l run.Link) Disclosure {

@@ -39,9 +39,6 @@ func Attested(reply *api.AttestReply, r run.Run, chain protocol.Chain) {
 	}
 	reply.WeakestProvenance = run.Weakest(all)
 	tried(reply, r, chain)
-	if len(r.Proofs) > 0 && len(reply.MissingSteps) > 0 {
-		reply.Message = plain.Sentences(reply.Message, "The others: "+run.Worth(r.Vouchers(), "")+".")
-	}
 }
 
 // tried fills in what did not succeed at once, so that a success does not look like the only attempt.

@@ -185,12 +185,12 @@ func TestPageSaysNoMoreThanIsKnown(t *testing.T) {
 			t.Errorf("the page of a run without a step lacks %q", want)
 		}
 	}
-	s.run.Timeline.Worth = "1 step seen by KAIROS"
-	if got := html(t, s.run); !strings.Contains(got, "Proved: 1 step seen by KAIROS.") {
+	s.run.Timeline.Problem, s.run.Timeline.Worth = "1 of 2 steps is not proved.", "1 step seen by KAIROS"
+	if got := html(t, s.run); !strings.Contains(got, "Not verified: 1 of 2 steps is not proved.") {
 		t.Error("the page of a run that is not verified does not say who vouches for what is proved")
 	}
 	s.run.Timeline.Verified = true
-	if got := html(t, s.run); !strings.Contains(got, "the proof chain is whole: 1 step seen by KAIROS.") {
+	if got := html(t, s.run); !strings.Contains(got, "Verified: 1 step seen by KAIROS. The proof chain is whole.") {
 		t.Error("the page of a verified run does not say who vouches for it")
 	}
 	r := threeRoutes(t)

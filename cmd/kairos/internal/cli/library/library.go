@@ -35,7 +35,7 @@ func searchCommand(at *session.Session) *cobra.Command {
 				return explainSearch(cmd, at, out, in)
 			}
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				return output.Reply(cmd, out, printChoices)(api.Search.Call(ctx, t, in))
+				return output.Reply(cmd, out, func(p *output.Printer, r api.SearchReply) { printChoices(p, r, worths(ctx, t, r.Choices)) })(api.Search.Call(ctx, t, in))
 			})
 		},
 	}
@@ -57,9 +57,24 @@ func explainSearch(cmd *cobra.Command, at *session.Session, out *output.Format, 
 	})
 }
 
-func printChoices(p *output.Printer, reply api.SearchReply) {
-	rows := [][]string{{"SCORE", "ROLE", "PROTOCOL", "URI"}}
-	for _, c := range reply.Choices {
+// worths says for each match what the steps of the protocol will be worth at least. What
+// cannot be read any more is left out.
+func worths(ctx context.Context, t api.Transport, choices []api.Choice) []string {
+	all := make([]string, len(choices))
+	for i, c := range choices {
+		if c.Role != "match" {
+			continue
+		}
+		if dumped, err := api.Dump.Call(ctx, t, api.DumpRequest{URI: c.URI, Protocol: true}); err == nil {
+			all[i] = dumped.Worth
+		}
+	}
+	return all
+}
+
+func printChoices(p *output.Printer, reply api.SearchReply, worths []string) {
+	rows := [][]string{{"SCORE", "ROLE", "PROTOCOL", "WORTH", "URI"}}
+	for i, c := range reply.Choices {
 		score, title := "-", c.Label
 		if c.Score != nil {
 			score = fmt.Sprintf("%.3f", *c.Score)
@@ -67,7 +82,7 @@ func printChoices(p *output.Printer, reply api.SearchReply) {
 		if c.ChainLabel != nil {
 			title = *c.ChainLabel
 		}
-		rows = append(rows, []string{score, c.Role, title, p.ID(c.URI)})
+		rows = append(rows, []string{score, c.Role, title, cmp.Or(worths[i], "-"), p.ID(c.URI)})
 	}
 	p.Printf("%s\n\n", output.Lines(output.Commands(reply.Message)))
 	p.Rows(rows)
@@ -157,6 +172,9 @@ func mintFile(ctx context.Context, stdin io.Reader, t api.Transport, in api.Mint
 }
 
 func printMinted(p *output.Printer, reply api.MintReply) {
+	if reply.Message != "" {
+		p.Printf("%s\n\n", output.Lines(output.Commands(reply.Message)))
+	}
 	rows := [][]string{{"STEP", "URI"}}
 	for _, item := range reply.Items {
 		rows = append(rows, []string{item.Label, item.URI})
@@ -164,9 +182,6 @@ func printMinted(p *output.Printer, reply api.MintReply) {
 	p.Rows(rows)
 	for _, w := range reply.Warnings {
 		p.Printf("\n%s\n", output.Lines(output.Commands(protocol.Diagnostic(w).String())))
-	}
-	if reply.Message != "" {
-		p.Printf("\n%s\n", output.Lines(output.Commands(reply.Message)))
 	}
 }
 

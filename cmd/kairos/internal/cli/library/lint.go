@@ -68,6 +68,9 @@ type linter struct {
 
 // lintReport is what the command prints.
 type lintReport struct {
+	// Protocols are what was read, each with what its steps will be worth at least.
+	Protocols []lintedProtocol `json:"protocols"`
+
 	Files    int `json:"files"`
 	Errors   int `json:"errors"`
 	Warnings int `json:"warnings"`
@@ -81,6 +84,13 @@ type lintReport struct {
 	Notes []lintFinding `json:"notes"`
 }
 
+// lintedProtocol is one that was read.
+type lintedProtocol struct {
+	File  string `json:"file"`
+	Title string `json:"title"`
+	Worth string `json:"worth,omitempty"` // empty without drivers
+}
+
 // lintFinding is a diagnostic and its file.
 type lintFinding struct {
 	File string `json:"file"`
@@ -88,7 +98,7 @@ type lintFinding struct {
 }
 
 func (l linter) run(cmd *cobra.Command, out output.Format, files []documents.Document) error {
-	r := lintReport{Files: len(files), Findings: []lintFinding{}, Notes: []lintFinding{}}
+	r := lintReport{Protocols: []lintedProtocol{}, Files: len(files), Findings: []lintFinding{}, Notes: []lintFinding{}}
 	for _, file := range files {
 		text, err := file.Read(cmd.Context(), l.stdin)
 		var found library.Linted
@@ -105,7 +115,12 @@ func (l linter) run(cmd *cobra.Command, out output.Format, files []documents.Doc
 		if name == "-" {
 			name = "<stdin>"
 		}
-		for _, c := range found.Chains {
+		for i, c := range found.Chains {
+			one := lintedProtocol{File: name, Title: c.Title}
+			if i < len(found.Worths) {
+				one.Worth = found.Worths[i]
+			}
+			r.Protocols = append(r.Protocols, one)
 			if len(c.Triggers) == 0 {
 				r.WithoutTriggers++
 			}
@@ -121,6 +136,11 @@ func (l linter) run(cmd *cobra.Command, out output.Format, files []documents.Doc
 	r.Errors = len(slices.DeleteFunc(slices.Clone(r.Findings), func(f lintFinding) bool { return f.Severity != driver.SeverityError }))
 	r.Warnings = len(r.Findings) - r.Errors
 	err := out.Print(cmd.OutOrStdout(), r, func(p *output.Printer) {
+		for _, one := range r.Protocols {
+			if one.Worth != "" {
+				p.Printf("%s: %s: %s\n", one.File, output.Short(one.Title), one.Worth)
+			}
+		}
 		for _, f := range slices.Concat(r.Findings, r.Notes) {
 			p.Printf("%s:%s\n", f.File, f.Diagnostic)
 		}

@@ -116,7 +116,7 @@ func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err 
 			return err
 		}
 		return timeline.Summary(cmd.OutOrStdout(), line, timeline.Played{
-			Took: time.Since(began), Person: f.person(cmd, config), Kept: ownDB == "", Resume: f.resume(config, args),
+			Took: time.Since(began), Kept: ownDB == "", Resume: f.resume(config, args),
 		})
 	})
 	return errors.Join(playErr, sumErr)
@@ -130,15 +130,6 @@ func begunSince(ctx context.Context, a *app.App, since time.Time) (run.ID, error
 		return "", err
 	}
 	return begun[0], nil
-}
-
-// person is the word for the person who answered the client's questions: nobody but the
-// one at this terminal, unless the run began elsewhere.
-func (f Flags) person(cmd *cobra.Command, played terminal.Config) string {
-	if played.Script == nil && played.Session == "" && output.IsTerminal(cmd.InOrStdin()) {
-		return "you"
-	}
-	return ""
 }
 
 // resume are the arguments with which `kairos runs resume` continues the run: with

@@ -176,10 +176,7 @@ func printChecked(p *output.Printer, r statement.Report) {
 	if r.Verified {
 		p.Printf("verified: %s\n", r.Worth)
 	} else {
-		p.Printf("not verified: %d of %d steps have no accepted proof\n", len(r.Missing), r.Run.StepCount)
-		if r.Worth != "" {
-			p.Printf("proved: %s\n", r.Worth)
-		}
+		p.Printf("not verified: %s\n", r.Worth)
 	}
 }
 

@@ -21,8 +21,8 @@ func proved(step int, by, files driver.Provenance) archive.Moment {
 // neither counts for the other.
 func TestTheSummarySaysWhoVouchesForWhat(t *testing.T) {
 	line := archive.Timeline{
-		Run:      run.Summary{ID: "01a2097a-3325-7056-9631-19bc21ef0e4e", Title: "Release", StepCount: 6, State: run.Complete},
-		Verified: true,
+		Run:      run.Summary{ID: "01a2097a-3325-7056-9631-19bc21ef0e4e", Title: "Release", StepCount: 6, StepIndex: 7, State: run.Complete},
+		Verified: true, Worth: "4 of 6 steps rest on the agent's word, 1 answered by a person, 1 seen by KAIROS; files of 2 steps seen by KAIROS",
 		Moments: []archive.Moment{
 			{Step: 1, What: "rejected", Provenance: driver.AgentReported},
 			proved(1, driver.AgentReported, ""),
@@ -34,12 +34,12 @@ func TestTheSummarySaysWhoVouchesForWhat(t *testing.T) {
 		},
 	}
 	var b strings.Builder
-	if err := timeline.Summary(&b, line, timeline.Played{Took: 61 * time.Second, Person: "you", Kept: true}); err != nil {
+	if err := timeline.Summary(&b, line, timeline.Played{Took: 61 * time.Second, Kept: true}); err != nil {
 		t.Fatal(err)
 	}
 	got, _, _ := strings.Cut(b.String(), "run 01a2")
 	want := `
-verified: 1 step seen by KAIROS, 1 answered by you, 4 reported by the agent; files of 2 steps seen by KAIROS
+verified: 4 of 6 steps rest on the agent's word, 1 answered by a person, 1 seen by KAIROS; files of 2 steps seen by KAIROS
 Release: 6 of 6 steps in 1m1s
 `
 	if diff := cmp.Diff(want, got); diff != "" {

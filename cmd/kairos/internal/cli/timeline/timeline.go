@@ -4,7 +4,6 @@ package timeline
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,15 +34,15 @@ func Timeline(p *output.Printer, line archive.Timeline) {
 	if line.Unscrubbed {
 		p.Printf("\n  erased values of this run may still be in the files of the database: `kairos doctor` removes them\n")
 	}
-	switch {
-	case line.Verified:
-		p.Printf("\n  verified: %s\n", line.Worth)
-	default:
-		p.Printf("\n  not verified: %s\n", line.Problem)
-		if line.Worth != "" {
-			p.Printf("  proved: %s\n", line.Worth)
-		}
+	p.Printf("\n  %s\n", verdict(line))
+}
+
+// verdict says whether the run is verified, and never without what that is worth.
+func verdict(line archive.Timeline) string {
+	if line.Verified {
+		return "verified: " + line.Worth
 	}
+	return "not verified: " + output.Short(line.Problem)
 }
 
 // printTries tells what was tried at a step without success, and the last of it that
@@ -88,8 +87,6 @@ func printMoment(p *output.Printer, m archive.Moment) {
 // Played is how a run was played at this terminal.
 type Played struct {
 	Took time.Duration
-	// Person is the word for who answered at this terminal, by default "a person".
-	Person string
 	// Kept: the run is still there afterwards.
 	Kept bool
 	// Resume are the arguments of kairos runs resume, behind the id.
@@ -100,16 +97,8 @@ type Played struct {
 func Summary(w io.Writer, line archive.Timeline, how Played) error {
 	p := &output.Printer{W: w}
 	r := line.Run
-	worth := run.Worth(vouchers(line), how.Person)
-	if line.Verified {
-		p.Printf("\nverified: %s\n", worth)
-	} else {
-		p.Printf("\nnot verified: %s\n", output.Short(line.Problem))
-		if worth != "" {
-			p.Printf("proved: %s\n", worth)
-		}
-	}
-	p.Printf("%s: %d of %s in %s\n", r.Title, len(vouchers(line)), output.Count(r.StepCount, "step"), how.Took.Round(time.Second))
+	p.Printf("\n%s\n", verdict(line))
+	p.Printf("%s: %d of %s in %s\n", r.Title, min(max(r.StepIndex-1, 0), r.StepCount), output.Count(r.StepCount, "step"), how.Took.Round(time.Second))
 	id := output.ShortID(string(r.ID))
 	switch {
 	case !how.Kept:
@@ -141,15 +130,4 @@ func undecided(line archive.Timeline) bool {
 		}
 	}
 	return false
-}
-
-// vouchers are those of the accepted steps: of the last proof of each.
-func vouchers(line archive.Timeline) []run.Voucher {
-	last := map[int]run.Voucher{}
-	for _, m := range line.Moments {
-		if m.ProofHash != "" {
-			last[m.Step] = run.Voucher{Provenance: m.Provenance, Files: m.Files}
-		}
-	}
-	return slices.Collect(maps.Values(last))
 }
