@@ -35,8 +35,9 @@ mistakes as compilers do: file:line:col: error: ... The challenge drivers judge 
 			if err := files.Find(args); err != nil {
 				return err
 			}
-			l := linter{stdin: cmd.InOrStdin(), judge: withoutDrivers}
+			l := linter{stdin: cmd.InOrStdin()}
 			if noDrivers {
+				l.judge = declaredBy(at).judge
 				return l.run(cmd, *out, files.Files)
 			}
 			return at.With(cmd.Context(), func(_ context.Context, a *app.App) error {
@@ -46,18 +47,8 @@ mistakes as compilers do: file:line:col: error: ... The challenge drivers judge 
 		},
 	}
 	out.AddTo(cmd)
-	cmd.Flags().BoolVar(&noDrivers, "no-drivers", false, "ask no challenge driver: look at the document alone")
+	cmd.Flags().BoolVar(&noDrivers, "no-drivers", false, "start no challenge driver: judge by the schemas in drivers.lock alone")
 	return cmd
-}
-
-// withoutDrivers judges a document alone.
-func withoutDrivers(_ context.Context, document string) (found library.Linted, err error) {
-	found.Chains, found.Findings = protocol.Parse([]byte(document))
-	for _, c := range found.Chains {
-		found.Findings = append(found.Findings, protocol.CheckReferences(c)...)
-	}
-	protocol.SortDiagnostics(found.Findings)
-	return found, nil
 }
 
 // linter is one run of the command.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,9 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/drivers/manual"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Commands are the commands that check an installation.
@@ -171,8 +174,8 @@ func configSchema(at *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "schema [config|tree|challenge]", Short: "Print a JSON Schema for editors", Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs), ValidArgs: of,
 		Long: `Prints the JSON Schema of the configuration file, of the decision tree, or of the challenge block of a step. That of a
-challenge has the keys that all challenges have and one object for each type that a driver handles. Only the driver knows the
-contents of that object: kairos lint asks it.`,
+challenge has the keys that all challenges have and one object for each type that a driver handles, as the descriptors of
+the locked drivers describe it. kairos lint asks the driver, which may know more.`,
 		Example: "  kairos config schema > kairos.schema.json\n  kairos config schema challenge > challenge.schema.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			schema := config.Schema
@@ -180,11 +183,7 @@ contents of that object: kairos lint asks it.`,
 			case "tree":
 				schema = decision.Schema()
 			case "challenge":
-				tree, err := at.Tree("")
-				if err != nil {
-					return err
-				}
-				challenges, err := schemaOf(tree.Types())
+				challenges, err := schemaOfChallenges(at)
 				if err != nil {
 					return err
 				}
@@ -196,8 +195,25 @@ contents of that object: kairos lint asks it.`,
 	}
 }
 
-// schemaOf is the schema of challenges of the types.
-func schemaOf(types []string) (map[string]any, error) {
+// schemaOfChallenges is the schema of the types that the tree and the locked drivers know.
+func schemaOfChallenges(at *session.Session) (map[string]any, error) {
+	tree, err := at.Tree("")
+	if err != nil {
+		return nil, err
+	}
+	c, err := at.Load()
+	if err != nil {
+		return nil, err
+	}
+	lock, err := c.ReadLock()
+	if err != nil {
+		return nil, err
+	}
+	return schemaOf(tree.Types(), lock.Descriptors())
+}
+
+// schemaOf is the schema of challenges of the types, whose parameters the drivers declare.
+func schemaOf(types []string, all []driver.Descriptor) (map[string]any, error) {
 	var schema map[string]any
 	if err := json.Unmarshal(challengeSchema, &schema); err != nil {
 		return nil, fmt.Errorf("read the schema of challenges: %w", err)
@@ -206,8 +222,12 @@ func schemaOf(types []string) (map[string]any, error) {
 	properties := challenge["properties"].(map[string]any)
 	properties["type"].(map[string]any)["enum"] = types
 	for _, kind := range types {
-		if _, own := properties[kind]; !own {
-			properties[kind] = map[string]any{"type": "object", "description": "Parameters of " + kind + " challenges; kairos lint has its driver check them."}
+		properties[kind] = map[string]any{"type": "object", "description": "Parameters of " + kind + " challenges; kairos lint has its driver check them."}
+		handles := func(d driver.Descriptor) bool {
+			return d.Role == driver.RoleChallenge && slices.Contains(d.Handles, kind)
+		}
+		if i := slices.IndexFunc(all, handles); i >= 0 && len(all[i].ParamsSchema) > 0 {
+			properties[kind] = manual.Params(all[i].ParamsSchema)
 		}
 	}
 	return schema, nil

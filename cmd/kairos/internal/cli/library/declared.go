@@ -1,0 +1,80 @@
+package library
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/drivers/manual"
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+// declared judges documents by what the descriptors of the locked drivers say, and
+// starts none. Without a lock it judges the documents alone.
+type declared struct {
+	types   map[string]driver.Descriptor
+	missing string // the type of a challenge that names none
+}
+
+func declaredBy(at *session.Session) declared {
+	d := declared{types: map[string]driver.Descriptor{}}
+	tree, err := at.Tree("")
+	lock, unread := at.Salvage().ReadLock()
+	if err != nil || unread != nil {
+		return d // what is wrong there is not the document's fault
+	}
+	d.missing = tree.MissingType()
+	for _, one := range lock.Descriptors() {
+		for _, handled := range one.Handles {
+			if one.Role == driver.RoleChallenge {
+				d.types[handled] = one
+			}
+		}
+	}
+	return d
+}
+
+// judge is the verdict on a document without any driver.
+func (d declared) judge(_ context.Context, document string) (found library.Linted, err error) {
+	found.Chains, found.Findings = protocol.Parse([]byte(document))
+	for _, c := range found.Chains {
+		for i := range c.Steps {
+			found.Findings = append(found.Findings, d.step(&c.Steps[i])...)
+		}
+		found.Findings = append(found.Findings, protocol.CheckReferences(c)...)
+	}
+	protocol.SortDiagnostics(found.Findings)
+	return found, nil
+}
+
+func (d declared) step(s *protocol.Step) []protocol.Diagnostic {
+	common, err := protocol.CommonOf(s.Challenge)
+	if err != nil || s.Challenge == nil {
+		return nil // reported when the challenge was parsed
+	}
+	kind := common.Type
+	if kind == "" {
+		kind = d.missing
+	}
+	handler, known := d.types[kind]
+	s.Output = handler.OutputSchema
+	var members map[string]json.RawMessage
+	if json.Unmarshal(s.Challenge, &members) != nil || !known || members[kind] == nil {
+		return nil
+	}
+	params, err := json.Marshal(manual.Params(handler.ParamsSchema))
+	if err != nil || string(params) == "null" {
+		return nil
+	}
+	var out []protocol.Diagnostic
+	for _, finding := range schema.Validate(params, members[kind]) {
+		if !slices.Contains(out, *s.Problem("/"+kind+finding.Pointer, finding.Message)) {
+			out = append(out, *s.Problem("/"+kind+finding.Pointer, finding.Message))
+		}
+	}
+	return out
+}
