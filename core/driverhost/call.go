@@ -57,7 +57,11 @@ func call[Res any](
 		}
 	}
 	took := time.Since(began)
-	s.journal.called(in.method, took, err)
+	if lost {
+		s.journal.lost(in.method, took) // why has been recorded with the crash
+	} else {
+		s.journal.called(in.method, took, err)
+	}
 	s.host.observer.Called(Call{Driver: s.spec.entry.Name, Method: in.method, Took: took, Err: err, Repeated: again})
 	return res, err
 }
@@ -91,7 +95,10 @@ func attempt[Res any](
 	lost = err != nil && !late && bounded.Err() == nil && g.processGone(err)
 	gone := err != nil && ctx.Err() != nil // the caller left; the driver is not to blame
 	raw := s.secret.hideIn(err)
-	err = plainError(raw, s.spec.entry.Descriptor.Transport, lost, late, timeout)
+	if lost && g.transport.lasting() {
+		raw = s.secret.hideIn(g.lostBy())
+	}
+	err = plainError(raw, lost, late, timeout)
 	g.endCall(!lost && !late && !gone)
 	switch {
 	case lost && g.transport.lasting():
@@ -125,14 +132,14 @@ func (e *toldError) Unwrap() error { return e.cause }
 
 // plainError leaves out what only concerns the transport: status codes and the paths of
 // sockets.
-func plainError(err error, transport driver.Transport, lost, late bool, timeout time.Duration) error {
+func plainError(err error, lost, late bool, timeout time.Duration) error {
 	switch {
 	case err == nil:
 		return nil
 	case late:
 		return &toldError{fmt.Sprintf("it did not answer within %v", timeout), err}
-	case lost && transport == driver.TransportGRPC:
-		return &toldError{"the connection to it broke", err}
+	case lost:
+		return &toldError{oneLine(withoutLines(err)), err}
 	}
 	return &toldError{oneLine(status.Convert(err).Message()), err}
 }

@@ -63,6 +63,7 @@ type generation struct {
 	served   bool          // has answered a call
 	used     time.Time     // when the last call ended
 	drained  chan struct{} // closed when withdrawn and without calls
+	empty    bool          // drained is closed
 }
 
 func newGeneration(log *slog.Logger, number int, l transport) *generation {
@@ -200,7 +201,13 @@ func (g *generation) endCall(answered bool) {
 	g.calls--
 	g.used = time.Now()
 	g.served = g.served || answered
-	if !g.open && g.calls == 0 {
+	g.closeIfDrained()
+}
+
+// closeIfDrained needs the lock.
+func (g *generation) closeIfDrained() {
+	if !g.open && g.calls == 0 && !g.empty {
+		g.empty = true
 		close(g.drained)
 	}
 }
@@ -211,9 +218,7 @@ func (g *generation) withdraw() (withdrawn, served bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	withdrawn, g.open = g.open, false
-	if withdrawn && g.calls == 0 {
-		close(g.drained)
-	}
+	g.closeIfDrained()
 	return withdrawn, g.served
 }
 
@@ -236,7 +241,7 @@ func (g *generation) withdrawIdle(limit time.Duration) (withdrawn bool, wait tim
 		return false, max(rest, limit/10)
 	}
 	g.open = false
-	close(g.drained)
+	g.closeIfDrained()
 	return true, 0
 }
 
@@ -249,11 +254,9 @@ func (g *generation) retire(calls, process time.Duration) {
 }
 
 // drain takes no more calls and waits until those in flight end, the process is gone, or
-// ctx ends. It does not wait if the generation was out of service already.
+// ctx ends, whoever took the generation out of service.
 func (g *generation) drain(ctx context.Context) {
-	if withdrawn, _ := g.withdraw(); !withdrawn {
-		return
-	}
+	g.withdraw()
 	select {
 	case <-g.drained:
 	case <-ctx.Done():
@@ -312,6 +315,44 @@ var (
 // errLate is the reason to replace a process that answers health checks.
 var errLate = errors.New("a call timed out, and may never return")
 
-var errEnded = errors.New("it ended unexpectedly")
+var (
+	errEnded = errors.New("it ended unexpectedly")
+	errBroke = errors.New("it closed its connection and runs on")
+	// errStatusZero is how a process ended of which nothing else is known.
+	errStatusZero = errors.New("exit status 0")
+)
+
+// obituary is how long the end of a process is waited for after its connection broke.
+const obituary = time.Second
+
+// lostBy is why calls were lost, for operators.
+func (g *generation) lostBy() error {
+	timer := time.NewTimer(obituary)
+	defer timer.Stop()
+	select {
+	case <-g.transport.exited():
+		return g.transport.explain(errEnded)
+	case <-timer.C:
+		return g.transport.explain(errBroke)
+	}
+}
+
+// saidError is an error with the last lines that a driver printed. They are for operators.
+type saidError struct {
+	error
+	lines string
+}
+
+func (e *saidError) Error() string { return e.error.Error() + "; it said: " + e.lines }
+
+func (e *saidError) Unwrap() error { return e.error }
+
+// withoutLines is the text of an error without what the driver printed.
+func withoutLines(err error) string {
+	if said, ok := errors.AsType[*saidError](err); ok {
+		return said.error.Error()
+	}
+	return err.Error()
+}
 
 var errStopped = errors.New("it was taken out of service")

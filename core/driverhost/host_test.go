@@ -355,13 +355,56 @@ func TestDriverThatChangesTheWorldIsNotCalledTwice(t *testing.T) {
 	}
 }
 
-func TestCallUnderWhichEveryProcessDiesIsAnError(t *testing.T) {
-	h := newHost(t, driverhost.Config{}, io.Discard)
-	_, err := obey(t.Context(), t, h, "alpha", "die")
-	if err == nil || !strings.Contains(err.Error(), "driver alpha: its process died during the call") {
-		t.Errorf("error = %v, want one that names driver and cause", err)
+func TestACrashNamesHowTheProcessEndedAndItsLastWords(t *testing.T) {
+	for do, want := range map[string][2]string{ // told to the caller, and to the operator besides
+		"die":           {"it ended unexpectedly: signal: killed", ""},
+		"exit":          {"it ended unexpectedly: exit status 7", "it said: my disk is full"},
+		"leave quietly": {"it ended unexpectedly: exit status 0", ""},
+	} {
+		var log safeBuffer
+		h := newHost(t, driverhost.Config{}, &log)
+		_, err := obey(t.Context(), t, h, "alpha", do, "text", "my disk is full")
+		if err == nil || err.Error() != "driver alpha: its process died during the call: "+want[0] {
+			t.Errorf("%s: error = %v, want one that names driver and cause", do, err)
+		}
+		s, _ := h.StatusOf("alpha")
+		for _, told := range []string{s.LastError, log.String()} {
+			if !strings.Contains(told, want[0]) || !strings.Contains(told, want[1]) || foreign(told) != "" {
+				t.Errorf("%s: the operator reads %q, want %q and nothing of go-plugin", do, told, want)
+			}
+		}
+		mustObey(t, h, "alpha", "pid")
 	}
-	mustObey(t, h, "alpha", "pid")
+}
+
+// safeBuffer is a log that is read while it is written.
+type safeBuffer struct {
+	mu   sync.Mutex // guards the field below
+	text bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// foreign is a phrase of go-plugin or gRPC in a text, which tells an operator nothing.
+func foreign(text string) string {
+	for _, phrase := range []string{
+		"error reading from server", "EOF", "remote plugin", "plugin author", "exited before we could connect", "rpc error", "code = ", "API version",
+	} {
+		if strings.Contains(text, phrase) {
+			return phrase
+		}
+	}
+	return ""
 }
 
 func TestErrorsOfADriverAreNotRepeated(t *testing.T) {
@@ -534,7 +577,8 @@ func TestWhatADriverWarnsOfIsInItsStatus(t *testing.T) {
 	}
 }
 
-func TestDriverThatDoesNotStartSaysWhy(t *testing.T) {
+// TestNearMisses: a program that is almost a driver does not start, and why is said.
+func TestNearMisses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		driver   string
 		start    string
@@ -543,7 +587,12 @@ func TestDriverThatDoesNotStartSaysWhy(t *testing.T) {
 		want     []string
 	}{
 		"never speaks":         {"alpha", "silent", "", 300 * time.Millisecond, []string{"start driver alpha"}},
-		"speaks gibberish":     {"alpha", "gibberish", "", 0, []string{"start driver alpha", "what is a handshake"}},
+		"speaks gibberish":     {"alpha", "gibberish", "", 0, []string{"start driver alpha", `"what is a handshake", not the handshake of a driver: nothing else may be printed there`}},
+		"another plugin":       {"alpha", "other plugin", "", 0, []string{`it serves "netrpc", and drivers serve grpc`}},
+		"a newer plugin":       {"alpha", "newer plugin", "", 0, []string{"not the handshake of a driver"}},
+		"a newer driver":       {"alpha", "newer driver", "", 0, []string{`version "9" of the driver protocol, and this server speaks 1`}},
+		"an unknown network":   {"alpha", "nowhere", "", 0, []string{"did not complete the handshake"}},
+		"ends at once":         {"alpha", "done", "", 0, []string{"closed its stdout without a handshake"}},
 		"closes its stdout":    {"alpha", "mute", "", 0, []string{"closed its stdout without a handshake"}},
 		"exits":                {"alpha", "exit", "", 0, []string{"start driver alpha", "exit status 3", "my disk is", "full"}},
 		"dislikes its config":  {"alpha", "", `{"refuse":1}`, 0, []string{"/refuse", "I do not like it"}},
@@ -571,6 +620,9 @@ func TestDriverThatDoesNotStartSaysWhy(t *testing.T) {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("error = %v, want it to contain %q", err, want)
 				}
+			}
+			if phrase := foreign(err.Error()); phrase != "" {
+				t.Errorf("error = %v, which has %q of go-plugin", err, phrase)
 			}
 			if strings.Contains(err.Error(), "\x1b") {
 				t.Errorf("error %q carries control characters", err)

@@ -80,11 +80,24 @@ func (j *journal) nextGeneration() int {
 func (j *journal) called(method string, took time.Duration, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.calls++
 	if err != nil {
 		j.failures++
 		j.lastError, j.lastAt = err.Error(), time.Now()
 	}
+	j.count(method, took)
+}
+
+// lost records a call under which the process died.
+func (j *journal) lost(method string, took time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.failures++
+	j.count(method, took)
+}
+
+// count needs the lock.
+func (j *journal) count(method string, took time.Duration) {
+	j.calls++
 	s := j.latency[method]
 	if s == nil {
 		s = &samples{}

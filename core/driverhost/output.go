@@ -13,6 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-plugin"
+
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -66,7 +69,8 @@ func (s *lineSplitter) flush() {
 // handshake hands the first line of a driver's stdout to go-plugin and then
 // ends; what else the driver prints there is logged.
 type handshake struct {
-	arrived chan struct{} // closed when line is set
+	arrived chan struct{} // closed when the fields below are set
+	first   string
 	line    *bytes.Reader
 }
 
@@ -94,17 +98,37 @@ func (h *handshake) readFrom(r io.Reader, rest *outputLog) {
 	}
 }
 
-// missing reports whether the driver ended its stdout without a first line.
-func (h *handshake) missing() bool {
+// fault says what is wrong with the first line; empty: nothing, or there is none yet.
+func (h *handshake) fault() string {
 	select {
 	case <-h.arrived:
-		return h.line.Size() == 1
+		return handshakeFault(strings.TrimSpace(h.first))
 	default:
-		return false
+		return ""
 	}
 }
 
+// handshakeFault compares a line with CORE|VERSION|NETWORK|ADDRESS|grpc|CERTIFICATE.
+func handshakeFault(line string) string {
+	version := fmt.Sprint(driverrpc.Handshake().ProtocolVersion)
+	switch parts := strings.Split(line, "|"); {
+	case line == "":
+		return "it closed its stdout without a handshake"
+	case len(parts) < 5 || parts[0] != fmt.Sprint(plugin.CoreProtocolVersion):
+		return fmt.Sprintf("the first line on its stdout is %q, not the handshake of a driver: nothing else may be printed there", cleanLine([]byte(line[:min(len(line), maxQuoted)])))
+	case parts[1] != version:
+		return fmt.Sprintf("it speaks version %q of the driver protocol, and this server speaks %s", cleanLine([]byte(parts[1])), version)
+	case parts[4] != "grpc":
+		return fmt.Sprintf("it serves %q, and drivers serve grpc", cleanLine([]byte(parts[4])))
+	}
+	return ""
+}
+
+// maxQuoted is how much of a line that is not a handshake is quoted.
+const maxQuoted = 200 // bytes
+
 func (h *handshake) set(line []byte) {
+	h.first = string(line)
 	h.line = bytes.NewReader(append(bytes.Clone(line), '\n'))
 	close(h.arrived)
 }

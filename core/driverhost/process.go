@@ -148,10 +148,16 @@ func (p *process) ownEnd() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var exit *exec.ExitError
-	if p.killed && (!errors.As(p.err, &exit) || !exit.Exited()) {
+	if p.killed && (!errors.As(p.err, &exit) || killed(exit)) {
 		return nil
 	}
 	return p.err
+}
+
+// killed reports whether the signal that this host sends ended a process.
+func killed(exit *exec.ExitError) bool {
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 // pid is 0 before the start.

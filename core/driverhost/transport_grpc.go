@@ -1,6 +1,7 @@
 package driverhost
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,10 +92,7 @@ func (l *grpcTransport) settled() { removeSocket(l.log, l.process.socketDir) }
 // dial starts the process and connects to it.
 func (l *grpcTransport) dial() error {
 	if _, err := l.client.Start(); err != nil {
-		if l.process.handshake.missing() {
-			return errors.New("it closed its stdout without a handshake")
-		}
-		return err
+		return l.notStarted(err)
 	}
 	protocol, err := l.client.Client()
 	if err != nil {
@@ -112,6 +110,19 @@ func (l *grpcTransport) dial() error {
 	return nil
 }
 
+// notStarted words a failed start. What go-plugin says is about its own parts, and
+// blames the author of the plugin for what a program printed that is none.
+func (l *grpcTransport) notStarted(err error) error {
+	started := l.process.pid() != 0
+	switch why := l.process.handshake.fault(); {
+	case !started:
+		return err // of this host: the binary, the sandbox, the kernel
+	case why != "":
+		return &toldError{why, err}
+	}
+	return &toldError{"it did not complete the handshake of drivers", err}
+}
+
 func (l *grpcTransport) lasting() bool { return true }
 
 func (l *grpcTransport) exited() <-chan struct{} { return l.process.exited }
@@ -120,11 +131,14 @@ func (l *grpcTransport) pid() int { return l.process.pid() }
 
 // explain adds how the process ended and its last output.
 func (l *grpcTransport) explain(err error) error {
-	if how := l.process.ownEnd(); how != nil {
+	switch how := l.process.ownEnd(); {
+	case errors.Is(err, errEnded):
+		err = fmt.Errorf("%w: %w", err, cmp.Or(how, errStatusZero))
+	case how != nil:
 		err = fmt.Errorf("%w; the process ended: %w", err, how)
 	}
 	if last := l.process.says.last(); last != "" {
-		err = fmt.Errorf("%w; it said: %s", err, last)
+		err = &saidError{err, last}
 	}
 	return err
 }

@@ -42,6 +42,20 @@ func main() {
 	case "gibberish":
 		fmt.Println("what is a handshake")
 		time.Sleep(time.Hour) // an empty select is a deadlock to a program without cgo
+	case "other plugin":
+		fmt.Println("1|1|unix|/tmp/plugin1|netrpc|")
+		time.Sleep(time.Hour)
+	case "newer plugin":
+		fmt.Println("7|1|unix|/tmp/plugin1|grpc|")
+		time.Sleep(time.Hour)
+	case "newer driver":
+		fmt.Println("1|9|unix|/tmp/plugin1|grpc|")
+		time.Sleep(time.Hour)
+	case "nowhere":
+		fmt.Println("1|1|carrier pigeon|/tmp/plugin1|grpc|")
+		time.Sleep(time.Hour)
+	case "done":
+		os.Exit(0)
 	case "mute":
 		_ = syscall.Close(1)
 		time.Sleep(time.Hour)
@@ -175,6 +189,11 @@ func (p *puppet) obey(ctx context.Context, o order) (any, error) {
 		panic(o.Text)
 	case "die":
 		return nil, syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case "exit":
+		_, _ = syscall.Write(2, []byte(o.Text+"\n"))
+		os.Exit(7)
+	case "leave quietly":
+		os.Exit(0)
 	case "die once":
 		return p.dieOnce(o.File)
 	case "wait":
