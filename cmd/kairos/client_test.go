@@ -470,7 +470,7 @@ func (c *mcpClient) approve(r *api.StepReply) *api.StepReply {
 // timeline is what the server has recorded of a run, as the operator sees it.
 func (b *program) timeline(t *testing.T, id string) archive.Timeline {
 	t.Helper()
-	out, err := b.program("runs", "show", id, "--json").Output()
+	out, err := b.program("runs", "show", id, "-o", "json").Output()
 	if err != nil {
 		t.Fatalf("runs show: %v %s", err, out)
 	}

@@ -199,12 +199,12 @@ func TestAServerEndsAndRemovesRunsByItself(t *testing.T) {
 		return string(out)
 	}
 	var minted api.MintReply
-	if err := json.Unmarshal([]byte(kairos("mint", "one.md")), &minted); err != nil {
+	if err := json.Unmarshal([]byte(kairos("mint", "one.md", "-o", "json")), &minted); err != nil {
 		t.Fatal(err)
 	}
 	s.configure("handover: {dir: out}\n")
 	var begun api.StepReply
-	if err := json.Unmarshal([]byte(kairos("runs", "begin", minted.Items[0].URI)), &begun); err != nil {
+	if err := json.Unmarshal([]byte(kairos("runs", "begin", minted.Items[0].URI, "-o", "json")), &begun); err != nil {
 		t.Fatal(err)
 	}
 	s.handed(begun.RunID)

@@ -149,7 +149,7 @@ metrics: {listen: "127.0.0.1:0"}
 		"metrics":      ask(t, http.MethodGet, metrics+"/metrics", ""),
 	}}
 	for _, args := range [][]string{
-		{"config", "check"}, {"doctor"}, {"driver", "list"}, {"driver", "info", "shell"}, {"driver", "logs", "shell"}, {"driver", "info", "shell", "--json"},
+		{"config", "check"}, {"doctor"}, {"driver", "list"}, {"driver", "info", "shell"}, {"driver", "logs", "shell"}, {"driver", "info", "shell", "-o", "json"},
 	} {
 		out, _ := s.program(args...).CombinedOutput() // doctor fails, and is to: the endpoint does
 		everywhere.texts["kairos "+strings.Join(args, " ")] = string(out)

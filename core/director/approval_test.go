@@ -243,7 +243,7 @@ func TestALongApprovalStaysInThePersonsForm(t *testing.T) {
 			if len(message) > 5000 || ask.Linked {
 				t.Errorf("the form has %d bytes, and can be answered by a link: %v", len(message), ask.Linked)
 			}
-			if link := pageAddress.FindString(message); (link != "") != tc.page || !tc.page && !strings.Contains(message, "`kairos runs show "+shown.RunID+" --json`") {
+			if link := pageAddress.FindString(message); (link != "") != tc.page || !tc.page && !strings.Contains(message, "`kairos runs show "+shown.RunID+" -o json`") {
 				t.Errorf("the form says nothing of where to read the whole: %s", message)
 			} else if tc.page {
 				w.onlyReads(shown, link, message)

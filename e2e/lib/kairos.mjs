@@ -164,7 +164,7 @@ export class World {
   /** What the operator's command tells of a run. */
   async timeline(runID) {
     const { stdout } = await promisify(execFile)(program('kairos'), [
-      'runs', 'show', runID, '--json', '--db', join(this.dir, 'kairos.db'),
+      'runs', 'show', runID, '-o', 'json', '--db', join(this.dir, 'kairos.db'),
     ], { env: await this.env() });
     return JSON.parse(stdout);
   }

@@ -141,7 +141,7 @@ func (s *Server) Store() string {
 
 // Timeline is what the database tells of a run.
 func (s *Server) Timeline(run string) (line archive.Timeline, err error) {
-	out, err := s.Kairos("runs", "show", run, "--json")
+	out, err := s.Kairos("runs", "show", run, "-o", "json")
 	if err != nil {
 		return line, err
 	}
@@ -229,7 +229,7 @@ func (s *Server) find() string {
 			Role string `json:"role"`
 		} `json:"choices"`
 	}
-	if err := json.Unmarshal([]byte(s.Must("search", title)), &found); err != nil {
+	if err := json.Unmarshal([]byte(s.Must("search", title, "-o", "json")), &found); err != nil {
 		s.t.Fatal(err)
 	}
 	for _, c := range found.Choices {

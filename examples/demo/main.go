@@ -296,9 +296,9 @@ func (s stage) kairosIn(ctx context.Context, dir string, args ...string) (string
 }
 
 func (s stage) compare(ctx context.Context, id string, a act) error {
-	raw, err := s.kairos(ctx, "runs", "show", id, "--json", "--db", s.database(a.observed))
+	raw, err := s.kairos(ctx, "runs", "show", id, "-o", "json", "--db", s.database(a.observed))
 	if err != nil {
-		return fmt.Errorf("kairos runs show --json: %w\n%s", err, raw)
+		return fmt.Errorf("kairos runs show -o json: %w\n%s", err, raw)
 	}
 	var line struct {
 		Verified bool `json:"verified"`
@@ -311,7 +311,7 @@ func (s stage) compare(ctx context.Context, id string, a act) error {
 		} `json:"moments"`
 	}
 	if err := json.Unmarshal([]byte(raw), &line); err != nil {
-		return fmt.Errorf("kairos runs show --json printed no JSON: %w\n%s", err, raw)
+		return fmt.Errorf("kairos runs show -o json printed no JSON: %w\n%s", err, raw)
 	}
 	var got []string
 	for _, m := range line.Moments {

@@ -41,7 +41,7 @@ func MarkedURL(s *State, l *run.ApprovalLink) string {
 // WhereToRead says where a person reads the whole of what a form shows in part.
 func WhereToRead(s *State, l *run.ApprovalLink) string {
 	if l == nil {
-		return fmt.Sprintf("`kairos runs show %s --json`, on the server's machine", s.Run.ID)
+		return fmt.Sprintf("`kairos runs show %s -o json`, on the server's machine", s.Run.ID)
 	}
 	return s.Options.ApprovalURL(s.Run.ID, l.ReadMark()) + " (that page takes no answer)"
 }

@@ -138,7 +138,7 @@ func (c collections) find(ctx context.Context, database string) (string, identit
 			WithHint("set QDRANT_COLLECTION (qdrant.collection) to another name")
 	case found.database != database:
 		return "", found, c.conflict("collection %q is the index of another database", target).
-			WithHint("set QDRANT_COLLECTION (qdrant.collection) to another name: each database has an index of its own; if this one was restored from a backup and replaces that one, run `kairos index rebuild --replace`")
+			WithHint("set QDRANT_COLLECTION (qdrant.collection) to another name: each database has an index of its own; if this one was restored from a backup and replaces that one, run `kairos db index rebuild --replace`")
 	}
 	return target, found, nil
 }

@@ -80,7 +80,7 @@ func TestAnIndexIsReplacedOnRequest(t *testing.T) {
 	first.deliver()
 	second := feedFrom(t, address, filepath.Join(t.TempDir(), "restored.db"), first.collection)
 	second.save(chain(space, "Otter care", "Feed"), 0)
-	second.wantRefused("the index of another database", "kairos index rebuild --replace")
+	second.wantRefused("the index of another database", "kairos db index rebuild --replace")
 	must(t, second.index.Release(t.Context()))
 	second.rebuild()
 	second.good(1)

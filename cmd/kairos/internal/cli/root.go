@@ -57,10 +57,17 @@ func Root(version string) *cobra.Command {
 	cmd.SetHelpFunc(printHelp)
 	cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w\n  usage: %s; --help lists the flags", err, cmd.UseLine())
+		hint := "--help lists the flags"
+		if format := unknownFormat.FindStringSubmatch(err.Error()); format != nil && cmd.Flags().Lookup("output") != nil {
+			hint = "the flag for that is -o " + format[1]
+		}
+		return fmt.Errorf("%w\n  usage: %s; %s", err, cmd.UseLine(), hint)
 	})
 	return cmd
 }
+
+// unknownFormat is the error of a format that was given as a flag of its own.
+var unknownFormat = regexp.MustCompile(`^unknown flag: --(json|yaml|md|text)$`)
 
 // explainCompletion gives the commands that cobra makes for shells an example each.
 func explainCompletion(cmd *cobra.Command) {
@@ -86,8 +93,12 @@ func addGroup(cmd *cobra.Command, id, title string, commands ...*cobra.Command) 
 // helpWidth is how wide a help is: what every terminal has.
 const helpWidth = 80
 
-// printHelp prints the help of a command.
+// printHelp prints the help of a command, without --url where that would be refused.
 func printHelp(cmd *cobra.Command, _ []string) {
+	if url := cmd.Root().PersistentFlags().Lookup("url"); url != nil {
+		url.Hidden = !session.MayAsk(cmd)
+		defer func() { url.Hidden = false }()
+	}
 	text := strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n\n" + cmd.UsageString()
 	fmt.Fprint(cmd.OutOrStdout(), fit(text, helpWidth))
 }

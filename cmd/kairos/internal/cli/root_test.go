@@ -142,6 +142,7 @@ func TestNearMisses(t *testing.T) {
 		"version":            {"version", "`kairos --version`"},
 		"nothing like it":    {"frobnicate", "unknown command \"frobnicate\" for \"kairos\"; `kairos --help` lists them"},
 		"flag":               {"status --outptu json", "unknown flag: --outptu"},
+		"format":             {"runs list --json", "the flag for that is -o json"},
 		"schema":             {"config schema drivers", "usage: kairos config schema [config|tree|challenge]"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ const maxText = 16 << 10
 // turn the direction of what follows, is named instead of done.
 func clean(s string) string {
 	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "") + fmt.Sprintf("\n… %d bytes more: kairos runs show --json has them", len(s)-maxText)
+		s = strings.ToValidUTF8(s[:maxText], "") + fmt.Sprintf("\n… %d bytes more: kairos runs show -o json has them", len(s)-maxText)
 	}
 	return plain.Text(s)
 }

@@ -93,7 +93,7 @@ func notIndex(ctx context.Context, c *client.Client, name string) error {
 	})
 	if err == nil && info.GetConfig().GetMetadata()["kairos_database"].GetStringValue() != "" {
 		err = fault.New(fault.InvalidArgument, "collection %q is the index of a database, which has all its protocols", name).
-			WithHint("to move them to another database, use kairos export and kairos import")
+			WithHint("to move them to another database, use kairos protocols export and kairos import")
 	}
 	return err
 }

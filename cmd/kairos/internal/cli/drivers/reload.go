@@ -30,14 +30,15 @@ type changeReport struct {
 
 // Reload is `kairos reload`.
 func Reload(at *session.Session) *cobra.Command {
-	var choice servers.Choice
+	choice := servers.Choice{Own: true}
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use: "reload [DRIVER...]", ValidArgsFunction: completeDrivers(at),
 		Short: "Reload configuration, tree and drivers in running servers",
-		Long: "Each running server of the drivers folder starts, configures and probes the new drivers beside the old ones, and then\n" +
-			"switches to them at once; calls in flight finish on the old ones. If anything is wrong, nothing changes. Drivers\n" +
-			"named as arguments get a new process even if their binaries are the same.",
+		Long: "Each running server of this configuration reads configuration and tree again, starts, configures and probes the new\n" +
+			"drivers beside the old ones, and then switches to all of it at once; calls in flight finish on the old ones. If anything\n" +
+			"is wrong, nothing changes. Drivers named as arguments get a new process even if their binaries are the same.\n\n" +
+			"A server of another configuration file, or without a file of another database, is left alone: --pid chooses it.",
 		Example: "  kairos reload\n  kairos reload shell",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeServers(cmd, at, &choice, out, "the next server that starts takes the files as they are", func(ctx context.Context, t api.Transport) (setup.Report, error) {
@@ -50,7 +51,7 @@ func Reload(at *session.Session) *cobra.Command {
 }
 
 func driverRollbackCommand(at *session.Session, out *output.Format) *cobra.Command {
-	var choice servers.Choice
+	choice := servers.Choice{Own: true}
 	cmd := &cobra.Command{
 		Use:   "rollback",
 		Short: "Restore drivers, configuration and tree from before the last reload",
@@ -122,7 +123,11 @@ func (r changeReport) text(p *output.Printer) {
 		return
 	}
 	what := "changed"
-	if !r.Report.Changed() {
+	switch {
+	case r.Report.Changed():
+	case len(r.Report.NeedsRestart) > 0:
+		what = "nothing changed that a running server takes up"
+	default:
 		what = "nothing to change, everything is the same"
 	}
 	p.Printf("server %d: %s, took %s\n", r.Server.PID, what, took(*r.Report))

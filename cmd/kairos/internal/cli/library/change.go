@@ -57,7 +57,7 @@ protocol of one step; kairos mint --force replaces a whole protocol.`,
 			})
 		},
 	}
-	out.AddToTool(cmd, output.FormatJSON)
+	out.AddToTool(cmd)
 	cmd.Flags().StringVar(&c.file, "file", "", "the new document of every step")
 	cmd.Flags().StringArrayVar(&c.files, "files", nil, "the new documents, one for each URI")
 	cmd.Flags().StringVar(&c.updates, "updates", "", "JSON object with label, text or challenge")
@@ -179,7 +179,7 @@ kept: kairos protocols restore brings them back.`,
 			})
 		},
 	}
-	out.AddToTool(cmd, output.FormatJSON)
+	out.AddToTool(cmd)
 	flags.Strict(cmd, &strict)
 	return cmd
 }

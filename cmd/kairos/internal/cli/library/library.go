@@ -39,7 +39,7 @@ func searchCommand(at *session.Session) *cobra.Command {
 			})
 		},
 	}
-	out.AddToTool(cmd, output.FormatJSON)
+	out.AddToTool(cmd)
 	cmd.Flags().StringVar(&in.Space, "space", "", "only in this space, and among the built-in protocols")
 	cmd.Flags().StringArrayVar(&in.Queries, "or", nil, "the same in other words; can be repeated, up to 5 times")
 	cmd.Flags().IntVar(&in.Limit, "limit", 0, "list at most this many matches, 1 to 10 (default 5; 3 while no match is sure)")
@@ -127,7 +127,7 @@ not stop the others.`,
 			})
 		},
 	}
-	out.AddToTool(cmd, output.FormatJSON)
+	out.AddToTool(cmd)
 	cmd.Flags().BoolVar(&in.Force, "force", false, "replace a protocol of the same title")
 	cmd.Flags().StringVar(&in.ModelID, "model", "kairos-cli", "who wrote the protocol")
 	cmd.Flags().StringVar(&in.Space, "space", "", "store in this space instead of your own")
@@ -204,7 +204,7 @@ whole protocol. --output md prints the document that kairos mint and kairos prot
 			})
 		},
 	}
-	out.AddToTool(cmd, output.FormatJSON)
+	out.AddToTool(cmd)
 	cmd.Flags().BoolVar(&whole, "protocol", false, "the whole protocol instead of the step")
 	return cmd
 }
@@ -220,7 +220,7 @@ func spacesCommand(at *session.Session) *cobra.Command {
 			})
 		},
 	}
-	out.AddToTool(cmd, output.FormatJSON)
+	out.AddToTool(cmd)
 	cmd.Flags().BoolVar(&titles, "titles", false, "list the protocols, too")
 	return cmd
 }

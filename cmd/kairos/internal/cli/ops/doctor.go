@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -330,26 +331,43 @@ func (r doctorReport) text(p *output.Printer) {
 	if len(r.Steps) > 0 {
 		p.Printf("\nsteps that no driver serves:\n")
 	}
+	var last finding
 	for _, s := range r.Steps {
+		last = printNew(p, last, finding{s.Problem, s.Fix})
 		p.Printf("  %s, step %d %q, type %s: %s\n", s.Protocol, s.Step, s.Label, s.Type, s.Trouble)
-		printFinding(p, finding{s.Problem, s.Fix})
 	}
+	last = printNew(p, last, finding{})
 	if len(r.Runs) > 0 {
 		p.Printf("\nruns that cannot continue (no attempt is counted):\n")
 	}
 	for _, run := range r.Runs {
+		last = printNew(p, last, finding{run.Problem, run.Fix})
 		p.Printf("  %s of %s, step %d", run.Run, run.Protocol, run.Step)
 		if run.Type != "" {
 			p.Printf(" %q, type %s", run.Label, run.Type)
 		}
 		p.Printf(": %s\n", run.Trouble)
-		printFinding(p, finding{run.Problem, run.Fix})
 	}
+	printNew(p, last, finding{})
 }
 
+// printNew prints what the entries before have in common, once the next one has another
+// finding, and returns that of the next one.
+func printNew(p *output.Printer, last, next finding) finding {
+	if last != next && last != (finding{}) {
+		printFinding(p, last)
+	}
+	return next
+}
+
+// printFinding prints a problem and what to do, unless the problem says that itself.
 func printFinding(p *output.Printer, f finding) {
 	p.Printf("       %s\n", output.Lines(strings.ReplaceAll(f.Problem, "\n", "\n       ")))
-	if f.Fix != "" {
+	command := quoted.FindString(f.Fix)
+	if f.Fix != "" && (command == "" || !strings.Contains(f.Problem, command)) {
 		p.Printf("       -> %s\n", output.Lines(f.Fix))
 	}
 }
+
+// quoted is a command in a text.
+var quoted = regexp.MustCompile("`[^`]+`")

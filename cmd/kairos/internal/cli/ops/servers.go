@@ -48,9 +48,10 @@ func statusCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use: "status", Short: "List the running servers of the database", Args: cobra.NoArgs,
-		Long: `Lists the servers that use the database: with PostgreSQL those of all machines, as each reports itself every 5 s, else
-those of this machine that also run with the drivers of this configuration. A server that was killed is listed as lost for an hour.
-Reloading, drivers and logs are matters of each server: kairos driver and kairos logs talk to those of this machine.`,
+		Long: `Lists the servers that use the database, with the addresses at which they serve HTTP. With SQLite they are those of this
+machine that also run with the drivers of this configuration. With PostgreSQL they are those of all machines, as each reports itself
+every 5 s; one that was killed is listed as lost for an hour. kairos reload, kairos driver and kairos logs talk to the servers of
+this machine only.`,
 		Example: "  kairos status\n  kairos status -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return output.Reply(cmd, out, printStatus)(status(cmd, at))

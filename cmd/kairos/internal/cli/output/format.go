@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -40,21 +39,16 @@ const (
 
 // AddTo gives a command and the commands below it the flag --output, and returns it.
 func (f *Format) AddTo(cmd *cobra.Command) *cobra.Command {
-	return f.flag(cmd, FormatText, formatFlag{f, []Format{FormatText, FormatJSON, FormatYAML}})
+	return f.flag(cmd, formatFlag{f, []Format{FormatText, FormatJSON, FormatYAML}})
 }
 
-// AddToTool is AddTo for a command that prints the reply of one of the nine
-// calls: text at a terminal, and piped as scripts for the earlier server expect.
-func (f *Format) AddToTool(cmd *cobra.Command, piped Format) *cobra.Command {
-	usual := piped
-	if IsTerminal(os.Stdout) {
-		usual = FormatText
-	}
-	return f.flag(cmd, usual, formatFlag{f, []Format{FormatText, FormatMarkdown, FormatJSON, FormatYAML}})
+// AddToTool is AddTo for a command that prints the reply of one of the nine calls.
+func (f *Format) AddToTool(cmd *cobra.Command) *cobra.Command {
+	return f.flag(cmd, formatFlag{f, []Format{FormatText, FormatMarkdown, FormatJSON, FormatYAML}})
 }
 
-func (f *Format) flag(cmd *cobra.Command, usual Format, v formatFlag) *cobra.Command {
-	*f = usual
+func (f *Format) flag(cmd *cobra.Command, v formatFlag) *cobra.Command {
+	*f = FormatText
 	cmd.PersistentFlags().VarP(v, "output", "o", v.choices())
 	complete := func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var names []cobra.Completion

@@ -57,7 +57,7 @@ of a run that is under way, with a fresh nonce. kairos runs next --follow contin
 			})
 		},
 	}
-	out.AddToTool(cmd, output.FormatJSON)
+	out.AddToTool(cmd)
 	cmd.Flags().StringVar(&input, "input", "", "input of the run, a JSON object")
 	cmd.Flags().StringVar(&in.SessionID, "session", "", "id of the run to resume")
 	cmd.Flags().StringArrayVar(&roots, "root", nil, "folder that the run works in, for steps that demand files; may be repeated")
@@ -203,7 +203,7 @@ filled in. The title of a protocol, or a file that holds it, means its open run.
 			})
 		},
 	}
-	out.AddToTool(cmd, output.FormatMarkdown)
+	out.AddToTool(cmd)
 	cmd.Flags().StringArrayVar(&solutions, "solution", nil, "the solution, a JSON object")
 	cmd.Flags().BoolVar(&follow, "follow", false, "walk the run to its end")
 	runFlag(cmd, at, &in.RunID)
@@ -323,7 +323,7 @@ func attestCommand(at *session.Session) *cobra.Command {
 			})
 		},
 	}
-	out.AddToTool(cmd, output.FormatJSON)
+	out.AddToTool(cmd)
 	cmd.Flags().Float64Var(&in.QualityBonus, "quality-bonus", 0, "added to the rating")
 	cmd.Flags().StringVar(&in.ModelID, "model", "", "who rates")
 	runFlag(cmd, at, &in.RunID)

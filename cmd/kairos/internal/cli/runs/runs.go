@@ -27,7 +27,6 @@ func Command(at *session.Session, steps ...*cobra.Command) *cobra.Command {
 		Example: "  kairos runs list\n  kairos runs show 'Release a version'"}
 	out := new(output.Format)
 	out.AddTo(cmd)
-	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { *out = output.FormatJSON; return nil })
 	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsEnd(at, out), runsExport(at, out), runsVerify(out), runsKey(at, out), runsRedact(at, out), runsDecide(at, out), runsCancel(at, out), runsUndecline(at, out), runsPrune(at, out))
 	cmd.AddCommand(steps...)
 	return cmd

@@ -2,6 +2,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,10 @@ func InfoOf(f socket.Found) Info { return Info{f.Info, f.Socket} }
 // Choice says which running servers a command talks to. The zero value
 // is every server that uses the same drivers folder.
 type Choice struct {
+	// Own leaves out those of another configuration file and, where there is no file, those
+	// of another database.
+	Own bool
+
 	pid    int
 	socket string
 }
@@ -73,6 +78,14 @@ func Look(s session.Session, warn io.Writer) Target {
 // concerns says whether a server runs with this configuration.
 func (l Target) concerns(f socket.Found) bool {
 	return samePath(f.DriversDir, l.Drivers.Dir) || (l.broken != nil && l.file != "" && f.Config == l.file)
+}
+
+// owns says whether a server runs with this configuration and not only with its drivers.
+func (l Target) owns(f socket.Found) bool {
+	if l.file != "" || f.Config != "" {
+		return f.Config == l.file
+	}
+	return l.concerns(f) && samePath(f.Database, string(l.Database))
 }
 
 // OfDatabase are those of the servers that use the database of this configuration. The
@@ -113,9 +126,29 @@ func (s *Choice) Running(cmd *cobra.Command, at *session.Session, instead string
 		case c.broken != nil:
 			return errNoneUntilFixed
 		}
+		if others := s.others(cmd.Context(), c); others != "" {
+			return fmt.Errorf("no server runs with this configuration, and %s uses its drivers with another one: name that with --config, or the server with --pid", others)
+		}
 		return fmt.Errorf("no server runs with the drivers of %s (or none that has answered a call yet, or its admin socket is off): %s",
 			c.Drivers.Dir, instead)
 	})
+}
+
+// others names the servers that a choice of its own servers leaves out.
+func (s *Choice) others(ctx context.Context, c Target) string {
+	if !s.Own {
+		return ""
+	}
+	found, _, err := new(Choice).find(ctx, c)
+	if err != nil {
+		return ""
+	}
+	defer closeAll(found)
+	var names []string
+	for _, f := range found {
+		names = append(names, fmt.Sprintf("%s (%s)", Process(f), cmp.Or(f.Config, "no configuration file, database "+f.Database)))
+	}
+	return strings.Join(names, ", ")
 }
 
 func (s *Choice) with(ctx context.Context, c Target, do func([]socket.Found) error) error {
@@ -159,7 +192,11 @@ func (s *Choice) find(ctx context.Context, c Target) (fit []socket.Found, refuse
 	}
 	all, refused := socket.Find(ctx, places...)
 	for _, f := range all {
-		if (s.pid != 0 && f.PID != s.pid) || (s.pid == 0 && s.socket == "" && !c.concerns(f)) {
+		mine := c.concerns
+		if s.Own {
+			mine = c.owns
+		}
+		if (s.pid != 0 && f.PID != s.pid) || (s.pid == 0 && s.socket == "" && !mine(f)) {
 			f.Close()
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,6 +67,11 @@ const staysLocal = "kairos/stays-local"
 
 // StaysLocal marks such a command and says why it does not.
 func StaysLocal(why string) map[string]string { return map[string]string{staysLocal: why} }
+
+// MayAsk reports whether --url means something to the command, or to one below it.
+func MayAsk(cmd *cobra.Command) bool {
+	return cmd.Annotations[asksServers] != "" || slices.ContainsFunc(cmd.Commands(), MayAsk)
+}
 
 // CheckServer refuses --url where nobody would ask the server, rather than
 // answer from another database than the one that is meant.
