@@ -165,7 +165,7 @@ var owners = map[string][]string{
 	"golang.org/x/sys":                       {"cmd/kairos/internal/tty", "core/driverhost", "core/embedding/static", "core/store/postgres", "core/store/sqlite", "sdk/driverrpc", "plugins/command", "examples"},
 	"github.com/blevesearch/snowballstem":    {"core/search"},
 	"mvdan.cc/sh":                            {"plugins/shell"},
-	"golang.org/x/text":                      {"core/search", "core/store/sqlite", "core/server/mcp", "sdk/schema", "sdk/plain", "core/embedding/embedtest", "core/embedding/static"},
+	"golang.org/x/text":                      {"core/protocol", "core/search", "core/store/sqlite", "core/server/mcp", "sdk/schema", "sdk/plain", "core/embedding/embedtest", "core/embedding/static"},
 }
 
 // modules are the folders of the modules that the tables cover.

@@ -1,8 +1,6 @@
 package library
 
 import (
-	"unicode"
-
 	"github.com/google/uuid"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -33,29 +31,12 @@ func identify(chain protocol.Chain, old *protocol.Chain) protocol.Chain {
 	return chain
 }
 
-// tellingName returns the name of a step if its author chose it or if it keeps
-// most letters of the heading. A slug drops other scripts; what remains may only
-// tell the position of the step.
+// tellingName returns the name of a step unless it only tells the step's position.
 func tellingName(s protocol.Step) string {
-	if c, err := protocol.CommonOf(s.Challenge); err == nil && c.Name == s.Name {
+	if c, err := protocol.CommonOf(s.Challenge); err == nil && c.Name != "" || protocol.Slug(s.Label) != "" {
 		return s.Name
 	}
-	const kept = 64 // letters of a heading that a slug has at most
-	slug := protocol.Slug(s.Label)
-	if slug == "" || 2*letters(slug) < min(letters(s.Label), kept) {
-		return ""
-	}
-	return s.Name
-}
-
-func letters(s string) int {
-	n := 0
-	for _, r := range s {
-		if unicode.IsLetter(r) {
-			n++
-		}
-	}
-	return n
+	return ""
 }
 
 // pairing matches the steps of the new version with those of the old one.

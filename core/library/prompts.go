@@ -71,21 +71,13 @@ func promptOf(chain protocol.Chain) api.Prompt {
 	}
 }
 
-// promptName is a name that a person can type. A title without Latin letters or digits
+// promptName is a name that a person can type. A title without letters and digits
 // gets one that is unique at once.
 func promptName(chain protocol.Chain) string {
-	slug := strings.Trim(strings.ReplaceAll(protocol.Slug(cmp.Or(chain.Slug, chain.Title)), "_", "-"), "-")
-	if slug == "" {
-		return uniqueName("protocol", chain)
+	if name := protocol.Hyphenated(cmp.Or(chain.Slug, chain.Title), maxPromptName); name != "" {
+		return name
 	}
-	if len(slug) <= maxPromptName {
-		return slug
-	}
-	slug = slug[:maxPromptName]
-	if i := strings.LastIndexByte(slug, '-'); i > 0 {
-		slug = slug[:i]
-	}
-	return slug
+	return uniqueName("protocol", chain)
 }
 
 // uniqueName depends on nothing but the protocol, so that it stays when others come

@@ -64,6 +64,7 @@ func TestNamesOfPromptsAreUniqueAndStay(t *testing.T) {
 	mint(group, "Deploy")
 	mint(w.caller, "Contextual prompt")
 	mint(w.caller, "日本語")
+	mint(w.caller, "Größe prüfen")
 	long := strings.Repeat("very long title ", 10)
 	mint(w.caller, long)
 	before := promptNames(w.prompts(both))
@@ -78,12 +79,12 @@ func TestNamesOfPromptsAreUniqueAndStay(t *testing.T) {
 	}
 	seen := map[string]bool{"contextual-prompt": true}
 	for _, name := range after {
-		if seen[name] || len(name) > 60 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		if seen[name] || len(name) > 60 || strings.Trim(name, "日本語abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 			t.Errorf("the name %q is taken, long or cannot be typed", name)
 		}
 		seen[name] = true
 	}
-	if !seen["deploy"] || !seen["de-ploy"] {
+	if !seen["deploy"] || !seen["de-ploy"] || !seen["日本語"] || !seen["groesse-pruefen"] {
 		t.Errorf("names = %v, want the plain ones too", after)
 	}
 	if again := promptNames(w.prompts(both)); !slices.Equal(after, again) {

@@ -152,8 +152,8 @@ func (s Step) judgeCommon() []Diagnostic {
 	}
 	var found []Diagnostic
 	bad := func(pointer, message string) { found = append(found, s.problem(pointer, message)) }
-	if raw, ok := present["name"]; ok && string(raw.value) != "null" && (len(c.Name) > maxName || !namePattern.MatchString(c.Name)) {
-		bad("/name", fmt.Sprintf("name %.80q must be [a-z0-9_]+, not starting with a digit, at most %d characters", c.Name, maxName))
+	if raw, ok := present["name"]; ok && string(raw.value) != "null" && (utf8.RuneCountInString(c.Name) > maxName || !namePattern.MatchString(c.Name)) {
+		bad("/name", fmt.Sprintf("name %.80q must be "+nameRule+", at most %d characters", c.Name, maxName))
 	}
 	if raw, ok := present["output_schema"]; ok && !isObject(raw.value) {
 		bad("/output_schema", "output_schema must be a JSON Schema object")

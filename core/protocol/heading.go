@@ -3,16 +3,14 @@ package protocol
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-const (
-	separators = `[\s\p{Zs}:.)\-–—·•]`
-	maxName    = 64
-)
+const separators = `[\s\p{Zs}:.)\-–—·•]`
 
 // The prefixes that number a step: "STEP 1 —", "3.", "007 —", "2b)".
 var numberings = []*regexp.Regexp{
@@ -20,8 +18,6 @@ var numberings = []*regexp.Regexp{
 	regexp.MustCompile(`^\d+[\s\p{Zs}]*[:.)\-–—·•]` + separators + `*`),
 	regexp.MustCompile(`^\d+[A-Za-z][\s\p{Zs}]*[:.)–—·•]` + separators + `*`),
 }
-
-var namePattern = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
 // sanitise removes all numbering from a step heading, as long as readable text is
 // left.
@@ -41,6 +37,38 @@ func sanitise(label string) string {
 	}
 }
 
+// warnLabels names what the labels of a protocol lose besides the numbers of its
+// steps, which count up in the order of the steps.
+func warnLabels(p *parse, headings []heading, steps []Step) {
+	numbers := make([]int, len(headings))
+	for i, h := range headings {
+		numbers[i] = numberOf(h.text)
+	}
+	for i, h := range headings {
+		n, lost := numbers[i], strings.TrimSpace(strings.TrimSuffix(h.text, steps[i].Label))
+		counts := n >= 0 && (n == i+1 || n == i || i > 0 && n == numbers[i-1]+1 || i+1 < len(numbers) && n == numbers[i+1]-1)
+		if lost == "" || counts || numberings[0].MatchString(h.text) {
+			continue
+		}
+		p.warn(h.start, steps[i].Label, fmt.Sprintf("the label loses %q: people read the whole heading, replies to agents name the label; "+
+			"begin the heading with a word to keep it", lost))
+	}
+}
+
+// stepNumber matches a heading that begins with the number of its step, and not with
+// more than that.
+var stepNumber = regexp.MustCompile(`^(?:(?i:step)[\s\p{Zs}]+)?(\d{1,6})(?:[\s\p{Zs}]*[:.)\-–—·•]+[\s\p{Zs}]+|[.):])[^\d]`)
+
+// numberOf is the number of the step with which a heading begins; -1: it has none.
+func numberOf(heading string) int {
+	m := stepNumber.FindStringSubmatch(heading)
+	if m == nil {
+		return -1
+	}
+	n, _ := strconv.Atoi(m[1]) // the pattern admits digits only
+	return n
+}
+
 func readable(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
 		return !unicode.IsSpace(r) && !plain.Hidden(r) && !strings.ContainsRune("#:.)-–—·•", r)
@@ -53,83 +81,4 @@ func orNothing(text string) string {
 		return ""
 	}
 	return text
-}
-
-// Slug returns the name that a label gives a step: [a-z0-9_]+, not starting with a
-// digit, at most 64 characters; empty if the label has no such characters.
-func Slug(label string) string {
-	var b strings.Builder
-	gap := false
-	for _, r := range strings.ToLower(label) {
-		if (r < 'a' || r > 'z') && (r < '0' || r > '9') {
-			gap = true
-			continue
-		}
-		if gap && b.Len() > 0 {
-			b.WriteByte('_')
-		}
-		gap = false
-		b.WriteRune(r)
-	}
-	s := b.String()
-	if s != "" && s[0] <= '9' {
-		s = "_" + s
-	}
-	if len(s) > maxName {
-		s = s[:maxName]
-	}
-	return strings.TrimRight(s, "_")
-}
-
-// nameSteps names each step: by its challenge, else by the slug of its label, else
-// by its position. Names of challenges take precedence, so that a label elsewhere
-// never takes one.
-func nameSteps(steps []Step) []Diagnostic {
-	var found []Diagnostic
-	taken := map[string]bool{}
-	for i := range steps {
-		name := ownName(steps[i])
-		if name == "" {
-			continue
-		}
-		if taken[name] {
-			found = append(found, steps[i].problem("/name", fmt.Sprintf("name %q is already the name of another step", name)))
-		}
-		taken[name] = true
-		steps[i].Name = name
-	}
-	next := map[string]int{}
-	for i := range steps {
-		if steps[i].Name != "" {
-			continue
-		}
-		base := Slug(steps[i].Label)
-		if base == "" {
-			base = fmt.Sprintf("step_%d", i+1)
-		}
-		steps[i].Name = unique(base, taken, next)
-		taken[steps[i].Name] = true
-	}
-	return found
-}
-
-// unique is the base, or the base with the next free number, starting at 2.
-func unique(base string, taken map[string]bool, next map[string]int) string {
-	if !taken[base] {
-		return base
-	}
-	for n := max(2, next[base]); ; n++ {
-		if name := fmt.Sprintf("%s_%d", base, n); !taken[name] {
-			next[base] = n + 1
-			return name
-		}
-	}
-}
-
-func ownName(s Step) string {
-	c, err := CommonOf(s.Challenge)
-	if err != nil || !namePattern.MatchString(c.Name) {
-		return ""
-	}
-	return c.Name
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
@@ -16,7 +18,7 @@ import (
 
 // A path is dotted names; digits index lists. Anything else in braces is not a
 // template, so that commands may use braces, too.
-var templatePattern = regexp.MustCompile(`\{\{\s*(?:(input)|(steps)\.([a-z_][a-z0-9_]*))((?:\.[A-Za-z0-9_-]+)+)\s*\}\}`)
+var templatePattern = regexp.MustCompile(`\{\{\s*(?:(input)|(steps)\.(` + nameForm + `))((?:\.[\p{L}\p{M}\p{Nd}_-]+)+)\s*\}\}`)
 
 // Sources of a Reference.
 const (
@@ -38,6 +40,21 @@ type Scope struct {
 	Input json.RawMessage
 	// Steps holds the outputs of earlier steps by name.
 	Steps map[string]json.RawMessage
+}
+
+// output is the output of the step that the name means.
+func (s Scope) output(name string) json.RawMessage {
+	value, ok := s.Steps[name]
+	if ok {
+		return value
+	}
+	same := sameName(name)
+	for other, value := range s.Steps {
+		if sameName(other) == same { // names of a protocol differ in this form, too
+			return value
+		}
+	}
+	return nil
 }
 
 // Values returns the values of templates, nil for those without a value.
@@ -102,7 +119,7 @@ func groups(s string, m []int) []string {
 
 func reference(pointer string, m []string) Reference {
 	return Reference{
-		Pointer: pointer, Source: m[1] + m[2], Step: m[3], Path: strings.Split(m[4][1:], "."), Text: m[0],
+		Pointer: pointer, Source: m[1] + m[2], Step: norm.NFC.String(m[3]), Path: strings.Split(m[4][1:], "."), Text: m[0],
 	}
 }
 
@@ -242,7 +259,7 @@ func (f *filler) values(pointer, value string) ([]json.RawMessage, bool) {
 func (f *filler) lookup(r Reference) (json.RawMessage, bool) {
 	value, key := f.scope.Input, r.Source
 	if r.Source == FromSteps {
-		value, key = f.scope.Steps[r.Step], r.Source+"."+r.Step
+		value, key = f.scope.output(r.Step), r.Source+"."+r.Step
 	}
 	for _, name := range r.Path {
 		n, ok := f.nodes[key]
@@ -276,6 +293,13 @@ func nodeOf(raw json.RawMessage) node {
 func (n node) child(name string) (json.RawMessage, bool) {
 	if v, ok := n.object[name]; ok {
 		return v, true
+	}
+	if composed := norm.NFC.String(name); n.object != nil && !isASCII(name) {
+		for key, v := range n.object {
+			if norm.NFC.String(key) == composed {
+				return v, true
+			}
+		}
 	}
 	i, err := strconv.Atoi(name)
 	if err != nil || i < 0 || i >= len(n.list) {

@@ -52,7 +52,7 @@ func (r Reference) impossible(own int, position map[string]int, inputs map[strin
 		}
 		return ""
 	}
-	at, ok := position[r.Step]
+	at, ok := position[sameName(r.Step)]
 	switch {
 	case !ok:
 		return fmt.Sprintf("the protocol has no step named %q", r.Step)
@@ -125,7 +125,7 @@ func (d declared) leadsNowhere(r Reference) (why string, sure bool) {
 func (c Chain) schemaOf(r Reference, position map[string]int) map[string]any {
 	raw := c.Inputs
 	if r.Source != FromInput {
-		common, err := CommonOf(c.Steps[position[r.Step]].Challenge)
+		common, err := CommonOf(c.Steps[position[sameName(r.Step)]].Challenge)
 		if err != nil {
 			return nil // reported when the challenge is parsed
 		}

@@ -89,7 +89,7 @@ func (c Chain) eachInText(step int, visit func(r Reference, at int)) {
 // declared holds the valid targets of references in a chain.
 type declared struct {
 	chain    Chain
-	position map[string]int  // of the steps, by name
+	position map[string]int  // of the steps, by sameName
 	inputs   map[string]bool // nil: any input may be given
 	// schemas are those that references started at so far, decoded.
 	schemas map[string]map[string]any
@@ -98,7 +98,7 @@ type declared struct {
 func (c Chain) declared() declared {
 	d := declared{chain: c, position: make(map[string]int, len(c.Steps)), inputs: declaredInputs(c.Inputs), schemas: map[string]map[string]any{}}
 	for i, s := range c.Steps {
-		d.position[s.Name] = i
+		d.position[sameName(s.Name)] = i
 	}
 	return d
 }

@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"bufio"
 	"bytes"
 	"context"
@@ -120,14 +121,7 @@ func (w *exportFolder) add(p library.Written) error {
 
 // nameOf is a file name that people recognise and no other protocol has.
 func (w *exportFolder) nameOf(r library.Record) string {
-	slug := strings.Trim(strings.ReplaceAll(protocol.Slug(r.Title), "_", "-"), "-")
-	if len(slug) > maxFileNameSlug {
-		slug = strings.TrimRight(slug[:maxFileNameSlug], "-")
-	}
-	if slug == "" {
-		slug = "protocol"
-	}
-	stem := slug + "-" + r.ChainID[:min(8, len(r.ChainID))]
+	stem := cmp.Or(protocol.Hyphenated(r.Title, maxFileNameSlug), "protocol") + "-" + r.ChainID[:min(8, len(r.ChainID))]
 	name := stem + ".md"
 	for n := 2; w.names[name]; n++ {
 		name = fmt.Sprintf("%s-%d.md", stem, n)
