@@ -37,15 +37,16 @@ type database struct {
 	probe  tables.Probe
 	silent time.Duration // readTimeout
 
+	missing    tables.Missing
 	migrations []string // of the schema
 }
 
-func newDatabase(address string, log *slog.Logger) (*database, error) {
+func newDatabase(address string, missing tables.Missing, log *slog.Logger) (*database, error) {
 	config, err := parseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	d := &database{config: config, name: Redacted(address), log: log, silent: readTimeout, migrations: migrations}
+	d := &database{config: config, name: Redacted(address), log: log, silent: readTimeout, missing: missing, migrations: migrations}
 	d.pool = lazy.New(d.open, func(ctx context.Context) { tables.ResumeScrub(ctx, newRuns(d), d.name, d.log) })
 	return d, nil
 }

@@ -60,6 +60,9 @@ func migrate(ctx context.Context, d *database, pool *pgxpool.Pool) error {
 	if err != nil || have == d.version() {
 		return err
 	}
+	if have == 0 && d.missing.Refuse != nil {
+		return d.missing.Refuse()
+	}
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -68,13 +71,15 @@ func migrate(ctx context.Context, d *database, pool *pgxpool.Pool) error {
 	if err := createVersion(ctx, conn.Conn()); err != nil {
 		return err
 	}
-	return transact(ctx, conn.Conn(), func(tx tables.Transaction) error {
+	made := false
+	err = transact(ctx, conn.Conn(), func(tx tables.Transaction) error {
 		if _, err := tx.Row(`SELECT version FROM kairos WHERE only_row = 1 FOR UPDATE`, nil, &have); err != nil {
 			return err
 		}
 		if have >= d.version() {
 			return nil // another server was faster
 		}
+		made = have == 0
 		for i, script := range d.migrations[have:] {
 			// Several statements in one call: only the simple protocol takes them.
 			if err := tx.Exec(script, pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -84,6 +89,8 @@ func migrate(ctx context.Context, d *database, pool *pgxpool.Pool) error {
 		d.log.InfoContext(ctx, "database schema updated", "database", d.name, "from", have, "to", d.version())
 		return tx.Exec(`UPDATE kairos SET version = $1, applied = $2 WHERE only_row = 1`, d.version(), time.Now().UnixNano())
 	})
+	d.missing.Report(made && err == nil)
+	return err
 }
 
 // createVersion makes the table of the version. Of several servers that do it at once

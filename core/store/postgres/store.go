@@ -60,10 +60,15 @@ type Runs struct {
 // server that is only probed leaves no trace. A nil log discards all messages.
 // Messages never contain the password of the address.
 func Open(address string, log *slog.Logger) (*Store, error) {
+	return OpenWith(address, tables.Missing{}, log)
+}
+
+// OpenWith is Open with what happens where the database has no tables of KAIROS.
+func OpenWith(address string, missing tables.Missing, log *slog.Logger) (*Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	db, err := newDatabase(address, log)
+	db, err := newDatabase(address, missing, log)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 // Backup copies the database into a new file, as it is at one moment. Servers may
@@ -60,7 +62,7 @@ func (d *database) copyTo(ctx context.Context, path string) (err error) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return d.explain(err)
 	}
-	made := &Store{db: newDatabase(path, Limits{}, d.log)}
+	made := &Store{db: newDatabase(path, Limits{}, tables.Missing{}, d.log)}
 	if err := made.db.disown(ctx); err != nil {
 		return made.db.explain(err)
 	}

@@ -12,11 +12,12 @@ import (
 
 // database is the connection to one file, which the first call opens.
 type database struct {
-	file   *lazy.Value[file]
-	path   string // absolute, fixed at creation
-	log    *slog.Logger
-	probe  *tables.Probe
-	limits Limits
+	file    *lazy.Value[file]
+	path    string // absolute, fixed at creation
+	log     *slog.Logger
+	probe   *tables.Probe
+	limits  Limits
+	missing tables.Missing
 
 	migrations []string // of the schema
 }
@@ -27,8 +28,8 @@ type file struct {
 	writer  *writer
 }
 
-func newDatabase(path string, limits Limits, log *slog.Logger) *database {
-	d := &database{path: path, log: log, probe: new(tables.Probe), limits: limits, migrations: migrations}
+func newDatabase(path string, limits Limits, missing tables.Missing, log *slog.Logger) *database {
+	d := &database{path: path, log: log, probe: new(tables.Probe), limits: limits, missing: missing, migrations: migrations}
 	d.file = lazy.New(d.openFile, func(ctx context.Context) { tables.ResumeScrub(ctx, newRuns(d), d.path, d.log) })
 	return d
 }

@@ -3,6 +3,8 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 func TestOpenTouchesNothing(t *testing.T) {
@@ -289,4 +292,35 @@ func FuzzSearch(f *testing.F) {
 		must(f, save(s, storetest.NewChain("user:test", title, "One", "Two")))
 	}
 	f.Fuzz(func(t *testing.T, query string) { storetest.CheckSearch(t, s, []string{"user:test"}, query) })
+}
+
+// A reader of a misspelt name gets an error, not an empty database.
+func TestAMissingFileIsMadeOnlyForWhoMayMakeIt(t *testing.T) {
+	path, absent, made := filepath.Join(t.TempDir(), "new", "kairos.db"), errors.New("there is none"), 0
+	reader, err := sqlite.OpenWith(path, sqlite.Limits{}, tables.Missing{Refuse: func() error { return absent }}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Close() }()
+	if _, err := reader.Runs.OpenRuns(t.Context(), runs.OpenQuery{Limit: 1}); !errors.Is(err, absent) {
+		t.Errorf("OpenRuns = %v, want %v", err, absent)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder of the database: %v, want none", err)
+	}
+	for range 2 {
+		writer, err := sqlite.OpenWith(path, sqlite.Limits{}, tables.Missing{Made: func() { made++ }}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := writer.Runs.OpenRuns(t.Context(), runs.OpenQuery{Limit: 1}); err != nil {
+			t.Error(err)
+		}
+		if err := writer.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := reader.Runs.OpenRuns(t.Context(), runs.OpenQuery{Limit: 1}); err != nil || made != 1 {
+		t.Errorf("OpenRuns of what was made %d times = %v, want once and nil", made, err)
+	}
 }

@@ -28,10 +28,13 @@ const readConnections = 4
 // openFile creates missing files and updates the schema, all under the write lock,
 // so that processes which start together do it once.
 func (d *database) openFile(ctx context.Context) (_ *file, err error) {
+	if d.missing.Refuse != nil && absent(d.path) {
+		return nil, d.missing.Refuse()
+	}
 	if err := os.MkdirAll(filepath.Dir(d.path), 0o700); err != nil {
 		return nil, err
 	}
-	lock := newWriteLock(d.path + ".lock")
+	lock := newWriteLock(d.path + lockSuffix)
 	if err := lock.acquire(ctx); err != nil {
 		return nil, errors.Join(err, lock.close())
 	}
@@ -41,7 +44,8 @@ func (d *database) openFile(ctx context.Context) (_ *file, err error) {
 			err = errors.Join(err, lock.close())
 		}
 	}()
-	if err := create(d.path); err != nil {
+	made, err := create(d.path)
+	if err != nil {
 		return nil, err
 	}
 	if err := recognize(ctx, d.path); err != nil {
@@ -67,25 +71,39 @@ func (d *database) openFile(ctx context.Context) (_ *file, err error) {
 	if err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}
+	d.missing.Report(made)
 	return &file{readers: r, writer: w}, nil
 }
 
-// create makes an empty file that only its owner can read. It must not open an
-// existing file: closing it would drop the locks that SQLite holds on it in this
-// process.
-func create(path string) error {
+// absent reports whether there is no database: no file, or an empty one that no other
+// process is just making.
+func absent(path string) bool {
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		_, err = os.Stat(path + lockSuffix)
+	}
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// create makes an empty file that only its owner can read, unless there is one. It must
+// not open an existing file: closing it would drop the locks that SQLite holds on it in
+// this process.
+func create(path string) (made bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return checkRegular(path)
+		return false, checkRegular(path)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := f.Close(); err != nil {
-		return err
+		return false, err
 	}
-	return syncDir(filepath.Dir(path))
+	return true, syncDir(filepath.Dir(path))
 }
+
+// lockSuffix ends the name of the file that the write lock is on.
+const lockSuffix = ".lock"
 
 func connect(path string, files openFiles, options url.Values) (*sql.DB, error) {
 	if err := RegisterFunctions(); err != nil {

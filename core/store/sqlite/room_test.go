@@ -11,13 +11,14 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
 func openLimited(t *testing.T, path string, limits sqlite.Limits) *sqlitetest.Store {
 	t.Helper()
-	s, err := sqlite.OpenWith(path, limits, nil)
+	s, err := sqlite.OpenWith(path, limits, tables.Missing{}, nil)
 	return opened(t, s, err)
 }
 

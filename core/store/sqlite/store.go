@@ -64,10 +64,12 @@ const maxPins = 1 << 20
 // Open returns the store in the file at path. It touches nothing: directory, file
 // and schema are made by the first call that needs them, so a server that is only
 // probed leaves no trace. A nil log discards all messages.
-func Open(path string, log *slog.Logger) (*Store, error) { return OpenWith(path, Limits{}, log) }
+func Open(path string, log *slog.Logger) (*Store, error) {
+	return OpenWith(path, Limits{}, tables.Missing{}, log)
+}
 
-// OpenWith is Open with limits.
-func OpenWith(path string, limits Limits, log *slog.Logger) (*Store, error) {
+// OpenWith is Open with limits, and with what happens where there is no file.
+func OpenWith(path string, limits Limits, missing tables.Missing, log *slog.Logger) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("the database has no path")
 	}
@@ -78,7 +80,7 @@ func OpenWith(path string, limits Limits, log *slog.Logger) (*Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	db := newDatabase(absolute, limits, log)
+	db := newDatabase(absolute, limits, missing, log)
 	return &Store{
 		Protocols: &Protocols{Protocols: tables.NewProtocols(db.base()), db: db, index: wordindex.New()},
 		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()}, db: db,

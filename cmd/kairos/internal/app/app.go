@@ -38,6 +38,9 @@ type Options struct {
 	Dev bool
 	// Measured: what is done is counted and shown, unless metrics are off.
 	Measured bool
+	// Creates: a database that does not exist is made, and people are told. Commands that
+	// only read make none.
+	Creates bool
 	// Files: clients work in FilesSpace instead of the operator's own space.
 	Files bool
 	// driversDir is the drivers folder of a server that runs already, whatever
@@ -130,7 +133,7 @@ func (s Options) open() (*App, error) {
 	if a.setup, err = setup.Open(a.host, s.desired, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
-	if a.Store, a.Index, err = openStores(c, log); err != nil {
+	if a.Store, a.Index, err = openStores(c, s.missing(c.Database), log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
 	a.Engine = usecases.New(a.measuredStore(), a.setup, options, log)

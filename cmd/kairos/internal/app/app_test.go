@@ -16,6 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/statement"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 func TestAServerStopsInTimeWhateverStillWorks(t *testing.T) {
@@ -86,7 +87,7 @@ func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 			writeFile(t, file, []byte(tc.yaml+"\ndatabase: k.db\ndrivers: {dir: .}\n"))
 			c, err := config.Source{File: file}.Load()
 			if err == nil {
-				_, x, e := openStores(c, nil)
+				_, x, e := openStores(c, tables.Missing{}, nil)
 				if err = e; x != nil {
 					_ = x.server.Close()
 				}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/former"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 	"github.com/kairos-mcp/kairos/core/usecases"
 )
 
@@ -73,8 +73,8 @@ type checks interface {
 }
 
 // openStores opens the database and the index, if there is one.
-func openStores(c config.Config, log *slog.Logger) (*Database, *Index, error) {
-	database, err := openDatabase(c, log)
+func openStores(c config.Config, missing tables.Missing, log *slog.Logger) (*Database, *Index, error) {
+	database, err := openDatabase(c, missing, log)
 	if err != nil || !c.Qdrant.On() {
 		return database, nil, err
 	}
@@ -90,15 +90,15 @@ func openStores(c config.Config, log *slog.Logger) (*Database, *Index, error) {
 }
 
 // openDatabase opens the database.
-func openDatabase(c config.Config, log *slog.Logger) (*Database, error) {
+func openDatabase(c config.Config, missing tables.Missing, log *slog.Logger) (*Database, error) {
 	if c.Database.Postgres() {
-		s, err := postgres.Open(c.Database.Address(), log)
+		s, err := postgres.OpenWith(c.Database.Address(), missing, log)
 		if err != nil {
 			return nil, err
 		}
 		return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Servers: s.Servers, checks: s}, nil
 	}
-	s, err := sqlite.OpenWith(c.Database.Address(), c.DatabaseLimits.Limits(), log)
+	s, err := sqlite.OpenWith(c.Database.Address(), c.DatabaseLimits.Limits(), missing, log)
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +132,9 @@ func Backup(ctx context.Context, from config.Database, path string) (size int64,
 	if from.Postgres() {
 		return 0, fmt.Errorf("the database is on a PostgreSQL server, whose tools copy it while servers run: pg_dump --format custom --file %s '%s'", path, from)
 	}
+	if !DatabaseExists(from) {
+		return 0, NoDatabase(from)
+	}
 	s, err := sqlite.Open(from.Address(), nil)
 	if err != nil {
 		return 0, err
@@ -153,12 +156,7 @@ func Migrate(ctx context.Context, from, to config.Database, progress func(Moved)
 	if !to.Postgres() {
 		return moved, errors.New("--to must be the address of an empty PostgreSQL database: postgres://USER@HOST/NAME")
 	}
-	for _, file := range from.Files() {
-		if _, err := os.Stat(file); err != nil {
-			return moved, fmt.Errorf("look at the database to move: %w", err)
-		}
-	}
-	source, err := sqlite.Open(from.Address(), nil)
+	source, err := sqlite.OpenWith(from.Address(), sqlite.Limits{}, Options{}.missing(from), nil)
 	if err != nil {
 		return moved, err
 	}

@@ -115,6 +115,9 @@ func remove(c config.Config, name string, approve func() ([]archive.Dependent, e
 
 // dependents looks into the database for open runs that need the driver.
 func dependents(ctx context.Context, s session.Session, name string) (runs []archive.Dependent, err error) {
+	if c, err := s.Load(); err == nil && !app.DatabaseExists(c.Database) {
+		return nil, nil
+	}
 	err = s.With(ctx, func(ctx context.Context, a *app.App) error {
 		runs, err = a.Engine.Archive.Dependents(ctx, a.RunCaller(), name)
 		return err

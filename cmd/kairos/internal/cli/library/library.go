@@ -118,7 +118,7 @@ func mintCommand(at *session.Session) *cobra.Command {
 not stop the others.`,
 		Example: "  kairos mint release.md\n  kairos mint --force release.md   # replace the stored version",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+			return at.Creating().WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				reply, err := mintFiles(ctx, cmd, t, in, args)
 				if len(reply.Items) == 0 {
 					return err

@@ -40,7 +40,7 @@ mistakes as compilers do: file:line:col: error: ... The challenge drivers judge 
 				l.judge = declaredBy(at).judge
 				return l.run(cmd, *out, files.Files)
 			}
-			return at.With(cmd.Context(), func(_ context.Context, a *app.App) error {
+			return at.Options.With(cmd.Context(), func(_ context.Context, a *app.App) error {
 				l.judge = a.Engine.Library.Lint
 				return l.run(cmd, *out, files.Files)
 			})

@@ -93,7 +93,7 @@ a Qdrant collection in which the earlier KAIROS server kept them, which is only 
 			default:
 				return fmt.Errorf("--on-existing is %q: must be skip, replace or fail", existing)
 			}
-			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+			return at.Creating().With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				i := importer{in: in, app: a, caller: a.Caller(), report: importReport{Failures: []importFailure{}}}
 				if fromQdrant != "" {
 					return i.fromQdrant(ctx, cmd, out, fromQdrant, collection)

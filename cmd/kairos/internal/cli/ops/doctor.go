@@ -107,7 +107,9 @@ func examine(ctx context.Context, s session.Session, deep bool) doctorReport {
 		r.isolation(c, s.File)
 		r.toolServers(s)
 		r.servers(ctx, c)
-		r.engine(ctx, s, deep)
+		if r.database(c.Database, deep) {
+			r.engine(ctx, s, deep)
+		}
 	}
 	return r.concluded()
 }
@@ -248,6 +250,22 @@ func ailments(s socket.Found, d driverhost.Status, lock driverhost.Lock) []findi
 		})
 	}
 	return out
+}
+
+// database reports whether there is a database to look at. doctor makes none: before the
+// first start of a server there need not be one, unless all of it was to be read.
+func (r *doctorReport) database(d config.Database, deep bool) bool {
+	if app.DatabaseExists(d) {
+		return true
+	}
+	absent := app.NoDatabase(d)
+	if deep {
+		r.note("database", d.String(), finding{Problem: absent.Message, Fix: absent.Hint})
+		return false
+	}
+	r.note("database", "")
+	r.warn(absent.Message, absent.Hint)
+	return false
 }
 
 // engine looks at the database and asks the drivers.

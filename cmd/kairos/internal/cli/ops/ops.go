@@ -77,11 +77,14 @@ func configCommand(at *session.Session) *cobra.Command {
 			if err := at.CheckFiles(); err != nil {
 				return err
 			}
-			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				if err := errors.Join(a.Store.Check(), a.Index.Usable(ctx)); err != nil {
+			return at.Options.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				detail := ""
+				if d := a.Config.Database; !app.DatabaseExists(d) {
+					detail = "\n           which does not exist yet: " + app.NoDatabase(d).Hint
+				} else if err := errors.Join(a.Store.Check(), a.Index.Usable(ctx)); err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "ok\n  database %s\n", a.Config.Database)
+				fmt.Fprintf(cmd.OutOrStdout(), "ok\n  database %s%s\n", a.Config.Database, detail)
 				if a.Index != nil {
 					fmt.Fprintf(cmd.OutOrStdout(), "  index    %s\n", a.Index.Feeder.Location())
 				}

@@ -97,10 +97,14 @@ func migrateCommand(at *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			target := config.Database(to)
+			if err := target.Understand(); err != nil {
+				return fmt.Errorf("--to: %w", err)
+			}
 			p := output.NewProgress(cmd.ErrOrStderr(), 0, "moving")
 			defer p.End()
 			shown := 0
-			moved, err := app.Migrate(cmd.Context(), c.Database, config.Database(to), func(m app.Moved) {
+			moved, err := app.Migrate(cmd.Context(), c.Database, target, func(m app.Moved) {
 				all := m.Protocols + m.Versions + m.Runs
 				p.Add(all - shown)
 				shown = all

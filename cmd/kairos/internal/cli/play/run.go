@@ -201,6 +201,9 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 	default:
 		c.Query = what
 	}
+	if inFiles && ownDB == "" && !app.DatabaseExists(loaded.Database) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "kairos: makes the database %s\n", loaded.Database)
+	}
 	c.Server = serverLine(self, at, database, inFiles)
 	return c, ownDB, nil
 }

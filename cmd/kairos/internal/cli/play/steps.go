@@ -247,7 +247,11 @@ people read; this one suits scripts.`,
 					return err
 				}
 			}
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+			s := *at
+			if row.Name == api.Mint.Name {
+				s = s.Creating()
+			}
+			return s.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				reply, err := t.Call(ctx, row.Declaration, arguments)
 				if err != nil {
 					return err

@@ -44,7 +44,7 @@ func Command(at *session.Session) *cobra.Command {
 				by.Address = args[0]
 			}
 			by.Stdio = by.Stdio || !by.HTTP
-			at.OverHTTP, at.Measured = by.Override, by.HTTP
+			at.OverHTTP, at.Measured, at.Creates = by.Override, by.HTTP, true
 			err := at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				if err := app.CheckListen(a.Config, by, at.Dev); err != nil {
 					return err

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -240,12 +238,7 @@ func (s *Session) CompleteURIs(cmd *cobra.Command, args []string, typed string) 
 // without making a database.
 func (s *Session) whileTyping(ctx context.Context, do func(context.Context, api.Transport) error) {
 	if s.Server() == "" {
-		c, err := s.Load()
-		if err == nil {
-			err = isThere(c.Database)
-		}
-		if err != nil {
-			cobra.CompDebugln(err.Error(), false)
+		if c, err := s.Load(); err != nil || !app.DatabaseExists(c.Database) {
 			return
 		}
 	}
@@ -256,14 +249,4 @@ func (s *Session) whileTyping(ctx context.Context, do func(context.Context, api.
 	if err := quiet.WithTools(ctx, do); err != nil {
 		cobra.CompDebugln(err.Error(), false)
 	}
-}
-
-// isThere reports a database file that does not exist.
-func isThere(d config.Database) error {
-	for _, file := range d.Files() {
-		if _, err := os.Stat(file); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -52,8 +52,17 @@ func (s Session) Server() string {
 	return os.Getenv(ServerEnv)
 }
 
+// Creating is the session of a command that makes the database where there is none.
+func (s Session) Creating() Session {
+	s.Creates = true
+	return s
+}
+
 // OnServer reports whether --db is the address of a database server.
-func (s Session) OnServer() bool { return config.Database(s.Database).Postgres() }
+func (s Session) OnServer() bool {
+	d := config.Database(s.Database)
+	return d.Understand() == nil && d.Postgres()
+}
 
 // asksServers is the annotation of the commands that --url means something to.
 const asksServers = "kairos/asks-servers"
@@ -76,6 +85,12 @@ func MayAsk(cmd *cobra.Command) bool {
 // CheckServer refuses --url where nobody would ask the server, rather than
 // answer from another database than the one that is meant.
 func (s Session) CheckServer(cmd *cobra.Command) error {
+	for _, name := range []string{"config", "db", "url"} {
+		// A variable of the shell that is not set leaves nothing, and not the default.
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.TrimSpace(f.Value.String()) == "" {
+			return fmt.Errorf("--%s is empty: is a variable behind it not set? Leave --%[1]s out for the default", name)
+		}
+	}
 	if s.URL == "" {
 		if s.Server() != "" && cmd.Annotations[asksServers] == "" && onStoredProtocols[topCommand(cmd)] {
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s works on the local database, not on the server of %s\n", cmd.CommandPath(), ServerEnv)
@@ -139,6 +154,15 @@ func (s Session) WithTools(ctx context.Context, do func(context.Context, api.Tra
 		return do(ctx, server{client, address, s})
 	}
 	return s.With(ctx, func(ctx context.Context, a *app.App) error { return do(ctx, Local(a)) })
+}
+
+// With is that of the options for commands that use the database. One that makes none
+// says so before it does anything.
+func (s Session) With(ctx context.Context, do func(context.Context, *app.App) error) error {
+	if c, err := s.Load(); err == nil && !s.Creates && !app.DatabaseExists(c.Database) {
+		return app.NoDatabase(c.Database)
+	}
+	return s.Options.With(ctx, do)
 }
 
 // Local replies to calls from the local database.
