@@ -26,7 +26,7 @@ func TestACommandIsCancelledFromAnotherTerminal(t *testing.T) {
 	lasting := fmt.Sprintf("7000.%d", os.Getpid())
 	p := s.pipe(t, legacyEra, hasNothing)
 	r := p.opens("# Wait\n\n## Wait\n\nWait.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"evidence\":\"server\",\"shell\":{\"cmd\":\"setsid sleep " + lasting + "; true\",\"timeout_seconds\":600}}}\n```\n")
-	if out, err := s.program("allow", r.RunID, "--yes").CombinedOutput(); err != nil {
+	if out, err := s.program("accept", "--run", r.RunID, "--yes").CombinedOutput(); err != nil {
 		t.Fatalf("allow: %v\n%s", err, out)
 	}
 	p.leave()

@@ -89,7 +89,7 @@ func (c *commands) allowed(line string) (uri string) {
 	p := c.pipe(c.t, legacyEra, hasNothing)
 	r := p.opens(ships(line))
 	p.leave()
-	if out, err := c.program("allow", r.RunID, "--yes").CombinedOutput(); err != nil {
+	if out, err := c.program("accept", "--run", r.RunID, "--yes").CombinedOutput(); err != nil {
 		c.t.Fatalf("allow: %v\n%s", err, out)
 	}
 	return r.CurrentStep.URI

@@ -146,6 +146,20 @@ func did(n int, parts ...string) move {
 	}
 }
 
+// accept accepts all that drivers could do.
+func (w *world) accept(on offers.On) []acceptances.Acceptance {
+	w.t.Helper()
+	offer, err := w.Actable(w.t.Context(), w.caller, on)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	all, err := w.Accept(w.t.Context(), w.caller, offers.AcceptInput{Offer: offer, By: "me"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
 // allow lets the doer act for the first step of the run's protocol.
 func (w *world) allow(id run.ID, change func(*acceptances.Acceptance)) acceptances.Acceptance {
 	w.t.Helper()
@@ -170,7 +184,7 @@ func (w *world) allow(id run.ID, change func(*acceptances.Acceptance)) acceptanc
 
 const plainStep = "# Act\n\n## Act\n\nact\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"mcp\":{\"tool_name\":\"go\"}}}\n```\n"
 
-func TestNothingIsDoneThatNobodyAllowed(t *testing.T) {
+func TestNothingIsDoneThatNobodyAccepted(t *testing.T) {
 	w, d := withDoer(t, driver.EffectReads)
 	uri := w.mint(strings.Replace(plainStep, `"type":`, `"evidence":"server","type":`, 1))[0]
 	open := w.begin(uri)
@@ -187,7 +201,7 @@ func TestNothingIsDoneThatNobodyAllowed(t *testing.T) {
 			w.allow(runOf(open), other)
 		}
 		if w.code(w.next(uri, placeholder(open)), "OBSERVATION_UNAVAILABLE"); len(d.did) > 0 {
-			t.Errorf("a grant for %s made it act", name)
+			t.Errorf("an acceptance for %s made it act", name)
 		}
 	}
 	g := w.allow(runOf(open), nil)
@@ -197,12 +211,12 @@ func TestNothingIsDoneThatNobodyAllowed(t *testing.T) {
 		t.Errorf("did %q, solved %+v, want that it acted once", d.did, done.Solved)
 	}
 	if told := w.told(runOf(open)); !strings.Contains(told, "act on earth") || !strings.Contains(told, g.ID) {
-		t.Errorf("the timeline says nothing of the plan or its grant: %s", told)
+		t.Errorf("the timeline says nothing of the plan or its acceptance: %s", told)
 	}
 }
 
-// The run keeps the name of the person who allowed it, whatever becomes of the grant and of the values.
-func TestTheRunSaysWhoAllowedWhatItsDriverDid(t *testing.T) {
+// The run keeps the name of the person who accepted it, whatever becomes of the acceptance and of the values.
+func TestTheRunSaysWhoAcceptedWhatItsDriverDid(t *testing.T) {
 	w, _ := withDoer(t, driver.EffectReads)
 	uri := w.mint(plainStep)[0]
 	open := w.begin(uri)
@@ -290,16 +304,16 @@ func TestPlansOfDrivers(t *testing.T) {
 		"a decline is not got around by a claim": {doc: plainStep, client: formClient, world: doing(driver.EffectEffects), moves: []move{
 			allowed, calls(toPerson), answers(`{"action":"accept","content":{"confirmation":"rejected"}}`, "USER_DECLINED"), sends(invented, "USER_DECLINED"), solved(), did(0),
 		}},
-		"a grant to look is none to change": {doc: fromServer, client: formClient, world: doing(driver.EffectEffects), moves: []move{
-			onlyLook, calls("OBSERVATION_UNAVAILABLE", "only allowed to look"), did(0),
+		"an acceptance to look is none to change": {doc: fromServer, client: formClient, world: doing(driver.EffectEffects), moves: []move{
+			onlyLook, calls("OBSERVATION_UNAVAILABLE", "only looks are accepted"), did(0),
 		}},
-		"a claim does not get around a grant": {doc: with(plainStep, `"evidence":"anyone"`), client: formClient, world: doing(driver.EffectReads), moves: []move{
+		"a claim does not get around an acceptance": {doc: with(plainStep, `"evidence":"anyone"`), client: formClient, world: doing(driver.EffectReads), moves: []move{
 			allowed, refuses("the tool is down"), sends(invented, "OBSERVATION_UNAVAILABLE"), refuses(""),
 			sends(invented, ""), did(1), solved(driver.ServerObserved), recorded,
 		}},
 		"a claim where only the server counts": {doc: fromServer, client: formClient, world: doing(driver.EffectReads), moves: []move{
 			allowed, refuses("the tool is down"), sends(invented, "OBSERVATION_UNAVAILABLE"), refuses(""),
-			sends(invented, "EVIDENCE_NOT_ACCEPTED", "not: kairos allow"), calls(""), did(1), solved(driver.ServerObserved), recorded,
+			sends(invented, "EVIDENCE_NOT_ACCEPTED", "not: kairos accept"), calls(""), did(1), solved(driver.ServerObserved), recorded,
 		}},
 		// A driver could have done it.
 		"what the agent did has no permission": {doc: plainStep, world: doing(driver.EffectReads), moves: []move{
@@ -310,10 +324,10 @@ func TestPlansOfDrivers(t *testing.T) {
 			},
 		}},
 		// An agent that has a report refused can tell the person what would help, if anything does.
-		"a refused report says who could allow it": {doc: fromServer, client: formClient, world: doing(driver.EffectReads), moves: []move{
-			sends(works, "EVIDENCE_NOT_ACCEPTED", "A person can allow KAIROS to do it: `kairos allow "),
-			calls("OBSERVATION_UNAVAILABLE", "A person can allow KAIROS to do it: `kairos allow ", "not: could not do this one", "not: agent:"),
-			refuses("no workspace is set"), calls("OBSERVATION_UNAVAILABLE", "Driver doer does such steps, and could not do this one now: no workspace is set.", "not: kairos allow"),
+		"a refused report says who could accept it": {doc: fromServer, client: formClient, world: doing(driver.EffectReads), moves: []move{
+			sends(works, "EVIDENCE_NOT_ACCEPTED", "The operator can accept that KAIROS does it: `kairos accept --run "),
+			calls("OBSERVATION_UNAVAILABLE", "The operator can accept that KAIROS does it: `kairos accept --run ", "not: could not do this one", "not: agent:"),
+			refuses("no workspace is set"), calls("OBSERVATION_UNAVAILABLE", "Driver doer does such steps, and could not do this one now: no workspace is set.", "not: kairos accept"),
 		}},
 		"the agent proposes what a step leaves open": {doc: fromServer, client: formClient, world: doing(driver.EffectEffects, asks), moves: []move{
 			allowed, calls("MISSING_FIELD", "Say to whom. Propose only"), sends(`{"whom":"betty"}`, "MISSING_FIELD", "/to"), counted(0),
@@ -401,14 +415,14 @@ func TestThePageCancelsWhatRunsSinceItsApproval(t *testing.T) {
 
 const offered = "  acceptance:\n    - {via: elicitation}\n"
 
-func allows(word string) string { return `{"action":"accept","content":{"allow":"` + word + `"}}` }
+func allows(word string) string { return `{"action":"accept","content":{"accept":"` + word + `"}}` }
 
-func TestAFormAllowsWhatDriversDoInItsRun(t *testing.T) {
+func TestAFormAcceptsWhatDriversDoInItsRun(t *testing.T) {
 	w, d := offeringDoer(t, driver.EffectReads, offered)
 	w.caller.Client.Name = "editor\u202e"
 	uri := w.mint(plainStep)[0]
 	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
-	contains(t, string(a.Params), "KAIROS can do these steps of the protocol", "1. Act (driver doer, only looks)", "act on earth", "ask you each time", "`kairos allow`")
+	contains(t, string(a.Params), "KAIROS can do these steps of the protocol", "1. Act (driver doer, only looks)", "act on earth", "ask you each time", "`kairos accept`")
 	open := w.reply(w.answer(a, allows("once")))
 	w.code(open, "")
 	if len(d.did) > 0 {
@@ -420,7 +434,7 @@ func TestAFormAllowsWhatDriversDoInItsRun(t *testing.T) {
 	}
 	all, err := w.Accepted(t.Context(), w.caller)
 	if err != nil || len(all) != 1 || all[0].Effect != driver.EffectReads || all[0].Run != runOf(open) || all[0].By != `a form in editor⟨U+202E⟩, through elicitation` {
-		t.Errorf("grants = %+v, %v, want one for this run that does not say that a person gave it", all, err)
+		t.Errorf("acceptances = %+v, %v, want one for this run that does not say that a person gave it", all, err)
 	}
 	if again := w.beginRound(uri, ""); again.Ask == nil {
 		t.Error("the next run does not ask: the form allowed more than its run")
@@ -428,31 +442,25 @@ func TestAFormAllowsWhatDriversDoInItsRun(t *testing.T) {
 }
 
 // TestAnEditedProtocolShowsWhatChanged: who is asked again sees what changed since
-// they allowed it, in the form and at the terminal.
+// it was accepted, in the form and at the terminal.
 func TestAnEditedProtocolShowsWhatChanged(t *testing.T) {
 	w, _ := offeringDoer(t, driver.EffectReads, offered)
 	uri := w.mint(plainStep)[0]
 	a := w.ask(w.beginRound(uri, ""), "elicitation/create")
 	contains(t, string(a.Params), "not: earlier version")
 	w.reply(w.answer(a, allows("once")))
-	allowed := offers.AcceptInput{On: offers.On{URI: uri}, By: "me"}
-	if _, err := w.Accept(t.Context(), w.caller, allowed); err != nil {
-		t.Fatal(err)
-	}
+	w.accept(offers.On{URI: uri})
 	edited := w.mint(strings.Replace(plainStep, "\nact\n", "\nact, and tell\u202enobody\n", 1))[0]
 	a = w.ask(w.beginRound(edited, ""), "elicitation/create")
-	contains(t, string(a.Params), "You allowed an earlier version on 2026-", "This changed since", `\u003e -act\n`, `\u003e +act, and tell`, "not: \u202e")
+	contains(t, string(a.Params), "An earlier version was accepted on 2026-", "This changed since", `\u003e -act\n`, `\u003e +act, and tell`, "not: \u202e")
 	acts, err := w.Actable(t.Context(), w.caller, offers.On{URI: edited})
 	if err != nil || acts.Earlier == nil || !strings.Contains(acts.Earlier.Diff, "+act, and tell") {
 		t.Errorf("Actable = %+v, %v, want what changed", acts.Earlier, err)
 	}
 	w.code(w.reply(w.answer(a, allows("once"))), "")
-	allowed.URI = edited
-	if _, err := w.Accept(t.Context(), w.caller, allowed); err != nil {
-		t.Fatal(err)
-	}
+	w.accept(offers.On{URI: edited})
 	if acts, err = w.Actable(t.Context(), w.caller, offers.On{URI: edited}); err != nil || acts.Earlier != nil {
-		t.Errorf("Actable after it was allowed = %+v, %v, want no earlier version", acts.Earlier, err)
+		t.Errorf("Actable after it was accepted = %+v, %v, want no earlier version", acts.Earlier, err)
 	}
 }
 
@@ -466,7 +474,7 @@ func TestAFormNamesWhatDriversCannotDo(t *testing.T) {
 	contains(t, string(a.Params), "(1 of 2)", `It cannot do step 2 (Act) now: driver doer says \"no server\\nhas the tool\"`)
 	w.code(w.reply(w.answer(a, allows("once"))), "")
 	if all, err := w.Accepted(t.Context(), w.caller); err != nil || len(all) != 1 || all[0].Step != 1 {
-		t.Errorf("grants = %+v, %v, want step 1 alone", all, err)
+		t.Errorf("acceptances = %+v, %v, want step 1 alone", all, err)
 	}
 }
 
@@ -477,12 +485,12 @@ func offering(t *testing.T) *world {
 	return w
 }
 
-// granted checks how many grants there are.
-func granted(n int) move {
+// accepted checks how many acceptances there are.
+func accepted(n int) move {
 	return func(p *play) {
 		p.t.Helper()
 		if all, err := p.Accepted(p.t.Context(), p.caller); err != nil || len(all) != n {
-			p.t.Errorf("grants = %+v, %v, want %d", all, err, n)
+			p.t.Errorf("acceptances = %+v, %v, want %d", all, err, n)
 		}
 	}
 }
@@ -491,11 +499,11 @@ func TestWhatAPersonAnswersToTheOffer(t *testing.T) {
 	all := map[string]scene{
 		// The step that is shown next is the driver's, in the same call.
 		"once": {doc: plainStep, client: formClient, world: offering, moves: []move{
-			begun(toPerson), answers(allows("once"), "", "The server obtains this itself"), granted(1),
+			begun(toPerson), answers(allows("once"), "", "The server obtains this itself"), accepted(1),
 		}},
 		// The agent that works meanwhile is not held up, and the answer comes too late.
 		"nothing, and the agent does the step": {doc: plainStep, client: formClient, world: offering, moves: []move{
-			begun(toPerson), waiting, sends(works, ""), did(0), solved(driver.AgentReported), answers(allows("once"), ""), granted(0),
+			begun(toPerson), waiting, sends(works, ""), did(0), solved(driver.AgentReported), answers(allows("once"), ""), accepted(0),
 		}},
 		"nothing, and it is put again": {doc: plainStep, client: formClient, world: offering, moves: []move{
 			begun(toPerson), waiting, calls(toPerson), answers(allows("once"), ""), calls(""), did(1),
@@ -516,7 +524,7 @@ func TestWhatAPersonAnswersToTheOffer(t *testing.T) {
 		"unreadable": `{"action":"accept","content":17}`,
 	} {
 		all[name] = scene{doc: plainStep, client: formClient, world: offering, moves: []move{
-			begun(toPerson), answers(result, ""), calls("MISSING_FIELD"), sends(works, ""), granted(0), did(0),
+			begun(toPerson), answers(result, ""), calls("MISSING_FIELD"), sends(works, ""), accepted(0), did(0),
 			func(p *play) { contains(p.t, p.told(runOf(p.shown)), "KAIROS can do these") },
 		}}
 	}
@@ -548,5 +556,68 @@ func TestTheOfferFollowsTheFormForTheRunsInput(t *testing.T) {
 				t.Errorf("did %q", d.did)
 			}
 		})
+	}
+}
+
+// TestAcceptingAgainReplaces: of one step there is one acceptance, and revoking it is enough.
+func TestAcceptingAgainReplaces(t *testing.T) {
+	w, d := withDoer(t, driver.EffectReads)
+	uri := w.mint(plainStep)[0]
+	w.accept(offers.On{URI: uri})
+	again := w.accept(offers.On{URI: uri})
+	if all, err := w.Accepted(t.Context(), w.caller); err != nil || len(all) != 1 || all[0] != again[0] {
+		t.Fatalf("accepted is %+v, %v, want the second acceptance alone", all, err)
+	}
+	if err := w.Revoke(t.Context(), w.caller, again[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if w.code(w.next(uri, placeholder(w.begin(uri))), "MISSING_FIELD"); len(d.did) > 0 {
+		t.Errorf("it did %q after what was accepted was revoked", d.did)
+	}
+}
+
+func TestWhereAcceptancesCount(t *testing.T) {
+	w, _ := withDoer(t, driver.EffectReads)
+	uri := w.mint(plainStep)[0]
+	open := w.begin(uri)
+	w.accept(offers.On{URI: uri, Run: runOf(open)})
+	w.accept(offers.On{URI: uri})
+	counts := func(want ...string) {
+		t.Helper()
+		all, err := w.Entries(t.Context(), w.caller)
+		got := make([]string, len(all))
+		for i, e := range all {
+			got[i] = e.Counts
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("they count in %q, %v, want %q", got, err, want)
+		}
+	}
+	counts(offers.CountsInEvery, offers.CountsInItsRun)
+	edited := w.mint(strings.Replace(plainStep, "\nact\n", "\nact, and tell nobody\n", 1))[0]
+	counts(offers.CountsInEarlier, offers.CountsInItsRun)
+	w.code(w.next(uri, placeholder(open)), "")
+	w.attest(api.AttestRequest{URI: uri, Outcome: "success"})
+	counts(offers.CountsInEarlier, offers.CountsInNone)
+	for name, tc := range map[string]struct {
+		on   offers.On
+		want fault.Code
+		says string
+	}{
+		"a run that has ended":      {offers.On{Run: runOf(open)}, fault.InvalidArgument, "has ended"},
+		"a run of another protocol": {offers.On{URI: w.mint("# Other\n\n## One\n\none\n")[0], Run: runOf(w.begin(edited))}, fault.InvalidArgument, `is of the protocol "Act", not of "Other"`},
+		"no such run":               {offers.On{Run: "01890000-0000-7000-8000-00000000000a"}, fault.NotFound, "no run"},
+	} {
+		if _, err := w.Actable(t.Context(), w.caller, tc.on); fault.CodeOf(err) != tc.want || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: Actable = %v, want %s that says %q", name, err, tc.want, tc.says)
+		}
+	}
+	if _, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: []string{edited}}); err != nil {
+		t.Fatal(err)
+	}
+	counts(offers.CountsInEarlier, offers.CountsInNone)
+	_, err := w.Actable(t.Context(), w.caller, offers.On{URI: edited})
+	if refused(t, err, fault.NotFound); !strings.Contains(err.Error(), "is deleted") {
+		t.Errorf("a deleted protocol: %v, want that it is deleted", err)
 	}
 }

@@ -281,7 +281,7 @@ func TestOnlyTheAnswerThatCountsAllowsDriversToAct(t *testing.T) {
 				t.Errorf("the answer that came second gets %v, want %q", err, tc.code)
 			}
 			if all, err := w.Accepted(t.Context(), w.caller); err != nil || len(all) != tc.want {
-				t.Errorf("grants = %+v, %v, want %d", all, err, tc.want)
+				t.Errorf("acceptances = %+v, %v, want %d", all, err, tc.want)
 			}
 		})
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// loadAcceptances looks up what is allowed, where a route of the step leads to a driver that
-// needs a grant.
+// loadAcceptances looks up what is accepted, where a route of the step leads to a driver that
+// acts only under an acceptance.
 func loadAcceptances(ctx context.Context, t *turn, k *input.Task) error {
 	concerns := t.e.parts.Acceptances.Kept() && plan.NeedsAcceptance(t.State, k)
 	if t.Digest == "" && (concerns || t.Tree.ReadsDigest()) {
@@ -31,7 +31,7 @@ func loadAcceptances(ctx context.Context, t *turn, k *input.Task) error {
 	if !concerns || t.acceptancesLoaded || t.change.Absent().Acceptances {
 		return nil
 	}
-	all, err := t.e.parts.Acceptances.Covered(ctx, t.Chain.Space, t.Digest)
+	all, err := t.e.parts.Acceptances.Covering(ctx, t.Chain.Space, t.Digest, t.Run.ID)
 	if err != nil {
 		return err
 	}
@@ -95,9 +95,9 @@ func remember(ctx context.Context, t *turn, d declines.Decline) error {
 	return t.e.parts.Declines.Remember(ctx, d)
 }
 
-// allow keeps what the person allowed. The answer is stored first: another server may have
-// taken one before, and then this one allows nothing.
-func allow(ctx context.Context, t *turn, q run.Question) error {
+// keepAccepted keeps what the person accepted. The answer is stored first: another server may have
+// taken one before, and then this one accepts nothing.
+func keepAccepted(ctx context.Context, t *turn, q run.Question) error {
 	all, err := offers.Accepted(q, t.Run.ID)
 	if err != nil {
 		return err
@@ -123,9 +123,9 @@ func forget(ctx context.Context, t *turn) {
 	t.Approved = nil
 }
 
-// allowable tells a person what would let a driver do the open step; empty: somebody
-// has allowed one, or no driver does such steps.
-func allowable(ctx context.Context, t *turn) string {
+// acceptable tells what would let a driver do the open step; empty: it is accepted
+// already, or no driver does such steps.
+func acceptable(ctx context.Context, t *turn) string {
 	if len(plan.AcceptedHere(t.State)) > 0 {
 		return ""
 	}
@@ -136,7 +136,7 @@ func allowable(ctx context.Context, t *turn) string {
 	case a.Cannot != "":
 		return fmt.Sprintf("Driver %s does such steps, and could not do this one now: %s.", a.Driver, strings.TrimSuffix(plain.Line(a.Cannot), "."))
 	}
-	return fmt.Sprintf("A person can allow KAIROS to do it: `kairos allow %s`.", t.Run.ID)
+	return fmt.Sprintf("The operator can accept that KAIROS does it: `kairos accept --run %s`.", t.Run.ID)
 }
 
 // noteApproval lets the reply say that the step is approved, if it is.

@@ -48,8 +48,8 @@ func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err er
 			action = a(t.State)
 		case plan.Remember:
 			action, err = a.Then, remember(ctx, t, a.Decline)
-		case plan.Allow:
-			action, err = a.Then, allow(ctx, t, a.Question)
+		case plan.KeepAccepted:
+			action, err = a.Then, keepAccepted(ctx, t, a.Question)
 		case plan.Renew:
 			action, err = a.Then, renew(t)
 		case plan.Accept:
@@ -101,7 +101,7 @@ func need(ctx context.Context, t *turn, what plan.Lookup) error {
 	return err
 }
 
-// offer is the question what drivers may do; false: there is nothing to allow.
+// offer is the question whether the person accepts what drivers could do; false: there is nothing to accept.
 func offer(ctx context.Context, t *turn) (in driver.Input, some bool, err error) {
 	could, err := t.e.parts.Offers.Of(ctx, t.setup, *t.Chain, *t.Run, t.Caller.Client)
 	if err != nil {
@@ -137,11 +137,11 @@ func (t *turn) showOnly(f *plan.Failure) {
 
 // halted is the error of a halt.
 func halted(ctx context.Context, t *turn, h plan.Halt) error {
-	if !h.Allowable {
+	if !h.Acceptable {
 		return h.Fault
 	}
 	f := *h.Fault
-	f.Message = plain.Sentences(f.Message, allowable(ctx, t))
+	f.Message = plain.Sentences(f.Message, acceptable(ctx, t))
 	return &f
 }
 

@@ -88,10 +88,11 @@ var reaches = map[string]map[string]ask{
 	"Actable": and(byRun(Engine.Actable, func(id run.ID) offers.On { return offers.On{Run: id} }), map[string]ask{
 		"head": reach(Engine.Actable, func(p probe) offers.On { return offers.On{URI: p.Head} }),
 	}),
-	"Accept": {"head": reach(Engine.Accept, func(p probe) offers.AcceptInput {
-		return offers.AcceptInput{On: offers.On{URI: p.Head}, By: "me"}
+	"Accept": {"space": reach(Engine.Accept, func(p probe) offers.AcceptInput {
+		return offers.AcceptInput{Offer: offers.Offer{Space: p.Space, Chain: p.ChainID, Protocol: "digest", Total: 1, Steps: []offers.Step{{Step: 1, Driver: "agent"}}}, By: "me"}
 	})},
 	"Accepted": list(Engine.Accepted),
+	"Entries":  list(Engine.Entries),
 	"Revoke":   {"id": func(w *world, c access.Caller, p probe) (any, error) { return nil, w.Revoke(w.t.Context(), c, p.Run) }},
 	"Begin": and(by(func(w *world, c access.Caller, uri string) (any, error) {
 		return w.Begin(w.t.Context(), c, api.BeginRequest{URI: uri})

@@ -39,7 +39,7 @@ type turn struct {
 	// decided is the last decision, cleared once an event records it.
 	decided *decided
 
-	// acceptancesLoaded: what is allowed for the run's protocol was looked up.
+	// acceptancesLoaded: what is accepted for the run's protocol was looked up.
 	acceptancesLoaded bool
 	// routes are what the observer hears once their events are stored. began says when the
 	// route to an input was begun; what is not in it began with the call.

@@ -142,12 +142,12 @@ func (s Setup) Unvouched(at Place, i int, use string) *protocol.Diagnostic {
 const SeverityNote driver.Severity = "note"
 
 // BelievesModel notes a step that may be proved by what a model writes, although a
-// driver could do it itself if a person allowed it. It returns nil for other steps.
+// driver could do it itself if that was accepted. It returns nil for other steps.
 func (s Setup) BelievesModel(at Place, i int) *protocol.Diagnostic {
 	if !s.believesModel(at, i) {
 		return nil
 	}
-	d := at.Chain.Steps[i].Problem("/sampling", `a model may write the evidence of this step, which KAIROS can do itself: demand that with "evidence": "server", or allow it with kairos allow`)
+	d := at.Chain.Steps[i].Problem("/sampling", `a model may write the evidence of this step, which KAIROS can do itself: demand that with "evidence": "server", or accept it with kairos accept`)
 	d.Severity = SeverityNote
 	return d
 }

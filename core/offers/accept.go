@@ -1,6 +1,7 @@
 package offers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,7 +17,7 @@ import (
 // On names a protocol as it is stored now, or as a run has it.
 type On struct {
 	URI string // of any step; empty: that of Run
-	Run run.ID
+	Run run.ID // what is accepted is for this run only; empty: for every run
 }
 
 // Actable says which steps drivers could do themselves.
@@ -33,75 +34,88 @@ func (o *Offers) Actable(ctx context.Context, c access.Caller, on On) (Offer, er
 // on is the protocol that is meant, whose space the caller may change, and the
 // run, if one is named.
 func (o *Offers) on(ctx context.Context, c access.Caller, on On) (chain protocol.Chain, r run.Run, err error) {
+	if on.URI != "" {
+		// What is deleted, or replaced by another version, cannot be begun, so there is nothing to accept.
+		var absent error
+		if chain, absent, err = o.library.ChainOf(ctx, c, on.URI); err != nil || absent != nil {
+			return chain, r, cmp.Or(err, absent)
+		}
+	}
 	if on.Run != "" {
 		change, err := o.runs.Open(ctx, c, on.Run)
-		if err != nil {
+		switch {
+		case err != nil:
 			return chain, r, err
+		case on.URI != "" && chain.ID != change.Chain.ID:
+			return chain, r, fault.New(fault.InvalidArgument, "run %s is of the protocol %q, not of %q: nothing was accepted", on.Run, change.Chain.Title, chain.Title)
+		case !change.Run.State.Live():
+			return chain, r, fault.New(fault.InvalidArgument, "run %s has ended, so nothing can be accepted in it", on.Run).
+				WithHint("`kairos accept PROTOCOL` accepts the stored version of a protocol for every run")
 		}
 		chain, r = change.Chain, change.Run
-	} else if chain, _, err = o.library.ChainOf(ctx, c, on.URI); err != nil {
-		return chain, r, err
 	}
 	if !slices.Contains(c.Writable(), chain.Space) {
-		return chain, r, fault.New(fault.NotFound, "%q is in %s, which is not yours: nothing can be allowed there", chain.Title, chain.Space)
+		return chain, r, fault.New(fault.NotFound, "%q is in %s, which is not yours: nothing can be accepted there", chain.Title, chain.Space)
 	}
 	return chain, r, nil
 }
 
-// AcceptInput says what a person allows.
+// AcceptInput says what the operator accepts of an offer that was shown.
 type AcceptInput struct {
-	On
+	Offer
 	Steps []int // 1-based; empty: every step that a driver could do
-	// Once: for this run only, which On names.
-	Once bool
-	// Looks: drivers may look, and change nothing.
-	Looks bool
-	By    string
+	// LooksOnly: drivers may look, and change nothing.
+	LooksOnly bool
+	By        string
 }
 
-// Accept keeps what a person allows. Only what stands at the server's own
-// terminal, or a logged-in person, may call it: never an agent.
+// Accept keeps what the operator accepts: for the run of the offer, or for every run of its
+// version. Only what stands at the server's own terminal or operator socket, or a logged-in
+// person, may call it: never an agent.
 func (o *Offers) Accept(ctx context.Context, c access.Caller, in AcceptInput) ([]acceptances.Acceptance, error) {
-	if in.Once && in.Run == "" {
-		return nil, fault.New(fault.InvalidArgument, "once means one run: name the run")
-	}
-	offer, err := o.Actable(ctx, c, in.On)
-	if err != nil {
+	if err := in.Check(in.Steps); err != nil {
 		return nil, err
 	}
 	var all []acceptances.Acceptance
-	for _, s := range offer.Steps {
+	for _, s := range in.Offer.Steps {
 		if s.Cannot != "" || len(in.Steps) > 0 && !slices.Contains(in.Steps, s.Step) {
 			continue
 		}
-		g := offer.acceptance(s, in.By)
-		if in.Looks {
-			g.Effect = driver.EffectReads
+		a := in.acceptance(s, in.By)
+		a.Run = in.Run
+		if in.LooksOnly {
+			a.Effect = driver.EffectReads
 		}
-		if in.Once {
-			g.Run = in.Run
-		}
-		all = append(all, g)
-	}
-	for _, step := range in.Steps {
-		if !slices.ContainsFunc(all, func(g acceptances.Acceptance) bool { return g.Step == step }) {
-			return nil, fault.New(fault.InvalidArgument, "no driver could do step %d of %q itself", step, offer.Title).
-				WithHint("%s", actable(offer))
-		}
-	}
-	switch {
-	case len(all) == 0 && len(offer.Steps) > 0:
-		return nil, fault.New(fault.InvalidArgument, "no driver could do a step of %q itself", offer.Title).WithHint("%s", actable(offer))
-	case len(all) == 0:
-		return nil, fault.New(fault.InvalidArgument, "no driver could do a step of %q itself", offer.Title).
-			WithHint("the decision tree has to lead to a driver with the feature %s: `kairos driver list` shows the drivers, `kairos tree show` the tree", driver.FeaturePreview)
+		all = append(all, a)
 	}
 	return o.acceptances.Record(ctx, c, all)
 }
 
-func actable(offer Offer) string {
+// Check refuses steps that cannot be accepted; none: all that drivers could do.
+func (o Offer) Check(steps []int) error {
+	for _, n := range steps {
+		i := slices.IndexFunc(o.Steps, func(s Step) bool { return s.Step == n })
+		switch {
+		case n < 1 || n > o.Total:
+			return fault.New(fault.InvalidArgument, "there is no step %d: %q has %d; nothing was accepted", n, o.Title, o.Total)
+		case i < 0 || o.Steps[i].Cannot != "":
+			return fault.New(fault.InvalidArgument, "no driver could do step %d of %q itself; nothing was accepted", n, o.Title).WithHint("%s", o.actable())
+		}
+	}
+	switch {
+	case o.Could() > 0:
+		return nil
+	case len(o.Steps) > 0:
+		return fault.New(fault.InvalidArgument, "no driver could do a step of %q itself", o.Title).WithHint("%s", o.actable())
+	}
+	return fault.New(fault.InvalidArgument, "no driver could do a step of %q itself, so there is nothing to accept", o.Title).
+		WithHint("the decision tree has to lead to a driver with the feature %s: `kairos driver list` shows the drivers, `kairos tree show` the tree", driver.FeaturePreview)
+}
+
+// actable tells the operator which steps drivers could do, and which not.
+func (o Offer) actable() string {
 	could, not := "", ""
-	for _, s := range offer.Steps {
+	for _, s := range o.Steps {
 		if s.Cannot == "" {
 			could += fmt.Sprintf(" %d (%s)", s.Step, s.Label)
 		} else {

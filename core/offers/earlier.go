@@ -8,12 +8,11 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Earlier is a version of a protocol that a person allowed before it was edited.
+// Earlier is a version of a protocol that was accepted before it was edited.
 type Earlier struct {
 	AcceptedAt time.Time `json:"accepted_at"`
 	// Diff is the hunks of a unified diff of the documents; empty: the
@@ -28,14 +27,14 @@ const (
 
 // String tells a person what changed.
 func (r Earlier) String() string {
-	allowed := fmt.Sprintf("You allowed an earlier version on %s.", r.AcceptedAt.UTC().Format("2006-01-02 15:04 MST"))
+	accepted := fmt.Sprintf("An earlier version was accepted on %s.", r.AcceptedAt.UTC().Format("2006-01-02 15:04 MST"))
 	if r.Diff == "" {
-		return allowed + " It is not stored any more, so what changed since cannot be shown."
+		return accepted + " It is not stored any more, so what changed since cannot be shown."
 	}
-	return allowed + " This changed since:\n" + r.Diff
+	return accepted + " This changed since:\n" + r.Diff
 }
 
-// changedSince returns the version of the protocol that was last allowed for every
+// changedSince returns the version of the protocol that was last accepted for every
 // run, if it is another one than this; nil: there is none.
 func (o *Offers) changedSince(ctx context.Context, chain protocol.Chain, digest string) (*Earlier, error) {
 	g, found, err := o.acceptances.Latest(ctx, chain.Space, chain.ID)
@@ -43,9 +42,9 @@ func (o *Offers) changedSince(ctx context.Context, chain protocol.Chain, digest 
 		return nil, err
 	}
 	r := &Earlier{AcceptedAt: g.At}
-	old, found, err := versionOf(ctx, o.versions, chain, g)
+	old, found, err := versionOf(ctx, o.protocols, chain, g)
 	if err == nil && found {
-		diff := protocol.Changes("allowed", "now", protocol.Render(old), protocol.Render(chain))
+		diff := protocol.Changes("accepted", "now", protocol.Render(old), protocol.Render(chain))
 		_, diff, _ = strings.Cut(diff, "@@") // behind the names
 		if r.Diff = strings.TrimSpace(plain.Text("@@" + diff)); len(r.Diff) > maxDiff {
 			r.Diff = plain.Clip(r.Diff, maxDiff) + "\n... `kairos protocols diff` shows the rest"
@@ -54,18 +53,15 @@ func (o *Offers) changedSince(ctx context.Context, chain protocol.Chain, digest 
 	return r, err
 }
 
-// versionOf returns the stored version that a grant is for.
-func versionOf(ctx context.Context, history library.ProtocolHistory, chain protocol.Chain, g acceptances.Acceptance) (old protocol.Chain, found bool, err error) {
-	if history == nil {
-		return old, false, nil
-	}
+// versionOf returns the stored version that was accepted.
+func versionOf(ctx context.Context, history Protocols, chain protocol.Chain, g acceptances.Acceptance) (old protocol.Chain, found bool, err error) {
 	spaces := []string{chain.Space}
 	versions, err := history.Versions(ctx, spaces, chain.ID)
 	if fault.CodeOf(err) == fault.NotFound {
 		return old, false, nil
 	}
 	if err != nil {
-		return old, false, fmt.Errorf("look for the version that was allowed: %w", err)
+		return old, false, fmt.Errorf("look for the version that was accepted: %w", err)
 	}
 	for _, v := range versions[:min(len(versions), maxVersions)] {
 		if v.Deleted {

@@ -1,5 +1,5 @@
-// Package offers finds out what drivers could do of a protocol themselves, and asks for and
-// keeps a person's permission. It does none of it: core/director calls the drivers.
+// Package offers finds out what drivers could do of a protocol themselves, and asks whether
+// that is accepted. It does none of it: core/director calls the drivers.
 package offers
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Offer is what drivers could do of a protocol themselves, if a person allows it.
+// Offer is what drivers could do of a protocol themselves, if it is accepted.
 type Offer struct {
 	Title    string `json:"title"`
 	Space    string `json:"space"`
@@ -29,7 +29,7 @@ type Offer struct {
 	Run      run.ID `json:"run,omitempty"`
 	Steps    []Step `json:"steps"`
 	Total    int    `json:"total"` // steps of the protocol
-	// Earlier was allowed before the protocol was edited; nil: no version was.
+	// Earlier was accepted before the protocol was edited; nil: no version was.
 	Earlier *Earlier `json:"earlier,omitempty"`
 }
 
@@ -47,7 +47,7 @@ type Step struct {
 	Effect driver.Effect `json:"effect,omitempty"`
 	// Cannot says why the driver could not do it as things are; empty: it could.
 	Cannot string `json:"cannot,omitempty"`
-	// Acceptance allows it already: its id.
+	// Acceptance is the id of the acceptance that covers it already.
 	Acceptance string `json:"acceptance,omitempty"`
 }
 
@@ -62,7 +62,7 @@ func (o Offer) Could() int {
 	return n
 }
 
-// acceptance is what allows the step, for every run of this version and for what its
+// acceptance is that of the step, for every run of this version and for what its
 // driver would do.
 func (o Offer) acceptance(s Step, by string) acceptances.Acceptance {
 	return acceptances.Acceptance{
@@ -79,13 +79,19 @@ type Offers struct {
 	library     *library.Library
 	runs        *runs.Keeper
 	acceptances *acceptances.Acceptances
-	versions    library.ProtocolHistory
+	protocols   Protocols
 	setups      drivers.Setups
 }
 
-// New returns the offers of protocols and runs; versions may be nil.
-func New(l *library.Library, k *runs.Keeper, g *acceptances.Acceptances, versions library.ProtocolHistory, setups drivers.Setups) *Offers {
-	return &Offers{library: l, runs: k, acceptances: g, versions: versions, setups: setups}
+// Protocols reads stored protocols and their versions.
+type Protocols struct {
+	library.Protocols
+	library.ProtocolHistory
+}
+
+// New returns the offers of protocols and runs.
+func New(l *library.Library, k *runs.Keeper, kept *acceptances.Acceptances, p Protocols, setups drivers.Setups) *Offers {
+	return &Offers{library: l, runs: k, acceptances: kept, protocols: p, setups: setups}
 }
 
 // Of asks the drivers which steps they could do themselves. Without a run r is
@@ -95,7 +101,7 @@ func (o *Offers) Of(ctx context.Context, u drivers.Setup, chain protocol.Chain, 
 	if err != nil {
 		return Offer{}, err
 	}
-	all, err := o.acceptances.Covered(ctx, chain.Space, digest)
+	all, err := o.acceptances.Covering(ctx, chain.Space, digest, r.ID)
 	if err != nil {
 		return Offer{}, err
 	}
@@ -121,9 +127,9 @@ func (o *Offers) Of(ctx context.Context, u drivers.Setup, chain protocol.Chain, 
 			Protocol: chain.Title, Label: step.Heading(), Index: i + 1, Count: len(chain.Steps),
 		}}
 		if a, ok := First(previews, u, k, client); ok {
-			for _, g := range all {
-				if g.Covers(r.ID, a.Step, a.Driver, driver.EffectReads) {
-					a.Acceptance = g.ID
+			for _, accepted := range all {
+				if accepted.Covers(r.ID, a.Step, a.Driver, driver.EffectReads) {
+					a.Acceptance = accepted.ID
 				}
 			}
 			offer.Steps = append(offer.Steps, a)

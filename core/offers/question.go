@@ -14,8 +14,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Question asks for what the offer can do and nobody allowed yet, and names what drivers
-// cannot do as things are; false: there is nothing to allow.
+// Question asks whether the person accepts what the offer can do and nobody accepted yet, and
+// names what drivers cannot do as things are; false: there is nothing to accept.
 func (o Offer) Question() (in driver.Input, some bool, err error) {
 	cannot := slices.DeleteFunc(slices.Clone(o.Steps), func(s Step) bool { return s.Cannot == "" || s.Acceptance != "" })
 	o.Steps = slices.DeleteFunc(slices.Clone(o.Steps), func(s Step) bool { return s.Cannot != "" || s.Acceptance != "" })
@@ -41,7 +41,7 @@ func (o Offer) Question() (in driver.Input, some bool, err error) {
 		fmt.Fprintf(&b, "%s\n", input.Quote(o.Earlier.String()))
 	}
 	b.WriteString("Steps that change something ask you each time. Without your approval KAIROS does none of them.\n" +
-		"Your answer is for this run. `kairos allow` at the server's terminal allows every run of this version.")
+		"Your answer is for this run. `kairos accept` at the server's terminal accepts every run of this version.")
 	shown, err := json.Marshal(o)
 	in = driver.Input{
 		ID: input.AcceptanceKind.Name, Kind: input.AcceptanceKind.Name, Description: b.String(), Schema: input.AcceptanceForm, Display: shown,
@@ -50,7 +50,7 @@ func (o Offer) Question() (in driver.Input, some bool, err error) {
 	return in, err == nil, err
 }
 
-// Accepted is what a person allowed by the answer to a question in a run: what it showed, in
+// Accepted is what a person accepted by the answer to a question in a run: what it showed, in
 // this run, and nothing else. A form is worth no more: until people log in, a client can
 // fill it by itself.
 func Accepted(q run.Question, id run.ID) ([]acceptances.Acceptance, error) {

@@ -9,7 +9,7 @@ const approvalInput = driver.KindApproval
 type rule struct {
 	approves bool // its answer is the approval of the step
 	ofRun    bool // its answer is the input of the run
-	accepts  bool // its answer allows drivers to act, of which the run keeps nothing
+	accepts  bool // its answer accepts what drivers do, of which the run keeps nothing
 	judges   bool // its answer is the verdict that the step waits for
 	// ungated: it is obtained although the step waits for an approval. Files and
 	// a judgement come after the work, which is what was approved.

@@ -154,7 +154,7 @@ type Step struct {
 	Approval *Approval `json:"approval,omitempty"`
 	// Question that is out; set exactly in the state Asking.
 	Question *Question `json:"question,omitempty"`
-	// Plan is what a driver that a person allowed to act is about to do.
+	// Plan is what a driver is about to do.
 	Plan *Plan `json:"plan,omitempty"`
 	// Call of a driver that has no known outcome yet; set exactly in the state
 	// Waiting.

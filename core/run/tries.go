@@ -109,7 +109,7 @@ func (s *Step) discardLook(e Event) {
 	}
 }
 
-// lookFailed counts an attempt of a driver that was allowed to look, and brought nothing back.
+// lookFailed counts an attempt of a driver that looked, and brought nothing back.
 func (s *Step) lookFailed(e Event) {
 	if a, p := e.Attempt, s.Plan; p != nil && p.Driver == a.Via && !a.Untried {
 		s.Discarded++

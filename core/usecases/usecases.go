@@ -33,7 +33,7 @@ type Store struct {
 	Eraser      archive.Eraser    // nil: runs cannot be redacted
 	Files       archive.Files     // nil: the database returns free space by itself
 	Declines    declines.Store    // nil: what people declined is remembered in its own run only
-	Acceptances acceptances.Store // nil: nobody is asked what drivers may do, and nothing is allowed
+	Acceptances acceptances.Store // nil: nobody is asked what drivers may do, and nothing is accepted
 }
 
 // Options tune the use cases. The zero value is the documented default.
@@ -95,7 +95,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Use
 		}, k, l, setups, archive.Options{RunKeep: opt.RunKeep, Clock: opt.Clock},
 	)
 	g := acceptances.New(store.Acceptances, opt.Clock)
-	o := offers.New(l, k, g, store.Versions, setups)
+	o := offers.New(l, k, g, offers.Protocols{Protocols: store.Protocols, ProtocolHistory: store.Versions}, setups)
 	e := director.New(director.Parts{
 		Library: l, Protocols: store.Protocols, Runs: k, History: store.History, Archive: a, Acceptances: g, Offers: o,
 		Declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL), Setups: setups,

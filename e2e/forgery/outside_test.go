@@ -265,7 +265,7 @@ func weakenAndRestore(x *trial) (bool, bool) {
 	s.beginAgain()
 	update(strong)
 	if s.observed {
-		x.kairos("allow", s.run, "--yes")
+		x.kairos("accept", "--run", s.run, "--yes")
 	}
 	out := ""
 	if !s.observed {

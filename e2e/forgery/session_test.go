@@ -133,7 +133,7 @@ func (s *session) forge(confirms bool) *mcp.ElicitationResult {
 	res.Action, res.Content = mcp.ElicitationResponseActionAccept, map[string]any{"confirmation": "approved"}
 	if !confirms {
 		s.asked++
-		res.Content = map[string]any{"allow": s.forges}
+		res.Content = map[string]any{"accept": s.forges}
 	}
 	return res
 }
@@ -207,7 +207,7 @@ func (s *session) begin() {
 	s.uri = s.mint(s.protocol(s.observed))
 	s.beginAgain()
 	if s.observed && !s.unasked {
-		s.x.kairos("allow", s.run, "--yes")
+		s.x.kairos("accept", "--run", s.run, "--yes")
 	}
 }
 

@@ -135,7 +135,7 @@ func (s *Server) Store() string {
 	s.Write("protocol.md", document)
 	s.addCounter()
 	s.Must("mint", "protocol.md")
-	s.Must("allow", title, "--yes")
+	s.Must("accept", title, "--yes")
 	return s.find()
 }
 

@@ -222,7 +222,7 @@ func (s stage) lie(ctx context.Context, events int) error {
 	}
 	for _, args := range [][]string{
 		{"mint", file},
-		{"allow", protocol, "--step", "1,3", "--yes"},
+		{"accept", protocol, "--step", "1,3", "--yes"},
 		{"runs", "begin", protocol, "--input", `{"participants":["Adam","Betty"]}`, "-o", "json"},
 		{"runs", "next", protocol, "-o", "json", "--solution", `"type":"mcp"`},
 		{"runs", "next", protocol, "-o", "json", "--solution", `"type":"user_input","evidence":{"duration_minutes":30}`},

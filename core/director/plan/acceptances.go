@@ -13,7 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// NeedsAcceptance reports whether a route of the step leads to a driver that needs a grant.
+// NeedsAcceptance reports whether a route of the step leads to a driver that acts only under an acceptance.
 func NeedsAcceptance(s *State, k *input.Task) bool {
 	for _, via := range s.Tree.EvidenceVia(decision.ChallengeFacts{Type: k.Common.Type, Name: k.Step.Name}) {
 		if desc, _, _ := s.Drivers.Describe(via); desc.Has(driver.FeaturePreview) {
@@ -23,21 +23,21 @@ func NeedsAcceptance(s *State, k *input.Task) bool {
 	return false
 }
 
-// AcceptedHere lists the grants for the open step of this run.
+// AcceptedHere lists the acceptances for the open step of this run.
 func AcceptedHere(s *State) (here []acceptances.Acceptance) {
-	for _, g := range s.Acceptances {
-		if g.Covers(s.Run.ID, s.Run.Step.Index, g.Driver, driver.EffectReads) {
-			here = append(here, g)
+	for _, a := range s.Acceptances {
+		if a.Covers(s.Run.ID, s.Run.Step.Index, a.Driver, driver.EffectReads) {
+			here = append(here, a)
 		}
 	}
 	return here
 }
 
-// AcceptanceFor is the grant under which the driver may do something of that effect.
+// AcceptanceFor is the acceptance under which the driver may do something of that effect.
 func AcceptanceFor(s *State, via string, e driver.Effect) (acceptances.Acceptance, bool) {
-	for _, g := range AcceptedHere(s) {
-		if g.Covers(s.Run.ID, s.Run.Step.Index, via, e) {
-			return g, true
+	for _, a := range AcceptedHere(s) {
+		if a.Covers(s.Run.ID, s.Run.Step.Index, via, e) {
+			return a, true
 		}
 	}
 	return acceptances.Acceptance{}, false
@@ -66,7 +66,7 @@ func MayAct(s *State, c run.Call, desc driver.Descriptor) bool {
 }
 
 // plansFirst reports whether the input comes from a driver that has still to say
-// what it would do, or is passed over without a grant: what it plans is what a
+// what it would do, or is passed over without an acceptance: what it plans is what a
 // person approves, so they are asked once that is known.
 func plansFirst(s *State, k *input.Task, in driver.Input) bool {
 	if !input.Of(in.Kind).Evidence {
@@ -80,9 +80,9 @@ func plansFirst(s *State, k *input.Task, in driver.Input) bool {
 	return desc.Has(driver.FeaturePreview) && MayAsk(s, k, in, desc)
 }
 
-// notAccepted tells an operator what allows it.
+// notAccepted tells the operator what makes it act.
 func notAccepted(s *State) string {
-	return fmt.Sprintf("nobody allowed it to act for this step; a person can: `kairos allow %s`", s.Run.ID)
+	return fmt.Sprintf("nobody accepted that it does this step; the operator can: `kairos accept --run %s`", s.Run.ID)
 }
 
 // permissionOf is that of the driver which did the step itself to obtain the evidence;
@@ -133,11 +133,11 @@ func propose(s *State, k *input.Task, in driver.Input, p driver.Propose) api.Ste
 // planned records what the driver would do.
 func planned(s *State, a Preview, p driver.Plan, proposed json.RawMessage) Action {
 	via := a.Route.Via
-	grant, ok := AcceptanceFor(s, via, p.Effect)
+	accepted, ok := AcceptanceFor(s, via, p.Effect)
 	if !ok {
-		return PassOver(s, a.Input.ID, a.Route, "it would change something, and it is only allowed to look")
+		return PassOver(s, a.Input.ID, a.Route, "it would change something, and only looks are accepted")
 	}
-	plan := run.Plan{Driver: via, Acceptance: grant.ID, By: grant.By, Text: p.Text, Data: p.Data, Effect: p.Effect, Proposed: proposed, Action: p.Action}
+	plan := run.Plan{Driver: via, Acceptance: accepted.ID, By: accepted.By, Text: p.Text, Data: p.Data, Effect: p.Effect, Proposed: proposed, Action: p.Action}
 	digest, err := input.PlannedDigest(s.Run.Step.Inputs, PhraseOf(s, a.Task), plan)
 	if err != nil {
 		return Halt{Fault: Unavailable("the plan of driver %s cannot be digested: %v", via, err)}

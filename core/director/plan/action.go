@@ -35,8 +35,8 @@ type (
 		Decline declines.Decline
 		Then    Action
 	}
-	// Allow keeps what a person allowed by the answer to the question.
-	Allow struct {
+	// KeepAccepted keeps what a person accepted by the answer to the question.
+	KeepAccepted struct {
 		Question run.Question
 		Then     Action
 	}
@@ -58,11 +58,11 @@ type (
 		Call      *run.Call
 		Meanwhile bool
 	}
-	// Halt ends the call without counting anything. Allowable: the reply says as well what
+	// Halt ends the call without counting anything. Acceptable: the reply says as well what
 	// would let a driver do the step.
 	Halt struct {
-		Fault     *fault.Error
-		Allowable bool
+		Fault      *fault.Error
+		Acceptable bool
 	}
 	// Need looks up what the rules want to know.
 	Need struct{ Lookup Lookup }
@@ -118,26 +118,26 @@ const (
 	TheOffer               // what drivers could do in the run
 )
 
-func (Apply) isAction()    {}
-func (Look) isAction()     {}
-func (Remember) isAction() {}
-func (Allow) isAction()    {}
-func (Renew) isAction()    {}
-func (Omit) isAction()     {}
-func (Show) isAction()     {}
-func (Reply) isAction()    {}
-func (Wait) isAction()     {}
-func (Halt) isAction()     {}
-func (Need) isAction()     {}
-func (Obtain) isAction()   {}
-func (Render) isAction()   {}
-func (Read) isAction()     {}
-func (Preview) isAction()  {}
-func (Judge) isAction()    {}
-func (Gate) isAction()     {}
-func (Recall) isAction()   {}
-func (Accept) isAction()   {}
-func (Ask) isAction()      {}
+func (Apply) isAction()        {}
+func (Look) isAction()         {}
+func (Remember) isAction()     {}
+func (KeepAccepted) isAction() {}
+func (Renew) isAction()        {}
+func (Omit) isAction()         {}
+func (Show) isAction()         {}
+func (Reply) isAction()        {}
+func (Wait) isAction()         {}
+func (Halt) isAction()         {}
+func (Need) isAction()         {}
+func (Obtain) isAction()       {}
+func (Render) isAction()       {}
+func (Read) isAction()         {}
+func (Preview) isAction()      {}
+func (Judge) isAction()        {}
+func (Gate) isAction()         {}
+func (Recall) isAction()       {}
+func (Accept) isAction()       {}
+func (Ask) isAction()          {}
 
 // Refuse counts a submission that nobody judged: wrong hash, type or form.
 func Refuse(code fault.Code, why string) Apply {

@@ -199,7 +199,7 @@ func Answered(s *State, k *input.Task, q run.Question, r decision.Route, a drive
 	case err != nil:
 		return Halt{Fault: Unavailable("the answer to %q cannot be taken: %v", q.Input.ID, err)}
 	case optional && !offerAllowed(s, q, a):
-		return LeaveOffer(s, q, "no person allowed it")
+		return LeaveOffer(s, q, "no person accepted it")
 	case to.Declined:
 		return Decline(s, q.Input, q.Via, "not approved", q.Seq)
 	case len(to.Again) > 0:
@@ -219,7 +219,7 @@ func Answered(s *State, k *input.Task, q run.Question, r decision.Route, a drive
 	}
 	answered := Apply{Events: []run.Event{ev}, Then: settled(q.Input, a)}
 	if optional {
-		answered.Then = Allow{q, answered.Then}
+		answered.Then = KeepAccepted{q, answered.Then}
 	}
 	return answered
 }

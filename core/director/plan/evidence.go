@@ -123,8 +123,8 @@ func onlyCounts(s *State) string {
 	return fmt.Sprintf("Step %q counts only if %s", OpenStep(s).Name, strings.Join(ways, ", or "))
 }
 
-// IsClaim reports whether the submission is evidence that cannot count. For a step
-// that a driver was allowed to do it may be a proposal.
+// IsClaim reports whether the submission is evidence that cannot count. Where it is
+// accepted that a driver does the step, it may be a proposal.
 func IsClaim(s *State, k *input.Task, in driver.Input) bool {
 	return !takesReport(k) && input.Of(in.Kind).Evidence && s.Solution.Supplied() && !judgeLooks(s, k) && len(AcceptedHere(s)) == 0
 }
@@ -145,7 +145,7 @@ func Decidable(s *State, k *input.Task) error {
 }
 
 // endsCall reports whether an attempt to observe the evidence failed where only that
-// counts, or where a person allowed it. Then no other route is tried, and the next call looks again.
+// counts, or where it is accepted. Then no other route is tried, and the next call looks again.
 func endsCall(s *State, a run.Attempt) bool {
 	desc, _, _ := s.Drivers.Describe(a.Via)
 	return (observes(s) || desc.Has(driver.FeaturePreview)) &&

@@ -23,7 +23,7 @@ var rules = []rule{
 	{"every step is solved", completed},
 	{"a driver has an open call", Follow},
 	{"the run lacks input", runInput},
-	{"a driver could act if a person allows it", offer},
+	{"a driver could act if a person accepts that", offer},
 	{"a person declined on the approval page", declineOfPage},
 	{"what the step demands is not worked out", task},
 	{"another version of its driver kept what this one does not read", StartOver},

@@ -67,7 +67,7 @@ func Filled(s *State) (*input.Task, error) {
 }
 
 // WorkOut adds to a step what it and the tree demand, and names the drivers that it will
-// call soon. What is allowed for the step is known by then.
+// call soon. What is accepted for the step is known by then.
 func WorkOut(s *State, k *input.Task) (soon []string, err error) {
 	if k.Free() {
 		k.Demand = s.Tree.Demand(Facts(s, k, input.EvidenceKind.Name))

@@ -33,7 +33,7 @@ var against = []struct {
 	due  func(*State, way) Action
 }{
 	{"what comes through it does not count", cannotCount},
-	{"its driver acts, and nobody allowed it or its plan is not known", actsUnaccepted},
+	{"its driver acts, and nobody accepted that or its plan is not known", actsUnaccepted},
 	{"a person declined the same before", barredByDecline},
 	{"the work came before its approval", tooEarly},
 	{"a person declined the input", declinedInput},
@@ -253,7 +253,7 @@ func Claimed(s *State, k *input.Task) Action {
 	if a := claimOf(s); len(a.Events) > 0 {
 		return a
 	}
-	return Halt{Allowable: true, Fault: fault.New(fault.EvidenceNotAccepted, "%s. What was submitted is recorded as a claim, and is neither judged nor counted.", onlyCounts(s)).
+	return Halt{Acceptable: true, Fault: fault.New(fault.EvidenceNotAccepted, "%s. What was submitted is recorded as a claim, and is neither judged nor counted.", onlyCounts(s)).
 		WithNext(`call kairos_next with %s without evidence: solution {"type":%q,"nonce":%q}`, protocol.URI(k.Step.UUID), k.Common.Type, s.Run.Step.Nonce)}
 }
 
@@ -286,7 +286,7 @@ func NoRoute(s *State, k *input.Task, in driver.Input) Action {
 		return Halt{Fault: fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(notByReport,
 			fmt.Sprintf("Nobody can be asked through this client%s", troubles(s, in.ID)), noLink(s, k)))}
 	case k.Demand.Provenances != nil && kind.Evidence:
-		return Halt{Fault: nobodyCounts(s, in), Allowable: true}
+		return Halt{Fault: nobodyCounts(s, in), Acceptable: true}
 	case kind.NoRoute != nil:
 		return Halt{Fault: kind.NoRoute(s.Run.Step.Index, troubles(s, in.ID))}
 	case budgetExhausted(s, in.ID):

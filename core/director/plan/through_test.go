@@ -47,7 +47,7 @@ func TestWhatSpeaksAgainstARoute(t *testing.T) {
 			"form", edits{func(s *plan.State) { s.Drivers = noPersons(); s.Run.Step.Inputs[0].Person = true }},
 			"apply route_closed form", "does not let it answer for a person",
 		},
-		"nobody allowed it to act":          {"acts", nil, "apply route_closed acts", "nobody allowed it"},
+		"nobody accepted that it acts":      {"acts", nil, "apply route_closed acts", "nobody accepted that it does this step"},
 		"its plan is not known":             {"acts", edits{allowed(driver.EffectReads)}, "preview acts", ""},
 		"its plan is known":                 {"acts", edits{allowed(driver.EffectReads), planned}, "render acts", ""},
 		"work for a step that is done":      {"acts", edits{allowed(driver.EffectReads), planned, report}, "apply claimed", ""},

@@ -30,6 +30,9 @@ func (a *Archive) RemoveEnded(ctx context.Context, before time.Time, limit int) 
 		if removed = len(ids); err != nil || removed == 0 {
 			return err
 		}
+		if err := tx.Exec(`DELETE FROM acceptances WHERE run = ANY($1)`, ids); err != nil {
+			return err
+		}
 		// A statement of its own, because it must see every save of the runs.
 		return tx.Exec(`DELETE FROM saves WHERE run = ANY($1)`, ids)
 	})

@@ -23,6 +23,10 @@ func (a *Archive) RemoveEnded(ctx context.Context, before time.Time, limit int) 
 			[]any{record.Nanos(before), limit}, &numbers); err != nil {
 			return err
 		}
+		if err := tx.Exec(`DELETE FROM acceptances WHERE run IN (
+			SELECT id FROM runs WHERE number IN (SELECT value FROM json_each(?)))`, numbers); err != nil {
+			return err
+		}
 		// The run first: the saves of an existing run cannot be deleted.
 		gone, err := tx.Changed(`DELETE FROM runs WHERE number IN (SELECT value FROM json_each(?))`, numbers)
 		if err != nil || gone == 0 {

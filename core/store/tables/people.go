@@ -7,6 +7,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/declines"
+	"github.com/kairos-mcp/kairos/core/run"
 )
 
 var (
@@ -14,14 +15,14 @@ var (
 	_ declines.Store    = (*People)(nil)
 )
 
-// People keeps what people allowed and declined.
+// People keeps what people accepted and declined.
 type People struct{ DB Base }
 
 // SaveAcceptances implements acceptances.Store.
 func (s *People) SaveAcceptances(ctx context.Context, all []acceptances.Acceptance) error {
 	return s.DB.Write(ctx, func(tx Transaction) error {
-		for _, g := range all {
-			if err := s.InsertAcceptance(tx, g); err != nil {
+		for _, a := range all {
+			if err := s.InsertAcceptance(tx, a); err != nil {
 				return err
 			}
 		}
@@ -29,13 +30,15 @@ func (s *People) SaveAcceptances(ctx context.Context, all []acceptances.Acceptan
 	})
 }
 
-// InsertAcceptance stores a new acceptance.
-func (s *People) InsertAcceptance(tx Transaction, g acceptances.Acceptance) error {
-	document, err := json.Marshal(g)
+// InsertAcceptance stores an acceptance in place of an earlier one of the same.
+func (s *People) InsertAcceptance(tx Transaction, a acceptances.Acceptance) error {
+	document, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	return tx.Exec(`INSERT INTO acceptances (id, space, protocol, document) VALUES ($1, $2, $3, $4)`, g.ID, g.Space, g.Protocol, s.DB.JSON(document))
+	return tx.Exec(`INSERT INTO acceptances (id, space, protocol, run, step, driver, document) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (space, protocol, run, step, driver) DO UPDATE SET id = excluded.id, document = excluded.document`,
+		a.ID, a.Space, a.Protocol, string(a.Run), a.Step, a.Driver, s.DB.JSON(document))
 }
 
 // Acceptances implements acceptances.Store. Ids grow with time.
@@ -44,8 +47,8 @@ func (s *People) Acceptances(ctx context.Context, spaces []string) ([]acceptance
 }
 
 // AcceptancesFor implements acceptances.Store.
-func (s *People) AcceptancesFor(ctx context.Context, space, protocol string) ([]acceptances.Acceptance, error) {
-	return documents[acceptances.Acceptance](ctx, s.DB, "acceptance", `SELECT id, document FROM acceptances WHERE space = $1 AND protocol = $2 ORDER BY id DESC`, space, protocol)
+func (s *People) AcceptancesFor(ctx context.Context, space, protocol string, id run.ID) ([]acceptances.Acceptance, error) {
+	return documents[acceptances.Acceptance](ctx, s.DB, "acceptance", `SELECT id, document FROM acceptances WHERE space = $1 AND protocol = $2 AND run IN ('', $3) ORDER BY id DESC`, space, protocol, string(id))
 }
 
 // RemoveAcceptance implements acceptances.Store.

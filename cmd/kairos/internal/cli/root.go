@@ -44,7 +44,7 @@ func Root(version string) *cobra.Command {
 	cmd.PersistentFlags().StringVar(&at.Database, "db", "", "database file, or address of a PostgreSQL database; also KAIROS_DB")
 	cmd.PersistentFlags().StringVarP(&at.URL, "url", "u", "", "ask this server instead of the local database; also "+session.ServerEnv+", with a token from "+session.TokenEnv)
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return at.CheckServer(cmd) }
-	addGroup(cmd, "run", "Run protocols:", append(append(play.Commands(&at), runs.Command(&at, play.Steps(&at)...)), accept.Commands(&at)...)...)
+	addGroup(cmd, "run", "Run protocols:", append(play.Commands(&at), runs.Command(&at, play.Steps(&at)...), accept.Command(&at))...)
 	addGroup(cmd, "keep", "Keep protocols:", library.Commands(&at)...)
 	addGroup(cmd, "drivers", "Drivers:", drivers.Command(&at), tools.Command(&at), tree.Command(&at))
 	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), connect.Command(&at), drivers.Reload(&at))...)

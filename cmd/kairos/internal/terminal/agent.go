@@ -276,12 +276,12 @@ func approves(answer json.RawMessage) bool {
 	return json.Unmarshal(answer, &said) == nil && said.Confirmation == approved
 }
 
-// permits reports whether an answer to a form allows KAIROS to do steps itself.
-func permits(answer json.RawMessage) bool {
+// accepts reports whether an answer to a form accepts that KAIROS does steps itself.
+func accepts(answer json.RawMessage) bool {
 	var said struct {
-		Allow string `json:"allow"`
+		Accept string `json:"accept"`
 	}
-	return json.Unmarshal(answer, &said) == nil && said.Allow != "" && !slices.Contains(noWords, strings.ToLower(said.Allow))
+	return json.Unmarshal(answer, &said) == nil && said.Accept != "" && !slices.Contains(noWords, strings.ToLower(said.Accept))
 }
 
 // maxOutput is how many bytes of each output stream of a command are kept.

@@ -28,7 +28,7 @@ type asked struct {
 	// onlyApproved: the forms of the present call were approvals.
 	onlyApproved bool
 	dismissed    bool   // the person closed the question without an answer
-	disallowed   bool   // the person did not allow KAIROS to do steps itself
+	notAccepted  bool   // the person did not accept that KAIROS does steps itself
 	approved     string // the last question that the person answered with "approved"
 }
 

@@ -176,7 +176,7 @@ func optionsOf(fd field) (options []option, harmless int) {
 	case no >= 0:
 		harmless = no
 	}
-	if fd.grants() {
+	if fd.accepts() {
 		return options, harmless // declining and closing the form mean the same as no
 	}
 	return append(options, option{"(declined)", "(decline to answer)", typedDecline}, option{"(later)", "(answer later)", typedCancel}), harmless
@@ -203,10 +203,10 @@ func (fd field) approves() bool {
 	return len(fd.choices) == 2 && fd.choices[0].value == approved && fd.choices[1].value == rejected
 }
 
-// grants reports whether the field is the answer to the question what KAIROS may do
-// itself. Anything but a clear permission declines there.
-func (fd field) grants() bool {
-	return fd.name == "allow" && len(fd.choicesAmong(noWords)) == 1
+// accepts reports whether the field is the answer to the question whether the person accepts
+// what KAIROS would do itself. Anything but a clear answer declines there.
+func (fd field) accepts() bool {
+	return fd.name == "accept" && len(fd.choicesAmong(noWords)) == 1
 }
 
 // meantAmong is the index of the option that was typed, by its number or the

@@ -130,8 +130,8 @@ func playAtTerminal(t *testing.T, s scene, early string, plan []keystrokes) (ter
 const (
 	approvalForm = `{"type":"object","properties":{"confirmation":{"type":"string","title":"Your decision",` +
 		`"description":"approved: do it; rejected: do not do it","enum":["approved","rejected"]}},"required":["confirmation"]}`
-	grantForm = `{"type":"object","properties":{"allow":{"type":"string","title":"Allow this?","description":"no: KAIROS does none of it; ` +
-		`once: in this run; always: in every run of this version of the protocol","enum":["no","once","always"]}},"required":["allow"]}`
+	acceptForm = `{"type":"object","properties":{"accept":{"type":"string","title":"Accept this?","description":"no: KAIROS does none of it; ` +
+		`once: in this run; always: in every run of this version of the protocol","enum":["no","once","always"]}},"required":["accept"]}`
 )
 
 // asking is a scene with one step that asks the person with a form.
@@ -154,7 +154,7 @@ func TestAnApprovalNeedsTheWordAndEnter(t *testing.T) {
 	}{
 		"enter declines":              {approvalForm, enter, declined, "Your decision: decline\r\n", ""},
 		"a word with an a in it":      {approvalForm, "wait" + enter, declined, "Your decision: decline\r\n", ""},
-		"the next command of a shell": {approvalForm, "kairos allow" + enter, declined, "Your decision: decline\r\n", ""},
+		"the next command of a shell": {approvalForm, "kairos accept" + enter, declined, "Your decision: decline\r\n", ""},
 		"the word for decline":        {approvalForm, ":decline" + enter, declined, "Your decision: decline\r\n", ""},
 		"typed before it was asked":   {approvalForm, enter, declined, "Your decision: decline\r\n", "y"},
 		"y and enter":                 {approvalForm, "y" + enter, "", "Your decision: approve\r\n", ""},
@@ -164,19 +164,19 @@ func TestAnApprovalNeedsTheWordAndEnter(t *testing.T) {
 		"typed again":                 {approvalForm, "x" + backspace + "y" + enter, "", "Your decision: approve\r\n", ""},
 		"n after y":                   {approvalForm, "y" + backspace + "n" + enter, declined, "Your decision: decline\r\n", ""},
 		"later":                       {approvalForm, "l" + enter, terminal.StopDismissed, "Your decision: later\r\n", ""},
-		"enter allows nothing":        {grantForm, enter, "", "Allow this? no\r\n", ""},
-		"o and enter":                 {grantForm, "o" + enter, "", "Allow this? once\r\n", ""},
-		"a and enter":                 {grantForm, "a" + enter, "", "Allow this? always\r\n", ""},
-		"2 and enter":                 {grantForm, "2" + enter, "", "Allow this? once\r\n", ""},
-		"3 and enter":                 {grantForm, "3" + enter, "", "Allow this? always\r\n", ""},
-		"n and enter":                 {grantForm, "o" + backspace + "n" + enter, "", "Allow this? no\r\n", ""},
-		"a word that means nothing":   {grantForm, "whatever" + enter, "", "Allow this? no\r\n", ""},
+		"enter accepts nothing":       {acceptForm, enter, "", "Accept this? no\r\n", ""},
+		"o and enter":                 {acceptForm, "o" + enter, "", "Accept this? once\r\n", ""},
+		"a and enter":                 {acceptForm, "a" + enter, "", "Accept this? always\r\n", ""},
+		"2 and enter":                 {acceptForm, "2" + enter, "", "Accept this? once\r\n", ""},
+		"3 and enter":                 {acceptForm, "3" + enter, "", "Accept this? always\r\n", ""},
+		"n and enter":                 {acceptForm, "o" + backspace + "n" + enter, "", "Accept this? no\r\n", ""},
+		"a word that means nothing":   {acceptForm, "whatever" + enter, "", "Accept this? no\r\n", ""},
 		"an arrow down":               {approvalForm, down + enter, terminal.StopDismissed, "Your decision: later\r\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			passes := `"approved"`
-			if tc.schema == grantForm {
-				passes = `"allow":"` + strings.TrimSuffix(strings.TrimPrefix(tc.says, "Allow this? "), "\r\n") + `"`
+			if tc.schema == acceptForm {
+				passes = `"accept":"` + strings.TrimSuffix(strings.TrimPrefix(tc.says, "Accept this? "), "\r\n") + `"`
 			}
 			res, person, err := playAtTerminal(t, asking(tc.schema, passes), tc.early, []keystrokes{{"submit", tc.press}})
 			if tc.stop == "" && (err != nil || !res.Verified) || tc.stop != "" && stopCode(err) != tc.stop {
@@ -196,11 +196,11 @@ func TestAnApprovalNeedsTheWordAndEnter(t *testing.T) {
 
 func TestLettersAnswerOverAPipe(t *testing.T) {
 	for typed, tc := range map[string]struct{ schema, passes, stop string }{
-		"o":        {grantForm, `"allow":"once"`, ""},
-		"A":        {grantForm, `"allow":"always"`, ""},
-		"n":        {grantForm, `"allow":"no"`, ""},
-		"3":        {grantForm, `"allow":"always"`, ""},
-		"once":     {grantForm, `"allow":"once"`, ""},
+		"o":        {acceptForm, `"accept":"once"`, ""},
+		"A":        {acceptForm, `"accept":"always"`, ""},
+		"n":        {acceptForm, `"accept":"no"`, ""},
+		"3":        {acceptForm, `"accept":"always"`, ""},
+		"once":     {acceptForm, `"accept":"once"`, ""},
 		"y":        {approvalForm, `"approved"`, ""},
 		"n\n":      {approvalForm, `"rejected"`, ""},
 		":decline": {approvalForm, `"approved"`, "USER_DECLINED"},

@@ -160,8 +160,8 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 		if a.approved = ""; h.script == nil && d.verb == verbAnswer && approves(d.answer) {
 			a.approved = params.Message
 		}
-		if slices.ContainsFunc(f.fields, field.grants) {
-			a.disallowed = d.verb != verbAnswer || !permits(d.answer)
+		if slices.ContainsFunc(f.fields, field.accepts) {
+			a.notAccepted = d.verb != verbAnswer || !accepts(d.answer)
 		}
 	})
 	res := &mcp.ElicitationResult{}

@@ -257,7 +257,7 @@ func (p *play) next(ctx context.Context, uri string, solution map[string]any) (s
 
 // unsolved is the error of a step whose work was not done.
 func (p *play) unsolved(ctx context.Context, reply stepReply, err error) error {
-	if none := (*noServerError)(nil); errors.As(err, &none) && p.host.exchange.known().disallowed {
+	if none := (*noServerError)(nil); errors.As(err, &none) && p.host.exchange.known().notAccepted {
 		none.run = p.result.RunID
 	}
 	if !errors.Is(err, errRefused) {

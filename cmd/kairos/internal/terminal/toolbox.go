@@ -208,14 +208,14 @@ func (r toolRef) readOnly() bool { return r.tool.Class == mcpclient.Reads }
 // noServerError: no server was started that could have the tool.
 type noServerError struct {
 	tool string
-	// run: what the person did not allow KAIROS to do in it; "": they were not asked.
+	// run: what the person did not accept that KAIROS does in it; "": they were not asked.
 	run string
 }
 
 func (e *noServerError) Error() string {
 	if e.run != "" {
-		return fmt.Sprintf("you did not allow KAIROS to call the tool %q, and no other server with it was started: "+
-			"allow it with `kairos allow %s` and resume the run, or run the protocol's file with --with-servers", e.tool, e.run)
+		return fmt.Sprintf("you did not accept that KAIROS calls the tool %q, and no other server with it was started: "+
+			"accept it with `kairos accept --run %s` and resume the run, or run the protocol's file with --with-servers", e.tool, e.run)
 	}
 	return fmt.Sprintf("no MCP server with the tool %q was started: run the protocol's file with --with-servers, or name servers with --servers FILE", e.tool)
 }

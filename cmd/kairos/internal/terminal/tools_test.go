@@ -63,16 +63,16 @@ func TestAToolServerThatFailsEndsTheRunAndSaysWhy(t *testing.T) {
 	}
 }
 
-// A person who did not allow KAIROS to call a tool is told that this is why nobody
+// A person who did not accept that KAIROS calls a tool is told that this is why nobody
 // calls it.
 func TestAToolThatKAIROSMayNotCallIsNamedWithWhatAllowsIt(t *testing.T) {
 	for typed, want := range map[string]string{
-		"no":     "you did not allow KAIROS to call the tool \"book\", and no other server with it was started: allow it with `kairos allow run-1`",
+		"no":     "you did not accept that KAIROS calls the tool \"book\", and no other server with it was started: accept it with `kairos accept --run run-1`",
 		"always": "no MCP server with the tool \"book\" was started",
 	} {
 		t.Run(typed, func(t *testing.T) {
 			s := calling(`{"tool_name":"book","arguments":{"ok":true}}`, "success")
-			s.Steps = append(asking(grantForm, `"allow"`).Steps, s.Steps...)
+			s.Steps = append(asking(acceptForm, `"accept"`).Steps, s.Steps...)
 			cfg := config(t, s)
 			var out bytes.Buffer
 			cfg.Servers, cfg.Without, cfg.In, cfg.Out = nil, []string{"sampling"}, strings.NewReader(typed+"\n"), &out

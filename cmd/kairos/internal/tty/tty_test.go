@@ -27,7 +27,7 @@ func TestLinesBreakBetweenWords(t *testing.T) {
 		},
 		"every line for itself": {"a\n12345678901234567890 1\nb", "", 20, "a\n12345678901234567890\n1\nb"},
 		"keeps blanks in front": {"   one two three four five", "     ", 20, "   one two three\n     four five"},
-		"a command stays whole": {"run `kairos allow 12345678` for it", "", 20, "run\n`kairos allow 12345678`\nfor it"},
+		"a command stays whole": {"run `kairos accept 12345678` for it", "", 20, "run\n`kairos accept 12345678`\nfor it"},
 		"counts characters":     {"ää öö üü ßß ää öö üü ß", "", 20, "ää öö üü ßß ää öö üü\nß"},
 		"no terminal":           {strings.Repeat("one ", 100), "", 0, strings.Repeat("one ", 100)},
 	} {

@@ -174,14 +174,19 @@ CREATE TABLE unscrubbed (
   erased BIGINT NOT NULL
 );
 
--- What people allow drivers to do for a step of a version of a protocol.
+-- What operators and people accepted that drivers do: a step of a version of a protocol, in
+-- one run, or in every run where run is empty.
 CREATE TABLE acceptances (
-  id       TEXT COLLATE "C" PRIMARY KEY,
+  id       TEXT COLLATE "C" NOT NULL UNIQUE,
   space    TEXT NOT NULL,
   protocol TEXT NOT NULL,
-  document BYTEA NOT NULL
+  run      TEXT NOT NULL,
+  step     INTEGER NOT NULL,
+  driver   TEXT NOT NULL,
+  document BYTEA NOT NULL,
+  PRIMARY KEY (space, protocol, run, step, driver)
 );
-CREATE INDEX acceptances_protocol ON acceptances (space, protocol);
+CREATE INDEX acceptances_run ON acceptances (run) WHERE run <> '';
 
 -- What people declined, by who declined it and where, beyond the run in which they did.
 CREATE TABLE declines (

@@ -201,14 +201,19 @@ BEGIN SELECT raise(ABORT, 'saves are append-only'); END;
 -- kill between the two steps is noticed by the next process that opens the file.
 CREATE TABLE unscrubbed (run TEXT PRIMARY KEY, erased INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
--- What people allow drivers to do for a step of a version of a protocol.
+-- What operators and people accepted that drivers do: a step of a version of a protocol, in
+-- one run, or in every run where run is empty.
 CREATE TABLE acceptances (
-  id       TEXT PRIMARY KEY,
+  id       TEXT NOT NULL UNIQUE,
   space    TEXT NOT NULL,
   protocol TEXT NOT NULL,
-  document TEXT NOT NULL
+  run      TEXT NOT NULL,
+  step     INTEGER NOT NULL,
+  driver   TEXT NOT NULL,
+  document TEXT NOT NULL,
+  PRIMARY KEY (space, protocol, run, step, driver)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX acceptances_protocol ON acceptances (space, protocol);
+CREATE INDEX acceptances_run ON acceptances (run) WHERE run <> '';
 
 -- What people declined, by who declined it and where, beyond the run in which they did.
 CREATE TABLE declines (

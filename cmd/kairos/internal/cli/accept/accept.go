@@ -1,5 +1,5 @@
-// Package accept has the commands with which a person allows drivers to act for
-// steps, and takes that back.
+// Package accept has the commands with which the operator accepts what drivers do for the
+// steps of a protocol, and takes that back.
 package accept
 
 import (
@@ -16,129 +16,158 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/acceptances"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/offers"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// localOnly: whoever may allow drivers to act is the person at the server's machine.
-var localOnly = session.StaysLocal("what drivers may do is allowed at the server's own terminal")
+// localOnly: whoever may accept what drivers do is the person at the server's machine.
+var localOnly = session.StaysLocal("what drivers do is accepted at the server's own terminal")
 
-// Commands are `kairos allow` and `kairos grants`.
-func Commands(at *session.Session) []*cobra.Command {
-	return []*cobra.Command{allow(at), command(at)}
+// flags are those of `kairos accept`.
+type flags struct {
+	run       string // as typed
+	steps     []int
+	looksOnly bool
+	yes       bool
 }
 
-func allow(at *session.Session) *cobra.Command {
-	var in offers.AcceptInput
-	var yes bool
+// Command is `kairos accept`.
+func Command(at *session.Session) *cobra.Command {
+	var f flags
 	cmd := &cobra.Command{
-		Use: "allow PROTOCOL|RUN", Short: "Allow drivers to do steps of a protocol themselves", Args: cobra.ExactArgs(1),
+		Use: "accept [PROTOCOL]", Short: "Accept what drivers do for the steps of a protocol", Args: cobra.MaximumNArgs(1),
 		Annotations: localOnly, ValidArgsFunction: at.CompleteURI,
-		Long: `Lists the steps of a protocol that a driver could do itself, and allows it once you agree. The text of a protocol is
-never a permission. What you allow is for this version of the protocol: an edited one asks again. A step that changes something
-asks for your approval of exactly that, each time.
+		Long: `Shows the steps of a protocol that a driver could do itself, and what it would do, and lets it once you accept that. The text
+of a protocol is never a permission. You accept this version of the protocol: an edited one, another driver or a greater effect asks
+again. A step that changes something asks for your approval of exactly that, each time.
 
-A run is named by its id or the end of it, a protocol by its title, its URI, the end of its URI or a file.`,
-		Example: "  kairos allow 'Release a version'\n  kairos allow RUN --once --step 2",
+A protocol is named by its title, its URI, the end of its URI or a file. With --run you accept the version that the run has, for
+that run only.`,
+		Example: "  kairos accept 'Release a version'\n  kairos accept 'Release a version' --step 2 --looks-only\n  kairos accept --run RUN",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				if err := findTarget(ctx, a, args[0], &in); err != nil {
-					return err
-				}
-				acts, err := a.Engine.Offers.Actable(ctx, a.RunCaller(), in.On)
+				on, err := f.target(ctx, a, args)
 				if err != nil {
 					return err
 				}
-				for _, step := range in.Steps {
-					if step < 1 || step > acts.Total {
-						return fmt.Errorf("there is no step %d: %q has %s; nothing was allowed", step, acts.Title, output.Count(acts.Total, "step"))
-					}
-				}
-				p := &output.Printer{W: cmd.OutOrStdout()}
-				printActs(p, acts, in)
-				if acts.Could() > 0 && !yes {
-					agreed, err := ask.Agreed(cmd, p, "Allow this?")
-					if err != nil {
-						return err
-					}
-					if !agreed {
-						return errors.New("nothing was allowed")
-					}
-				}
-				in.By = session.Operator()
-				all, err := a.Engine.Offers.Accept(ctx, a.RunCaller(), in)
-				if err != nil {
-					return err
-				}
-				p.Printf("allowed: %s\n", output.Count(len(all), "step"))
-				p.Printf("  kairos grants list                    shows what is allowed\n")
-				for _, g := range all {
-					p.Printf("  kairos grants revoke %-16s takes step %d back\n", output.ShortID(g.ID), g.Step)
-				}
-				return p.Err
+				return f.accept(ctx, cmd, a, on)
 			})
 		},
 	}
-	cmd.Flags().IntSliceVar(&in.Steps, "step", nil, "only these steps, by number")
-	cmd.Flags().BoolVar(&in.Once, "once", false, "only for the run that is named")
-	cmd.Flags().BoolVar(&in.Looks, "looks-only", false, "drivers may look, and change nothing")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "agree without a question")
+	cmd.Flags().IntSliceVar(&f.steps, "step", nil, "only these steps, by number")
+	cmd.Flags().StringVar(&f.run, "run", "", "only for this run, named by its id or the end of it")
+	cmd.Flags().BoolVar(&f.looksOnly, "looks-only", false, "drivers may look, and change nothing")
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "accept without a question")
+	cmd.AddCommand(list(at), revoke(at))
 	return cmd
 }
 
-// findTarget finds the run or the protocol that an argument names.
-func findTarget(ctx context.Context, a *app.App, arg string, in *offers.AcceptInput) error {
+// target finds the protocol and the run that are meant.
+func (f flags) target(ctx context.Context, a *app.App, args []string) (on offers.On, err error) {
 	t := session.Local(a)
-	if strings.Trim(strings.ToLower(arg), "0123456789abcdef-") == "" { // not a title
-		id, err := session.FindRun(ctx, t, arg)
-		if err != nil {
-			return err
-		}
-		if _, err := a.Engine.Archive.Timeline(ctx, a.RunCaller(), id); err == nil {
-			in.Run = id
-			return nil
+	if f.run != "" {
+		if on.Run, err = session.FindRun(ctx, t, f.run); err != nil {
+			return on, err
 		}
 	}
-	ref, err := reference.Find(ctx, t, arg)
+	switch {
+	case len(args) == 1:
+		ref, err := reference.Find(ctx, t, args[0])
+		if fault.CodeOf(err) == fault.NotFound {
+			err = orRun(ctx, a, args[0], err)
+		}
+		on.URI = ref.URI
+		return on, err
+	case f.run == "":
+		return on, errors.New("name a protocol by its title, its URI or a file, or a run with --run; `kairos list` lists the protocols")
+	}
+	return on, nil
+}
+
+// orRun says that an argument which names no protocol names a run.
+func orRun(ctx context.Context, a *app.App, arg string, err error) error {
+	if strings.Trim(strings.ToLower(arg), "0123456789abcdef-") != "" {
+		return err
+	}
+	id, unknown := session.FindRun(ctx, session.Local(a), arg)
+	if unknown != nil {
+		return err
+	}
+	if _, unknown := a.Engine.Archive.Timeline(ctx, a.RunCaller(), id); unknown != nil {
+		return err
+	}
+	return fmt.Errorf("%s is a run: `kairos accept --run %s` accepts what drivers do in it, `kairos accept PROTOCOL` in every run of the stored version", arg, arg)
+}
+
+func (f flags) accept(ctx context.Context, cmd *cobra.Command, a *app.App, on offers.On) error {
+	offer, err := a.Engine.Offers.Actable(ctx, a.RunCaller(), on)
 	if err != nil {
 		return err
 	}
-	in.URI = ref.URI
-	return nil
+	p := &output.Printer{W: cmd.OutOrStdout()}
+	f.print(p, offer)
+	if err := offer.Check(f.steps); err != nil {
+		return errors.Join(p.Err, err)
+	}
+	if !f.yes {
+		switch agreed, err := ask.Agreed(cmd, p, "Accept this?"); {
+		case err != nil:
+			return err
+		case !agreed:
+			return errors.New("nothing was accepted")
+		}
+	}
+	all, err := a.Engine.Offers.Accept(ctx, a.RunCaller(), offers.AcceptInput{Offer: offer, Steps: f.steps, LooksOnly: f.looksOnly, By: session.Operator()})
+	if err != nil {
+		return err
+	}
+	p.Printf("accepted: %s\n", output.Count(len(all), "step"))
+	p.Printf("  kairos accept list                    shows what is accepted\n")
+	for _, one := range all {
+		p.Printf("  kairos accept revoke %-16s takes step %d back\n", output.ShortID(one.ID), one.Step)
+	}
+	return p.Err
 }
 
-func printActs(p *output.Printer, acts offers.Offer, in offers.AcceptInput) {
-	p.Printf("KAIROS could do %d of %s of %q itself:\n", acts.Could(), output.Count(acts.Total, "step"), acts.Title)
-	for _, s := range acts.Steps {
-		printAct(p, s)
+func (f flags) print(p *output.Printer, offer offers.Offer) {
+	p.Printf("KAIROS could do %d of %s of %q itself:\n", offer.Could(), output.Count(offer.Total, "step"), offer.Title)
+	for _, s := range offer.Steps {
+		printStep(p, s)
 	}
-	if acts.Could() == 0 {
+	if offer.Could() == 0 {
 		return
 	}
-	if acts.Earlier != nil {
-		p.Printf("%s\n", output.Lines(strings.ReplaceAll(acts.Earlier.String(), "\n", "\n     | ")))
+	if offer.Earlier != nil {
+		p.Printf("%s\n", output.Lines(strings.ReplaceAll(offer.Earlier.String(), "\n", "\n     | ")))
 	}
 	scope := "every run of this version"
-	if in.Once {
-		scope = "this run only"
+	if offer.Run != "" {
+		scope = "run " + output.ShortID(string(offer.Run)) + " only"
+	}
+	if len(f.steps) > 0 {
+		scope += ", of these steps only: " + strings.Trim(fmt.Sprint(f.steps), "[]")
 	}
 	effect := "Steps that change something ask each time."
-	if in.Looks {
-		effect = "They may look, and change nothing."
+	if f.looksOnly {
+		effect = "Drivers may look, and change nothing."
 	}
 	p.Printf("For %s. %s\n", scope, effect)
 }
 
-// printAct prints what the driver would do, or as long as that is not known, what
+// printStep prints what the driver would do, or as long as that is not known, what
 // the step asks for.
-func printAct(p *output.Printer, s offers.Step) {
+func printStep(p *output.Printer, s offers.Step) {
 	more := ""
 	switch {
 	case s.Acceptance != "":
-		more = ", allowed already"
+		more = ", accepted already"
 	case s.Effect == driver.EffectReads:
 		more = ", only looks"
+	case s.Cannot == "":
+		more = ", changes something"
 	}
 	p.Broken("     ", "  %d. %s: %s, by driver %s%s", s.Step, s.Label, s.Type, s.Driver, more)
 	switch {
@@ -151,86 +180,123 @@ func printAct(p *output.Printer, s offers.Step) {
 	}
 }
 
-func command(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "grants", Short: "List and revoke what drivers may do themselves",
-		Example: "  kairos grants list\n  kairos grants revoke 1a2b3c4d",
-	}
-	cmd.AddCommand(list(at), revoke(at))
-	return cmd
-}
-
 func list(at *session.Session) *cobra.Command {
 	out := new(output.Format)
+	var all bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List what drivers may do themselves", Args: cobra.NoArgs, Annotations: localOnly,
-		Example: "  kairos grants list\n  kairos grants list -o json",
+		Long:    "Lists what is accepted, and where it counts. What was accepted for a run that has ended counts nowhere, and is left out without --all.",
+		Example: "  kairos accept list\n  kairos accept list --all -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				all, err := a.Engine.Acceptances.Accepted(ctx, a.RunCaller())
-				return output.Reply(cmd, out, printGrants)(append([]acceptances.Acceptance{}, all...), err)
+				entries, err := a.Engine.Offers.Entries(ctx, a.RunCaller())
+				shown := []offers.Entry{}
+				for _, e := range entries {
+					if all || e.Counts != offers.CountsInNone {
+						shown = append(shown, e)
+					}
+				}
+				return output.Reply(cmd, out, func(p *output.Printer, shown []offers.Entry) {
+					printEntries(p, shown, len(entries)-len(shown))
+				})(shown, err)
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "also what was accepted for runs that have ended")
 	return out.AddTo(cmd)
 }
 
-func printGrants(p *output.Printer, all []acceptances.Acceptance) {
-	rows := [][]string{{"GRANT", "PROTOCOL", "STEP", "DRIVER", "EFFECT", "FOR", "BY", "SINCE"}}
-	for _, g := range all {
-		scope := "this version"
-		if g.Run != "" {
-			scope = "run " + output.ShortID(string(g.Run))
+func printEntries(p *output.Printer, shown []offers.Entry, hidden int) {
+	rows := [][]string{{"ACCEPTANCE", "PROTOCOL", "STEP", "DRIVER", "EFFECT", "COUNTS IN", "BY", "SINCE"}}
+	for _, e := range shown {
+		effect := string(e.Effect)
+		if e.Effect == driver.EffectEffects {
+			effect = "changes"
 		}
-		rows = append(rows, []string{output.ShortID(g.ID), g.Title, fmt.Sprintf("%d %s", g.Step, g.Label), g.Driver, string(g.Effect), scope, g.By, output.Moment(g.At)})
+		rows = append(rows, []string{
+			output.ShortID(e.ID), e.Title, fmt.Sprintf("%d %s", e.Step, e.Label), e.Driver, effect, countsIn(e), e.By, output.Moment(e.At),
+		})
 	}
 	p.Rows(rows)
+	if hidden > 0 {
+		p.Printf("%s for runs that have ended: --all lists them too\n", output.Count(hidden, "more acceptance"))
+	}
+}
+
+func countsIn(e offers.Entry) string {
+	switch e.Counts {
+	case offers.CountsInNone:
+		return fmt.Sprintf("run %s, which has ended", output.ShortID(string(e.Run)))
+	case offers.CountsInItsRun:
+		return "run " + output.ShortID(string(e.Run))
+	case offers.CountsInEarlier:
+		return "runs of an earlier version"
+	}
+	return "every run"
 }
 
 func revoke(at *session.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke GRANT...", Short: "Revoke what drivers may do themselves", Args: cobra.MinimumNArgs(1), Annotations: localOnly,
-		Long:    "Takes grants back, named by their id or the end of it. What is under way is not stopped.",
-		Example: "  kairos grants revoke 1a2b3c4d",
+		Use: "revoke ACCEPTANCE...", Short: "Revoke what drivers may do themselves", Args: cobra.MinimumNArgs(1), Annotations: localOnly,
+		Long:    "Takes acceptances back, named by their id or the end of it. What is under way is not stopped.",
+		Example: "  kairos accept revoke 1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				all, err := a.Engine.Acceptances.Accepted(ctx, a.RunCaller())
 				if err != nil {
 					return err
 				}
-				for _, arg := range args {
-					g, err := granted(all, arg)
-					if err != nil {
+				named := make([]acceptances.Acceptance, len(args))
+				for i, arg := range args { // before anything is revoked
+					if named[i], err = find(all, arg); err != nil {
 						return err
-					}
-					if err := a.Engine.Acceptances.Revoke(ctx, a.RunCaller(), g.ID); err != nil {
-						return err
-					}
-					p := &output.Printer{W: cmd.OutOrStdout()}
-					if p.Printf("revoked %s: step %d, %s, of %q\n", g.ID, g.Step, plain.Line(g.Label), g.Title); p.Err != nil {
-						return p.Err
 					}
 				}
-				return nil
+				p := &output.Printer{W: cmd.OutOrStdout()}
+				for _, one := range named {
+					if err := a.Engine.Acceptances.Revoke(ctx, a.RunCaller(), one.ID); err != nil {
+						return err
+					}
+					p.Printf("revoked %s: step %d, %s, of %q%s\n", one.ID, one.Step, plain.Line(one.Label), one.Title, still(all, one))
+				}
+				return p.Err
 			})
 		},
 	}
 }
 
-// granted is the grant that an argument names by the end of its id.
-func granted(all []acceptances.Acceptance, arg string) (acceptances.Acceptance, error) {
+// still says what else makes the driver act for the step.
+func still(all []acceptances.Acceptance, revoked acceptances.Acceptance) string {
+	for _, a := range all {
+		same := a.Space == revoked.Space && a.Protocol == revoked.Protocol && a.Step == revoked.Step && a.Driver == revoked.Driver
+		if same && a.Run != revoked.Run && (a.Run == "" || revoked.Run == "") {
+			return fmt.Sprintf("; it is still accepted %s: %s", scopeOf(a.Run), output.ShortID(a.ID))
+		}
+	}
+	return ""
+}
+
+func scopeOf(id run.ID) string {
+	if id == "" {
+		return "for every run"
+	}
+	return "for run " + output.ShortID(string(id))
+}
+
+// find is the acceptance that an argument names by the end of its id.
+func find(all []acceptances.Acceptance, arg string) (acceptances.Acceptance, error) {
 	var found []acceptances.Acceptance
 	var ids []string
-	for _, g := range all {
-		if arg != "" && strings.HasSuffix(g.ID, strings.ToLower(arg)) {
-			found, ids = append(found, g), append(ids, g.ID)
+	for _, a := range all {
+		if arg != "" && strings.HasSuffix(a.ID, strings.ToLower(arg)) {
+			found, ids = append(found, a), append(ids, a.ID)
 		}
 	}
 	switch len(found) {
 	case 0:
-		return acceptances.Acceptance{}, fmt.Errorf("there is no grant %.80q: `kairos grants list` shows them", arg)
+		return acceptances.Acceptance{}, fmt.Errorf("there is no acceptance %.80q: `kairos accept list --all` shows them", arg)
 	case 1:
 		return found[0], nil
 	}
-	return acceptances.Acceptance{}, fmt.Errorf("%.80q names %d grants; name one by its id:\n  %s", arg, len(ids), strings.Join(ids, "\n  "))
+	return acceptances.Acceptance{}, fmt.Errorf("%.80q names %d acceptances; name one by its id:\n  %s", arg, len(ids), strings.Join(ids, "\n  "))
 }

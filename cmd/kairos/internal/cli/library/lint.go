@@ -145,7 +145,7 @@ func (l linter) run(cmd *cobra.Command, out output.Format, files []documents.Doc
 			"and searches in plain words find it\n", output.Count(r.WithoutTriggers, "protocol"))
 	}
 	if r.BelieveModels > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s may be proved by what a model writes, and KAIROS can do such steps itself: allow it with `kairos allow`, "+
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s may be proved by what a model writes, and KAIROS can do such steps itself: accept that with `kairos accept`, "+
 			"or demand it with \"evidence\": \"server\"\n", output.Count(r.BelieveModels, "step"))
 	}
 	return err

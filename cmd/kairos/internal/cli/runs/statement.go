@@ -146,7 +146,7 @@ func printChecked(p *output.Printer, r statement.Report) {
 			p.Field("approved", approved(*s.Approval))
 		}
 		if m := s.Permission; m != nil {
-			p.Field("grant", fmt.Sprintf("%s, %s, plan %s", m, m.Effect, m.Plan))
+			p.Field("acceptance", fmt.Sprintf("%s, %s, plan %s", m, m.Effect, m.Plan))
 		}
 		for _, a := range s.Answers {
 			if a.Model != "" {

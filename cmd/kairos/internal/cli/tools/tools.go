@@ -36,7 +36,7 @@ const startTime = time.Minute
 func Command(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tools", Short: "Add the MCP servers whose tools KAIROS calls itself",
-		Long: `Adds, checks and removes MCP servers. KAIROS calls their tools for mcp steps that a person allowed (kairos allow). You
+		Long: `Adds, checks and removes MCP servers. KAIROS calls their tools for mcp steps of protocols that are accepted (kairos accept). You
 decide for each tool whether it only reads or changes something; a change is approved each time, and made at most once.
 What you accept is kept in tools.json beside the database: how a server is started, and what its tools take. Changed
 tools are blocked until you accept them. The code of a server can change without anybody noticing.`,
@@ -152,7 +152,7 @@ The server gets HOME, PATH, the language and the time zone of KAIROS's environme
 			}
 			p.Printf("\n")
 			p.Printf("  kairos run FILE         asks whether KAIROS may call them for its steps\n")
-			p.Printf("  kairos allow PROTOCOL   the same for a protocol that is stored\n")
+			p.Printf("  kairos accept PROTOCOL  the same for a protocol that is stored\n")
 			return p.Err
 		},
 	}
