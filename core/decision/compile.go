@@ -71,7 +71,7 @@ type compiler struct {
 }
 
 func (c *compiler) readTree(root ast.Node) {
-	fields, ok := c.doc.Mapping(root, "", "the tree", "defaults", "challenges", "inputs", "policy", "drivers", "on")
+	fields, ok := c.doc.Mapping(root, "", "the tree", "defaults", "challenges", "inputs", "drivers", "on")
 	if !ok {
 		return
 	}
@@ -89,9 +89,6 @@ func (c *compiler) readTree(root ast.Node) {
 	}
 	if e, ok := fields["inputs"]; ok {
 		c.readInputs(e.Value)
-	}
-	if e, ok := fields["policy"]; ok {
-		c.readPolicy(e.Value)
 	}
 }
 
@@ -174,7 +171,7 @@ func (r *rule) covers(other *rule) bool {
 }
 
 func (c *compiler) readRule(n ast.Node, path string) (rule, bool) {
-	fields, ok := c.doc.Mapping(n, path, "a rule", "name", "match", "when", "use", "approval_mode", "evidence")
+	fields, ok := c.doc.Mapping(n, path, "a rule", "name", "match", "when", "use", "evidence")
 	if !ok {
 		return rule{}, false
 	}
@@ -184,7 +181,6 @@ func (c *compiler) readRule(n ast.Node, path string) (rule, bool) {
 	named := label(path, r.name)
 	r.when = c.condition(fields, named)
 	r.use = c.doc.Text(fields, "use", named)
-	r.approval = c.approvalMode(fields, "approval_mode", named)
 	before := c.doc.Problems()
 	r.match = c.readMatch(n, fields, named)
 	r.broken = c.doc.Problems() > before

@@ -46,7 +46,6 @@ type Tree struct {
 	noChallengeType string
 	rules           []rule
 	inputs          map[string]inputRule
-	policy          []policyEntry
 	reactions       map[Outcome]reaction
 	ofDrivers       map[string]map[Outcome]reaction // by driver; what is left out is of reactions
 	routes          map[string]*route               // by path
@@ -63,7 +62,6 @@ type rule struct {
 	match      match
 	when       *condition
 	use        string
-	approval   driver.ApprovalMode
 	evidence   []route
 	broken     bool // what it matches could not be read; only while loading
 }
@@ -152,13 +150,12 @@ type Decision struct {
 	// Use is the challenge driver that judges the step, set for evidence only;
 	// empty when no configured driver handles the type.
 	Use string `json:"use,omitempty"`
-	// Approval is the mode the rule sets for its steps; empty when none.
-	Approval driver.ApprovalMode `json:"approval,omitempty"`
 	// Route is the first open route; nil if no route is open.
 	Route *Route `json:"route,omitempty"`
-	// Demand of the policy, for evidence only.
-	Demand Demand `json:"demand,omitzero"`
-	Trace  []Node `json:"trace"`
+	// Rules of the operator that hold for the step, with what each demands. The tree does not
+	// know them: whoever keeps the decision adds them.
+	Rules []string `json:"rules,omitempty"`
+	Trace []Node   `json:"trace"`
 }
 
 // RouteAt returns the route at a place of the tree if its driver is via: in
@@ -196,12 +193,11 @@ func (t *Tree) Decide(kind string, f Facts) Decision {
 		if !w.enter(r) {
 			continue
 		}
-		d := Decision{Rule: label(r.path, r.name), Line: r.line, Approval: r.approval}
+		d := Decision{Rule: label(r.path, r.name), Line: r.line}
 		if d.Use = t.challengeDriver(r, f.Challenge.Type); d.Use == "" {
 			w.note(fmt.Sprintf("no driver of this rule handles type %q", f.Challenge.Type))
 		}
 		d.Route = w.firstOpen(r.evidence)
-		d.Demand = t.demand(&w)
 		d.Trace = w.trace
 		return d
 	}
@@ -233,6 +229,29 @@ func (t *Tree) EvidenceVia(c ChallengeFacts) []string {
 // ClosestType returns the one of Types that is closest to an unknown type;
 // empty if none is close.
 func (t *Tree) ClosestType(name string) string { return fields.Closest(name, t.Types()) }
+
+// DecideVia is Decide where the input may come only through this driver. If the tree has no
+// route through it, there is one without a condition.
+func (t *Tree) DecideVia(kind, via string, f Facts) Decision {
+	w := walk{bindings: bindings{facts: &f, adapter: t.adapter}}
+	in := t.inputs[kind]
+	var through []route
+	for _, r := range in.routes {
+		if r.Via == via {
+			through = append(through, r)
+		}
+	}
+	if len(through) == 0 {
+		own := route{Route: Route{Index: len(in.routes), Via: via}}
+		if d, ok := t.drivers[via]; ok {
+			own.Human, own.needs = d.Has(driver.FeatureHuman), d.Needs
+		} else {
+			own.absent = fmt.Sprintf("no driver %q is configured", via)
+		}
+		through = append(through, own)
+	}
+	return Decision{Rule: in.path, Line: in.line, Route: w.firstOpen(through), Trace: w.trace}
+}
 
 func (t *Tree) decideInput(w *walk, kind string) Decision {
 	in, ok := t.inputs[kind]

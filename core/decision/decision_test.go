@@ -234,26 +234,25 @@ func TestOtherKindsOfInput(t *testing.T) {
 
 func TestDecideNamesTheChallengeDriver(t *testing.T) {
 	tree := compile(t, head+`challenges:
-  - {name: mine, match: {type: shell, name: deploy}, use: shell, approval_mode: user, evidence: [{via: agent}]}
+  - {name: mine, match: {type: shell, name: deploy}, use: shell, evidence: [{via: agent}]}
   - {match: {name: odd}, use: mcp, evidence: [{via: agent}]}
 `+tail)
 	for name, tc := range map[string]struct {
 		challenge decision.ChallengeFacts
 		rule, use string
-		approval  driver.ApprovalMode
 	}{
-		"by the rule":               {decision.ChallengeFacts{Type: "shell", Name: "deploy"}, "challenges[0] (mine)", "shell", driver.ApprovalUser},
-		"by the type":               {decision.ChallengeFacts{Type: "shell", Name: "other"}, "challenges[2]", "shell", ""},
-		"rule's driver handles it":  {decision.ChallengeFacts{Type: "mcp", Name: "odd"}, "challenges[1]", "mcp", ""},
-		"rule's driver does not":    {decision.ChallengeFacts{Type: "comment", Name: "odd"}, "challenges[1]", "", ""},
-		"nobody handles it":         {decision.ChallengeFacts{Type: "photo"}, "challenges[2]", "", ""},
-		"a capability is not taken": {decision.ChallengeFacts{Type: "evidence"}, "challenges[2]", "", ""},
+		"by the rule":               {decision.ChallengeFacts{Type: "shell", Name: "deploy"}, "challenges[0] (mine)", "shell"},
+		"by the type":               {decision.ChallengeFacts{Type: "shell", Name: "other"}, "challenges[2]", "shell"},
+		"rule's driver handles it":  {decision.ChallengeFacts{Type: "mcp", Name: "odd"}, "challenges[1]", "mcp"},
+		"rule's driver does not":    {decision.ChallengeFacts{Type: "comment", Name: "odd"}, "challenges[1]", ""},
+		"nobody handles it":         {decision.ChallengeFacts{Type: "photo"}, "challenges[2]", ""},
+		"a capability is not taken": {decision.ChallengeFacts{Type: "evidence"}, "challenges[2]", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := tree.Decide(driver.KindEvidence, decision.Facts{Challenge: tc.challenge})
-			if d.Rule != tc.rule || d.Use != tc.use || d.Approval != tc.approval {
-				t.Errorf("Decide(%+v) = rule %q, use %q, approval %q, want %q, %q, %q",
-					tc.challenge, d.Rule, d.Use, d.Approval, tc.rule, tc.use, tc.approval)
+			if d.Rule != tc.rule || d.Use != tc.use {
+				t.Errorf("Decide(%+v) = rule %q, use %q, want %q, %q",
+					tc.challenge, d.Rule, d.Use, tc.rule, tc.use)
 			}
 			if d.Route == nil || d.Route.Via != "agent" {
 				t.Errorf("Route = %+v, want one via agent", d.Route)

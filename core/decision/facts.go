@@ -63,7 +63,12 @@ type StepFacts struct {
 
 // ProtocolFacts describes the protocol as this run has it.
 type ProtocolFacts struct {
-	Space string `json:"space,omitzero"`
+	// Space is the name of its space (protocol.SpaceName), not the id.
+	Space string   `json:"space,omitzero"`
+	Title string   `json:"title,omitzero"`
+	Slug  string   `json:"slug,omitzero"`
+	URI   string   `json:"uri,omitzero"` // of its first step
+	Tags  []string `json:"tags,omitzero"`
 	// Digest is protocol.Chain.ContentDigest; set only where a route of the tree
 	// leads to a driver that needs an acceptance.
 	Digest string `json:"digest,omitzero"`

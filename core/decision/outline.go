@@ -14,7 +14,6 @@ type Outline struct {
 	Digest string
 	Rules  []RuleOutline
 	Inputs []InputOutline
-	Policy []PolicyOutline
 }
 
 // RuleOutline is an entry of `challenges`.
@@ -22,11 +21,10 @@ type RuleOutline struct {
 	Path, Name string
 	Line       int
 	// Matches describes the challenges that match.
-	Matches  string
-	When     string
-	Use      string
-	Approval driver.ApprovalMode
-	Routes   []RouteOutline
+	Matches string
+	When    string
+	Use     string
+	Routes  []RouteOutline
 }
 
 // InputOutline is an entry of `inputs`.
@@ -34,14 +32,6 @@ type InputOutline struct {
 	Path, Kind string
 	Line       int
 	Routes     []RouteOutline
-}
-
-// PolicyOutline is an entry of `policy`.
-type PolicyOutline struct {
-	Path, Name string
-	Line       int
-	When       string
-	Demand     string // in words
 }
 
 // RouteOutline is a route.
@@ -60,21 +50,13 @@ func (t *Tree) Outline() Outline {
 	for i := range t.rules {
 		r := &t.rules[i]
 		out := RuleOutline{
-			Path: r.path, Name: r.name, Line: r.line, Matches: r.match.words(), Use: r.use, Approval: r.approval,
+			Path: r.path, Name: r.name, Line: r.line, Matches: r.match.words(), Use: r.use,
 			Routes: outlines(r.evidence),
 		}
 		if r.when != nil {
 			out.When = r.when.source
 		}
 		o.Rules = append(o.Rules, out)
-	}
-	for i := range t.policy {
-		e := &t.policy[i]
-		out := PolicyOutline{Path: e.path, Name: e.name, Line: e.line, Demand: e.demand.words()}
-		if e.when != nil {
-			out.When = e.when.source
-		}
-		o.Policy = append(o.Policy, out)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(t.inputs)) {
 		in := t.inputs[kind]

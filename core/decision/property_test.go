@@ -265,7 +265,6 @@ func FuzzCompileNeverPanics(f *testing.F) {
 	f.Add(withCondition("previous.map(p, p.via).exists(v, v == \"\\u0000\")"))
 	f.Add(head + "challenges: &a\n  - *a\n  - <<: {}\n  - ? [x]\n  - !!binary x\n  - |\n   a\n---\n{}")
 	f.Add("{[{[")
-	f.Add(withPolicy("{evidence_from: [server-observed, 1], when: [}", "{evidence_from: {}}"))
 	f.Add("on: {timeout: {person: ~, else: {retry: 0x10, then: .inf}}}\ndefaults: ''")
 	f.Fuzz(func(t *testing.T, text string) {
 		tree, err := decision.Compile(decision.Source{Name: "f.yaml", YAML: []byte(text)}, shipped())

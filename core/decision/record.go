@@ -38,6 +38,7 @@ var freeForm = map[string]func(*Facts) *map[string]any{
 func (t *Tree) Record(kind string, f Facts) (json.RawMessage, error) {
 	for _, keep := range []mentioned{t.mentioned, nil} {
 		r := Record{Kind: kind, Tree: t.digest, Facts: f}
+		r.Protocol = t.mentioned.ofProtocol(f.Protocol)
 		for path, at := range freeForm {
 			r.reduce(path, at, keep)
 		}
@@ -68,7 +69,19 @@ func mentionedBy(conditions ...*condition) mentioned {
 	return m
 }
 
+// ofProtocol leaves out what names the protocol, which the run says, unless a condition reads
+// one of the facts about it.
+func (m mentioned) ofProtocol(p ProtocolFacts) ProtocolFacts {
+	if m["protocol"] {
+		return p
+	}
+	return ProtocolFacts{Space: p.Space, Digest: p.Digest}
+}
+
 func (m mentioned) add(looked factPath) {
+	if looked[0] == "protocol" {
+		m["protocol"] = true
+	}
 	if len(looked) > 2 {
 		looked = looked[:3]
 		m[looked.String()] = true
@@ -106,9 +119,6 @@ func (t *Tree) conditions() []*condition {
 		for j := range t.rules[i].evidence {
 			add(t.rules[i].evidence[j].when)
 		}
-	}
-	for i := range t.policy {
-		add(t.policy[i].when)
 	}
 	for _, in := range t.inputs {
 		for j := range in.routes {

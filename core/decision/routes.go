@@ -175,6 +175,10 @@ func (c *compiler) checkLastRoute(routes []route, named string) {
 // condition reads `when`. It replaces a broken condition by another condition,
 // so that its rule or route does not also count as unconditional.
 func (c *compiler) condition(fields map[string]yamldoc.Entry, named string) *condition {
+	return readCondition(&c.doc, fields, named)
+}
+
+func readCondition(doc *yamldoc.Document, fields map[string]yamldoc.Entry, named string) *condition {
 	e, ok := fields["when"]
 	if !ok {
 		return nil
@@ -185,7 +189,7 @@ func (c *compiler) condition(fields map[string]yamldoc.Entry, named string) *con
 	broken := &condition{source: "?"}
 	source, ok := yamldoc.TextOf(e.Value)
 	if !ok {
-		c.doc.Problem(e.Value, named, "when must be a condition in quotes, this is %s", yamldoc.KindOf(e.Value))
+		doc.Problem(e.Value, named, "when must be a condition in quotes, this is %s", yamldoc.KindOf(e.Value))
 		return broken
 	}
 	when, errs := compileCondition(source)
@@ -196,10 +200,10 @@ func (c *compiler) condition(fields map[string]yamldoc.Entry, named string) *con
 	for _, err := range errs {
 		message := fmt.Sprintf("when: %s (at character %d of %s)", err.message, err.column+1, quoted(source))
 		if _, block := e.Value.(*ast.LiteralNode); block {
-			c.doc.ProblemAt(line+err.line, 1, named, message)
+			doc.ProblemAt(line+err.line, 1, named, message)
 			continue
 		}
-		c.doc.ProblemAt(line, column, named, message)
+		doc.ProblemAt(line, column, named, message)
 	}
 	return broken
 }

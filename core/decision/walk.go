@@ -147,6 +147,9 @@ func (p Past) Explain(w io.Writer) error {
 
 func (d Decision) explain(w io.Writer, f *Facts) error {
 	var b strings.Builder
+	for _, rule := range d.Rules {
+		fmt.Fprintf(&b, "+ %s\n", rule)
+	}
 	for _, n := range d.Trace {
 		n.print(&b, f)
 	}

@@ -1,6 +1,7 @@
 package director_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -28,9 +29,9 @@ var statedStep = with(askStep, `"approval_mode":"user"`)
 // with adds fields to the only challenge of a protocol.
 func with(doc, fields string) string { return strings.Replace(doc, `"type":`, fields+`,"type":`, 1) }
 
-// The step says first whether a person must approve, then the tree's rule, then
-// the driver of its type; where none says so, nobody is asked.
-func TestTheStepsWordOnApprovalIsBeforeTheRulesAndTheDrivers(t *testing.T) {
+// A rule may demand an approval whatever the step says; else the step says whether a person
+// must approve, then the driver of its type; where none says so, nobody is asked.
+func TestRulesOnApprovalAreBeforeTheStepsWordAndTheDrivers(t *testing.T) {
 	w := newWorld(t, nil)
 	modes := []driver.ApprovalMode{"", driver.ApprovalAuto, driver.ApprovalUser}
 	for _, step := range modes {
@@ -39,18 +40,16 @@ func TestTheStepsWordOnApprovalIsBeforeTheRulesAndTheDrivers(t *testing.T) {
 			doc = with(doc, fmt.Sprintf(`"approval_mode":%q`, step))
 		}
 		uri := w.mint(doc)[0]
-		for _, rule := range modes {
+		for _, rule := range []string{"{type: mcp, evidence: person}", "{type: mcp, approval: {}}"} {
 			for _, desc := range modes {
-				want := "" // else the client, which can ask nobody, would have to
-				for _, mode := range []driver.ApprovalMode{desc, rule, step} {
-					if mode != "" {
-						want = map[driver.ApprovalMode]string{driver.ApprovalUser: "APPROVAL_UNAVAILABLE"}[mode]
-					}
-				}
-				t.Run(fmt.Sprintf("step %q rule %q driver %q", step, rule, desc), func(t *testing.T) {
+				asks := strings.Contains(rule, "approval") || cmp.Or(step, desc) == driver.ApprovalUser
+				t.Run(fmt.Sprintf("step %q rule %s driver %q", step, rule, desc), func(t *testing.T) {
 					w.t = t
 					w.setups.replace(approving(w, rule, desc))
-					w.code(w.begin(uri), want)
+					r := w.begin(uri)
+					if said := strings.Contains(r.Message, "approval before anybody acts"); said != asks || asks && r.ErrorCode != "APPROVAL_UNAVAILABLE" { // the client can ask nobody
+						t.Errorf("begin = %s %s, want that a person is to approve: %v", r.ErrorCode, r.Message, asks)
+					}
 				})
 			}
 		}
@@ -58,17 +57,13 @@ func TestTheStepsWordOnApprovalIsBeforeTheRulesAndTheDrivers(t *testing.T) {
 	w.t = t
 }
 
-// approving is a setup whose only rule and whose driver mcp have these modes.
-func approving(w *world, rule, desc driver.ApprovalMode) drivers.Setup {
+// approving is a setup with the rule, and whose driver mcp has this mode.
+func approving(w *world, rule string, desc driver.ApprovalMode) drivers.Setup {
 	w.t.Helper()
 	d := descriptors["mcp"]
 	d.Approval = desc
 	w.describes(d)
-	says := "match: {}"
-	if rule != "" {
-		says += "\n    approval_mode: " + string(rule)
-	}
-	return w.under(strings.NewReplacer("match: {}", says, "ELICIT", "").Replace(smallTree))
+	return w.ruled(w.under(strings.ReplaceAll(smallTree, "ELICIT", "")), rule)
 }
 
 // A closed dialog is neither an approval nor a decline, is not counted, and the next call asks again.

@@ -178,6 +178,9 @@ func keepEarlier(t *turn) {
 // gate looks up which of the inputs that the driver asks for a person declined before.
 func gate(ctx context.Context, t *turn, res driver.AdvanceResult) (plan.Action, error) {
 	k := t.Task
+	if err := plan.Demanded(t.State, k, res.NeedInput, t.Run.Step.Plan); err != nil {
+		return nil, err
+	}
 	remembered := map[string]bool{}
 	for _, in := range res.NeedInput {
 		if gated, err := plan.Gated(t.State, k, in); err != nil || gated || input.Of(in.Kind).Internal {

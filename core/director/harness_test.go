@@ -31,6 +31,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/offers"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/usecases"
@@ -430,6 +431,20 @@ func compile(t testing.TB, tree string, all map[string]driver.Descriptor) *decis
 		t.Fatal(err)
 	}
 	return compiled
+}
+
+// ruled puts the rules over what the world has otherwise, from line 2 on.
+func (w *world) ruled(s drivers.Setup, entries ...string) drivers.Setup {
+	w.t.Helper()
+	text := "rules:\n  - " + strings.Join(entries, "\n  - ") + "\n"
+	if len(entries) == 0 {
+		text = ""
+	}
+	var err error
+	if s.Rules, err = rules.Compile(rules.Source{Name: "kairos.yaml", YAML: []byte(text)}, slices.Collect(maps.Values(w.catalog.descriptors))); err != nil {
+		w.t.Fatal(err)
+	}
+	return s
 }
 
 // shipped is the tree that is shipped, where evidence is obtained by other routes first.

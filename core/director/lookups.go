@@ -23,7 +23,7 @@ import (
 // acts only under an acceptance.
 func loadAcceptances(ctx context.Context, t *turn, k *input.Task) error {
 	concerns := t.e.parts.Acceptances.Kept() && plan.NeedsAcceptance(t.State, k)
-	if t.Digest == "" && (concerns || t.Tree.ReadsDigest()) {
+	if t.Digest == "" && (concerns || t.Rules.ReadsDigest()) {
 		if err := identify(t); err != nil {
 			return err
 		}
@@ -223,6 +223,10 @@ func obtain(ctx context.Context, t *turn, in driver.Input) (plan.Action, error) 
 func decideRoute(t *turn, k *input.Task, in driver.Input) decision.Decision {
 	facts := plan.Facts(t.State, k, in.ID)
 	d := t.Tree.Decide(in.Kind, facts)
+	if judge := plan.JudgedBy(k, in); judge != "" {
+		d = t.Tree.DecideVia(in.Kind, judge, facts)
+	}
+	d.Rules = k.Demand.By
 	t.decided = &decided{Decision: d, kind: in.Kind, facts: facts}
 	return d
 }

@@ -62,14 +62,10 @@ func seerOf(effect driver.Effect) func(*testing.T) *world {
 	}
 }
 
-// police gives a world with a seer a policy.
+// police gives a world with a seer rules.
 func (w *world) police(entries ...string) {
 	w.t.Helper()
-	yaml := shipped("{via: seer, when: '!solution.supplied'}")
-	if len(entries) > 0 {
-		yaml += "\npolicy:\n  - " + strings.Join(entries, "\n  - ") + "\n"
-	}
-	w.setups.replace(w.under(yaml))
+	w.setups.replace(w.ruled(w.under(shipped("{via: seer, when: '!solution.supplied'}")), entries...))
 }
 
 // looks checks how often the seer looked so far.
@@ -119,14 +115,14 @@ func TestWhoVouchesForEvidence(t *testing.T) {
 		"a person, and not the agent": {doc: with(askStep, `"evidence":"person"`), client: formClient, moves: []move{
 			sends(approves, "EVIDENCE_NOT_ACCEPTED"), calls(toPerson), answers(yes, ""), solved(driver.ClientAttested),
 		}},
-		"a policy that demands more": {
+		"a rule that demands more": {
 			doc:   fromWhom("anyone"),
-			world: policed(`{name: acts are seen, when: 'step.name == "act" && protocol.space == "user:test:me"', evidence_from: [server-observed]}`),
+			world: policed(`{step: act, space: personal, when: 'protocol.space == "personal"', evidence: server}`),
 			moves: []move{
 				sends(works, "EVIDENCE_NOT_ACCEPTED", "counts only if KAIROS observes it itself"), counted(0), calls(""), solved(driver.ServerObserved),
 			},
 		},
-		"a policy that takes the agent's word": {doc: fromWhom("anyone"), world: policed(`{evidence_from: [agent-reported, client-attested]}`), moves: []move{
+		"a rule for another space": {doc: fromWhom("anyone"), world: policed(`{space: production, evidence: server}`), moves: []move{
 			sends(works, ""), solved(driver.AgentReported), looks(0),
 		}},
 	})
@@ -189,20 +185,20 @@ func TestALookThatFailsIsNotReplacedByAnotherRoute(t *testing.T) {
 func TestARouteThatDoesNotCountAsksNobody(t *testing.T) {
 	doc := "# Ask\n\n## Sure\n\nAre you?\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"name\":\"sure\",\"approval_mode\":\"user\",\"user_input\":{\"prompt\":\"sure?\"}}}\n```\n"
 	byStep := with(doc, `"evidence":"person"`)
-	const byPolicy = "\npolicy:\n  - {evidence_from: [client-attested]}\n"
+	const byRule = "{evidence: person}"
 	for name, tc := range map[string]struct {
-		doc, policy string
-		client      driver.Client
-		code        string
+		doc, rule string
+		client    driver.Client
+		code      string
 	}{
-		"anybody's answer":              {doc, "", driver.Client{}, "WAITING_FOR_USER"},
-		"a person's, by link":           {byStep, "", driver.Client{}, "APPROVAL_UNAVAILABLE"},
-		"a person's, by policy":         {doc, byPolicy, driver.Client{}, "APPROVAL_UNAVAILABLE"},
-		"a person's, by an address":     {byStep, "", driver.Client{ElicitationURL: true}, "APPROVAL_UNAVAILABLE"},
-		"a person's, in a form":         {byStep, "", formClient, ""},
-		"by policy, in a form":          {doc, byPolicy, driver.Client{ElicitationForm: true, ElicitationURL: true}, ""},
-		"in a form that nobody trusts":  {byStep, "", driver.Client{ElicitationForm: true, Name: "limited"}, "APPROVAL_UNAVAILABLE"},
-		"by policy, a form and a model": {doc, byPolicy, driver.Client{Sampling: true}, "APPROVAL_UNAVAILABLE"},
+		"anybody's answer":             {doc, "", driver.Client{}, "WAITING_FOR_USER"},
+		"a person's, by link":          {byStep, "", driver.Client{}, "APPROVAL_UNAVAILABLE"},
+		"a person's, by rule":          {doc, byRule, driver.Client{}, "APPROVAL_UNAVAILABLE"},
+		"a person's, by an address":    {byStep, "", driver.Client{ElicitationURL: true}, "APPROVAL_UNAVAILABLE"},
+		"a person's, in a form":        {byStep, "", formClient, ""},
+		"by rule, in a form":           {doc, byRule, driver.Client{ElicitationForm: true, ElicitationURL: true}, ""},
+		"in a form that nobody trusts": {byStep, "", driver.Client{ElicitationForm: true, Name: "limited"}, "APPROVAL_UNAVAILABLE"},
+		"by rule, a form and a model":  {doc, byRule, driver.Client{Sampling: true}, "APPROVAL_UNAVAILABLE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := func(t *testing.T) *world {
@@ -211,7 +207,7 @@ func TestARouteThatDoesNotCountAsksNobody(t *testing.T) {
 					w.drivers.limits.Store("elicitation", limit{strongest: driver.AgentReported})
 				}
 				w.describes()
-				w.setups.replace(w.under(shipped() + tc.policy))
+				w.setups.replace(w.ruled(w.under(shipped()), slices.DeleteFunc([]string{tc.rule}, func(rule string) bool { return rule == "" })...))
 				return w
 			}
 			moves := []move{calls(toPerson), answers(yes, "")}
@@ -228,32 +224,33 @@ func TestARouteThatDoesNotCountAsksNobody(t *testing.T) {
 	}
 }
 
-func TestWhatCannotCountIsNotMinted(t *testing.T) {
+func TestWhatCannotPassIsNotMinted(t *testing.T) {
 	w := withSeer(t)
-	w.police(`{name: people decide, when: 'step.name == "act"', evidence_from: [client-attested]}`)
+	w.police(`{step: act, approval: {how: [page]}}`, `{when: 'step.name == "act"', evidence: person}`)
+	byForm := strings.Replace(gatedStep, `"approval_mode":"user"`, `"approval":{"how":["form"]}`, 1)
 	mint := func(doc string) error {
 		_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: doc, ModelID: "m"})
 		return err
 	}
-	contains(t, fmt.Sprint(mint(fromWhom("server"))), `"Act"`, "policy[0] (people decide), line", "takes evidence only from server", "change \"evidence\" of the step, or ask the operator")
-	linted, err := w.Lint(t.Context(), fromWhom("server"))
+	contains(t, fmt.Sprint(mint(byForm)), `"Act"`, "no way of approving counts", "rules[0], line 2: approval by page", "the step demands approval by form", "ask the operator to change `rules`")
+	linted, err := w.Lint(t.Context(), byForm)
 	found := linted.Findings
-	if err != nil || len(found) == 0 || found[0].Severity == driver.SeverityWarning || !strings.Contains(found[0].Message, "people decide") {
+	if err != nil || len(found) == 0 || found[0].Severity == driver.SeverityWarning || !strings.Contains(found[0].Message, "rules[0], line 2") {
 		t.Errorf("Lint = %v, %v", found, err)
 	}
-	contains(t, fmt.Sprint(mint("# Free\n\n## Act\n\nJust do it.\n")), "the step has no challenge")
-	w.mint(fromWhom("person")) // both take a person's answer
+	contains(t, fmt.Sprint(mint("# Free\n\n## Act\n\nJust do it.\n")), "the step has none: give it one")
+	w.mint(fromWhom("server")) // less than a person is not enough, and more is
 }
 
-func TestAStepThatThePolicyMadeImpossibleSaysSo(t *testing.T) {
+func TestAStepThatRulesMadeImpossibleSaysSo(t *testing.T) {
 	w := withSeer(t)
-	uri, free := w.mint(fromWhom("server"))[0], w.mint("# Free\n\n## Act\n\nJust do it.\n")[0]
+	uri, free := w.mint(strings.Replace(gatedStep, `"approval_mode":"user"`, `"approval":{"how":["form"]}`, 1))[0], w.mint("# Free\n\n## Act\n\nJust do it.\n")[0]
 	open, openFree := w.begin(uri), w.begin(free)
-	w.police(`{name: people decide, evidence_from: [client-attested]}`)
+	w.police(`{approval: {how: [page]}}`)
 	for range 4 {
 		for _, r := range []*api.StepReply{w.next(uri, placeholder(open)), w.next(uri, solve(open, works)), w.next(free, solve(openFree, works))} {
 			w.code(r, "RULES_CONFLICT")
-			if contains(t, r.Message, "policy[0] (people decide)"); r.RetryCount != nil && *r.RetryCount != 0 {
+			if contains(t, r.Message, "rules[0], line 2"); r.RetryCount != nil && *r.RetryCount != 0 {
 				t.Errorf("reply = %+v, want it uncounted", r)
 			}
 		}
@@ -262,7 +259,7 @@ func TestAStepThatThePolicyMadeImpossibleSaysSo(t *testing.T) {
 		t.Errorf("looked %d times", w.seer.looked)
 	}
 	w.police()
-	w.code(w.next(uri, placeholder(open)), "") // the operator took it back
+	w.code(w.next(free, solve(openFree, works)), "") // the operator took it back
 }
 
 // judging is a setup whose driver user_input has this effect and judges so.

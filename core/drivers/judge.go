@@ -9,6 +9,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -43,29 +44,49 @@ func (s Setup) JudgeOf(step protocol.Step) (string, *protocol.Diagnostic) {
 
 // Place is where a protocol that is checked would be stored.
 type Place struct {
-	Space string // empty: not known
+	Space string // its id; empty: not known
 	Chain protocol.Chain
+	// Actions are what the steps would do as their challenges are written, by index; nil
+	// where their drivers do not say.
+	Actions map[int]json.RawMessage
 }
 
-// demandAt is what a step and the policy demand of its evidence, as far as that is
-// known before a run.
-func (s Setup) demandAt(at Place, i int) decision.Demand {
+// demandAt is what the step and the rules of the operator demand, as far as that is known
+// before a run.
+func (s Setup) demandAt(at Place, i int) rules.Demand {
 	step := at.Chain.Steps[i]
-	facts := decision.Facts{
-		Challenge: decision.ChallengeFacts{Type: s.Tree.NoChallengeType(), Name: step.Name},
+	sub := rules.Subject{Facts: decision.Facts{
+		Challenge: decision.ChallengeFacts{Name: step.Name},
 		Step:      decision.StepFacts{Index: i + 1, Count: len(at.Chain.Steps), Name: step.Name},
-		Protocol:  decision.ProtocolFacts{Space: at.Space},
-	}
-	var only []driver.Provenance
+		Protocol:  ProtocolFacts(at.Chain, at.Space),
+	}}
+	var own rules.Demand
 	if common, err := protocol.CommonOf(step.Challenge); err == nil && step.Challenge != nil {
 		common.Type = cmp.Or(common.Type, s.Tree.MissingType())
-		facts.Challenge, facts.Step.Approval = ChallengeFacts(step.Name, common, step.Challenge), common.ApprovalMode
-		only = common.Evidence.Provenances()
+		sub.Facts.Challenge, sub.Facts.Step.Approval = ChallengeFacts(step.Name, common, step.Challenge), common.ApprovalMode
+		own = rules.OfChallenge(common)
+		if action := at.Actions[i]; action != nil {
+			use, _ := s.JudgeOf(step)
+			sub.Actions = []rules.Action{{Drivers: []string{use}, Stated: []json.RawMessage{action}}}
+		}
 	}
-	if s.Tree.ReadsDigest() {
-		facts.Protocol.Digest, _ = at.Chain.ContentDigest() // a text without one is refused elsewhere
+	if s.Rules.ReadsDigest() {
+		sub.Facts.Protocol.Digest, _ = at.Chain.ContentDigest() // a text without one is refused elsewhere
 	}
-	return s.Tree.DemandOfText(facts).Narrowed(only)
+	return s.Rules.ForText(sub).And(own)
+}
+
+// ProtocolFacts are what conditions and rules see of a protocol in the space with this id,
+// without its digest.
+func ProtocolFacts(chain protocol.Chain, space string) decision.ProtocolFacts {
+	f := decision.ProtocolFacts{Title: chain.Title, Slug: chain.Slug, Tags: chain.Tags}
+	if len(chain.Steps) > 0 && chain.Steps[0].UUID != "" {
+		f.URI = protocol.URI(chain.Steps[0].UUID)
+	}
+	if space != "" {
+		f.Space = protocol.SpaceName(space)
+	}
+	return f
 }
 
 // Worth says what the steps of the protocol will be worth at least (run.Worth), as far as
@@ -75,37 +96,42 @@ func (s Setup) Worth(at Place) string {
 	for i, step := range at.Chain.Steps {
 		switch demand := s.demandAt(at, i); {
 		case step.Challenge == nil:
-		case demand.Provenances == nil:
+		case demand.Evidence == nil:
 			all[i].Provenance = driver.AgentReported
 		default:
-			all[i].Provenance = run.Weakest(demand.Provenances)
+			all[i].Provenance = run.Weakest(demand.Evidence)
 		}
 	}
 	return run.Worth(len(all), all)
 }
 
-// Contradiction says why no evidence of the step can meet the demand, and what to
-// do; empty: some can.
-func Contradiction(step protocol.Step, d decision.Demand) string {
-	by := "the operator's policy (" + strings.Join(d.By, "; ") + ")"
+// Contradiction says why nothing can meet what is demanded of the step, and what to do;
+// empty: something can.
+func Contradiction(step protocol.Step, d rules.Demand) string {
+	by := "the operator's rules (" + strings.Join(d.By, "; ") + ")"
+	const ask = "ask the operator to change `rules` in kairos.yaml"
+	why := d.Impossible()
+	common, err := protocol.CommonOf(step.Challenge)
+	own := rules.OfChallenge(common)
 	switch {
-	case d.Impossible():
-		if common, err := protocol.CommonOf(step.Challenge); err == nil && common.Evidence.Provenances() != nil {
-			return fmt.Sprintf("the step takes evidence only from %s, and %s takes none of it: change \"evidence\" of the step, or ask the operator to change the policy of the decision tree",
-				common.Evidence, by)
-		}
-		return by + " contradicts itself and takes no evidence at all: ask the operator to change the policy of the decision tree"
-	case step.Challenge == nil && !d.Counts(driver.AgentReported):
-		return by + " demands evidence, and the step has no challenge: give it one, or ask the operator to change the policy of the decision tree"
+	case why != "" && len(d.By) > 0 && err == nil && !own.Zero():
+		return fmt.Sprintf("%s, because the step demands %s and %s leave nothing of it: change the step, or %s", why, own.Words(), by, ask)
+	case why != "" && len(d.By) > 0:
+		return fmt.Sprintf("%s, because %s contradict each other: %s", why, by, ask)
+	case why != "":
+		return why + ": change the step"
+	case step.Challenge == nil && !d.Zero() && len(d.By) > 0:
+		return fmt.Sprintf("%s demand what only a challenge can show, and the step has none: give it one, or %s", by, ask)
 	}
 	return ""
 }
 
-// Contradicted refuses a step of which no evidence can count. It returns nil if some can.
+// Contradicted refuses a step for which nothing can meet what the rules demand. It returns nil
+// if something can.
 func (s Setup) Contradicted(at Place, i int) *protocol.Diagnostic {
 	step := at.Chain.Steps[i]
 	if why := Contradiction(step, s.demandAt(at, i)); why != "" {
-		return step.Problem("", "no evidence of this step can count: "+why)
+		return step.Problem("", "this step can never pass: "+why)
 	}
 	return nil
 }
@@ -116,7 +142,7 @@ func (s Setup) Unvouched(at Place, i int, use string) *protocol.Diagnostic {
 	step := at.Chain.Steps[i]
 	demand := s.demandAt(at, i)
 	common, err := protocol.CommonOf(step.Challenge)
-	if err != nil || demand.Provenances == nil || demand.Impossible() {
+	if err != nil || demand.Evidence == nil || demand.Impossible() != "" {
 		return nil
 	}
 	if judge, _, _ := s.Drivers.Describe(use); MayClaim(judge, driver.ServerObserved) && s.couldCount(use, driver.ServerObserved, demand) {
@@ -131,7 +157,7 @@ func (s Setup) Unvouched(at Place, i int, use string) *protocol.Diagnostic {
 	d := step.Problem("/evidence", fmt.Sprintf("evidence is %q, and no configured route can supply such evidence for type %q: every run will stop here",
 		common.Evidence, plain.Clip(common.Type, 80)))
 	if len(demand.By) > 0 {
-		d = step.Problem("", fmt.Sprintf("no configured route can supply evidence for type %q that meets the operator's policy (%s): every run will stop here",
+		d = step.Problem("", fmt.Sprintf("no configured route can supply evidence for type %q that meets the operator's rules (%s): every run will stop here",
 			plain.Clip(common.Type, 80), strings.Join(demand.By, "; ")))
 	}
 	d.Severity = driver.SeverityWarning
@@ -165,16 +191,16 @@ func (s Setup) believesModel(at Place, i int) bool {
 	})
 }
 
-func (s Setup) supplies(via string, demand decision.Demand) bool {
+func (s Setup) supplies(via string, demand rules.Demand) bool {
 	desc, _, _ := s.Drivers.Describe(via)
-	return slices.ContainsFunc(demand.Provenances, func(p driver.Provenance) bool {
+	return slices.ContainsFunc(demand.Evidence, func(p driver.Provenance) bool {
 		return Supplies(desc, p) && s.couldCount(via, p, demand)
 	})
 }
 
 // couldCount reports whether an answer of the driver with the provenance would count,
 // with the limits that the operator set.
-func (s Setup) couldCount(via string, p driver.Provenance, demand decision.Demand) bool {
+func (s Setup) couldCount(via string, p driver.Provenance, demand rules.Demand) bool {
 	strongest, _ := s.Drivers.Limits(via)
 	within := strongest == "" || run.Weakest([]driver.Provenance{p, strongest}) == p
 	return within && demand.Counts(p)

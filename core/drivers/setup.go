@@ -1,12 +1,17 @@
 package drivers
 
-import "github.com/kairos-mcp/kairos/core/decision"
+import (
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/rules"
+)
 
-// Setup is what a run is driven with: drivers, tree and settings that belong
+// Setup is what a run is driven with: drivers, tree, rules and settings that belong
 // together.
 type Setup struct {
 	Drivers Finder
 	Tree    *decision.Tree
+	// Rules are what must hold; nil: nothing.
+	Rules *rules.Set
 	// Settings are the facts that conditions see as `config`.
 	Settings decision.ConfigFacts
 }

@@ -36,3 +36,12 @@ func ParseURI(s string) (string, error) {
 	}
 	return strings.ToLower(m[1]), nil
 }
+
+// SpaceName is what people call the space with the id: the last part of it, or "personal" for
+// a user's own. Rules and conditions name a space so.
+func SpaceName(id string) string {
+	if strings.HasPrefix(id, "user:") {
+		return "personal"
+	}
+	return id[strings.LastIndex(id, ":")+1:]
+}

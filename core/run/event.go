@@ -95,7 +95,8 @@ type Event struct {
 	Unrecorded bool `json:"-"`
 
 	Inputs   []driver.Input `json:"inputs,omitempty"` // Needed
-	Gated    bool           `json:"gated,omitempty"`  // Needed
+	Demand   *Demand        `json:"demand,omitempty"` // Needed, Planned: what rules demand because of what is done
+	Gated    bool           `json:"gated,omitempty"`  // Needed, Planned
 	Digest   string         `json:"digest,omitempty"` // Needed, Planned
 	State    driver.State   `json:"driver_state"`     // Needed
 	Question *Question      `json:"question,omitempty"`

@@ -22,6 +22,9 @@ func needed(r *Run, e Event) error {
 		r.Step.Digest = e.Digest
 	}
 	r.Step.Inputs = e.Inputs
+	if e.Demand != nil {
+		r.Step.Demand = e.Demand
+	}
 	r.Step.Gated = r.Step.Gated || e.Gated
 	r.Step.Sensitive = r.Step.Sensitive || slices.ContainsFunc(e.Inputs, func(in driver.Input) bool { return in.Sensitive })
 	r.Step.State = e.State
@@ -31,14 +34,18 @@ func needed(r *Run, e Event) error {
 }
 
 // planned keeps what a driver would do. A plan that changes something needs an
-// approval of exactly that plan, so an approval of anything else is dropped.
+// approval of exactly that plan, so an approval of anything else is dropped. So does one for
+// which a rule demands an approval.
 func planned(r *Run, e Event) error {
 	if e.Plan == nil || e.Digest == "" || len(r.Step.Inputs) == 0 {
 		return lacks("the plan, its digest, or an input that it is for")
 	}
 	r.Step.Plan = e.Plan
-	if e.Plan.Effect != driver.EffectReads {
+	if e.Plan.Effect != driver.EffectReads || e.Gated {
 		r.Step.Gated = true
+	}
+	if e.Demand != nil {
+		r.Step.Demand = e.Demand
 	}
 	if r.Step.Digest != e.Digest {
 		r.Step.Approval, r.Step.Digest = nil, e.Digest

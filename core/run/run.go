@@ -146,6 +146,8 @@ type Step struct {
 	// Inputs the challenge driver asked for and that have no answer yet.
 	Inputs  []driver.Input  `json:"inputs,omitempty"`
 	Answers []driver.Answer `json:"answers,omitempty"`
+	// Demand is what rules demand because of what the step does, or nil.
+	Demand *Demand `json:"demand,omitempty"`
 	// Gated: an approval must stand in front of the evidence.
 	Gated bool `json:"gated,omitempty"`
 	// Digest of the evidence input as the driver asked for it.
@@ -191,6 +193,14 @@ type Step struct {
 	// Superseded are the numbers of a person's questions that ended with a
 	// restart: a decline of one of them still counts.
 	Superseded []int64 `json:"superseded,omitempty"`
+}
+
+// Demand is what rules of the operator demanded of a step because of what it does, when its
+// driver asked for its inputs. It holds for the step, also once they are answered.
+type Demand struct {
+	Evidence []driver.Provenance `json:"evidence,omitempty"` // those that count; nil: all
+	Judge    string              `json:"judge,omitempty"`    // the driver that judges
+	By       []string            `json:"by,omitempty"`       // the rules
 }
 
 // WithheldVerdict is evidence that its driver accepted and that waits for a judge.

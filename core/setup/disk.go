@@ -18,7 +18,7 @@ import (
 // a restart would do differently.
 func (c *Current) writeBack(s *snapshot, r Report) []string {
 	var warnings []string
-	if r.Tree == Changed || r.Settings == Changed || configured(r) {
+	if r.Tree == Changed || r.Rules == Changed || r.Settings == Changed || configured(r) {
 		warnings = append(warnings, "the configuration and tree files were not changed: fix them before the next reload or restart, which applies them")
 	}
 	if s.desired.Drivers.Dev {

@@ -25,6 +25,7 @@ type Report struct {
 	// Changes has an entry for every driver, by name.
 	Changes  []driverhost.Change `json:"changes"`
 	Tree     Difference          `json:"tree"`
+	Rules    Difference          `json:"rules"`
 	Settings Difference          `json:"settings"`
 	// NeedsRestart lists changed keys that only a restart applies.
 	NeedsRestart []string `json:"needs_restart,omitempty"`
@@ -54,7 +55,7 @@ func (r Report) Changed() bool { return r.differs() || r.count("restarted") > 0 
 
 // differs reports whether there is anything to roll back.
 func (r Report) differs() bool {
-	return r.Tree == Changed || r.Settings == Changed || r.count("kept")+r.count("restarted") < len(r.Changes)
+	return r.Tree == Changed || r.Rules == Changed || r.Settings == Changed || r.count("kept")+r.count("restarted") < len(r.Changes)
 }
 
 func (r Report) count(kind string) int {
@@ -80,9 +81,12 @@ func (r Report) summary() []string {
 
 // changes compares two snapshots.
 func (s *snapshot) changes(next *snapshot) Report {
-	r := Report{Changes: s.set.Changes(next.set), Tree: Same, Settings: Same}
+	r := Report{Changes: s.set.Changes(next.set), Tree: Same, Rules: Same, Settings: Same}
 	if s.desired.Tree.Name != next.desired.Tree.Name || !bytes.Equal(s.desired.Tree.YAML, next.desired.Tree.YAML) {
 		r.Tree = Changed
+	}
+	if s.rules.Digest() != next.rules.Digest() {
+		r.Rules = Changed
 	}
 	if s.desired.Settings != next.desired.Settings {
 		r.Settings = Changed

@@ -15,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -22,6 +23,7 @@ import (
 type Desired struct {
 	Drivers  driverhost.Config
 	Tree     decision.Source
+	Rules    rules.Source
 	Settings decision.ConfigFacts
 	// Files lists these files and folders as absolute paths, also those that could
 	// not be read.
@@ -40,6 +42,7 @@ type snapshot struct {
 	desired Desired
 	set     *driverhost.Set
 	tree    *decision.Tree
+	rules   *rules.Set
 }
 
 // Current is the present setup. Its methods may be called concurrently.
@@ -132,7 +135,11 @@ func compiled(w Desired, set *driverhost.Set) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &snapshot{desired: w, set: set, tree: tree}, nil
+	held, err := rules.Compile(w.Rules, set.Descriptors())
+	if err != nil {
+		return nil, err
+	}
+	return &snapshot{desired: w, set: set, tree: tree, rules: held}, nil
 }
 
 // discard drains a set that was never in use.
@@ -153,7 +160,7 @@ func (c *Current) Hold() (drivers.Setup, func()) {
 			if held {
 				release = s.set.Release
 			}
-			return drivers.Setup{Drivers: s.set, Tree: s.tree, Settings: s.desired.Settings}, release
+			return drivers.Setup{Drivers: s.set, Tree: s.tree, Rules: s.rules, Settings: s.desired.Settings}, release
 		}
 	}
 }
@@ -250,7 +257,7 @@ func (c *Current) keepEarlier(s *snapshot) {
 
 func (c *Current) finish(r Report, began time.Time) Report {
 	r.At, r.Took = time.Now(), Milliseconds(time.Since(began))
-	c.log.Info("setup", "changed", r.Changed(), "drivers", r.summary(), "tree", r.Tree, "settings", r.Settings,
+	c.log.Info("setup", "changed", r.Changed(), "drivers", r.summary(), "tree", r.Tree, "rules", r.Rules, "settings", r.Settings,
 		"took", time.Duration(r.Took).Round(time.Millisecond), "needs_restart", r.NeedsRestart)
 	for _, w := range r.Warnings {
 		c.log.Warn("setup", "warning", w)

@@ -24,6 +24,8 @@ const MaxSize = 64 << 10
 type Document struct {
 	File string // for the problems
 	What string // what the whole is, with its article: "the tree"
+	// MayBeEmpty: a text without a document is not a mistake.
+	MayBeEmpty bool
 
 	problems []Problem
 }
@@ -95,6 +97,9 @@ func (d *Document) Parse(text []byte) (root ast.Node) {
 	}
 	switch len(bodies) {
 	case 0:
+		if d.MayBeEmpty {
+			return nil
+		}
 		d.ProblemAt(1, 1, "", d.What+" is empty")
 		return nil
 	case 1:

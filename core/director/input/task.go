@@ -3,9 +3,9 @@ package input
 import (
 	"encoding/json"
 
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -22,11 +22,12 @@ type Task struct {
 	// Use is the challenge driver; empty for a step without a challenge.
 	Use string
 	// Approval is the mode that holds for this step, and Stated that the step or
-	// the tree says so: it is not merely what its type does otherwise.
+	// a rule says so: it is not merely what its type does otherwise.
 	Approval driver.ApprovalMode
 	Stated   bool
-	// Demand is what the step and the policy demand of the evidence.
-	Demand decision.Demand
+	// Demand is what the rules of the operator demand of the step, and what it demands of its
+	// evidence itself. ByAction is what rules demand because of what the step does.
+	Demand, ByAction rules.Demand
 }
 
 // OutputProblems checks an output: one that the server obtained against the strict

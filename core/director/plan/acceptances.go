@@ -138,9 +138,13 @@ func planned(s *State, a Preview, p driver.Plan, proposed json.RawMessage) Actio
 		return PassOver(s, a.Input.ID, a.Route, "it would change something, and only looks are accepted")
 	}
 	plan := run.Plan{Driver: via, Acceptance: accepted.ID, By: accepted.By, Text: p.Text, Data: p.Data, Effect: p.Effect, Proposed: proposed, Action: p.Action}
+	if conflict := Demanded(s, a.Task, s.Run.Step.Inputs, &plan); conflict != nil {
+		return Halt{Fault: conflict}
+	}
+	gated := a.Task.Demand.Approval != nil // a rule may know only now what is done
 	digest, err := input.PlannedDigest(s.Run.Step.Inputs, PhraseOf(s, a.Task), plan)
 	if err != nil {
 		return Halt{Fault: Unavailable("the plan of driver %s cannot be digested: %v", via, err)}
 	}
-	return Apply{Events: []run.Event{{Kind: run.Planned, Input: a.Input.ID, Via: via, Plan: &plan, Digest: digest}}, Used: true}
+	return Apply{Events: []run.Event{{Kind: run.Planned, Input: a.Input.ID, Via: via, Plan: &plan, Digest: digest, Gated: gated, Demand: kept(a.Task.ByAction)}}, Used: true}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -35,6 +36,8 @@ func PhraseOf(s *State, k *input.Task) string {
 	switch {
 	case k.Common.ApprovalPhrase() != "":
 		return k.Common.ApprovalPhrase()
+	case k.Demand.Approval != nil && len(k.Demand.Approval.Phrases) > 0:
+		return strings.Join(k.Demand.Approval.Phrases, " ")
 	case s.Settings.Approval.Typed:
 		return k.Step.Name
 	}

@@ -11,22 +11,23 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// demanded is what the open step and the policy demand, once that is worked out.
-func demanded(s *State) decision.Demand {
+// demanded is what the open step and the rules demand, once that is worked out.
+func demanded(s *State) rules.Demand {
 	if s.Opened != s.Run.Step.Index {
-		return decision.Demand{}
+		return rules.Demand{}
 	}
 	return s.Task.Demand
 }
 
 // observes reports whether only what the server observed counts.
 func observes(s *State) bool {
-	return slices.Equal(demanded(s).Provenances, protocol.FromServer.Provenances())
+	return slices.Equal(demanded(s).Evidence, protocol.FromServer.Provenances())
 }
 
 // judgeLooks reports whether the challenge driver may look at the world itself: then
@@ -49,10 +50,10 @@ func uncountable(s *State, k *input.Task, in driver.Input, via string) string {
 		return ""
 	}
 	desc, _, known := s.Drivers.Describe(via)
-	if !known || k.Demand.Provenances == nil {
+	if !known || k.Demand.Evidence == nil {
 		return ""
 	}
-	for _, p := range k.Demand.Provenances {
+	for _, p := range k.Demand.Evidence {
 		if drivers.Supplies(desc, p) && couldCount(s, k, via, p) {
 			return ""
 		}
@@ -103,10 +104,10 @@ func notCountedBecause(s *State, k *input.Task, evidence driver.Answer) string {
 	return fmt.Sprintf("%s. This evidence is %s (driver %s)", onlyCounts(s), evidence.Provenance, evidence.Via)
 }
 
-// possible refuses a step of which no evidence counts, because the policy
-// contradicts it or itself since the protocol was minted.
-func possible(k *input.Task) error {
-	if why := drivers.Contradiction(k.Step, k.Demand); why != "" {
+// possible refuses a step for which nothing can meet what is demanded, because rules
+// contradict it or each other since the protocol was minted.
+func possible(k *input.Task) *fault.Error {
+	if why := drivers.Contradiction(k.Step, k.Demand.And(rules.OfChallenge(k.Common))); why != "" {
 		return fault.New(fault.RulesConflict, "Step %d cannot be solved: %s.", k.Where.Index, why)
 	}
 	return nil
@@ -116,7 +117,7 @@ func possible(k *input.Task) error {
 func onlyCounts(s *State) string {
 	var ways []string
 	for _, c := range clauses {
-		if slices.Contains(demanded(s).Provenances, c.provenance) {
+		if slices.Contains(demanded(s).Evidence, c.provenance) {
 			ways = append(ways, c.words)
 		}
 	}
@@ -293,7 +294,7 @@ const maxValue = 8 << 20
 // nobodyCounts is the error where no route is left that could supply what counts.
 func nobodyCounts(s *State, in driver.Input) *fault.Error {
 	code, whom := fault.ApprovalUnavailable, "that is not possible here"
-	switch counting := demanded(s).Provenances; {
+	switch counting := demanded(s).Evidence; {
 	case observes(s):
 		code, whom = fault.ObservationUnavailable, "it cannot do so here"
 	case len(counting) == 2:

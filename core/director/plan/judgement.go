@@ -221,7 +221,7 @@ func Needed(s *State, k *input.Task, res driver.AdvanceResult, remembered map[st
 	if f := keeps(s, k, res.State); f != nil {
 		return Apply{}, f
 	}
-	ev := run.Event{Kind: run.Needed, State: res.State}
+	ev := run.Event{Kind: run.Needed, State: res.State, Demand: kept(k.ByAction)}
 	var outside []driver.Input
 	seen := map[string]bool{}
 	for _, in := range res.NeedInput {

@@ -18,8 +18,8 @@ type rule struct {
 	due  func(*State) Action
 }
 
-// rules in their order: the first that has something to say decides.
-var rules = []rule{
+// ordered are the rules in their order: the first that has something to say decides.
+var ordered = []rule{
 	{"every step is solved", completed},
 	{"a driver has an open call", Follow},
 	{"the run lacks input", runInput},
@@ -36,7 +36,7 @@ var rules = []rule{
 // Next is what is due in the run. Where no rule has anything to say, the challenge driver
 // judges what was obtained.
 func Next(s *State) Action {
-	for _, r := range rules {
+	for _, r := range ordered {
 		if a := r.due(s); a != nil {
 			return a
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -56,6 +57,7 @@ type State struct {
 
 	Drivers  Catalog
 	Tree     *decision.Tree
+	Rules    *rules.Set
 	Settings decision.ConfigFacts
 	Options  Options
 
@@ -76,7 +78,7 @@ type State struct {
 	// Task is what the step it was worked out for demands. Opened is the index of that step.
 	Task   *input.Task
 	Opened int
-	// Digest and Acceptances are of the run's protocol, once a step or the policy needed them.
+	// Digest and Acceptances are of the run's protocol, once a step or a rule needed them.
 	Digest      string
 	Acceptances []acceptances.Acceptance
 	// Decline is of the action that was looked up last; nil if there is none. DeclinePart

@@ -64,7 +64,7 @@ const treeText = `
 defaults: {missing_type: shell, no_challenge_type: shell}
 challenges:
   - {match: {type: shell}, evidence: [{via: form, when: 'client.elicitation.form'}, {via: agent}]}
-  - {match: {type: user_input}, approval_mode: user, evidence: [{via: form}, {via: agent}]}
+  - {match: {type: user_input}, evidence: [{via: form}, {via: agent}]}
   - {match: {}, evidence: [{via: agent}]}
 inputs:
   approval: [{via: form}, {via: agent}]

@@ -66,38 +66,38 @@ func Filled(s *State) (*input.Task, error) {
 	return k, nil
 }
 
-// WorkOut adds to a step what it and the tree demand, and names the drivers that it will
+// WorkOut adds to a step what it and the rules demand, and names the drivers that it will
 // call soon. What is accepted for the step is known by then.
 func WorkOut(s *State, k *input.Task) (soon []string, err error) {
-	if k.Free() {
-		k.Demand = s.Tree.Demand(Facts(s, k, input.EvidenceKind.Name))
-		return nil, possible(k)
+	var d decision.Decision
+	if !k.Free() {
+		d = s.Tree.Decide(input.EvidenceKind.Name, Facts(s, k, input.EvidenceKind.Name))
+		k.Use = d.Use
 	}
-	d := s.Tree.Decide(input.EvidenceKind.Name, Facts(s, k, input.EvidenceKind.Name))
-	k.Use, k.Demand = d.Use, d.Demand.Narrowed(k.Common.Evidence.Provenances())
-	if err := possible(k); err != nil {
+	if err := ruled(s, k, s.Run.Step.Inputs, s.Run.Step.Plan); err != nil {
 		return nil, err
+	}
+	if k.Free() {
+		return nil, nil
 	}
 	if k.Use == "" {
 		return nil, Unavailable("no configured driver handles challenges of type %q", k.Common.Type)
 	}
-	k.Approval = approvalMode(s, k, d)
-	k.Stated = k.Common.ApprovalMode != "" || d.Approval != ""
+	approve(s, k)
 	if d.Route != nil {
 		soon = []string{k.Use, d.Route.Via}
 	}
 	return soon, nil
 }
 
-func approvalMode(s *State, k *input.Task, d decision.Decision) driver.ApprovalMode {
-	if k.Common.ApprovalMode != "" {
-		return k.Common.ApprovalMode
-	}
-	if d.Approval != "" {
-		return d.Approval
-	}
+// approve works out whether a person approves the step first, and whether somebody says so.
+// Rules only add.
+func approve(s *State, k *input.Task) {
 	desc, _, _ := s.Drivers.Describe(k.Use)
-	return desc.Approval
+	k.Approval, k.Stated = cmp.Or(k.Common.ApprovalMode, desc.Approval), k.Common.ApprovalMode != ""
+	if k.Demand.Approval != nil {
+		k.Approval, k.Stated = driver.ApprovalUser, true
+	}
 }
 
 // Facts are what conditions may look at for one input of the open step.
@@ -108,7 +108,7 @@ func Facts(s *State, k *input.Task, inputID string) decision.Facts {
 		Step: decision.StepFacts{
 			Index: k.Where.Index, Count: k.Where.Count, Name: k.Step.Name, Approval: k.Common.ApprovalMode, Accepted: len(AcceptedHere(s)) > 0,
 		},
-		Protocol: decision.ProtocolFacts{Space: s.Chain.Space, Digest: s.Digest},
+		Protocol: drivers.ProtocolFacts(*s.Chain, s.Chain.Space),
 		Run:      decision.RunFacts{Attempt: s.Run.Step.Failures + 1, Input: decision.Object(s.Run.Input)},
 		Client: decision.ClientFacts{
 			Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport,
@@ -118,6 +118,7 @@ func Facts(s *State, k *input.Task, inputID string) decision.Facts {
 		Previous: previousRoutes(s, inputID),
 		Config:   s.Settings,
 	}
+	f.Protocol.Digest = s.Digest
 	f.Config.Approval.Page = Answerable(s, k)
 	if s := s.Solution; s != nil {
 		f.Solution = decision.SolutionFacts{Supplied: s.Supplied(), Type: s.Type, Params: s.Object}

@@ -285,7 +285,7 @@ func NoRoute(s *State, k *input.Task, in driver.Input) Action {
 	case TakesNoReport(s, k, in):
 		return Halt{Fault: fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(notByReport,
 			fmt.Sprintf("Nobody can be asked through this client%s", troubles(s, in.ID)), noLink(s, k)))}
-	case k.Demand.Provenances != nil && kind.Evidence:
+	case k.Demand.Evidence != nil && kind.Evidence:
 		return Halt{Fault: nobodyCounts(s, in), Acceptable: true}
 	case kind.NoRoute != nil:
 		return Halt{Fault: kind.NoRoute(s.Run.Step.Index, troubles(s, in.ID))}

@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -20,7 +21,7 @@ func person(s *plan.State) { // the step asks for a person's own answer
 }
 
 func only(p ...driver.Provenance) func(*plan.State) {
-	return func(s *plan.State) { s.Task.Demand = decision.Demand{Provenances: p} }
+	return func(s *plan.State) { s.Task.Demand = rules.Demand{Evidence: p} }
 }
 
 func allowed(e driver.Effect) func(*plan.State) {

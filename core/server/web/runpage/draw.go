@@ -143,9 +143,6 @@ func ruleNode(r decision.RuleOutline) node {
 	if r.Use != "" {
 		n.Badges = append(n.Badges, badge{markPass, "judged by " + r.Use})
 	}
-	if r.Approval != "" {
-		n.Badges = append(n.Badges, badge{markPass, "approval " + string(r.Approval)})
-	}
 	return n
 }
 
