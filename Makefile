@@ -3,6 +3,7 @@
 
 GO      ?= go
 BIN     := bin
+DIST_BIN := bin/dist
 DRIVERS := shell mcp user_input comment elicitation sampling agent page roots llm tools command
 VERSION ?= 0.1.0
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -76,8 +77,10 @@ build: ## build the server, the drivers and the example calendar; write bin/driv
 
 PLATFORMS ?= linux/amd64,linux/arm64,darwin/arm64
 
-dist: build ## build archives for PLATFORMS, an OCI image layout and checksums below dist/
-	$(GO) run ./packaging -version $(VERSION) -platforms $(PLATFORMS) -drivers $(BIN)/drivers -changed "$$(git log -1 --format=%ct)" dist
+# In a folder of its own: a server may run from $(BIN), whose drivers it would take up half-built.
+dist: ## build archives for PLATFORMS, an OCI image layout and checksums below dist/
+	$(MAKE) build BIN=$(DIST_BIN)
+	$(GO) run ./packaging -version $(VERSION) -platforms $(PLATFORMS) -drivers $(DIST_BIN)/drivers -changed "$$(git log -1 --format=%ct)" dist
 
 demo: build ## play the calendar protocol: done by KAIROS itself, by three kinds of client, and declined
 	$(GO) run ./examples/demo -bin $(BIN)

@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -29,15 +31,20 @@ type Server struct {
 	cancel context.CancelFunc
 
 	newTokens func() ([]string, error)
+	look      time.Duration // lookEvery
 	dropToken sync.Once
 
-	mu     sync.Mutex // guards the fields below
-	closed bool
-	opened bool
-	tokens []string      // that authorize; the first one is in the file
-	failed error         // of the one attempt to listen
-	done   chan struct{} // closed when serving ended; nil before
+	mu      sync.Mutex // guards the fields below
+	closed  bool
+	opened  bool
+	tokens  []string        // that authorize; the first one is in the file
+	failed  error           // of the one attempt to listen
+	serving *sync.WaitGroup // what serves and watches the socket; nil before
 }
+
+// lookEvery is how often a server looks whether its socket is still there: programs that
+// tidy the temporary folder remove it, and commands would find no server any more.
+const lookEvery = 5 * time.Second
 
 // NewServer prepares a server; Listen makes its socket. tokens returns the tokens that
 // Authorize accepts, at least one, of which the first is written into the file beside the
@@ -46,7 +53,7 @@ func NewServer(socket string, h http.Handler, tokens func() ([]string, error), l
 	if tokens == nil {
 		tokens = func() ([]string, error) { return []string{rand.Text()}, nil }
 	}
-	s := &Server{socket: socket, log: log, newTokens: tokens}
+	s := &Server{socket: socket, log: log, newTokens: tokens, look: lookEvery}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.http = &http.Server{
 		Handler: h,
@@ -85,15 +92,48 @@ func (s *Server) Listen() error {
 		return s.failed
 	}
 	s.tokens = tokens
-	s.done = make(chan struct{})
-	go func() {
-		defer close(s.done)
-		if err := s.http.Serve(&ownListener{UnixListener: l, log: s.log}); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("admin socket failed", "socket", s.socket, "error", err)
-		}
-	}()
+	s.serving = new(sync.WaitGroup)
+	s.serve(l)
+	s.serving.Go(func() { s.keep(l) })
 	s.log.Info("admin socket open", "socket", s.socket)
 	return nil
+}
+
+// serve serves a socket in the background.
+func (s *Server) serve(l *net.UnixListener) {
+	s.serving.Go(func() {
+		err := s.http.Serve(&ownListener{UnixListener: l, log: s.log})
+		if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			s.log.Error("admin socket failed", "socket", s.socket, "error", err)
+		}
+	})
+}
+
+// keep puts the socket and its token back where somebody removed them, until the server
+// is closed.
+func (s *Server) keep(l *net.UnixListener) {
+	look := time.NewTicker(s.look)
+	defer look.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-look.C:
+		}
+		if _, err := os.Lstat(s.socket); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		again, err := listen(s.socket, s.tokens[0])
+		if err != nil {
+			s.log.Warn("the admin socket was removed and cannot be put back", "socket", s.socket, "error", err)
+			continue
+		}
+		l.SetUnlinkOnClose(false) // its path is that of the new one
+		_ = l.Close()             // nobody finds it any more
+		l = again
+		s.serve(l)
+		s.log.Warn("the admin socket was removed and is there again", "socket", s.socket)
+	}
 }
 
 // Close takes no more requests, waits for those in flight a bounded time and
@@ -101,7 +141,7 @@ func (s *Server) Listen() error {
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	done := s.done
+	serving := s.serving
 	s.mu.Unlock()
 	s.cancel()
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
@@ -110,8 +150,8 @@ func (s *Server) Close() error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close() // whoever still waits gets no reply
 	}
-	if done != nil {
-		<-done
+	if serving != nil {
+		serving.Wait()
 		s.dropToken.Do(func() { err = errors.Join(err, os.Remove(TokenFile(s.socket))) })
 	}
 	if err != nil {
@@ -166,11 +206,19 @@ func sweep(dir, wanted string) error {
 		return err
 	}
 	for _, path := range append(sockets, wanted) {
-		if ofProcess.MatchString(filepath.Base(path)) || path == wanted {
+		if path == wanted || ofProcess.MatchString(filepath.Base(path)) && !lives(path) {
 			removeDead(path)
 		}
 	}
 	return nil
+}
+
+// lives reports whether the process that a socket is named for exists. That may be another
+// one by now: then the socket is left. To a server each connection is somebody to check,
+// and it says so of one that may be a driver.
+func lives(path string) bool {
+	pid, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), socketSuffix))
+	return err == nil && (syscall.Kill(pid, 0) == nil || errors.Is(syscall.Kill(pid, 0), syscall.EPERM))
 }
 
 // ofProcess is how SocketIn and DefaultSocket name a socket.

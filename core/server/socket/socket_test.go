@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -118,7 +120,8 @@ func TestDeadServersSocketsAreRemovedAndLivingOnesKept(t *testing.T) {
 	dir := shortDir(t)
 	living := filepath.Join(dir, "77.sock")
 	c := serve(t, living)
-	leave(t, filepath.Join(dir, "1.sock"))
+	leave(t, filepath.Join(dir, "4194305.sock")) // of no process: larger than Linux counts
+	leave(t, filepath.Join(dir, strconv.Itoa(os.Getppid())+".sock"))
 	leave(t, filepath.Join(dir, "somebody-elses.sock"))
 	if found, err := socket.Find(t.Context(), dir); err != nil || len(found) != 1 || found[0].Socket != living {
 		t.Errorf("Find = %+v, %v, want the living one", found, err)
@@ -132,7 +135,10 @@ func TestDeadServersSocketsAreRemovedAndLivingOnesKept(t *testing.T) {
 	for _, s := range sockets {
 		left = append(left, filepath.Base(s))
 	}
-	if diff := cmp.Diff([]string{"2.sock", "77.sock", "somebody-elses.sock"}, left); diff != "" {
+	want := []string{"2.sock", "77.sock", strconv.Itoa(os.Getppid()) + ".sock", "somebody-elses.sock"}
+	slices.Sort(want)
+	slices.Sort(left)
+	if diff := cmp.Diff(want, left); diff != "" {
 		t.Errorf("sockets left (-want +got):\n%s", diff)
 	}
 	if _, err := show(t.Context(), c); err != nil {
@@ -204,5 +210,43 @@ func TestConfiguredFolderGivesEachServerItsSocket(t *testing.T) {
 		if got := socket.In(in); got != want {
 			t.Errorf("In(%s) = %s, want %s", in, got, want)
 		}
+	}
+}
+
+// Programs that tidy the temporary folder remove what is old in it.
+func TestASocketThatWasRemovedIsPutBack(t *testing.T) {
+	at := filepath.Join(shortDir(t), "1.sock")
+	s := newServer(at)
+	s.LooksEvery(time.Millisecond)
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := os.RemoveAll(filepath.Dir(at)); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			if _, err := os.Stat(at); err == nil {
+				break
+			}
+			if t.Context().Err() != nil {
+				t.Fatal("the socket is not put back")
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	c, err := socket.NewClient(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if info, err := show(t.Context(), c); err != nil || info.PID != os.Getpid() {
+		t.Errorf("the server at the new socket: %+v, %v", info, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(at), "1.*")); err != nil || len(left) > 0 {
+		t.Errorf("Close leaves %v, %v", left, err)
 	}
 }

@@ -109,20 +109,29 @@ func (h *httpService) serve(ctx context.Context) error {
 }
 
 // serveMetrics listens on the port of the metrics until ctx ends. Where none is
-// configured and another server of this machine has the usual one, there is none.
+// configured and another program has the usual one, it is any free port: whoever looked at
+// the usual one would see the metrics of another server as those of this one.
 func (h *httpService) serveMetrics(ctx context.Context) error {
 	configured := h.config.Metrics.Listen
-	address := cmp.Or(configured, config.DefaultMetrics)
-	err := rest.Serve(ctx, rest.Listen{
-		Address: address, Connections: 64, Shutdown: time.Second,
-		Started: func(at net.Addr) { fmt.Fprintf(h.say, "kairos: metrics at http://%s/metrics\n", at) },
-	}, rest.Hosts(rest.Access{Local: config.IsLocal(address), Hosts: h.config.HTTP.AllowedHosts}, h.metrics), h.log)
-	if configured == "" && errors.Is(err, syscall.EADDRINUSE) {
-		h.log.Warn("no metrics are served: another program has their port; set metrics.listen to another one, or to off", "address", address)
-		<-ctx.Done()
-		return nil
+	err := h.metricsAt(ctx, cmp.Or(configured, config.DefaultMetrics), "")
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
 	}
-	return err
+	if configured == "" {
+		return h.metricsAt(ctx, anyFreePort, " ("+config.DefaultMetrics+" is another program's)")
+	}
+	return fmt.Errorf("metrics.listen: another program, such as a second server, listens on %s: set it to %s for any free port, or to off: %w",
+		configured, anyFreePort, err)
+}
+
+// anyFreePort is an address of this machine alone.
+const anyFreePort = "127.0.0.1:0"
+
+func (h *httpService) metricsAt(ctx context.Context, address, note string) error {
+	return rest.Serve(ctx, rest.Listen{
+		Address: address, Connections: 64, Shutdown: time.Second,
+		Started: func(at net.Addr) { fmt.Fprintf(h.say, "kairos: metrics at http://%s/metrics%s\n", at, note) },
+	}, rest.Hosts(rest.Access{Local: config.IsLocal(address), Hosts: h.config.HTTP.AllowedHosts}, h.metrics), h.log)
 }
 
 // ready returns why calls cannot be served, or nil.

@@ -85,7 +85,7 @@ func (o operator) Diagnose(ctx context.Context, c access.Caller) (operations.Rep
 	h := o.health(ctx)
 	r := operations.Report{
 		Version:   o.app.Version,
-		Store:     operations.Part{Detail: "SQLite", Problem: o.problem(ctx, "store", h.Store)},
+		Store:     operations.Part{Detail: o.app.Config.Database.Kind(), Problem: o.problem(ctx, "store", h.Store)},
 		Embedding: operations.Part{Detail: h.Provider, Problem: o.problem(ctx, "embedding", h.Embedding)},
 		Readiness: operations.Part{Problem: o.problem(ctx, "readiness", o.app.ready(ctx))},
 		Drivers:   []operations.DriverState{},

@@ -126,7 +126,8 @@ type rateConfig struct {
 
 // metricsConfig is the port of the metrics.
 type metricsConfig struct {
-	// Listen is host:port; "off": none. Empty: 127.0.0.1:9390, unless that is taken.
+	// Listen is host:port; "off": none. Empty: 127.0.0.1:9390, and any free port if that
+	// is taken.
 	Listen string `yaml:"listen"`
 	// Instance is the label of this server. Default: the name of the machine.
 	Instance string `yaml:"instance"`

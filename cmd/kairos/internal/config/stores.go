@@ -36,6 +36,14 @@ func (d Database) Files() []string {
 	return files.Absolute(string(d))
 }
 
+// Kind is what people call a database of this kind.
+func (d Database) Kind() string {
+	if d.Postgres() {
+		return "PostgreSQL"
+	}
+	return "SQLite"
+}
+
 // String hides the password.
 func (d Database) String() string {
 	if d.Postgres() {

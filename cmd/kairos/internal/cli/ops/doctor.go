@@ -202,8 +202,12 @@ func hasBinary(c config.Config, lock driverhost.Lock, name string) bool {
 func (r *doctorReport) servers(ctx context.Context, c config.Config) {
 	lock, _ := c.ReadLock() // what is wrong with it is noted already
 	var problems []finding
+	others := 0 // that use another database
 	err := new(servers.Choice).With(ctx, c, func(found []socket.Found) error {
 		for _, s := range found {
+			if !(servers.Target{Config: c}).Uses(s) {
+				others++
+			}
 			r.Servers = append(r.Servers, servers.InfoOf(s))
 			all, err := servers.Drivers(ctx, s)
 			if err != nil {
@@ -218,11 +222,23 @@ func (r *doctorReport) servers(ctx context.Context, c config.Config) {
 	if err != nil {
 		problems = append(problems, finding{Problem: err.Error()})
 	}
-	detail := "none runs with these drivers"
-	if len(r.Servers) > 0 {
-		detail = fmt.Sprintf("%d run", len(r.Servers))
+	r.note("servers", runningServers(len(r.Servers), others), problems...)
+}
+
+// runningServers says how many servers run with the drivers, of which some use another
+// database.
+func runningServers(all, others int) string {
+	switch {
+	case all == 0:
+		return "none runs with these drivers"
+	case others == all:
+		return fmt.Sprintf("none of this database; %d of other databases with these drivers", others)
+	case others > 0:
+		return fmt.Sprintf("%d of this database; %d of other databases with these drivers", all-others, others)
+	case all == 1:
+		return "1 runs"
 	}
-	r.note("servers", detail, problems...)
+	return fmt.Sprintf("%d run", all)
 }
 
 // ailments says what is wrong with a driver in a server.

@@ -94,7 +94,15 @@ func (l Target) OfDatabase(found []socket.Found) []socket.Found {
 	if l.broken != nil {
 		return found
 	}
-	return slices.DeleteFunc(slices.Clone(found), func(f socket.Found) bool { return !samePath(f.Database, string(l.Database)) })
+	return slices.DeleteFunc(slices.Clone(found), func(f socket.Found) bool { return !l.Uses(f) })
+}
+
+// Uses reports whether a server uses the database of this configuration.
+func (l Target) Uses(f socket.Found) bool {
+	for _, file := range l.Database.Files() {
+		return samePath(f.Database, file)
+	}
+	return f.Database == l.Database.String()
 }
 
 // LockOrServers reads the lock. Where servers run, as in dev mode without one,
