@@ -42,7 +42,7 @@ func pay(features string) script {
 	const paid = `'{"answer":{"provenance":"server-observed","value":` + ranWell + `}}'`
 	return script{
 		name: "pay", via: "pay",
-		descriptor: `"role":"capability","handles":["evidence"],"effect":"effects","features":[` + features + `]`,
+		descriptor: `"role":"capability","handles":["evidence"],"effect":"changes","features":[` + features + `]`,
 		cases: `Render*'"recover":true'*)
   echo "$key" >>asks
   if grep -qxe "$key" acts; then echo ` + paid + `; else echo '{"not_done":{"reason":"never heard of it"}}'; fi ;;

@@ -30,7 +30,7 @@ type Acceptance struct {
 	Step   int    `json:"step"` // 1-based
 	Label  string `json:"label"`
 	Driver string `json:"driver"`
-	// Effect is the most that the driver may do: EffectReads, or EffectEffects.
+	// Effect is the most that the driver may do: EffectReads, or EffectChanges.
 	Effect driver.Effect `json:"effect"`
 	// Run is the only run that it is for. If it is empty it is for every run of the version.
 	Run run.ID `json:"run,omitempty"`
@@ -42,7 +42,7 @@ type Acceptance struct {
 // Covers reports whether the acceptance is for this call of a driver.
 func (a Acceptance) Covers(id run.ID, step int, driverName string, e driver.Effect) bool {
 	return a.Step == step && a.Driver == driverName && (a.Run == "" || a.Run == id) &&
-		(a.Effect == driver.EffectEffects || e == driver.EffectReads)
+		(a.Effect == driver.EffectChanges || e == driver.EffectReads)
 }
 
 // Store keeps acceptances: one for each space, version, run, step and driver. Its methods
@@ -92,8 +92,8 @@ func (k *Acceptances) Record(ctx context.Context, c access.Caller, all []Accepta
 		if !slices.Contains(c.Writable(), a.Space) {
 			return nil, fault.New(fault.NotFound, "%q is not a space that you may change, so nothing was accepted in it", a.Space)
 		}
-		if a.Protocol == "" || a.Step < 1 || a.Driver == "" || a.By == "" || (a.Effect != driver.EffectReads && a.Effect != driver.EffectEffects) {
-			return nil, fault.New(fault.InvalidArgument, "an acceptance names a protocol, a step, a driver, an effect (%s or %s) and who accepted it", driver.EffectReads, driver.EffectEffects)
+		if a.Protocol == "" || a.Step < 1 || a.Driver == "" || a.By == "" || (a.Effect != driver.EffectReads && a.Effect != driver.EffectChanges) {
+			return nil, fault.New(fault.InvalidArgument, "an acceptance names a protocol, a step, a driver, an effect (%s or %s) and who accepted it", driver.EffectReads, driver.EffectChanges)
 		}
 	}
 	if err := k.store.SaveAcceptances(ctx, all); err != nil {

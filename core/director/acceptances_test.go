@@ -38,7 +38,7 @@ type doer struct {
 }
 
 var doerDescriptor = driver.Descriptor{
-	Name: "doer", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence}, Effect: driver.EffectEffects,
+	Name: "doer", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence}, Effect: driver.EffectChanges,
 	Features: []string{driver.FeaturePreview, driver.FeaturePartial},
 }
 
@@ -171,7 +171,7 @@ func (w *world) allow(id run.ID, change func(*acceptances.Acceptance)) acceptanc
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	g := acceptances.Acceptance{Space: chain.Space, Protocol: digest, Title: chain.Title, Step: 1, Label: "Act", Driver: "doer", Effect: driver.EffectEffects, By: "me"}
+	g := acceptances.Acceptance{Space: chain.Space, Protocol: digest, Title: chain.Title, Step: 1, Label: "Act", Driver: "doer", Effect: driver.EffectChanges, By: "me"}
 	if change != nil {
 		change(&g)
 	}
@@ -284,7 +284,7 @@ func TestPlansOfDrivers(t *testing.T) {
 		return []move{answers(yes, ""), calls("OUTPUT_INVALID"), calls(toPerson, "KAIROS has done this step "+times+" already (driver doer)", "not: Nothing is done")}
 	}
 	scenes(t, map[string]scene{
-		"what changes something is approved exactly": {doc: plainStep, client: formClient, world: doing(driver.EffectEffects), moves: []move{
+		"what changes something is approved exactly": {doc: plainStep, client: formClient, world: doing(driver.EffectChanges), moves: []move{
 			allowed, calls(toPerson, "exactly this itself", "act on earth"), answers(yes, ""), did(0),
 			toMars, calls("OBSERVATION_UNAVAILABLE"), did(0), backToEarth, calls(""), did(1),
 			func(p *play) {
@@ -294,17 +294,17 @@ func TestPlansOfDrivers(t *testing.T) {
 			},
 		}},
 		// What was approved cannot be done any more, so the person is asked about what can.
-		"another world is planned anew": {doc: plainStep, client: formClient, world: doing(driver.EffectEffects), moves: []move{
+		"another world is planned anew": {doc: plainStep, client: formClient, world: doing(driver.EffectChanges), moves: []move{
 			allowed, calls(toPerson), answers(yes, ""), toMars, calls("OBSERVATION_UNAVAILABLE"),
 			calls(toPerson, "act on mars"), did(0), answers(yes, ""), calls(""), did(1, "mars"),
 		}},
 		// A step that demands an approval of its own is approved once, by the plan: before that there is nothing exact to approve.
 		"a person approves the plan to look":   {doc: approved, client: formClient, world: doing(driver.EffectReads), moves: []move{allowed, calls(toPerson, "act on earth"), answers(yes, ""), calls(""), did(1)}},
-		"a person approves the plan to change": {doc: approved, client: formClient, world: doing(driver.EffectEffects), moves: []move{allowed, calls(toPerson, "act on earth"), answers(yes, ""), calls(""), did(1)}},
-		"a decline is not got around by a claim": {doc: plainStep, client: formClient, world: doing(driver.EffectEffects), moves: []move{
+		"a person approves the plan to change": {doc: approved, client: formClient, world: doing(driver.EffectChanges), moves: []move{allowed, calls(toPerson, "act on earth"), answers(yes, ""), calls(""), did(1)}},
+		"a decline is not got around by a claim": {doc: plainStep, client: formClient, world: doing(driver.EffectChanges), moves: []move{
 			allowed, calls(toPerson), answers(`{"action":"accept","content":{"confirmation":"rejected"}}`, "USER_DECLINED"), sends(invented, "USER_DECLINED"), solved(), did(0),
 		}},
-		"an acceptance to look is none to change": {doc: fromServer, client: formClient, world: doing(driver.EffectEffects), moves: []move{
+		"an acceptance to look is none to change": {doc: fromServer, client: formClient, world: doing(driver.EffectChanges), moves: []move{
 			onlyLook, calls("OBSERVATION_UNAVAILABLE", "only looks are accepted"), did(0),
 		}},
 		"a claim does not get around an acceptance": {doc: with(plainStep, `"evidence":"anyone"`), client: formClient, world: doing(driver.EffectReads), moves: []move{
@@ -329,12 +329,12 @@ func TestPlansOfDrivers(t *testing.T) {
 			calls("OBSERVATION_UNAVAILABLE", "The operator can accept that KAIROS does it: `kairos accept --run ", "not: could not do this one", "not: agent:"),
 			refuses("no workspace is set"), calls("OBSERVATION_UNAVAILABLE", "Driver doer does such steps, and could not do this one now: no workspace is set.", "not: kairos accept"),
 		}},
-		"the agent proposes what a step leaves open": {doc: fromServer, client: formClient, world: doing(driver.EffectEffects, asks), moves: []move{
+		"the agent proposes what a step leaves open": {doc: fromServer, client: formClient, world: doing(driver.EffectChanges, asks), moves: []move{
 			allowed, calls("MISSING_FIELD", "Say to whom. Propose only"), sends(`{"whom":"betty"}`, "MISSING_FIELD", "/to"), counted(0),
 			sends(`{"to":"betty"}`, toPerson, "betty"), answers(yes, ""), calls(""), did(1, "betty"),
 		}},
 		// A person who is asked about the same again is told that it was done already.
-		"what was done is said before it is done again": {doc: with(plainStep, never), client: formClient, world: doing(driver.EffectEffects), moves: slices.Concat(
+		"what was done is said before it is done again": {doc: with(plainStep, never), client: formClient, world: doing(driver.EffectChanges), moves: slices.Concat(
 			[]move{allowed, calls(toPerson)}, again("once"), again("2 times"), []move{did(2)})},
 		// A look that is repeated repeats nothing that matters.
 		"another look is not announced": {doc: with(plainStep, `"approval_mode":"user",`+never), client: formClient, world: doing(driver.EffectReads), moves: []move{
@@ -347,7 +347,7 @@ func TestPlansOfDrivers(t *testing.T) {
 func TestThePageShowsThePlan(t *testing.T) {
 	for name, world := range map[string]string{"short": "earth", "longer than a form": strings.Repeat("very ", 10_000) + "far"} {
 		t.Run(name, func(t *testing.T) {
-			w, d := withDoer(t, driver.EffectEffects, hasPage)
+			w, d := withDoer(t, driver.EffectChanges, hasPage)
 			d.world, w.caller.Client = world, driver.Client{}
 			uri := w.mint(plainStep)[0]
 			open := w.begin(uri)
@@ -383,7 +383,7 @@ func TestACallThatDidNotHappenIsApprovedAnew(t *testing.T) {
 
 // The page that took the approval also ends what runs since then.
 func TestThePageCancelsWhatRunsSinceItsApproval(t *testing.T) {
-	w, d := withDoer(t, driver.EffectEffects, hasPage)
+	w, d := withDoer(t, driver.EffectChanges, hasPage)
 	w.caller.Client = driver.Client{}
 	w.slow(notDone)
 	uri := w.mint(plainStep)[0]

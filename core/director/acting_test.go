@@ -46,7 +46,7 @@ func (a *acting) Advance(_ context.Context, req driver.AdvanceRequest) (driver.A
 func (w *world) withActing(a *acting) (uri string, r *api.StepReply) {
 	w.t.Helper()
 	desc := descriptors["user_input"]
-	desc.Effect = driver.EffectEffects
+	desc.Effect = driver.EffectChanges
 	w.setups.replace(w.setupOf(map[string]driver.Challenge{"user_input": a}, desc))
 	uri = w.mint(stagedStep)[0]
 	return uri, w.begin(uri)
@@ -101,7 +101,7 @@ func (n *needing) Advance(ctx context.Context, req driver.AdvanceRequest) (drive
 func (w *world) beforeActing(n *needing) (in api.NextRequest) {
 	w.t.Helper()
 	desc := descriptors["user_input"]
-	desc.Effect = driver.EffectEffects
+	desc.Effect = driver.EffectChanges
 	w.setups.replace(w.setupOf(map[string]driver.Challenge{"user_input": n}, desc))
 	uri := w.mint(thenActing)[0]
 	return api.NextRequest{URI: uri, Solution: json.RawMessage(solve(w.begin(uri), `{"ok":true}`))}
@@ -158,7 +158,7 @@ func TestTheSameAnswerAfterTheServerWasKilledWhileADriverActedGetsWhatCameOfIt(t
 	w := newWorld(t, nil)
 	w.caller.Client.ElicitationForm = true
 	ctx, kill := context.WithCancel(t.Context())
-	s, uri, r := w.withScript(driver.EffectEffects, recovers, severed(kill), accepts)
+	s, uri, r := w.withScript(driver.EffectChanges, recovers, severed(kill), accepts)
 	ask := w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
 	in := director.Continuation{Run: ask.Run, Seq: ask.Seq, Result: json.RawMessage(sampled)}
 	if got, err := w.Continue(ctx, w.caller, in); err == nil {
@@ -197,7 +197,7 @@ func TestTheSameEvidenceAfterTheServerWasKilledWhileADriverActedIsNeverAMistake(
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
 			ctx, kill := context.WithCancel(t.Context())
-			s, uri, r := w.withScript(driver.EffectEffects, nil, severed(kill), accepts)
+			s, uri, r := w.withScript(driver.EffectChanges, nil, severed(kill), accepts)
 			in := api.NextRequest{URI: uri, RunID: r.RunID, Solution: json.RawMessage(solve(r, `{"ok":true}`))}
 			if got, err := w.Next(ctx, w.caller, in); err == nil {
 				t.Fatalf("the killed server replies %+v", got)
@@ -322,7 +322,7 @@ func TestARefusalThatIsStoredBeforeADriverActsIsNotCountedAgain(t *testing.T) {
 			meanwhile := func(driver.AdvanceRequest) (driver.AdvanceResult, error) {
 				return driver.Accept(json.RawMessage(`{"done":true}`), nil), decide(elsewhere, id)
 			}
-			_, uri, r := w.withScript(driver.EffectEffects, nil, breaks("its process died"), meanwhile, end.act)
+			_, uri, r := w.withScript(driver.EffectChanges, nil, breaks("its process died"), meanwhile, end.act)
 			id = r.RunID
 			w.code(w.next(uri, solve(r, `{"ok":true}`)), "OUTCOME_UNKNOWN")
 			if err := decide(w.Engine, id); err != nil {

@@ -164,7 +164,7 @@ func TestCallsOfDrivers(t *testing.T) {
 		"a pure driver must not answer pending": {doc: stagedStep, world: scripting(driver.EffectPure, nil, gives(driver.AdvanceLater("later", 0))), moves: []move{
 			sends(works, "DRIVER_UNAVAILABLE", "breaks the contract: it is pure and answers pending"),
 		}},
-		"one that was not reached is called later": {doc: stagedStep, world: scripting(driver.EffectEffects, nil, away, accepts), moves: []move{
+		"one that was not reached is called later": {doc: stagedStep, world: scripting(driver.EffectChanges, nil, away, accepts), moves: []move{
 			sends(works, "DRIVER_UNAVAILABLE"), calls(""), wasAsked(2),
 		}},
 		"one without the feature is not cancelled": {doc: stagedStep, world: scripting(driver.EffectReads, nil, later), moves: []move{
@@ -175,7 +175,7 @@ func TestCallsOfDrivers(t *testing.T) {
 
 func TestACallThatWasLostIsAskedAboutAndNotRepeated(t *testing.T) {
 	w := newWorld(t, nil)
-	s, uri, r := w.withScript(driver.EffectEffects, recovers, breaks("it did not answer within 10s"), breaks("it did not answer within 10s"), accepts)
+	s, uri, r := w.withScript(driver.EffectChanges, recovers, breaks("it did not answer within 10s"), breaks("it did not answer within 10s"), accepts)
 	got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
 	w.code(got, "OUTCOME_UNKNOWN")
 	if !got.MustObey || *got.RetryCount != 0 || !strings.Contains(got.Message, "may have changed the world") || strings.Contains(got.Message, "othing is lost") {
@@ -212,7 +212,7 @@ func TestAnotherAttemptNeedsAKnownOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
-			s, uri, r := w.withScript(driver.EffectEffects, recovers, tc.plays...)
+			s, uri, r := w.withScript(driver.EffectChanges, recovers, tc.plays...)
 			got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
 			w.machine.Pass(time.Minute)
 			if got.ErrorCode != "" && tc.code == "" {
@@ -241,7 +241,7 @@ func TestWhatADriverCannotTellAPersonDecides(t *testing.T) {
 	}{"it happened": {true, 1}, "it did not happen": {false, 2}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
-			s, uri, r := w.withScript(driver.EffectEffects, nil, breaks("its process died"), accepts)
+			s, uri, r := w.withScript(driver.EffectChanges, nil, breaks("its process died"), accepts)
 			got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
 			w.code(got, "OUTCOME_UNKNOWN")
 			w.code(w.reply(w.nextRound(uri, placeholder(got))), "OUTCOME_UNKNOWN")
@@ -366,7 +366,7 @@ var notDone = driver.RenderNotDone("it was stopped before it changed anything")
 // slowly opens a run whose step is under way: what the doer does takes time.
 func slowly(t *testing.T, ended ...driver.RenderResult) (w *world, d *doer, uri string, r *api.StepReply) {
 	t.Helper()
-	w, d = withDoer(t, driver.EffectEffects)
+	w, d = withDoer(t, driver.EffectChanges)
 	w.slow(ended...)
 	uri = w.mint(plainStep)[0]
 	open := w.begin(uri)
@@ -441,7 +441,7 @@ func TestACancelDoesNotHideWhatHappened(t *testing.T) {
 var happenedAlready = driver.RenderResult{Answer: &driver.Answer{Value: []byte(`{"ok":true}`), Provenance: driver.ServerObserved}}
 
 func TestWhereNothingRunsNothingIsCancelled(t *testing.T) {
-	w, d := withDoer(t, driver.EffectEffects)
+	w, d := withDoer(t, driver.EffectChanges)
 	uri := w.mint(plainStep)[0]
 	open := w.begin(uri)
 	got := w.cancels(uri, open)

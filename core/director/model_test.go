@@ -153,7 +153,7 @@ func newModel(t *testing.T) *model {
 		t.Fatal(err)
 	}
 	desc := descriptors[effectful]
-	desc.Effect = driver.EffectEffects
+	desc.Effect = driver.EffectChanges
 	all := catalog{fakeDrivers: m.fakes, challenges: map[string]driver.Challenge{effectful: m.deeds}, descriptors: map[string]driver.Descriptor{}}
 	var list []driver.Descriptor
 	for name, d := range descriptors {

@@ -218,7 +218,7 @@ func TestADeclineIsOfItsSpaceForEverybody(t *testing.T) {
 
 // Arguments are the same whether the step states them or the agent proposes them.
 func TestAProposalIsTheActionThatAStepStates(t *testing.T) {
-	w, d := withDoer(t, driver.EffectEffects, func(o *choices) { o.DeclineTTL = time.Hour })
+	w, d := withDoer(t, driver.EffectChanges, func(o *choices) { o.DeclineTTL = time.Hour })
 	d.states = true
 	declined := func(arguments, proposal string) string {
 		uri := w.mint(strings.Replace(plainStep, `"tool_name":"go"`, `"action":{"tool":"go"`+arguments+`}`, 1))[0]

@@ -296,7 +296,7 @@ func TestOnlyADriverThatLooksMayObserve(t *testing.T) {
 	}
 	scenes(t, map[string]scene{
 		"one that reads": {doc: stagedStep, world: judgedBy(driver.EffectReads, observes), moves: said},
-		"one that acts":  {doc: stagedStep, world: judgedBy(driver.EffectEffects, observes), moves: said},
+		"one that acts":  {doc: stagedStep, world: judgedBy(driver.EffectChanges, observes), moves: said},
 		"one that is pure": {doc: stagedStep, world: judgedBy(driver.EffectPure, observes), moves: []move{
 			sends(works, ""), sends(works, "DRIVER_UNAVAILABLE", "its descriptor says that it looks at nothing"), counted(0),
 		}},

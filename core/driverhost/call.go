@@ -43,7 +43,7 @@ func call[Res any](
 ) (Res, error) {
 	began := time.Now()
 	res, lost, err := attempt(ctx, s, in, do)
-	again := lost && s.spec.entry.Descriptor.Effect != driver.EffectEffects
+	again := lost && s.spec.entry.Descriptor.Effect != driver.EffectChanges
 	if again {
 		s.journal.repeated()
 		res, lost, err = attempt(ctx, s, in, do)

@@ -66,7 +66,7 @@ type DriverConfig struct {
 	// EnvFrom names the variables of the host's environment that the driver
 	// sees. It sees no others.
 	EnvFrom []string
-	// AllowEffects lets a driver of effect class "effects" run.
+	// AllowEffects lets a driver of effect class "changes" run.
 	AllowEffects bool
 	// Network defaults to allow.
 	Network Network

@@ -321,7 +321,7 @@ const messy = `#!/bin/sh
 setsid sleep NAP </dev/null >/dev/null 2>&1 &
 setsid sh -c 'echo $$ >> FOLDER/left; sleep NAP & sleep NAP' &
 if [ "$1" = --describe ]; then
-  echo '{"name": "messy", "version": "1.0.0", "role": "challenge", "handles": ["messy"], "effect": "effects", "transport": "exec"}'
+  echo '{"name": "messy", "version": "1.0.0", "role": "challenge", "handles": ["messy"], "effect": "changes", "transport": "exec"}'
   exit 0
 fi
 if [ "$2" = CheckHealth ]; then

@@ -71,7 +71,7 @@ func (s *slot) replace(g *generation) {
 func (s *slot) drain(g *generation) {
 	select {
 	case <-g.drained:
-		if s.spec.entry.Descriptor.Effect == driver.EffectEffects {
+		if s.spec.entry.Descriptor.Effect == driver.EffectChanges {
 			pause(s.ctx, s.timeouts().call)
 		}
 	case <-g.transport.exited():

@@ -198,7 +198,7 @@ func describeAttached(ctx context.Context, to driverrpc.Attachment, within time.
 // changesUnasked reports whether a driver changes the world on its own authority. One
 // with the feature preview does only what a person accepted and approved.
 func changesUnasked(d driver.Descriptor) bool {
-	return d.Effect == driver.EffectEffects && !d.Has(driver.FeaturePreview)
+	return d.Effect == driver.EffectChanges && !d.Has(driver.FeaturePreview)
 }
 
 var errEffects = errors.New("it changes the world, which needs allow_effects in its configuration")

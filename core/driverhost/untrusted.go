@@ -98,7 +98,7 @@ func soundPreview(r driver.PreviewResult, text func(string) string) (driver.Prev
 	case r.Plan != nil && (strings.TrimSpace(r.Plan.Text) == "" || len(r.Plan.Data) == 0):
 		return r, unsound("a plan needs a text and data")
 	case r.Plan != nil && r.Plan.Effect == driver.EffectPure:
-		return r, unsound("a plan has the effect reads or effects")
+		return r, unsound("a plan has the effect reads or changes")
 	case r.Plan != nil && !object(r.Plan.Action):
 		return r, unsound("the plan's action is not a JSON object")
 	case r.Plan != nil:

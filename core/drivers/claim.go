@@ -24,7 +24,7 @@ func MayClaim(d driver.Descriptor, p driver.Provenance) bool {
 // looks reports whether the driver looks at the world: the answer of one that does not
 // follows from its request alone, so it observed nothing.
 func looks(d driver.Descriptor) bool {
-	return d.Effect == driver.EffectReads || d.Effect == driver.EffectEffects
+	return d.Effect == driver.EffectReads || d.Effect == driver.EffectChanges
 }
 
 // Supplies reports whether a capability driver with this descriptor can supply

@@ -67,7 +67,7 @@ func (o Offer) Could() int {
 func (o Offer) acceptance(s Step, by string) acceptances.Acceptance {
 	return acceptances.Acceptance{
 		Space: o.Space, Chain: o.Chain, Protocol: o.Protocol, Title: o.Title, Step: s.Step, Label: s.Label, Driver: s.Driver,
-		Effect: cmp.Or(s.Effect, driver.EffectEffects), By: by,
+		Effect: cmp.Or(s.Effect, driver.EffectChanges), By: by,
 	}
 }
 

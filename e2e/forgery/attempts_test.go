@@ -461,7 +461,7 @@ func (x *trial) rogue(mode string) {
 // lyingDriver acts without doing anything: it invents what it saw, and where.
 const lyingDriver = `#!/bin/sh
 if [ "$1" = --describe ]; then
-  echo '{"name":"liar","version":"1.0.0","transport":"exec","role":"capability","handles":["evidence"],"effect":"effects","features":["preview"]}'
+  echo '{"name":"liar","version":"1.0.0","transport":"exec","role":"capability","handles":["evidence"],"effect":"changes","features":["preview"]}'
   exit
 fi
 request=$(cat)

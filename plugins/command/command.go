@@ -25,7 +25,7 @@ func definition() driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "command", Version: "0.1.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
-			Effect: driver.EffectEffects, ConfigSchema: c.Schema(),
+			Effect: driver.EffectChanges, ConfigSchema: c.Schema(),
 			Features: []string{driver.FeaturePreview, driver.FeatureLauncher, driver.FeaturePartial, driver.FeatureRecover, driver.FeatureCancel},
 		},
 		Capability: c,
@@ -181,7 +181,7 @@ func (c *command) Preview(ctx context.Context, req driver.PreviewRequest) (drive
 	if err != nil {
 		return driver.PreviewResult{}, err
 	}
-	return driver.Planned(driver.Plan{Text: p.text(s), Data: data, Effect: driver.EffectEffects}), nil
+	return driver.Planned(driver.Plan{Text: p.text(s), Data: data, Effect: driver.EffectChanges}), nil
 }
 
 // text says for the person who approves what is run, and what it can change. The

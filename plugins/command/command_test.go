@@ -34,7 +34,7 @@ func TestACommandRunsOnACopyOfTheWorkspace(t *testing.T) {
 func TestThePlanSaysWhatIsRun(t *testing.T) {
 	w := newWorld(t, `{"env":["TOKEN"],"network":"host","writes":true}`)
 	p := w.plan("make test\n  network: none")
-	if p.Effect != driver.EffectEffects || !has(p.Text, "copy of "+w.dir, "2 files", "network: the machine's", "environment: TOKEN", "written back", `command: "make test\n  network: none"`) {
+	if p.Effect != driver.EffectChanges || !has(p.Text, "copy of "+w.dir, "2 files", "network: the machine's", "environment: TOKEN", "written back", `command: "make test\n  network: none"`) {
 		t.Errorf("plan = %+v", p)
 	}
 	if again := w.plan("make test\n  network: none"); string(again.Data) != string(p.Data) {

@@ -51,7 +51,7 @@ func (t *tools) Preview(_ context.Context, req driver.PreviewRequest) (driver.Pr
 	if err != nil {
 		return driver.PreviewResult{}, err
 	}
-	effect := driver.EffectEffects
+	effect := driver.EffectChanges
 	if found.Pin.Class == mcpclient.Reads {
 		effect = driver.EffectReads
 	}

@@ -26,7 +26,7 @@ func definition() driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: mcpclient.DriverName, Version: "0.1.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
-			Effect: driver.EffectEffects, ConfigSchema: t.Schema(), ActionSchema: json.RawMessage(actionSchema),
+			Effect: driver.EffectChanges, ConfigSchema: t.Schema(), ActionSchema: json.RawMessage(actionSchema),
 			Features: []string{driver.FeaturePreview, driver.FeatureLauncher, driver.FeaturePartial, driver.FeatureRecover, driver.FeatureCancel},
 		},
 		Capability: t,

@@ -40,7 +40,7 @@ func TestAnArgumentCannotLookLikeAnother(t *testing.T) {
 func TestWhatIsPlannedIsCalledOnceWithItsKey(t *testing.T) {
 	c := newCounter(t, mcpclient.Changes)
 	p := c.plan(countByTwo)
-	if p.Effect != driver.EffectEffects || p.Text != "Call the tool count of counter with\n  by: 2" {
+	if p.Effect != driver.EffectChanges || p.Text != "Call the tool count of counter with\n  by: 2" {
 		t.Errorf("plan = %+v", p)
 	}
 	if len(c.calls()) > 0 {

@@ -193,7 +193,7 @@ func (t typed[D, E]) Advance(ctx context.Context, req driver.AdvanceRequest) (dr
 		return driver.AdvanceResult{}, fmt.Errorf("encode the proof: %w", err)
 	}
 	verdict := t.judge(context.WithValue(ctx, requestKey{}, req), d, e)
-	if a := verdict.result.Accepted; a != nil && a.Observed && t.opt.Effect != driver.EffectReads && t.opt.Effect != driver.EffectEffects {
+	if a := verdict.result.Accepted; a != nil && a.Observed && t.opt.Effect != driver.EffectReads && t.opt.Effect != driver.EffectChanges {
 		return driver.AdvanceResult{}, errors.New("the judge observed, and a pure driver looks at nothing: set Options.Effect to driver.EffectReads")
 	}
 	output, err := t.output(verdict.output, evidence)

@@ -125,7 +125,7 @@ func request(challenge, value string, by driver.Provenance) driver.AdvanceReques
 }
 
 func TestAJudgeSeesItsIdempotencyKeyAndWhetherToRecover(t *testing.T) {
-	d := challenge.New("probe", "1.2.3", told, challenge.Options[demand]{Effect: driver.EffectEffects, Recovers: true, Output: output{}})
+	d := challenge.New("probe", "1.2.3", told, challenge.Options[demand]{Effect: driver.EffectChanges, Recovers: true, Output: output{}})
 	if !d.Descriptor.Has(driver.FeatureRecover) {
 		t.Errorf("features = %v, want %s", d.Descriptor.Features, driver.FeatureRecover)
 	}

@@ -33,9 +33,9 @@ const (
 	EffectPure Effect = "pure"
 	// EffectReads: looks at the world; safe to repeat, may differ.
 	EffectReads Effect = "reads"
-	// EffectEffects: changes the world, in Render or in an Advance with answers; acts
+	// EffectChanges: changes the world, in Render or in an Advance with answers; acts
 	// at most once for each idempotency key.
-	EffectEffects Effect = "effects"
+	EffectChanges Effect = "changes"
 )
 
 // Transport says how the host talks to a driver's binary.

@@ -42,7 +42,7 @@ type Plan struct {
 	Text string `json:"text"`
 	// Data is JSON that Render gets back as its plan. What is approved is its digest.
 	Data json.RawMessage `json:"data"`
-	// Effect is EffectReads, or EffectEffects: something changes, so a person
+	// Effect is EffectReads, or EffectChanges: something changes, so a person
 	// approves each time and Render acts at most once.
 	Effect Effect `json:"effect"`
 	// Action is a JSON object: members that the plan adds to Input.Action, or fills

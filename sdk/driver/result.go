@@ -30,7 +30,7 @@ type Accepted struct {
 	Output json.RawMessage `json:"output,omitempty"`
 	// Observed: the driver looked at the world itself instead of taking the
 	// answers' word, so the proof counts as server-observed. Only drivers of
-	// effect reads or effects may say so.
+	// effect reads or changes may say so.
 	Observed bool `json:"observed,omitempty"`
 }
 
@@ -58,7 +58,7 @@ type Unavailable struct {
 // Pending means that somebody was asked, or something is running, and there is
 // no outcome yet. The host makes the same call again later and tries nothing
 // else meanwhile. A pure driver must not answer it, and a driver with
-// EffectEffects only with FeatureRecover.
+// EffectChanges only with FeatureRecover.
 type Pending struct {
 	Reason string `json:"reason"` // what is waited for
 	// RetryAfter is after how many seconds asking again makes sense, at most an
@@ -70,7 +70,7 @@ type Pending struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Unknown means that a driver with EffectEffects cannot tell whether the call
+// Unknown means that a driver with EffectChanges cannot tell whether the call
 // with this idempotency key acted. The host does not repeat it: a person decides.
 type Unknown struct {
 	Reason string `json:"reason"`

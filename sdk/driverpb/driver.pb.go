@@ -2047,7 +2047,7 @@ func (*AdvanceResponse_NotDone) isAdvanceResponse_Outcome() {}
 
 // Pending: somebody was asked, or something is running, and there is no
 // outcome yet. The host makes the same call again later and tries nothing else
-// meanwhile. A pure driver must not answer it, and a driver of effect effects
+// meanwhile. A pure driver must not answer it, and a driver of effect changes
 // only with the feature "recover".
 type Pending struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2121,7 +2121,7 @@ func (x *Pending) GetMessage() string {
 	return ""
 }
 
-// Unknown: a driver of effect effects cannot tell whether the call with this
+// Unknown: a driver of effect changes cannot tell whether the call with this
 // key acted. The host does not repeat it: a person decides.
 type Unknown struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2266,7 +2266,7 @@ type Accepted struct {
 	// The value that later steps see as steps.<name> and output_schema checks.
 	Output []byte `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
 	// The driver looked at the world itself, so the proof is server-observed.
-	// Only drivers of effect reads or effects may say so.
+	// Only drivers of effect reads or changes may say so.
 	Observed      bool `protobuf:"varint,3,opt,name=observed,proto3" json:"observed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

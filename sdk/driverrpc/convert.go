@@ -30,7 +30,7 @@ var (
 	effects = map[driver.Effect]driverpb.Effect{
 		driver.EffectPure:    driverpb.Effect_EFFECT_PURE,
 		driver.EffectReads:   driverpb.Effect_EFFECT_READS,
-		driver.EffectEffects: driverpb.Effect_EFFECT_EFFECTS,
+		driver.EffectChanges: driverpb.Effect_EFFECT_EFFECTS,
 	}
 	transports = map[driver.Transport]driverpb.Transport{
 		driver.TransportGRPC: driverpb.Transport_TRANSPORT_UNSPECIFIED,

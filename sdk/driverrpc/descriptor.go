@@ -37,7 +37,7 @@ func CheckDescriptor(d driver.Descriptor) error {
 		complain("role %q is not %q or %q", d.Role, driver.RoleChallenge, driver.RoleCapability)
 	}
 	if _, ok := effects[d.Effect]; !ok {
-		complain("effect %q is not %q, %q or %q", d.Effect, driver.EffectPure, driver.EffectReads, driver.EffectEffects)
+		complain("effect %q is not %q, %q or %q", d.Effect, driver.EffectPure, driver.EffectReads, driver.EffectChanges)
 	}
 	if _, ok := approvals[d.Approval]; !ok {
 		complain("approval %q is not empty, %q or %q", d.Approval, driver.ApprovalAuto, driver.ApprovalUser)
@@ -45,7 +45,7 @@ func CheckDescriptor(d driver.Descriptor) error {
 	if _, ok := transports[d.Transport]; !ok {
 		complain("transport %q is not empty (gRPC) or %q", d.Transport, driver.TransportExec)
 	}
-	if d.Effect == driver.EffectEffects && d.Has(driver.FeatureAgent) {
+	if d.Effect == driver.EffectChanges && d.Has(driver.FeatureAgent) {
 		complain("feature %q does not go with effect %q: the driver is called whenever a challenge is shown, and must not act then", driver.FeatureAgent, d.Effect)
 	}
 	if d.Has(driver.FeaturePreview) && (d.Role != driver.RoleCapability || d.Effect == driver.EffectPure || d.Has(driver.FeatureAgent) || d.Has(driver.FeatureHuman)) {
@@ -95,7 +95,7 @@ func checkSchemas(d driver.Descriptor) error {
 			errs = append(errs, fmt.Errorf("%s has %d bytes, at most %d are read", name, len(trimmed), maxSchema))
 		case !json.Valid(trimmed) || trimmed[0] != '{':
 			errs = append(errs, fmt.Errorf("%s is not a JSON object", name))
-		case name != "config_schema" && d.Role != driver.RoleChallenge:
+		case (name == "params_schema" || name == "output_schema") && d.Role != driver.RoleChallenge:
 			errs = append(errs, fmt.Errorf("%s is for drivers of role %q: a capability has no challenge", name, driver.RoleChallenge))
 		}
 	}

@@ -81,7 +81,7 @@ var (
 	everyProgram  = on("every program", started)
 	grpcProgram   = on("programs that serve gRPC", lasting, started)
 	pureDriver    = on("pure drivers; every sample", pure)
-	tameDriver    = on("drivers without effects; every sample", tame)
+	tameDriver    = on("drivers that change nothing; every sample", tame)
 	configurable  = on("drivers with a config_schema", configured)
 	everySample   = on("every sample")
 	advanceSample = on("challenge drivers; Advance samples", judges)
@@ -91,7 +91,7 @@ var (
 	declinedAsks  = on("capability drivers; Interpret samples that are declined", asks)
 	previewSample = on("capability drivers with the feature preview; Render samples", plans)
 	waitSample    = on("samples that come to pending")
-	actSample     = on("drivers with effects and the feature recover; samples that are accepted, answered or pending")
+	actSample     = on("drivers of effect changes and the feature recover; samples that are accepted, answered or pending")
 )
 
 func asks(s Subject) error {
@@ -139,7 +139,7 @@ func pure(s Subject) error {
 
 // tame is for what would change the world again and again.
 func tame(s Subject) error {
-	if s.Descriptor.Effect == driver.EffectEffects {
+	if s.Descriptor.Effect == driver.EffectChanges {
 		return unconcerned("a call changes the world and is not repeated")
 	}
 	return nil
@@ -238,11 +238,11 @@ func callRules() []rule {
 		{"call/pending-continues", Must, waitSample, "asked again under its key, in another process too, a pending call continues: it does not begin anew and is not lost", pendingContinues},
 		{"call/acts-once", Must, actSample, "the same key twice comes to the outcome of the first call, to unknown or to an error, not to another act", actsOnce},
 		{"call/recovers", Must, actSample, "asked with recover about a key that it acted for, in another process too, it gives the outcome", recovered},
-		{"call/recover-outcomes", Must, on("every sample; of drivers with effects and the feature recover also keys never seen"), "of a key that it never saw it says unknown or not_done, and why; unknown comes only from effects, not_done only in reply to recover", recoverOutcomes},
+		{"call/recover-outcomes", Must, on("every sample; of drivers of effect changes and the feature recover also keys never seen"), "of a key that it never saw it says unknown or not_done, and why; unknown comes only from effects, not_done only in reply to recover", recoverOutcomes},
 		{"call/cancels", Must, on("drivers with the feature cancel; samples that come to pending, and keys never seen", cancellable), "asked to cancel, it ends what the call started within 5 s; of a key that it never saw it says unknown or not_done", cancels},
 		{"call/not-done", Must, actSample, "after not_done another attempt, under another key, acts", anotherAttempt},
 		{"call/late", Must, actSample, "after not_done a call with that key, which was still on its way, does not act", lateCall},
-		{"call/no-growth", Must, on("drivers without effects, but not of transport exec", tame, lasting), "a thousand calls leave nothing behind: goroutines, threads, open files, memory", noGrowth},
+		{"call/no-growth", Must, on("drivers that change nothing, but not of transport exec", tame, lasting), "a thousand calls leave nothing behind: goroutines, threads, open files, memory", noGrowth},
 	}
 }
 
@@ -260,7 +260,7 @@ func challengeRules() []rule {
 		{"challenge/no-is-final", Must, declinedSteps, "after a decline nothing else in the request makes it accepted", challengeNoIsFinal},
 		{"challenge/unknown-state", Must, on("challenge drivers with state_versions; Advance samples that are judged", judges), "state of a version it does not list leads to no verdict", unknownState},
 		{"challenge/state-version", Must, advanceSample, "the state it returns is of a version that it lists", stateVersion},
-		{"challenge/asks-first", Must, on("challenge drivers with effects; Advance samples", judges), "without answers it only says what the step needs: it does not act, and asked with recover it tells of no act", asksFirst},
+		{"challenge/asks-first", Must, on("challenge drivers of effect changes; Advance samples", judges), "without answers it only says what the step needs: it does not act, and asked with recover it tells of no act", asksFirst},
 		{"challenge/observed", Must, advanceSample, "only a driver that looks at the world says that it observed", challengeObserved},
 	}
 }

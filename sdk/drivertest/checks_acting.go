@@ -13,7 +13,7 @@ import (
 // recovers skips what only a driver with effects promises that can be asked what
 // came of a call.
 func recovers(d driver.Descriptor) error {
-	if d.Effect != driver.EffectEffects {
+	if d.Effect != driver.EffectChanges {
 		return unconcerned(fmt.Sprintf("its effect is %q, so nothing is lost with a reply", d.Effect))
 	}
 	if !d.Has(driver.FeatureRecover) {
@@ -140,7 +140,7 @@ func unseen(ctx context.Context, s Subject, id identity) error {
 // soundUnknown reports what is wrong with unknown and not_done.
 func soundUnknown(s Subject, id identity, l later) error {
 	switch {
-	case l.unknown != nil && s.Descriptor.Effect != driver.EffectEffects:
+	case l.unknown != nil && s.Descriptor.Effect != driver.EffectChanges:
 		return fmt.Errorf("its effect is %q, and it answers unknown: there is nothing that it could have done", s.Descriptor.Effect)
 	case l.notDone != nil && !id.recover:
 		return errors.New("it answers not_done, and was not asked what came of a call; one that cannot act is unavailable")

@@ -156,7 +156,7 @@ func declinedReason(d *driver.Declined) []string {
 func cancelled(ctx context.Context, s Subject) error {
 	err := s.eachLight(ctx, func(sample Sample) error {
 		for _, after := range []time.Duration{0, 2 * time.Millisecond} {
-			if after > 0 && s.Descriptor.Effect == driver.EffectEffects {
+			if after > 0 && s.Descriptor.Effect == driver.EffectChanges {
 				continue
 			}
 			if err := cancelledAfter(ctx, s, sample, after); err != nil {

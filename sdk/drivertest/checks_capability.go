@@ -239,7 +239,7 @@ func overclaimed(d driver.Descriptor, p driver.Provenance) string {
 		}
 		return ""
 	case driver.ServerObserved:
-		if d.Effect != driver.EffectReads && d.Effect != driver.EffectEffects {
+		if d.Effect != driver.EffectReads && d.Effect != driver.EffectChanges {
 			return fmt.Sprintf("its effect class is %q: it looks at nothing", d.Effect)
 		}
 		if d.Has(driver.FeatureAgent) || d.Has(driver.FeatureClientReview) || d.Has(driver.FeatureModel) {

@@ -223,7 +223,7 @@ func unknownState(ctx context.Context, s Subject) error {
 // asksFirst looks whether a driver acts before anybody could approve it: when it is
 // asked what the step needs.
 func asksFirst(ctx context.Context, s Subject) error {
-	if s.Descriptor.Effect != driver.EffectEffects {
+	if s.Descriptor.Effect != driver.EffectChanges {
 		return unconcerned(fmt.Sprintf("its effect is %q, so it does nothing", s.Descriptor.Effect))
 	}
 	return eachRequest(ctx, s, "an Advance sample", func(req driver.AdvanceRequest) error {

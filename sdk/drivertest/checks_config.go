@@ -150,7 +150,7 @@ func configDryRun(ctx context.Context, s Subject) error {
 	if len(s.Samples) == 0 {
 		return skip("there is no sample whose answer could change", "samples")
 	}
-	if s.Descriptor.Effect == driver.EffectEffects {
+	if s.Descriptor.Effect == driver.EffectChanges {
 		return unconcerned("a call changes the world and is not made twice")
 	}
 	before := answers(ctx, s)

@@ -96,7 +96,7 @@ func processQuiet(ctx context.Context, s Subject) error {
 	if p, ok := s.Program.(Printer); ok && s.Descriptor.Transport == driver.TransportExec {
 		return quietReplies(ctx, s, p)
 	}
-	if s.Descriptor.Effect != driver.EffectEffects && s.unconfigured == nil {
+	if s.Descriptor.Effect != driver.EffectChanges && s.unconfigured == nil {
 		for _, sample := range s.everything() {
 			_, _ = s.call(ctx, sample.Request)
 		}
@@ -112,7 +112,7 @@ func processQuiet(ctx context.Context, s Subject) error {
 func quietReplies(ctx context.Context, s Subject, p Printer) error {
 	type call struct{ method, request string }
 	calls := []call{{driverrpc.MethodCheckHealth, "{}"}}
-	if s.Descriptor.Effect != driver.EffectEffects {
+	if s.Descriptor.Effect != driver.EffectChanges {
 		for _, sample := range s.everything() {
 			calls = append(calls, call{methodOf(sample.Request), printed(sample.Request)})
 		}

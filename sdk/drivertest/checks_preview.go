@@ -59,8 +59,8 @@ func soundPreview(d driver.Descriptor, res driver.PreviewResult) error {
 		}
 	}
 	allowed := []driver.Effect{driver.EffectReads}
-	if d.Effect == driver.EffectEffects {
-		allowed = append(allowed, driver.EffectEffects)
+	if d.Effect == driver.EffectChanges {
+		allowed = append(allowed, driver.EffectChanges)
 	}
 	switch {
 	case n != 1:

@@ -60,8 +60,8 @@ func pendingSound(ctx context.Context, s Subject) error {
 		switch {
 		case s.Descriptor.Effect == driver.EffectPure:
 			return errors.New("it is pure and answers pending; one that asks somebody, or looks whether something is done, has the effect reads")
-		case s.Descriptor.Effect == driver.EffectEffects && !s.Descriptor.Has(driver.FeatureRecover):
-			return fmt.Errorf("it has effects and answers pending, and cannot be asked what came of the call: it lacks the feature %s", driver.FeatureRecover)
+		case s.Descriptor.Effect == driver.EffectChanges && !s.Descriptor.Has(driver.FeatureRecover):
+			return fmt.Errorf("its effect is changes and it answers pending, and cannot be asked what came of the call: it lacks the feature %s", driver.FeatureRecover)
 		case strings.TrimSpace(p.Reason) == "":
 			return errors.New("pending without a reason: nobody knows what is waited for")
 		case !(p.RetryAfter >= 0 && p.RetryAfter <= maxRetryAfter):
@@ -76,7 +76,7 @@ func pendingSound(ctx context.Context, s Subject) error {
 // pendingContinues asks again as the host does: with the same key and the state
 // that came back, and a driver that may have acted with recover.
 func pendingContinues(ctx context.Context, s Subject) error {
-	if s.Descriptor.Effect == driver.EffectEffects && recovers(s.Descriptor) != nil {
+	if s.Descriptor.Effect == driver.EffectChanges && recovers(s.Descriptor) != nil {
 		return recovers(s.Descriptor) // it must not answer pending at all
 	}
 	return waits(ctx, s, func(request, result any) error {

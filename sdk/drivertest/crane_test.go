@@ -21,7 +21,7 @@ func craneDriver(fault string) driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "crane", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
-			Effect: driver.EffectEffects, Features: []string{driver.FeaturePreview, driver.FeaturePartial},
+			Effect: driver.EffectChanges, Features: []string{driver.FeaturePreview, driver.FeaturePartial},
 			ConfigSchema: json.RawMessage(`{"type":"object","additionalProperties":false}`),
 		},
 		Capability: &crane{fault: fault},
@@ -49,7 +49,7 @@ func (c *crane) Preview(_ context.Context, req driver.PreviewRequest) (driver.Pr
 		}
 		return driver.ProposalInvalid(driver.Problem("/tons", "must be a number above 0")), nil
 	}
-	p := driver.Plan{Text: fmt.Sprintf("Lift %d tons", l.Tons), Effect: driver.EffectEffects}
+	p := driver.Plan{Text: fmt.Sprintf("Lift %d tons", l.Tons), Effect: driver.EffectChanges}
 	switch c.fault {
 	case "preview/sound":
 		p.Text = " "

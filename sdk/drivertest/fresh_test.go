@@ -50,7 +50,7 @@ type made named
 func TestAnActThatIsUniqueByNatureIsTestedWithFreshNames(t *testing.T) {
 	for name, want := range map[string]int{"{{fresh}}": 0, "always-this": 1} {
 		r := &registry{names: map[string]bool{}, keys: map[string]challenge.Verdict{}}
-		d := challenge.New("registry", "1.0.0", r.judge, challenge.Options[named]{Effect: driver.EffectEffects, Recovers: true, Output: made{}})
+		d := challenge.New("registry", "1.0.0", r.judge, challenge.Options[named]{Effect: driver.EffectChanges, Recovers: true, Output: made{}})
 		file, err := drivertest.ParseSamples(fmt.Appendf(nil, `{"samples":[
 			{"name":"stored","method":"Validate","request":{"challenge":{"registry":{"name":%q}}},"want":"valid"},
 			{"name":"made","method":"Advance","want":"accepted","request":{"challenge":{"registry":{"name":%q}},

@@ -58,7 +58,7 @@ func (id identity) orFresh() identity {
 // asked again gets one for each sample. One with effects is never called twice
 // with the same key, so it gets one for each call. Keys that a sample names stay.
 func (s Subject) keyed() Subject {
-	h := hand{found: s.found, acts: s.Descriptor.Effect == driver.EffectEffects}
+	h := hand{found: s.found, acts: s.Descriptor.Effect == driver.EffectChanges}
 	if s.Descriptor.Effect == driver.EffectReads {
 		s.Samples, s.derived = withKeys(s.Samples), withKeys(s.derived)
 	}

@@ -30,7 +30,7 @@ func notaryDriver(fault string) driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "notary", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"notary"},
-			Effect: driver.EffectEffects, Features: []string{driver.FeatureRecover},
+			Effect: driver.EffectChanges, Features: []string{driver.FeatureRecover},
 			ConfigSchema: json.RawMessage(`{"type":"object","additionalProperties":false}`),
 		},
 		Challenge: &notary{fault: fault, known: map[string]int{}},

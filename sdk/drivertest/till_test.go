@@ -40,7 +40,7 @@ func tillDriver(fault string) driver.Driver {
 	d := driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "till", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
-			Effect: driver.EffectEffects, Features: []string{driver.FeatureRecover, driver.FeatureCancel},
+			Effect: driver.EffectChanges, Features: []string{driver.FeatureRecover, driver.FeatureCancel},
 			ConfigSchema: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"dir":{"type":"string"}}}`),
 		},
 		Capability: &till{fault: fault, memory: map[string]payment{}},

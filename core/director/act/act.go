@@ -31,7 +31,7 @@ type Drivers struct {
 func (d Drivers) Keyed(s *plan.State, c run.Call) (run.Call, error) {
 	c.Attempt = s.Run.Step.Attempt(c.Input)
 	desc, _, _ := d.Finder.Describe(c.Driver)
-	if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectEffects {
+	if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectChanges {
 		return c, nil
 	}
 	round := 0

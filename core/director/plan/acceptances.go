@@ -52,7 +52,7 @@ func Stated(s *State, via string) json.RawMessage {
 }
 
 // MayAct reports whether a call may change something, so that it is stored before it
-// is made. A driver of effect effects does not if its plan only reads, or if it is
+// is made. A driver of effect changes does not if its plan only reads, or if it is
 // only asked what the step needs: there is no answer yet that it could act on.
 func MayAct(s *State, c run.Call, desc driver.Descriptor) bool {
 	p := s.Run.Step.Plan
@@ -62,7 +62,7 @@ func MayAct(s *State, c run.Call, desc driver.Descriptor) bool {
 	case c.Input != "" && p != nil && p.Driver == c.Driver:
 		return p.Effect != driver.EffectReads
 	}
-	return desc.Effect == driver.EffectEffects
+	return desc.Effect == driver.EffectChanges
 }
 
 // plansFirst reports whether the input comes from a driver that has still to say

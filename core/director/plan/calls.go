@@ -45,8 +45,8 @@ func Breach(s *State, c run.Call, recovering bool, l Deferral) error {
 	switch {
 	case l.Pending != nil && desc.Effect == driver.EffectPure:
 		return fmt.Errorf("driver %s breaks the contract: it is pure and answers pending", c.Driver)
-	case l.Unknown != nil && desc.Effect != driver.EffectEffects:
-		return fmt.Errorf("driver %s breaks the contract: it has no effects and answers unknown", c.Driver)
+	case l.Unknown != nil && desc.Effect != driver.EffectChanges:
+		return fmt.Errorf("driver %s breaks the contract: it changes nothing and answers unknown", c.Driver)
 	case l.NotDone != nil && !recovering:
 		return fmt.Errorf("driver %s breaks the contract: it answers not_done and was not asked what came of a call", c.Driver)
 	case l.Pending != nil && c.Acts && !desc.Has(driver.FeatureRecover):

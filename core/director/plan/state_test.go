@@ -50,7 +50,7 @@ func drivers() catalog {
 		capability("form", []string{"evidence", "approval", "run_input", "acceptance"}, driver.Descriptor{Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitation}}),
 		capability("page", []string{"approval"}, driver.Descriptor{Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedApprovalPage}}),
 		capability("model", []string{"evidence", "approval", "judge"}, driver.Descriptor{Features: []string{driver.FeatureModel}}),
-		capability("acts", []string{"evidence"}, driver.Descriptor{Effect: driver.EffectEffects, Features: []string{driver.FeaturePreview, driver.FeatureCancel, driver.FeatureRecover}}),
+		capability("acts", []string{"evidence"}, driver.Descriptor{Effect: driver.EffectChanges, Features: []string{driver.FeaturePreview, driver.FeatureCancel, driver.FeatureRecover}}),
 		capability("agent", []string{"evidence", "approval", "files"}, driver.Descriptor{Features: []string{driver.FeatureAgent}}),
 	}
 	c := catalog{drivers: map[string]driver.Descriptor{}, strongest: map[string]driver.Provenance{}, noPerson: map[string]bool{}}

@@ -22,7 +22,7 @@ const acceptedRun = run.ID("01890000-0000-7000-8000-000000000001")
 
 func acceptance(id, space, protocol string) acceptances.Acceptance {
 	return acceptances.Acceptance{
-		ID: id, Space: space, Protocol: protocol, Title: "Release", Step: 2, Label: "Ship «it»", Driver: "tools", Effect: driver.EffectEffects,
+		ID: id, Space: space, Protocol: protocol, Title: "Release", Step: 2, Label: "Ship «it»", Driver: "tools", Effect: driver.EffectChanges,
 		Run: acceptedRun, By: "me", At: epoch,
 	}
 }

@@ -73,7 +73,7 @@ func main() {
 	case "pure":
 		d.Descriptor.Effect = driver.EffectPure
 	case "changer":
-		d.Descriptor.Effect = driver.EffectEffects
+		d.Descriptor.Effect = driver.EffectChanges
 	case "capable":
 		d.Descriptor.Role = driver.RoleCapability
 	case "otherwise":

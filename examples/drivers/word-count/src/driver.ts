@@ -6,7 +6,7 @@ export interface Descriptor {
   version: string;
   role: "challenge";
   handles: string[];
-  effect: "pure" | "reads" | "effects";
+  effect: "pure" | "reads" | "changes";
   params_schema: object; // of the object in a challenge that is named like the type
   output_schema: object; // of accepted.output
 }

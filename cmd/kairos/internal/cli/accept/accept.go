@@ -209,12 +209,8 @@ func list(at *session.Session) *cobra.Command {
 func printEntries(p *output.Printer, shown []offers.Entry, hidden int) {
 	rows := [][]string{{"ACCEPTANCE", "PROTOCOL", "STEP", "DRIVER", "EFFECT", "COUNTS IN", "BY", "SINCE"}}
 	for _, e := range shown {
-		effect := string(e.Effect)
-		if e.Effect == driver.EffectEffects {
-			effect = "changes"
-		}
 		rows = append(rows, []string{
-			output.ShortID(e.ID), e.Title, fmt.Sprintf("%d %s", e.Step, e.Label), e.Driver, effect, countsIn(e), e.By, output.Moment(e.At),
+			output.ShortID(e.ID), e.Title, fmt.Sprintf("%d %s", e.Step, e.Label), e.Driver, string(e.Effect), countsIn(e), e.By, output.Moment(e.At),
 		})
 	}
 	p.Rows(rows)

@@ -199,7 +199,7 @@ func tryDriver(ctx context.Context, c config.Config, e driverhost.LockedEntry, i
 	if !reflect.DeepEqual(launched.Descriptor(), e.Descriptor) {
 		d.problem(fmt.Errorf("its descriptor differs from drivers.lock; run `kairos driver lock %s` if you trust the new binary", c.Drivers.Dir))
 	}
-	if e.Descriptor.Effect == driver.EffectEffects && !e.Descriptor.Has(driver.FeaturePreview) && !settings.AllowEffects {
+	if e.Descriptor.Effect == driver.EffectChanges && !e.Descriptor.Has(driver.FeaturePreview) && !settings.AllowEffects {
 		d.Warnings = append(d.Warnings, "it changes the world and refuses calls until drivers.settings."+e.Name+".allow_effects is set")
 	}
 	ctx, cancel := context.WithTimeout(ctx, driverhost.DefaultCall)
@@ -284,9 +284,9 @@ func grantsOf(c config.Config, old driverhost.Lock, staged []stagedDriver) []gra
 func granted(s config.DriverSettings, d driver.Descriptor, sum string) []grantRow {
 	effect := string(d.Effect)
 	switch {
-	case d.Effect == driver.EffectEffects && d.Has(driver.FeaturePreview):
+	case d.Effect == driver.EffectChanges && d.Has(driver.FeaturePreview):
 		effect += " (only what a person allows)"
-	case d.Effect == driver.EffectEffects && !s.AllowEffects:
+	case d.Effect == driver.EffectChanges && !s.AllowEffects:
 		effect += " (refused until drivers.settings." + d.Name + ".allow_effects is set)"
 	}
 	limits := s.Limits()

@@ -31,7 +31,7 @@ func (tickets) Preview(_ context.Context, req driver.PreviewRequest) (driver.Pre
 	}
 	data, err := json.Marshal(asked.Arguments)
 	return driver.Planned(driver.Plan{
-		Text: fmt.Sprintf("Close ticket %d", asked.Arguments.Ticket), Data: data, Effect: driver.EffectEffects,
+		Text: fmt.Sprintf("Close ticket %d", asked.Arguments.Ticket), Data: data, Effect: driver.EffectChanges,
 	}), err
 }
 
