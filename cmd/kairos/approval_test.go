@@ -155,7 +155,14 @@ func TestSettingsOfThePageAreChecked(t *testing.T) {
 	for setting, want := range map[string]string{
 		"approval: {listen: \"0.0.0.0:3301\"}":              "approval.listen",
 		"approval: {listen: \"here\"}":                      "approval.listen",
-		"approval: {approvers: [\" \"]}":                    "approval.approvers",
+		"approval: {how: []}":                               "approval.how is an empty list",
+		"approval: {how: form}":                             "approval.how",
+		"approval: {how: [form, login]}":                    "people cannot log in to this build",
+		"approval: {how: [agent, agent]}":                   "twice",
+		"approval: {how: [agnet]}":                          "did you mean \"agent\"?",
+		"approval: {how: [form]}":                           "(there are agent)",
+		"approval: {trust_agent: true}":                     "trust_agent",
+		"approval: {typed: true}":                           "typed",
 		"http: {public_url: \"kairos.example\"}":            "http.public_url",
 		"http: {public_url: \"https://kairos.example/?a\"}": "http.public_url",
 	} {

@@ -32,7 +32,7 @@ challenges:
   - match: {}
     evidence: [{via: agent}]
 inputs:
-  approval: [{via: agent, when: 'config.approval.trust_agent'}]
+  approval: [{via: agent}]
   files: [{via: agent}]
 `
 
@@ -135,23 +135,23 @@ func TestARunningServerTakesUpItsFiles(t *testing.T) {
 		}
 	}
 	s.solve(func() {
-		s.configure("approval: {trust_agent: true}\n") // the watch sees it
+		s.configure("approval: {how: [agent]}\n") // the watch sees it
 		s.logs("settings=changed", 1)
 	})
 	if _, err := os.Stat(s.path("run/admin.sock")); err != nil {
 		t.Errorf("no admin socket after the first tool call: %v", err)
 	}
 	s.solve(func() {
-		s.configure("approval: {trust_agent: perhaps}\n")
+		s.configure("approval: {how: [perhaps]}\n")
 		s.logs("refused", 1)
 		if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
 		s.logs("SIGHUP: the reload is refused", 1)
 	})
-	s.configure("approval: {trust_agent: true}\ndatabase2: x\n")
+	s.configure("approval: {how: [agent]}\ndatabase2: x\n")
 	s.logs("database2", 1)
-	s.configure("approval: {trust_agent: false}\nlog: {format: json}\n")
+	s.configure("log: {format: json}\n")
 	s.logs("settings=changed", 2)
 	s.logs("needs_restart=[log]", 1)
 	s.solve(func() {

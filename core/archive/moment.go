@@ -209,7 +209,7 @@ func tellAnswer(m *Moment, ev run.Event) {
 			m.Via = viaPage
 			m.Verdict = "on the approval page, by " + a.By + visits(a.Visits)
 		case a.Basis == run.BasisAgent:
-			m.Verdict = "on the agent's word alone: approval.trust_agent is set"
+			m.Verdict = "on the agent's word alone: approval.how has agent"
 		}
 		return
 	}

@@ -129,7 +129,7 @@ func TestCompileNamesFileLineAndRule(t *testing.T) {
 		"evidence under inputs":   {head + "challenges:\n" + tail + "inputs: {evidence: [{via: agent}]}\n", []string{"t.yaml:4: inputs.evidence: write routes for evidence in the rules"}},
 		"similarity under inputs": {head + "challenges:\n" + tail + "inputs: {similarity: [{via: agent}]}\n", []string{"t.yaml:4: inputs.similarity: the server answers similarity itself"}},
 		"kind the driver cannot":  {head + "challenges:\n" + tail + "inputs:\n  files: [{via: sampling}]\n", []string{`t.yaml:5: inputs.files[0]: via: driver "sampling" does not obtain files, it handles evidence, approval`}},
-		"approval by a machine":   {head + "challenges:\n" + tail + "inputs:\n  approval: [{via: robot}]\n", []string{`t.yaml:5: inputs.approval[0]: via: driver "robot" cannot answer an approval: it has none of the features`}},
+		"approval by a machine":   {head + "challenges:\n" + tail + "inputs:\n  approval: [{via: robot}]\n", []string{`t.yaml:5: inputs.approval[0]: via: driver "robot" cannot answer an approval: it names no way in which it does (answers_by)`}},
 		"mode of an approval":     {head + "challenges:\n" + tail + "inputs:\n  approval: [{via: agent, approval: user}]\n", []string{`t.yaml:5: inputs.approval[0]: unknown key "approval" in a route`}},
 
 		"call timeout of a day":                {withRoutes("{via: agent, call_timeout: 24h}"), []string{`t.yaml:5: challenges[0].evidence[0]: call_timeout must be a duration like "30s" or "5m", above 0 and at most 1h0m0s, not "24h"`}},

@@ -84,40 +84,11 @@ type route struct {
 	reactions map[Outcome]reaction
 	// partial: its driver serves some requests only, even if the client has all capabilities.
 	partial bool
-	gate    gate
-	broken  bool // its driver is not known; only while loading
+	// ways in which its driver answers approvals; empty for other kinds of input.
+	ways   []string
+	broken bool // its driver is not known; only while loading
 	// absent says why an optional route is never open. It is empty if its driver exists.
 	absent string
-}
-
-// gate is the setting that an approval route requires in addition to its condition.
-type gate int
-
-const (
-	gateNone gate = iota
-	gateTrustAgent
-	gateDelegateToClient
-)
-
-// setting returns the key of the setting that the gate requires.
-func (g gate) setting() string {
-	switch g {
-	case gateTrustAgent:
-		return "approval.trust_agent"
-	case gateDelegateToClient:
-		return "approval.delegate_to_client"
-	}
-	return ""
-}
-
-func (g gate) reason(f *Facts) string {
-	switch {
-	case g == gateTrustAgent && !f.Config.Approval.TrustAgent:
-		return "the agent cannot confirm approvals: config." + g.setting() + " is off"
-	case g == gateDelegateToClient && !f.Config.Approval.DelegateToClient:
-		return "the client's review does not count as approval: config." + g.setting() + " is off"
-	}
-	return ""
 }
 
 // Route is one way to obtain an input.
@@ -176,6 +147,23 @@ func (t *Tree) MissingType() string { return t.missingType }
 
 // Types lists the challenge types that some driver handles.
 func (t *Tree) Types() []string { return slices.Sorted(maps.Keys(t.handlers)) }
+
+// Ways lists the ways of approving that the drivers of the tree declare, in order.
+func (t *Tree) Ways() []string {
+	var all []string
+	for _, d := range t.drivers {
+		all = append(all, d.AnswersBy...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// ApprovedBy reports whether a route of the tree may be open for an approval that is given in
+// one of the ways.
+func (t *Tree) ApprovedBy(how []string) bool {
+	in, ok := t.inputs[driver.KindApproval]
+	return ok && slices.ContainsFunc(in.routes, func(r route) bool { return r.absent == "" && ApprovalFacts{How: how}.counts(r.ways) == "" })
+}
 
 // NoChallengeType is the challenge type shown for a step without a challenge.
 func (t *Tree) NoChallengeType() string { return t.noChallengeType }

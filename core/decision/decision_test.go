@@ -16,19 +16,19 @@ func shipped() []driver.Descriptor {
 	challenge := func(name string) driver.Descriptor {
 		return driver.Descriptor{Name: name, Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{name}}
 	}
-	capability := func(name, feature string, handles, needs []string) driver.Descriptor {
+	capability := func(name, feature string, handles, needs []string, ways ...string) driver.Descriptor {
 		return driver.Descriptor{
 			Name: name, Version: "1.0.0", Role: driver.RoleCapability,
-			Handles: handles, Features: []string{feature}, Needs: needs,
+			Handles: handles, Features: []string{feature}, Needs: needs, AnswersBy: ways,
 		}
 	}
 	return []driver.Descriptor{
 		challenge("shell"), challenge("mcp"), challenge("user_input"), challenge("comment"),
-		capability("elicitation", driver.FeatureHuman, []string{"evidence", "approval", "run_input", "acceptance"}, []string{driver.NeedElicitation}),
-		capability("page", driver.FeatureHuman, []string{"approval"}, []string{driver.NeedApprovalPage}),
-		capability("sampling", driver.FeatureClientReview, []string{"evidence", "approval", "judge"}, []string{driver.NeedSampling}),
+		capability("elicitation", driver.FeatureHuman, []string{"evidence", "approval", "run_input", "acceptance"}, []string{driver.NeedElicitation}, driver.ByForm, driver.ByPage),
+		capability("page", driver.FeatureHuman, []string{"approval"}, []string{driver.NeedApprovalPage}, driver.ByPage),
+		capability("sampling", driver.FeatureClientReview, []string{"evidence", "approval", "judge"}, []string{driver.NeedSampling}, driver.ByReview),
 		{Name: "roots", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{"files"}, Effect: driver.EffectReads, Features: []string{driver.FeaturePartial}},
-		capability("agent", driver.FeatureAgent, []string{"evidence", "approval", "files"}, nil),
+		capability("agent", driver.FeatureAgent, []string{"evidence", "approval", "files"}, nil, driver.ByAgent),
 	}
 }
 
@@ -159,26 +159,28 @@ func TestOtherTypesGoToTheModelOrTheAgent(t *testing.T) {
 }
 
 func TestApprovalsComeFromAPersonOrByConsent(t *testing.T) {
-	trusting := decision.ApprovalFacts{TrustAgent: true, DelegateToClient: true}
-	delegating := decision.ApprovalFacts{DelegateToClient: true}
-	// A tree that forgets the conditions opens no more doors than the shipped one.
+	form, page, review := []string{driver.ByForm}, []string{driver.ByPage}, []string{driver.ByReview}
+	all := []string{driver.ByForm, driver.ByPage, driver.ByReview, driver.ByAgent}
+	// A tree of an operator opens no more doors than the shipped one.
 	careless := head + "challenges:\n" + tail + "inputs:\n  approval: [{via: elicitation}, {via: sampling}, {via: agent}]\n"
 	for name, tc := range map[string]struct {
 		client decision.ClientFacts
-		config decision.ApprovalFacts
+		how    []string
 		want   []string
 	}{
-		"person":                          {asks, decision.ApprovalFacts{}, []string{"elicitation"}},
-		"person, and all else is allowed": {everyone, trusting, []string{"elicitation", "sampling", "agent"}},
-		"client's review":                 {samples, delegating, []string{"sampling"}},
-		"client's review is not allowed":  {samples, decision.ApprovalFacts{}, nil},
-		"nobody":                          {neither, delegating, nil},
-		"nobody but a trusted agent":      {neither, decision.ApprovalFacts{TrustAgent: true}, []string{"agent"}},
-		"a page that opens in the client": {decision.ClientFacts{Elicitation: decision.ElicitationFacts{URL: true}}, decision.ApprovalFacts{}, []string{"elicitation"}},
+		"person":                          {asks, form, []string{"elicitation"}},
+		"person, and all else counts":     {everyone, all, []string{"elicitation", "sampling", "agent"}},
+		"client's review":                 {samples, review, []string{"sampling"}},
+		"client's review does not count":  {samples, form, nil},
+		"nobody":                          {neither, review, nil},
+		"nobody but a trusted agent":      {neither, []string{driver.ByAgent}, []string{"agent"}},
+		"a page that opens in the client": {decision.ClientFacts{Elicitation: decision.ElicitationFacts{URL: true}}, page, []string{"elicitation"}},
+		"no way counts":                   {everyone, nil, nil},
+		"a way that no driver has":        {everyone, []string{"signature"}, nil},
 	} {
 		for treeName, tree := range map[string]*decision.Tree{"shipped": defaultTree(t), "careless": compile(t, careless)} {
 			t.Run(name+", "+treeName, func(t *testing.T) {
-				f := decision.Facts{Client: tc.client, Config: decision.ConfigFacts{Approval: tc.config}}
+				f := decision.Facts{Client: tc.client, Approval: decision.ApprovalFacts{How: tc.how}}
 				if diff := cmp.Diff(tc.want, play(tree, driver.KindApproval, f)); diff != "" {
 					t.Errorf("routes in order (-want +got):\n%s", diff)
 				}
@@ -192,19 +194,19 @@ func TestApprovalsComeFromAPersonOrByConsent(t *testing.T) {
 func TestThePageIsWhereApprovalsEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		client decision.ClientFacts
-		config decision.ApprovalFacts
+		how    string
 		want   []string
 	}{
-		"nobody through the client":        {neither, decision.ApprovalFacts{}, []string{"page"}},
-		"person through the client":        {asks, decision.ApprovalFacts{}, []string{"elicitation", "page"}},
-		"client's review":                  {samples, decision.ApprovalFacts{DelegateToClient: true}, []string{"sampling", "page"}},
-		"client's review is not allowed":   {samples, decision.ApprovalFacts{}, []string{"page"}},
-		"trusted agent":                    {neither, decision.ApprovalFacts{TrustAgent: true}, []string{"agent", "page"}},
-		"everything at once, person first": {everyone, decision.ApprovalFacts{DelegateToClient: true, TrustAgent: true}, []string{"elicitation", "sampling", "agent", "page"}},
+		"nobody through the client":        {neither, "page form", []string{"page"}},
+		"person through the client":        {asks, "page form", []string{"elicitation", "page"}},
+		"client's review":                  {samples, "review page", []string{"sampling", "page"}},
+		"client's review does not count":   {samples, "page", []string{"page"}},
+		"the page does not count":          {samples, "review", []string{"sampling"}},
+		"trusted agent":                    {neither, "agent page", []string{"agent", "page"}},
+		"everything at once, person first": {everyone, "page agent review form", []string{"elicitation", "sampling", "agent", "page"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.config.Page = true
-			f := decision.Facts{Client: tc.client, Config: decision.ConfigFacts{Approval: tc.config}}
+			f := decision.Facts{Client: tc.client, Approval: decision.ApprovalFacts{How: strings.Fields(tc.how), Page: true}}
 			if diff := cmp.Diff(tc.want, play(defaultTree(t), driver.KindApproval, f)); diff != "" {
 				t.Errorf("routes in order (-want +got):\n%s", diff)
 			}
@@ -315,7 +317,6 @@ func TestConditionsSeeTheFacts(t *testing.T) {
 		`size(previous) == 1 && previous[0].via == "sampling"`:                              true,
 		`previous[1].via == "sampling"`:                                                     false,
 		`config.user_input.enabled && config.user_input.driver == "agent"`:                  true,
-		`config.approval.trust_agent || config.approval.delegate_to_client`:                 false,
 		`client.name.matches("^i.e$")`:                                                      true,
 		`step.index / (step.count - 4) == 1`:                                                false, // fails
 		`step.index / (step.count - 4) == 1 || true`:                                        true,
@@ -332,7 +333,7 @@ func TestConditionsSeeTheFacts(t *testing.T) {
 func TestFactsThatAreNotKnownAreZero(t *testing.T) {
 	for _, condition := range []string{
 		`challenge.type == "" && step.name == "" && client.era == "" && solution.type == ""`,
-		`!challenge.has_sampling && !client.elicitation.form && !config.approval.trust_agent`,
+		`!challenge.has_sampling && !client.elicitation.form && !config.user_input.enabled`,
 		`step.index == 0 && run.attempt == 0 && size(previous) == 0`,
 		`!has(challenge.params.a) && !has(run.input.a) && !has(solution.params.a)`,
 	} {

@@ -74,7 +74,7 @@ func TestExplainPrintsTheWalkWithReasons(t *testing.T) {
 		{"the person did not answer", defaultTree(t).Decide(driver.KindEvidence, tried)},
 		{"the agent has the answer", defaultTree(t).Decide(driver.KindEvidence, decision.Facts{
 			Challenge: shell.Challenge, Solution: decision.SolutionFacts{Supplied: true}})},
-		{"nobody can approve", defaultTree(t).Decide(driver.KindApproval, decision.Facts{Client: samples})},
+		{"nobody can approve", defaultTree(t).Decide(driver.KindApproval, decision.Facts{Client: samples, Approval: decision.ApprovalFacts{How: []string{"form", "page"}}})},
 		{"a kind without routes", defaultTree(t).Decide("location", decision.Facts{})},
 		{"conditions that fail", failing.Decide(driver.KindEvidence, shell)},
 		{"a type nobody handles", defaultTree(t).Decide(driver.KindEvidence, decision.Facts{

@@ -42,7 +42,6 @@ func newConditionEnv() (*cel.Env, error) {
 			cel.NativeTypeFor[PreviousFacts](named),
 			cel.NativeTypeFor[ConfigFacts](named),
 			cel.NativeTypeFor[UserInputFacts](named),
-			cel.NativeTypeFor[ApprovalFacts](named),
 		),
 		cel.Variable("challenge", cel.ObjectType("decision.ChallengeFacts")),
 		cel.Variable("step", cel.ObjectType("decision.StepFacts")),

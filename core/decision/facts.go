@@ -1,6 +1,12 @@
 package decision
 
-import "github.com/kairos-mcp/kairos/sdk/driver"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
 
 // Outcome is how a route ended that gave no answer.
 type Outcome string
@@ -36,6 +42,9 @@ type Facts struct {
 	Solution  SolutionFacts   `json:"solution,omitzero"`
 	Previous  []PreviousFacts `json:"previous,omitzero"`
 	Config    ConfigFacts     `json:"config,omitzero"`
+	// Approval is read by no condition: the tree orders the routes of an approval, and
+	// does not say which of them count.
+	Approval ApprovalFacts `json:"approval,omitzero"`
 }
 
 // ChallengeFacts describes the step's challenge.
@@ -117,7 +126,6 @@ type PreviousFacts struct {
 // ConfigFacts are the settings that choose between routes.
 type ConfigFacts struct {
 	UserInput UserInputFacts `json:"user_input,omitzero"`
-	Approval  ApprovalFacts  `json:"approval,omitzero"`
 }
 
 // UserInputFacts hold whether the server obtains a person's input itself, and
@@ -127,24 +135,30 @@ type UserInputFacts struct {
 	Driver  string `json:"driver,omitzero"`
 }
 
-// ApprovalFacts are the settings that allow approvals without the client's form.
+// ApprovalFacts say which routes of an approval are open.
 type ApprovalFacts struct {
-	// DelegateToClient: the client's own review of a request counts as approval.
-	DelegateToClient bool `json:"delegate_to_client,omitzero"`
-	// TrustAgent: the agent may confirm that the person approved.
-	TrustAgent bool `json:"trust_agent,omitzero"`
-	// Page: the server has a page on which people answer approvals.
+	// How are the ways of approving that count for the step, as drivers name them.
+	How []string `json:"how,omitzero"`
+	// Page: the server has a page on which people answer this approval.
 	Page bool `json:"page,omitzero"`
-	// Typed: the approver must type the step's phrase, or its name if the step
-	// has no phrase.
-	Typed bool `json:"typed,omitzero"`
+}
+
+// counts explains why none of a driver's ways of approving counts; empty if one does.
+func (f ApprovalFacts) counts(ways []string) string {
+	if slices.ContainsFunc(ways, func(way string) bool { return slices.Contains(f.How, way) }) {
+		return ""
+	}
+	if len(f.How) == 0 {
+		return "no way of approving counts"
+	}
+	return fmt.Sprintf("it answers by %s, and only %s counts", strings.Join(ways, " or "), strings.Join(f.How, " or "))
 }
 
 // lacks explains why a need of driver.Descriptor.Needs closes a route; empty if
 // the need is met.
 func (f *Facts) lacks(need string) string {
 	if need == driver.NeedApprovalPage {
-		if f.Config.Approval.Page {
+		if f.Approval.Page {
 			return ""
 		}
 		return "the server has no approval page"

@@ -40,8 +40,8 @@ type RouteOutline struct {
 	Path string
 	// Needs are the capabilities without which the route is closed.
 	Needs []string
-	// Setting without which the route is closed, or empty.
-	Setting string
+	// Ways in which the route's driver answers an approval; empty for other kinds.
+	Ways []string
 }
 
 // Outline of the tree.
@@ -83,7 +83,7 @@ func outlines(routes []route) []RouteOutline {
 	out := make([]RouteOutline, len(routes))
 	for i := range routes {
 		r := &routes[i]
-		out[i] = RouteOutline{Route: r.Route, Path: r.Path, Needs: r.needs, Setting: r.gate.setting()}
+		out[i] = RouteOutline{Route: r.Route, Path: r.Path, Needs: r.needs, Ways: r.ways}
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package decision_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,8 +61,8 @@ var (
 			}), 0, 6).Draw(t, "previous"),
 			Config: decision.ConfigFacts{
 				UserInput: decision.UserInputFacts{Enabled: flip("enabled"), Driver: someDrivers.Draw(t, "driver")},
-				Approval:  decision.ApprovalFacts{DelegateToClient: flip("delegate"), TrustAgent: flip("trust")},
 			},
+			Approval: decision.ApprovalFacts{How: rapid.SliceOfDistinct(rapid.SampledFrom([]string{"form", "page", "review", "agent"}), rapid.ID).Draw(t, "how"), Page: flip("page")},
 		}
 	})
 	someKinds = rapid.SampledFrom([]string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, "other"})
@@ -199,12 +200,12 @@ func TestARouteNeedsWhatItsDriverNeeds(t *testing.T) {
 				t.Error("elicitation from a client that has none")
 			}
 		case "sampling":
-			if !f.Client.Sampling || approves && !f.Config.Approval.DelegateToClient {
-				t.Error("sampling from a client that has none, or as an approval that is not delegated")
+			if !f.Client.Sampling || approves && !slices.Contains(f.Approval.How, driver.ByReview) {
+				t.Error("sampling from a client that has none, or as an approval where no review counts")
 			}
 		case "agent":
-			if approves && !f.Config.Approval.TrustAgent {
-				t.Error("an agent approves without being trusted")
+			if approves && !slices.Contains(f.Approval.How, driver.ByAgent) {
+				t.Error("an agent approves where its word does not count")
 			}
 		}
 	})

@@ -42,10 +42,10 @@ func (c *compiler) readRoutes(n ast.Node, path, ruleName, kind string) []route {
 	return routes
 }
 
-// servesAll reports whether the route is open for every client: no condition,
-// setting or missing capability closes it.
+// servesAll reports whether the route is open for every client: no condition or
+// missing capability closes it, and it answers no approval, whose ways others narrow.
 func (r *route) servesAll() bool {
-	return !r.broken && r.absent == "" && r.When == "" && len(r.needs) == 0 && !r.partial && r.gate == gateNone
+	return !r.broken && r.absent == "" && r.When == "" && len(r.needs) == 0 && !r.partial && len(r.ways) == 0
 }
 
 func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
@@ -135,16 +135,8 @@ func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
 	if kind != driver.KindApproval {
 		return
 	}
-	switch {
-	case d.Has(driver.FeatureAgent):
-		r.gate = gateTrustAgent
-	case d.Has(driver.FeatureHuman):
-		// A person answers, so no setting is required.
-	case d.Has(driver.FeatureClientReview):
-		r.gate = gateDelegateToClient
-	default:
-		c.doc.Problem(n, named, "via: driver %q cannot answer an approval: it has none of the features %s, %s or %s",
-			r.Via, driver.FeatureHuman, driver.FeatureClientReview, driver.FeatureAgent)
+	if r.ways = d.AnswersBy; len(r.ways) == 0 {
+		c.doc.Problem(n, named, "via: driver %q cannot answer an approval: it names no way in which it does (answers_by)", r.Via)
 	}
 }
 

@@ -105,8 +105,10 @@ func (w *walk) blocked(r *route) string {
 			return "already tried: " + string(p.Outcome)
 		}
 	}
-	if reason := r.gate.reason(w.facts); reason != "" {
-		return reason
+	if len(r.ways) > 0 {
+		if reason := w.facts.Approval.counts(r.ways); reason != "" {
+			return reason
+		}
 	}
 	for _, need := range r.needs {
 		if reason := w.facts.lacks(need); reason != "" {

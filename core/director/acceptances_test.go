@@ -404,7 +404,12 @@ func TestThePageCancelsWhatRunsSinceItsApproval(t *testing.T) {
 	if last := d.asked[len(d.asked)-1]; !last.Cancel || v.Running != "" {
 		t.Errorf("the driver was asked %+v and the page shows %+v, want that it ended", last, v)
 	}
-	if v := w.decide(waits, approval.Cancel, ""); !v.Late {
+	for when, v := range map[string]approval.View{"at once": v, "loaded again": w.view(waits)} {
+		if v.EndedAt.IsZero() {
+			t.Errorf("%s the page shows %+v, which does not say that it was ended", when, v)
+		}
+	}
+	if v := w.decide(waits, approval.Cancel, ""); !v.Late || v.EndedAt.IsZero() {
 		t.Errorf("a second cancel = %+v, want that it was too late", v)
 	}
 	calls := len(d.asked)

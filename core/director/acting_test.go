@@ -288,7 +288,7 @@ func TestOnlyTheAnswerThatCountsAllowsDriversToAct(t *testing.T) {
 }
 
 func TestAnApprovalThatCameSecondDoesNotUndoADecline(t *testing.T) {
-	w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent, o.DeclineTTL = true, time.Hour })
+	w := newWorld(t, func(o *choices) { o.How, o.DeclineTTL = allWays, time.Hour })
 	uri := w.mint(gatedCall("Gated", "go"))[0]
 	w.caller.Client = formClient
 	a := w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create")

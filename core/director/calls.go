@@ -69,7 +69,7 @@ func recall(ctx context.Context, t *turn) (plan.Action, error) {
 	if k, q.Input, err = obtained(ctx, t, c.Input); err != nil {
 		return nil, err
 	}
-	q.Phrase = plan.PhraseIn(t.State, k, q.Input)
+	q.Phrase = plan.PhraseIn(k, q.Input)
 	beginRoute(t, c.Input, c.At)
 	return plan.Render{Task: k, Question: &q, Route: plan.RouteOf(t.State, q)}, nil
 }
@@ -183,7 +183,7 @@ func gate(ctx context.Context, t *turn, res driver.AdvanceResult) (plan.Action, 
 	}
 	remembered := map[string]bool{}
 	for _, in := range res.NeedInput {
-		if gated, err := plan.Gated(t.State, k, in); err != nil || gated || input.Of(in.Kind).Internal {
+		if plan.Gated(t.State, k, in) || input.Of(in.Kind).Internal {
 			continue
 		}
 		no, err := declinedBefore(ctx, t, in)

@@ -57,8 +57,6 @@ type Options struct {
 	// and secrets of approval links, and links of the others still work; nil: a
 	// random one. Called once, unless it fails.
 	Keys func() ([][32]byte, error)
-	// Approvers may answer approvals of runs that are not theirs, by principal.
-	Approvers []string
 	// Clock is the time by which runs are recorded. The default is this machine's.
 	Clock *clock.Clock
 }

@@ -229,7 +229,7 @@ func TestTheCallOfAReplyIsAcceptedAsGiven(t *testing.T) {
 		for _, doc := range []string{gatedDoc, strings.Replace(gatedDoc, `"approval_mode":"user"`, `"approval_mode":"user","sampling":{"user":"{\"ok\":true}?"}`, 1)} {
 			t.Run(fmt.Sprintf("%s, prompt %v", name, doc != gatedDoc), func(t *testing.T) {
 				w := newWorld(t, func(o *choices) {
-					o.Settings.Approval.TrustAgent = true
+					o.How = allWays
 					if tc.page {
 						hasPage(o)
 					}

@@ -201,21 +201,28 @@ func (k asking) Render(_ context.Context, req driver.RenderRequest) (driver.Rend
 	if k.review && req.Input.Kind == driver.KindApproval {
 		return driver.ReviewedByClient("the client shows every request"), nil
 	}
-	if k.byURL(req.Client, req.Input) {
+	if k.byURL(req) {
 		params, err := json.Marshal(map[string]any{"mode": "url", "message": req.Input.Description, "url": req.Links.Approval})
-		return driver.AskClient(k.method, params), err
+		asked := driver.AskClient(k.method, params)
+		asked.How = driver.ByPage
+		return asked, err
 	}
 	params, err := json.Marshal(map[string]any{"message": req.Input.Description, "user": req.Input.User, "problems": len(req.Diagnostics)})
 	if err != nil {
 		return driver.RenderResult{}, err
 	}
-	return driver.AskClient(k.method, params), k.fail(k.name)
+	asked := driver.AskClient(k.method, params)
+	if req.Input.Kind == driver.KindApproval {
+		asked.How = driver.ByForm
+	}
+	return asked, k.fail(k.name)
 }
 
 // byURL: as the shipped driver, it sends people to the page where the client
-// has no forms.
-func (k asking) byURL(c driver.Client, in driver.Input) bool {
-	return k.method == "elicitation/create" && in.Kind == driver.KindApproval && c.ElicitationURL && !c.ElicitationForm
+// has no forms, or forms do not count.
+func (k asking) byURL(req driver.RenderRequest) bool {
+	return k.method == "elicitation/create" && req.Input.Kind == driver.KindApproval && req.Client.ElicitationURL &&
+		(!req.Client.ElicitationForm || !slices.Contains(req.How, driver.ByForm)) && slices.Contains(req.How, driver.ByPage)
 }
 
 func (k asking) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
@@ -241,7 +248,7 @@ func (k asking) Interpret(_ context.Context, req driver.InterpretRequest) (drive
 	if r.Action != "accept" || strings.Contains(string(r.Content), "rejected") {
 		return driver.PersonDeclined("the person chose " + r.Action), nil
 	}
-	if k.byURL(req.Client, req.Input) && req.Client.Name != "reads forms" {
+	if req.How == driver.ByPage && req.Client.Name != "reads forms" {
 		return driver.LeftOut("the answer comes from the page"), nil
 	}
 	return driver.Answered(r.Content, k.provenance), nil
@@ -296,11 +303,11 @@ var descriptors = map[string]driver.Descriptor{
 	"mcp":         {Name: "mcp", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"mcp"}, Effect: driver.EffectPure},
 	"user_input":  {Name: "user_input", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"user_input"}, Effect: driver.EffectPure, Approval: driver.ApprovalUser},
 	"comment":     {Name: "comment", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"comment"}, Effect: driver.EffectPure},
-	"agent":       {Name: "agent", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectPure, Features: []string{driver.FeatureAgent}},
-	"elicitation": {Name: "elicitation", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitation}},
-	"page":        {Name: "page", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindApproval}, Effect: driver.EffectPure, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedApprovalPage}},
+	"agent":       {Name: "agent", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectPure, Features: []string{driver.FeatureAgent}, AnswersBy: []string{driver.ByAgent}},
+	"elicitation": {Name: "elicitation", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitation}, AnswersBy: []string{driver.ByForm, driver.ByPage}},
+	"page":        {Name: "page", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindApproval}, Effect: driver.EffectPure, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedApprovalPage}, AnswersBy: []string{driver.ByPage}},
 	"roots":       {Name: "roots", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindFiles}, Effect: driver.EffectReads, Features: []string{driver.FeaturePartial}},
-	"sampling":    {Name: "sampling", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureClientReview, driver.FeatureModel}, Needs: []string{driver.NeedSampling}},
+	"sampling":    {Name: "sampling", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureClientReview, driver.FeatureModel}, Needs: []string{driver.NeedSampling}, AnswersBy: []string{driver.ByReview}},
 }
 
 func (d *fakeDrivers) Describe(name string) (driver.Descriptor, string, bool) {
@@ -403,7 +410,7 @@ challenges:
   - match: {}
     evidence: [ELICIT{via: agent}]
 inputs:
-  approval: [{via: agent, when: 'config.approval.trust_agent'}]
+  approval: [{via: agent}]
   run_input: [{via: agent}]
   files: [{via: agent}]
 `
@@ -531,6 +538,7 @@ type world struct {
 type choices struct {
 	usecases.Options
 	Settings decision.ConfigFacts
+	How      []string // the ways of approving that count; nil: the default
 }
 
 // setups gives out a setup that may be replaced, and fails the test when a use
@@ -676,11 +684,10 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 	opt := choices{Options: usecases.Options{Options: director.Options{
 		SolutionFields: []string{"shell", "mcp", "user_input", "comment"}, Keys: func() ([][32]byte, error) { return [][32]byte{{1}}, nil },
 	}}}
-	opt.Settings.Approval.DelegateToClient = true
 	if change != nil {
 		change(&opt)
 	}
-	w.setups = newSetups(t, drivers.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings})
+	w.setups = newSetups(t, drivers.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings, How: opt.How})
 	w.another = func() Engine {
 		opt.Clock = clock.New(w.machine)
 		e := newEngine(engineStore(store), w.setups, opt.Options, log)
@@ -823,7 +830,10 @@ func wrongHash(r *api.StepReply) string {
 	return strings.Replace(solve(r, works), r.Challenge.ProofHash, "another", 1)
 }
 
-func trustsAgent(o *choices) { o.Settings.Approval.TrustAgent = true }
+// allWays are the ways of approving of all drivers.
+var allWays = append(drivers.DefaultHow(), driver.ByAgent)
+
+func trustsAgent(o *choices) { o.How = allWays }
 
 func runOf(r *api.StepReply) run.ID { return run.ID(r.RunID) }
 

@@ -140,6 +140,7 @@ func (l *linked) cancel(ctx context.Context) (approval.View, error) {
 	if err := cancelCall(ctx, l.turn, "the approval page"); err != nil {
 		return approval.View{}, err
 	}
+	l.shown.Cancelled = &run.Event{Kind: run.Cancelled, At: plan.At(l.turn.State)} // as it is recorded
 	if err := endCancelled(ctx, l.turn); err != nil {
 		return approval.View{}, err
 	}
@@ -197,8 +198,8 @@ func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret
 	} else if err := lookBack(ctx, u, l, id, number); err != nil {
 		return nil, err
 	}
-	if !mayApprove(u.e.opt.Approvers, c, r) {
-		return nil, fault.New(fault.Forbidden, "Only the owner of this run, or one of the approvers that the server names, may see and answer this.")
+	if c.Principal != r.Principal {
+		return nil, fault.New(fault.Forbidden, "Only the owner of this run may see and answer this.")
 	}
 	if l.shown.Question.Link.ReadOnly && !l.shown.ReadOnly {
 		return nil, noApproval() // this one was not given out
@@ -207,7 +208,7 @@ func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret
 	if err != nil {
 		return nil, err
 	}
-	if c.Principal == r.Principal && !c.Reads(chain.Space) {
+	if !c.Reads(chain.Space) {
 		return nil, noApproval() // left the group meanwhile, as in usable
 	}
 	if r.State.Live() && u.e.parts.Runs.Expired(r.Summary()) {
@@ -226,6 +227,9 @@ func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret
 	}
 	beginRoute(l.turn, l.shown.Question.Input.ID, l.shown.Question.AskedAt)
 	l.shown.Open = l.shown.Open && plan.Barred(l.turn.State, l.shown.Question.Input, l.shown.Question.Via) == ""
+	if !l.shown.ReadOnly && !slices.Contains(l.turn.How, driver.ByPage) {
+		l.shown.Open = false // the operator has taken the page off the ways that count
+	}
 	return l, nil
 }
 
@@ -245,6 +249,8 @@ func lookBack(ctx context.Context, u useCase, l *linked, id run.ID, number int64
 			l.shown.Decided = &events[i]
 		case ev.Kind == run.Undeclined && l.shown.Decided != nil && l.shown.TakenBack == nil && ev.Step == l.shown.Decided.Step:
 			l.shown.TakenBack = &events[i]
+		case ev.Kind == run.Cancelled && l.shown.Decided != nil && l.shown.Cancelled == nil && ev.Step == l.shown.Decided.Step:
+			l.shown.Cancelled = &events[i]
 		}
 	}
 	if len(numbers) == 0 {
@@ -260,11 +266,6 @@ func opens(q *run.Question, number int64) bool {
 
 func noApproval() *fault.Error {
 	return fault.New(fault.NotFound, "There is no such approval. If the agent still needs one, it gets a new link when it continues.")
-}
-
-// mayApprove: the run's own principal, and whoever the configuration names.
-func mayApprove(approvers []string, c access.Caller, r run.Run) bool {
-	return c.Principal == r.Principal || slices.Contains(approvers, c.Principal)
 }
 
 // visit is how the caller reached the page, now.

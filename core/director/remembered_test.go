@@ -25,7 +25,7 @@ const barred = "only a person can approve what a person declined"
 // word counts as an approval if it comes through a client without forms.
 func declinedOnce(t *testing.T, keep time.Duration) (*world, string) {
 	t.Helper()
-	w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent, o.DeclineTTL = true, keep })
+	w := newWorld(t, func(o *choices) { o.How, o.DeclineTTL = allWays, keep })
 	uri := w.mint(gatedCall("Gated", "go"))[0]
 	w.declines(uri)
 	return w, uri
@@ -170,7 +170,7 @@ func TestADeclineIsOfWhatTheDriverSaysIsTheAction(t *testing.T) {
 		"an action of which nothing is told": {gatedCall("Gated", "go"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent, o.DeclineTTL = true, time.Hour })
+			w := newWorld(t, func(o *choices) { o.How, o.DeclineTTL = allWays, time.Hour })
 			w.declines(w.mint(statedCall(book, "30"))[0])
 			contains(t, textOf(w.agentApproves(w.mint(tc.again)[0])), map[bool]string{true: "", false: "not: "}[tc.barred]+barred)
 		})
@@ -179,7 +179,7 @@ func TestADeclineIsOfWhatTheDriverSaysIsTheAction(t *testing.T) {
 
 // The decline of a tool with any arguments is not forgotten with one call of it.
 func TestAnApprovalForgetsNoMoreThanWasApproved(t *testing.T) {
-	w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent, o.DeclineTTL = true, time.Hour })
+	w := newWorld(t, func(o *choices) { o.How, o.DeclineTTL = allWays, time.Hour })
 	ask := func(action string) *director.Ask {
 		uri := w.mint(statedCall(action, "30"))[0]
 		return w.ask(w.nextRound(uri, placeholder(w.begin(uri))), toPerson)

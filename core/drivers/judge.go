@@ -54,13 +54,18 @@ type Place struct {
 // demandAt is what the step and the rules of the operator demand, as far as that is known
 // before a run.
 func (s Setup) demandAt(at Place, i int) rules.Demand {
+	ruled, own := s.demandsAt(at, i)
+	return ruled.And(own)
+}
+
+// demandsAt are the two parts of demandAt.
+func (s Setup) demandsAt(at Place, i int) (ruled, own rules.Demand) {
 	step := at.Chain.Steps[i]
 	sub := rules.Subject{Facts: decision.Facts{
 		Challenge: decision.ChallengeFacts{Name: step.Name},
 		Step:      decision.StepFacts{Index: i + 1, Count: len(at.Chain.Steps), Name: step.Name},
 		Protocol:  ProtocolFacts(at.Chain, at.Space),
 	}}
-	var own rules.Demand
 	if common, err := protocol.CommonOf(step.Challenge); err == nil && step.Challenge != nil {
 		common.Type = cmp.Or(common.Type, s.Tree.MissingType())
 		sub.Facts.Challenge, sub.Facts.Step.Approval = ChallengeFacts(step.Name, common, step.Challenge), common.ApprovalMode
@@ -73,7 +78,7 @@ func (s Setup) demandAt(at Place, i int) rules.Demand {
 	if s.Rules.ReadsDigest() {
 		sub.Facts.Protocol.Digest, _ = at.Chain.ContentDigest() // a text without one is refused elsewhere
 	}
-	return s.Rules.ForText(sub).And(own)
+	return s.Rules.ForText(sub), own
 }
 
 // ProtocolFacts are what conditions and rules see of a protocol in the space with this id,

@@ -14,6 +14,17 @@ type Setup struct {
 	Rules *rules.Set
 	// Settings are the facts that conditions see as `config`.
 	Settings decision.ConfigFacts
+	// How are the ways of approving that the operator takes, as drivers name them. The
+	// default is DefaultHow.
+	How []string
+}
+
+// Ways are the ways of approving that the operator takes.
+func (s Setup) Ways() []string {
+	if s.How == nil {
+		return DefaultHow()
+	}
+	return s.How
 }
 
 // Setups gives the present setup, which may be another one at every call.

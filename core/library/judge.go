@@ -63,9 +63,7 @@ func (j judge) findings(ctx context.Context, space, document string) ([]protocol
 				found = append(found, *problem)
 				continue
 			}
-			if warning := j.Unvouched(at, k, use); warning != nil {
-				found = append(found, *warning)
-			}
+			found = append(found, j.Stuck(at, k, use)...)
 			byDriver[use] = append(byDriver[use], job{i, k})
 		}
 	}
@@ -249,6 +247,9 @@ func (j judge) step(ctx context.Context, chain protocol.Chain, i int) ([]protoco
 	use, problem := j.JudgeOf(*s)
 	if problem != nil {
 		return []protocol.Diagnostic{*problem}, nil
+	}
+	if finding := j.Unapprovable(drivers.Place{Space: chain.Space, Chain: chain}, i, use); finding != nil && finding.Severity == driver.SeverityError {
+		return []protocol.Diagnostic{*finding}, nil
 	}
 	return j.validate(ctx, use, s)
 }

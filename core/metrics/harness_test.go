@@ -43,7 +43,7 @@ challenges:
   - match: {}
     evidence: [{via: agent}]
 inputs:
-  approval: [{via: agent, when: 'config.approval.trust_agent'}]
+  approval: [{via: agent}]
   files: [{via: agent}]
 `
 	// mortal is a driver whose process dies when it has to judge.

@@ -15,7 +15,7 @@ type Approval struct {
 	Provenance driver.Provenance `json:"provenance"`
 	// ClientReview: the evidence must come through Via itself.
 	ClientReview bool `json:"client_review,omitempty"`
-	// Basis is how the yes came; empty where a driver gave it in a way of its own.
+	// Basis is how the yes came.
 	Basis Basis `json:"basis,omitempty"`
 	// By is the principal who answered on the approval page, where who answers
 	// is known.
@@ -39,8 +39,8 @@ type Approval struct {
 // Expired reports whether the approval is too old at that time.
 func (a Approval) Expired(at time.Time) bool { return !a.ExpiresAt.IsZero() && at.After(a.ExpiresAt) }
 
-// Basis is how a person's yes came to the server. None of them proves that a
-// person was there.
+// Basis is how a person's yes came to the server: one of these, or a driver's own word
+// (driver.Descriptor.AnswersBy). None of them proves that a person was there.
 type Basis string
 
 // The bases.

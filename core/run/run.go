@@ -247,6 +247,8 @@ type Question struct {
 	// Elsewhere, if set, is what the agent tells the person: Link is the only
 	// way to answer, and nothing is sent to the client.
 	Elsewhere string `json:"elsewhere,omitempty"`
+	// How is the way in which an approval is answered, as its driver names it; empty for other inputs.
+	How string `json:"how,omitempty"`
 	// Phrase has to be typed to approve, or empty.
 	Phrase string `json:"phrase,omitempty"`
 	// Short: it shows only how what is approved begins and ends. The rest is in Input.

@@ -71,7 +71,7 @@ challenges:
   - match: {}
     evidence: [{via: agent}]
 inputs:
-  approval: [{via: agent, when: 'config.approval.trust_agent'}]
+  approval: [{via: agent}]
   run_input: [{via: agent}]
   files: [{via: agent}]
 `
@@ -89,6 +89,7 @@ type rig struct {
 	mu       sync.Mutex // guards the fields below
 	config   map[string]driverhost.DriverConfig
 	settings decision.ConfigFacts
+	how      []string
 	restart  map[string]string
 	broken   error
 	reads    int
@@ -187,7 +188,7 @@ func (r *rig) read() (setup.Desired, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reads++
-	w := setup.Desired{Files: []string{r.path("tree.yaml"), r.path(driverhost.LockName)}, Settings: r.settings, Restart: map[string]any{"approvers": []string{"ada"}}}
+	w := setup.Desired{Files: []string{r.path("tree.yaml"), r.path(driverhost.LockName)}, Settings: r.settings, How: r.how, Restart: map[string]any{"approvers": []string{"ada"}}}
 	for k, v := range r.restart {
 		w.Restart[k] = v
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
@@ -88,7 +89,7 @@ func (s *snapshot) changes(next *snapshot) Report {
 	if s.rules.Digest() != next.rules.Digest() {
 		r.Rules = Changed
 	}
-	if s.desired.Settings != next.desired.Settings {
+	if s.desired.Settings != next.desired.Settings || !slices.Equal(s.desired.How, next.desired.How) {
 		r.Settings = Changed
 	}
 	return r

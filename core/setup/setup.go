@@ -25,6 +25,8 @@ type Desired struct {
 	Tree     decision.Source
 	Rules    rules.Source
 	Settings decision.ConfigFacts
+	// How are the ways of approving that count.
+	How []string
 	// Files lists these files and folders as absolute paths, also those that could
 	// not be read.
 	Files []string
@@ -132,6 +134,9 @@ func (c *Current) known() []string {
 
 func compiled(w Desired, set *driverhost.Set) (*snapshot, error) {
 	tree, err := decision.Compile(w.Tree, set.Descriptors())
+	if err == nil {
+		err = drivers.CheckHow(w.How, tree.Ways())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +165,7 @@ func (c *Current) Hold() (drivers.Setup, func()) {
 			if held {
 				release = s.set.Release
 			}
-			return drivers.Setup{Drivers: s.set, Tree: s.tree, Rules: s.rules, Settings: s.desired.Settings}, release
+			return drivers.Setup{Drivers: s.set, Tree: s.tree, Rules: s.rules, Settings: s.desired.Settings, How: s.desired.How}, release
 		}
 	}
 }

@@ -268,7 +268,7 @@ func TestRollbackLeavesTheOperatorsFilesAlone(t *testing.T) {
 	r := newRig(t)
 	later := strings.Replace(tree, "via: agent}", "via: agent, timeout: 9s}", 1)
 	r.write("tree.yaml", later)
-	r.change(func(r *rig) { r.settings.Approval.TrustAgent = true })
+	r.change(func(r *rig) { r.how = []string{"agent"} })
 	if report := r.reload(); report.Tree != setup.Changed || report.Settings != setup.Changed {
 		t.Fatalf("report = %+v, want tree and settings changed", report)
 	}

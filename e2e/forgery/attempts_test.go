@@ -389,7 +389,7 @@ func copyAfterADecline(x *trial) (bool, bool) {
 // afterADecline lets the person decline, and the agent try again with a procedure
 // that does the same, through a client that cannot ask.
 func (x *trial) afterADecline(again procedure) (bool, bool) {
-	x.settings = "approval: {trust_agent: true}\n"
+	x.settings = "approval: {how: [form, agent]}\n"
 	x.person.declines = true
 	first := x.opened(booking)
 	x.do(first, booking, "slot")

@@ -168,7 +168,7 @@ func chooseWhatIsObserved(x *trial) (bool, bool) {
 }
 
 func respellTheCommand(x *trial) (bool, bool) {
-	x.settings = "approval: {trust_agent: true}\n"
+	x.settings = "approval: {how: [form, agent]}\n"
 	x.person.declines = true
 	first := x.opened(deploy)
 	x.approved(first, deploy.step("deploy"))

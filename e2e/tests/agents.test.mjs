@@ -66,7 +66,7 @@ inBothEras('a client without capabilities is never asked and stops at the approv
 });
 
 inBothEras('where the operator trusts agents the approval is a challenge of its own', async (world, era) => {
-  const client = await connected(world, era, { approval: { trust_agent: true } });
+  const client = await connected(world, era, { approval: { how: ['form', 'agent'] } });
   const { calendar, session, steps } = client;
   const asked = await next(session, await upToApproval(client));
   const refused = await next(session, asked, solution(asked, { confirmation: 'rejected' }));

@@ -29,7 +29,7 @@ inBothEras('a declined approval stops the step and the agent cannot undo it', as
   assert.deepEqual(outcome(ignored), { error_code: 'USER_DECLINED', step_index: 4, must_obey: true });
 
   // Nor with a client that cannot ask, however much the operator trusts agents.
-  const agent = await world.client(era, { config: { approval: { trust_agent: true } } });
+  const agent = await world.client(era, { config: { approval: { how: ['form', 'agent'] } } });
   for (const given of [solution(ignored, pretended), {
     type: 'user_input', nonce: ignored.challenge.nonce, proof_hash: ignored.challenge.proof_hash,
     user_input: { confirmation: 'approved' },

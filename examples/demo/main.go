@@ -80,8 +80,8 @@ var acts = []act{
 		verified: true, events: 3,
 	},
 	{
-		title: "a client without any capability; the operator trusts the agent's word (approval.trust_agent)",
-		flags: []string{"--without", "elicitation,sampling", "--script", "answers.yaml", "--config", "kairos-trust-agent.yaml"},
+		title: "a client without any capability; the operator trusts the agent's word (approval.how)",
+		flags: []string{"--without", "elicitation,sampling", "--script", "answers.yaml", "--config", "kairos-agent-approves.yaml"},
 		want: []string{
 			"1 supplied agent agent-reported", "1 accepted agent agent-reported",
 			"2 supplied agent agent-reported", "2 accepted agent agent-reported",

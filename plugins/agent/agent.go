@@ -22,7 +22,7 @@ func definition() driver.Driver {
 		Descriptor: driver.Descriptor{
 			Name: "agent", Version: "0.1.0", Role: driver.RoleCapability,
 			Handles: []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles},
-			Effect:  driver.EffectPure, Features: []string{driver.FeatureAgent},
+			Effect:  driver.EffectPure, Features: []string{driver.FeatureAgent}, AnswersBy: []string{driver.ByAgent},
 		},
 		Capability: agent{},
 	}

@@ -12,20 +12,19 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
-	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
 const method = "elicitation/create"
 
 func definition() driver.Driver {
-	e := elicitation{settings.New[config]()}
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "elicitation", Version: "0.1.0", Role: driver.RoleCapability,
 			Handles: handles(), Effect: driver.EffectPure, Features: []string{driver.FeatureHuman},
-			Needs: []string{driver.NeedElicitation}, Sends: []driver.ClientMethod{{Method: method}}, ConfigSchema: e.Schema(),
+			Needs: []string{driver.NeedElicitation}, Sends: []driver.ClientMethod{{Method: method}},
+			AnswersBy: []string{driver.ByForm, driver.ByPage},
 		},
-		Capability: e,
+		Capability: elicitation{},
 	}
 }
 
@@ -33,15 +32,8 @@ func handles() []string {
 	return []string{driver.KindEvidence, driver.KindApproval, driver.KindRunInput, driver.KindAcceptance}
 }
 
-// config is the driver's configuration.
-type config struct {
-	PreferURL bool `json:"prefer_url" doc:"approvals: send the person to the approval page, where the client can open addresses, even if it could show a form"`
-}
-
 // elicitation is the driver. It is safe for concurrent use.
-type elicitation struct {
-	*settings.Of[config]
-}
+type elicitation struct{}
 
 // formParams are the params of elicitation/create in form mode. The mode is
 // left out: that means form, and older clients do not know the key.
@@ -67,14 +59,16 @@ type urlParams struct {
 }
 
 // Render implements driver.Capability.
-func (e elicitation) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+func (elicitation) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
 	if !slices.Contains(handles(), req.Input.Kind) {
 		return driver.CannotRender("elicitation does not obtain inputs of kind " + req.Input.Kind), nil
 	}
-	if e.byURL(req.Client, req.Input) && (req.Links.Approval != "" || !req.Client.ElicitationForm) {
+	if byURL(req) {
 		return renderURL(req)
 	}
 	switch {
+	case req.Input.Kind == driver.KindApproval && !slices.Contains(req.How, driver.ByForm):
+		return driver.CannotRender("a form does not count for this approval, and the client cannot open addresses"), nil
 	case !req.Client.ElicitationForm:
 		return driver.CannotRender("the client has no elicitation forms"), nil
 	case req.Input.Sensitive:
@@ -84,19 +78,20 @@ func (e elicitation) Render(_ context.Context, req driver.RenderRequest) (driver
 }
 
 // byURL reports whether the person is sent to an address: for approvals, the
-// only inputs that have a page, where the client cannot show a form or the
-// page is preferred.
-func (e elicitation) byURL(c driver.Client, in driver.Input) bool {
-	return in.Kind == driver.KindApproval && c.ElicitationURL && (!c.ElicitationForm || e.Now().PreferURL)
+// only inputs that have a page, where it counts and the client cannot show a form
+// that counts.
+func byURL(req driver.RenderRequest) bool {
+	form := req.Client.ElicitationForm && slices.Contains(req.How, driver.ByForm)
+	return req.Input.Kind == driver.KindApproval && req.Client.ElicitationURL && slices.Contains(req.How, driver.ByPage) && !form
 }
 
 func renderURL(req driver.RenderRequest) (driver.RenderResult, error) {
 	if req.Links.Approval == "" {
-		return driver.CannotRender("the client has no elicitation forms and the server no approval page"), nil
+		return driver.CannotRender("the server has no approval page, or its link does not count for this"), nil
 	}
 	// The same question has the same id, as a driver keeps nothing between calls.
 	id := sha256.Sum256([]byte(req.Links.Approval))
-	return ask(urlParams{Mode: "url", Message: message(req), URL: req.Links.Approval, ID: hex.EncodeToString(id[:16])})
+	return ask(driver.ByPage, urlParams{Mode: "url", Message: message(req), URL: req.Links.Approval, ID: hex.EncodeToString(id[:16])})
 }
 
 func renderForm(req driver.RenderRequest) (driver.RenderResult, error) {
@@ -119,7 +114,11 @@ func renderForm(req driver.RenderRequest) (driver.RenderResult, error) {
 	if err != nil {
 		return driver.RenderResult{}, err
 	}
-	return ask(formParams{Message: message(req), RequestedSchema: f})
+	way := ""
+	if req.Input.Kind == driver.KindApproval {
+		way = driver.ByForm
+	}
+	return ask(way, formParams{Message: message(req), RequestedSchema: f})
 }
 
 // multiSelectSince is the first revision of MCP whose forms can offer several choices.
@@ -157,9 +156,11 @@ func optional(s json.RawMessage) bool {
 	return fields.Open(s, "").Has("required")
 }
 
-func ask(params any) (driver.RenderResult, error) {
+func ask(way string, params any) (driver.RenderResult, error) {
 	raw, err := json.Marshal(params)
-	return driver.AskClient(method, raw), err
+	asked := driver.AskClient(method, raw)
+	asked.How = way
+	return asked, err
 }
 
 func message(req driver.RenderRequest) string {

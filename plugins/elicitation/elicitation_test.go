@@ -20,6 +20,7 @@ var (
 	many  = driver.Client{Name: "c", Era: "2025-11-25", ElicitationForm: true} // knows fields of several choices
 	both  = driver.Client{Name: "c", ElicitationForm: true, ElicitationURL: true}
 	page  = driver.Links{Approval: "https://kairos.example/approve/1"}
+	ways  = []string{driver.ByForm, driver.ByPage}
 	step  = driver.Step{Protocol: "Appointment", Label: "Confirm the duration", Index: 2, Count: 4}
 )
 
@@ -53,11 +54,29 @@ func with(in driver.Input, change func(*driver.Input)) driver.Input {
 	return in
 }
 
+// asked is the way in which the client is asked.
+func asked(c driver.Client) string {
+	if c.ElicitationURL && !c.ElicitationForm {
+		return driver.ByPage
+	}
+	return driver.ByForm
+}
+
+// A client that can do both is asked in the way that counts.
+func TestTheWayThatCountsIsTaken(t *testing.T) {
+	for want, how := range map[string][]string{driver.ByForm: ways, driver.ByPage: ways[1:]} {
+		res, err := definition().Capability.Render(t.Context(), driver.RenderRequest{Input: approval(), Client: both, Links: page, How: how})
+		if err != nil || res.ClientRequest == nil || res.How != want || strings.Contains(string(res.ClientRequest.Params), `"mode":"url"`) != (want == driver.ByPage) {
+			t.Errorf("Render by %q = %+v, %v, want a question by %s", how, res, err, want)
+		}
+	}
+}
+
 func TestQuestionsAsTheClientSeesThem(t *testing.T) {
 	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
 		for name, req := range map[string]driver.RenderRequest{
-			"approval":      {Input: approval(), Step: step, Client: both, Links: page},
-			"approval_url":  {Input: approval(), Step: step, Client: urls, Links: page},
+			"approval":      {Input: approval(), Step: step, Client: both, Links: page, How: ways},
+			"approval_url":  {Input: approval(), Step: step, Client: urls, Links: page, How: ways},
 			"confirmation":  {Input: confirmation2(), Step: step, Client: forms},
 			"form":          {Input: duration(), Step: step, Client: forms},
 			"lists":         {Input: participants(), Step: step, Client: many},
@@ -78,8 +97,11 @@ func TestWhatNoFormCanAskIsLeftToOthers(t *testing.T) {
 		req  driver.RenderRequest
 		says string
 	}{
-		"no client":     {driver.RenderRequest{Input: approval()}, "no elicitation forms"},
-		"url, no page":  {driver.RenderRequest{Input: approval(), Client: urls}, "no approval page"},
+		"no client":     {driver.RenderRequest{Input: approval(), How: ways}, "no elicitation forms"},
+		"url, no page":  {driver.RenderRequest{Input: approval(), Client: urls, How: ways}, "no approval page"},
+		"only a form":   {driver.RenderRequest{Input: approval(), Client: urls, Links: page, How: ways[:1]}, "no elicitation forms"},
+		"only a page":   {driver.RenderRequest{Input: approval(), Client: forms, Links: page, How: ways[1:]}, "does not count"},
+		"neither":       {driver.RenderRequest{Input: approval(), Client: both, Links: page}, "does not count"},
 		"url, evidence": {driver.RenderRequest{Input: duration(), Client: urls, Links: page}, "no elicitation forms"},
 		"secret":        {driver.RenderRequest{Input: with(duration(), func(in *driver.Input) { in.Sensitive = true }), Client: both}, "secrets"},
 		"files":         {driver.RenderRequest{Input: with(duration(), func(in *driver.Input) { in.Kind = driver.KindFiles }), Client: both}, "kind files"},
@@ -110,6 +132,8 @@ func TestReplyIsAPersonsWordOrNone(t *testing.T) {
 		raw       string
 		want, say string
 	}{
+		"opened the page":   {approval(), urls, `{"action":"accept"}`, missing, "approval page"},
+		"a form's answer":   {approval(), urls, `{"action":"accept","content":{"confirmation":"approved"}}`, missing, "approval page"},
 		"approved":          {approval(), forms, `{"action":"accept","content":{"confirmation":"approved"},"_meta":{}}`, answer, `{"confirmation":"approved"}`},
 		"rejected":          {approval(), forms, `{"action":"accept","content":{"confirmation":"rejected"}}`, declined, "rejected"},
 		"rejected evidence": {confirmation2(), forms, `{"action":"accept","content":{"confirmation":"rejected"}}`, answer, `{"confirmation":"rejected"}`},
@@ -117,7 +141,6 @@ func TestReplyIsAPersonsWordOrNone(t *testing.T) {
 		"declined":          {approval(), forms, `{"action":"decline"}`, declined, "declined"},
 		"cancelled":         {duration(), forms, `{"action":"cancel","content":{"minutes":45,"room":""}}`, dismissed, "closed"},
 		"cancelled page":    {approval(), urls, `{"action":"cancel"}`, dismissed, "closed"},
-		"opened the page":   {approval(), urls, `{"action":"accept"}`, missing, "approval page"},
 		"declined the page": {approval(), urls, `{"action":"decline"}`, declined, "declined"},
 		"yes in own words":  {approval(), forms, `{"action":"accept","content":{"confirmation":"yes"}}`, invalid, "/content/confirmation"},
 		"extra key":         {approval(), forms, `{"action":"accept","content":{"confirmation":"approved","all":true}}`, invalid, `unknown key "all"`},
@@ -140,7 +163,7 @@ func TestReplyIsAPersonsWordOrNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
-				res, err := d.Capability.Interpret(t.Context(), driver.InterpretRequest{Input: tc.in, Step: step, Client: tc.client, Raw: json.RawMessage(tc.raw)})
+				res, err := d.Capability.Interpret(t.Context(), driver.InterpretRequest{Input: tc.in, Step: step, Client: tc.client, Raw: json.RawMessage(tc.raw), How: asked(tc.client)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -185,7 +208,7 @@ func TestContract(t *testing.T) {
 		return driver.InterpretRequest{Input: in, Step: step, Client: forms, Raw: json.RawMessage(raw)}
 	}
 	drivertest.Run(t, definition(),
-		drivertest.Sample{Name: "approval", Request: driver.RenderRequest{Input: approval(), Step: step, Client: both, Links: page}, Want: drivertest.ClientRequest},
+		drivertest.Sample{Name: "approval", Request: driver.RenderRequest{Input: approval(), Step: step, Client: both, Links: page, How: ways}, Want: drivertest.ClientRequest},
 		drivertest.Sample{Name: "form", Request: driver.RenderRequest{Input: duration(), Step: step, Client: forms}, Want: drivertest.ClientRequest},
 		drivertest.Sample{Name: "approved", Request: reply(approval(), `{"action":"accept","content":{"confirmation":"approved"}}`), Want: drivertest.Answer},
 		drivertest.Sample{Name: "rejected", Request: reply(approval(), `{"action":"accept","content":{"confirmation":"rejected"}}`), Want: drivertest.Declined},
@@ -218,7 +241,7 @@ func FuzzReply(f *testing.F) {
 
 func TestNeverADefaultOnAnApproval(t *testing.T) {
 	for name, in := range map[string]driver.Input{"approval": approval(), "confirmation": confirmation2()} {
-		res, err := definition().Capability.Render(t.Context(), driver.RenderRequest{Input: in, Client: forms})
+		res, err := definition().Capability.Render(t.Context(), driver.RenderRequest{Input: in, Client: forms, How: ways})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 const rejected = "rejected"
 
 // Interpret implements driver.Capability.
-func (e elicitation) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+func (elicitation) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
 	if e := req.ClientError; e != nil {
 		return driver.CannotInterpret(fmt.Sprintf("the client could not ask: %s (%d)", e.Message, e.Code)), nil
 	}
@@ -27,7 +27,7 @@ func (e elicitation) Interpret(_ context.Context, req driver.InterpretRequest) (
 	}
 	switch action {
 	case "accept":
-		return e.accepted(reply, req), nil
+		return accepted(reply, req), nil
 	case "decline":
 		return driver.PersonDeclined("the person declined to answer"), nil
 	case "cancel":
@@ -36,8 +36,8 @@ func (e elicitation) Interpret(_ context.Context, req driver.InterpretRequest) (
 	return driver.NotAnAnswer(driver.Problem("/action", "must be accept, decline or cancel")), nil
 }
 
-func (e elicitation) accepted(reply *fields.Object, req driver.InterpretRequest) driver.InterpretResult {
-	if e.byURL(req.Client, req.Input) && (!req.Client.ElicitationForm || !reply.Has("content")) {
+func accepted(reply *fields.Object, req driver.InterpretRequest) driver.InterpretResult {
+	if req.How == driver.ByPage { // whatever stands in it
 		return driver.LeftOut("the person opened the approval page; the answer comes from there")
 	}
 	if !reply.Has("content") {

@@ -11,7 +11,7 @@ func definition() driver.Driver {
 		Descriptor: driver.Descriptor{
 			Name: "page", Version: "0.1.0", Role: driver.RoleCapability,
 			Handles: []string{driver.KindApproval}, Effect: driver.EffectPure,
-			Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedApprovalPage},
+			Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedApprovalPage}, AnswersBy: []string{driver.ByPage},
 		},
 		Capability: page{},
 	}

@@ -19,7 +19,7 @@ func definition() driver.Driver {
 			Name: "sampling", Version: "0.1.0", Role: driver.RoleCapability,
 			Handles: []string{driver.KindEvidence, driver.KindApproval, driver.KindJudge},
 			Effect:  driver.EffectPure, Features: []string{driver.FeatureClientReview, driver.FeatureModel},
-			Needs: []string{driver.NeedSampling}, Sends: []driver.ClientMethod{{Method: method}}, ConfigSchema: s.Schema(),
+			Needs: []string{driver.NeedSampling}, Sends: []driver.ClientMethod{{Method: method}}, AnswersBy: []string{driver.ByReview}, ConfigSchema: s.Schema(),
 		},
 		Capability: s,
 	}

@@ -10,6 +10,7 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 )
 
@@ -131,6 +132,10 @@ type Descriptor struct {
 	// Sends lists the requests that Render may make of the client. The host sends
 	// no other. Empty: those that MCP itself defines.
 	Sends []ClientMethod `json:"sends,omitempty"`
+	// AnswersBy names the ways in which an approval is answered through the driver:
+	// ByForm, ByPage, ByReview, ByAgent, or a word of its own. Operators and authors
+	// name those that count. Set if, and only if, it handles KindApproval.
+	AnswersBy []string `json:"answers_by,omitempty"`
 	// Approval is the mode of this type's challenges where neither the step
 	// nor the tree says; empty means auto.
 	Approval ApprovalMode `json:"approval,omitempty"`
@@ -154,6 +159,35 @@ type Descriptor struct {
 // Schemas are the descriptor's documents, by their names in JSON.
 func (d *Descriptor) Schemas() map[string]*json.RawMessage {
 	return map[string]*json.RawMessage{"config_schema": &d.ConfigSchema, "action_schema": &d.ActionSchema, "params_schema": &d.ParamsSchema, "output_schema": &d.OutputSchema}
+}
+
+// The ways in which an approval is answered that are shipped, as Descriptor.AnswersBy
+// has them. A way of a driver's own needs FeatureHuman.
+const (
+	// ByForm: a person answers in a form that the client shows. Needs FeatureHuman.
+	ByForm = "form"
+	// ByPage: whoever has the link answers on the server's approval page. Needs FeatureHuman.
+	ByPage = "page"
+	// ByReview: a person reviews a request in the client. Needs FeatureClientReview.
+	ByReview = "review"
+	// ByAgent: the agent says what a person answered. Needs FeatureAgent.
+	ByAgent = "agent"
+)
+
+// Answers is the way in which Render answers an approval: the one that the result states, or
+// the only one of the driver. It is an error if it is not one of those that were asked for.
+func (d Descriptor) Answers(asked []string, r RenderResult) (string, error) {
+	way := r.How
+	if way == "" && len(d.AnswersBy) == 1 {
+		way = d.AnswersBy[0]
+	}
+	switch {
+	case way == "":
+		return "", fmt.Errorf("driver %s has several ways to answer an approval and did not say which one it took", d.Name)
+	case !slices.Contains(d.AnswersBy, way) || !slices.Contains(asked, way):
+		return "", fmt.Errorf("driver %s answers an approval by %.80q, which was not asked for", d.Name, way)
+	}
+	return way, nil
 }
 
 // Has reports whether the descriptor lists the feature.

@@ -90,6 +90,9 @@ type RenderRequest struct {
 	Attempt        int    `json:"attempt,omitempty"`
 	Recover        bool   `json:"recover,omitempty"`
 	Cancel         bool   `json:"cancel,omitempty"`
+	// How lists those of Descriptor.AnswersBy that count for an approval, at least one;
+	// empty for other inputs.
+	How []string `json:"how,omitempty"`
 	// Plan is Plan.Data of the driver's own Preview: Render does exactly this, or
 	// is unavailable. Empty for drivers without FeaturePreview.
 	Plan json.RawMessage `json:"plan,omitempty"`
@@ -111,10 +114,11 @@ type InterpretRequest struct {
 	// client replied with an error.
 	Raw         json.RawMessage `json:"raw,omitempty"`
 	ClientError *ClientError    `json:"client_error,omitempty"`
-	// IdempotencyKey and Attempt are those of the Render whose question this
+	// IdempotencyKey, Attempt and How are those of the Render whose question this
 	// replies to.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	Attempt        int    `json:"attempt,omitempty"`
+	How            string `json:"how,omitempty"`
 }
 
 // ClientError is a JSON-RPC error of the client.

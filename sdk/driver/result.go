@@ -148,6 +148,9 @@ type RenderResult struct {
 	Pending   *Pending   `json:"pending,omitempty"`
 	Unknown   *Unknown   `json:"unknown,omitempty"`
 	NotDone   *NotDone   `json:"not_done,omitempty"`
+	// How is the way of RenderRequest.How in which an approval is answered. A driver with one
+	// way may leave it out.
+	How string `json:"how,omitempty"`
 }
 
 // ClientRequest is an MCP request for the client.

@@ -478,8 +478,14 @@ type DescribeResponse struct {
 	// Role challenge: JSON Schema of the object that a challenge of the handled types
 	// names like its type, templates not filled in. Empty: not said.
 	ParamsSchema []byte `protobuf:"bytes,40,opt,name=params_schema,json=paramsSchema,proto3" json:"params_schema,omitempty"`
-	// Role challenge: JSON Schema of output_json. Empty: not said, or each challenge's own.
-	OutputSchema  []byte `protobuf:"bytes,41,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
+	// Role challenge: JSON Schema of output_json where the step has no output_schema.
+	// Empty: anything.
+	OutputSchema []byte `protobuf:"bytes,41,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
+	// The ways in which an approval is answered through this driver, which operators and
+	// authors name in "how": "form", "page" and words of the driver's own (feature
+	// "human"), "review" (feature "client_review"), "agent" (feature "agent"). Set if,
+	// and only if, it handles "approval".
+	AnswersBy     []string `protobuf:"bytes,43,rep,name=answers_by,json=answersBy,proto3" json:"answers_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -615,6 +621,13 @@ func (x *DescribeResponse) GetParamsSchema() []byte {
 func (x *DescribeResponse) GetOutputSchema() []byte {
 	if x != nil {
 		return x.OutputSchema
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetAnswersBy() []string {
+	if x != nil {
+		return x.AnswersBy
 	}
 	return nil
 }
@@ -2548,7 +2561,9 @@ type RenderRequest struct {
 	// unavailable. Empty: the driver does not have the feature "preview".
 	Plan []byte `protobuf:"bytes,9,opt,name=plan,proto3" json:"plan,omitempty"`
 	// As in AdvanceRequest.
-	Cancel        bool `protobuf:"varint,10,opt,name=cancel,proto3" json:"cancel,omitempty"`
+	Cancel bool `protobuf:"varint,10,opt,name=cancel,proto3" json:"cancel,omitempty"`
+	// For an approval input: those of answers_by that count for it, at least one.
+	How           []string `protobuf:"bytes,11,rep,name=how,proto3" json:"how,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2651,6 +2666,13 @@ func (x *RenderRequest) GetCancel() bool {
 		return x.Cancel
 	}
 	return false
+}
+
+func (x *RenderRequest) GetHow() []string {
+	if x != nil {
+		return x.How
+	}
+	return nil
 }
 
 type PreviewRequest struct {
@@ -2982,7 +3004,10 @@ type RenderResponse struct {
 	//	*RenderResponse_Pending
 	//	*RenderResponse_Unknown
 	//	*RenderResponse_NotDone
-	Outcome       isRenderResponse_Outcome `protobuf_oneof:"outcome"`
+	Outcome isRenderResponse_Outcome `protobuf_oneof:"outcome"`
+	// For an approval input: the way of RenderRequest.how in which it is answered. A driver
+	// with one way may leave it out.
+	How           string `protobuf:"bytes,11,opt,name=how,proto3" json:"how,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3112,6 +3137,13 @@ func (x *RenderResponse) GetNotDone() *NotDone {
 		}
 	}
 	return nil
+}
+
+func (x *RenderResponse) GetHow() string {
+	if x != nil {
+		return x.How
+	}
+	return ""
 }
 
 type isRenderResponse_Outcome interface {
@@ -3402,8 +3434,10 @@ type InterpretRequest struct {
 	// Those of the Render whose question this replies to.
 	IdempotencyKey string `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	Attempt        uint32 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// RenderResponse.how of that Render.
+	How           string `protobuf:"bytes,8,opt,name=how,proto3" json:"how,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InterpretRequest) Reset() {
@@ -3483,6 +3517,13 @@ func (x *InterpretRequest) GetAttempt() uint32 {
 		return x.Attempt
 	}
 	return 0
+}
+
+func (x *InterpretRequest) GetHow() string {
+	if x != nil {
+		return x.How
+	}
+	return ""
 }
 
 // ClientError is a JSON-RPC error of the client.
@@ -3825,7 +3866,7 @@ var File_kairos_driver_v1_driver_proto protoreflect.FileDescriptor
 const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\n" +
 	"\x1dkairos/driver/v1/driver.proto\x12\x10kairos.driver.v1\"\x11\n" +
-	"\x0fDescribeRequest\"\xd2\x04\n" +
+	"\x0fDescribeRequest\"\xf1\x04\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12*\n" +
@@ -3842,7 +3883,9 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x05sends\x18\f \x03(\v2\x1e.kairos.driver.v1.ClientMethodR\x05sends\x12#\n" +
 	"\raction_schema\x18* \x01(\fR\factionSchema\x12#\n" +
 	"\rparams_schema\x18( \x01(\fR\fparamsSchema\x12#\n" +
-	"\routput_schema\x18) \x01(\fR\foutputSchema\"<\n" +
+	"\routput_schema\x18) \x01(\fR\foutputSchema\x12\x1d\n" +
+	"\n" +
+	"answers_by\x18+ \x03(\tR\tanswersBy\"<\n" +
 	"\fClientMethod\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x14\n" +
 	"\x05needs\x18\x02 \x03(\tR\x05needs\"L\n" +
@@ -3986,7 +4029,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05asked\x18\x02 \x01(\bR\x05asked\"#\n" +
 	"\x05Links\x12\x1a\n" +
-	"\bapproval\x18\x01 \x01(\tR\bapproval\"\x94\x03\n" +
+	"\bapproval\x18\x01 \x01(\tR\bapproval\"\xa6\x03\n" +
 	"\rRenderRequest\x12-\n" +
 	"\x05input\x18\x01 \x01(\v2\x17.kairos.driver.v1.InputR\x05input\x12*\n" +
 	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +
@@ -3998,7 +4041,8 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\arecover\x18\b \x01(\bR\arecover\x12\x12\n" +
 	"\x04plan\x18\t \x01(\fR\x04plan\x12\x16\n" +
 	"\x06cancel\x18\n" +
-	" \x01(\bR\x06cancel\"\xb9\x01\n" +
+	" \x01(\bR\x06cancel\x12\x10\n" +
+	"\x03how\x18\v \x03(\tR\x03how\"\xb9\x01\n" +
 	"\x0ePreviewRequest\x12-\n" +
 	"\x05input\x18\x01 \x01(\v2\x17.kairos.driver.v1.InputR\x05input\x12*\n" +
 	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +
@@ -4017,7 +4061,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x06action\x18\x04 \x01(\fR\x06action\"C\n" +
 	"\aPropose\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\fR\x06schema\x12 \n" +
-	"\vdescription\x18\x02 \x01(\tR\vdescription\"\x8a\x05\n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\"\x9c\x05\n" +
 	"\x0eRenderResponse\x12H\n" +
 	"\x0eclient_request\x18\x01 \x01(\v2\x1f.kairos.driver.v1.ClientRequestH\x00R\rclientRequest\x12K\n" +
 	"\x0fagent_challenge\x18\x02 \x01(\v2 .kairos.driver.v1.AgentChallengeH\x00R\x0eagentChallenge\x122\n" +
@@ -4029,7 +4073,8 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\apending\x18\b \x01(\v2\x19.kairos.driver.v1.PendingH\x00R\apending\x125\n" +
 	"\aunknown\x18\t \x01(\v2\x19.kairos.driver.v1.UnknownH\x00R\aunknown\x126\n" +
 	"\bnot_done\x18\n" +
-	" \x01(\v2\x19.kairos.driver.v1.NotDoneH\x00R\anotDoneB\t\n" +
+	" \x01(\v2\x19.kairos.driver.v1.NotDoneH\x00R\anotDone\x12\x10\n" +
+	"\x03how\x18\v \x01(\tR\x03howB\t\n" +
 	"\aoutcome\"%\n" +
 	"\tElsewhere\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\"&\n" +
@@ -4041,7 +4086,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x0eAgentChallenge\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x18\n" +
-	"\adisplay\x18\x03 \x01(\fR\adisplay\"\xb6\x02\n" +
+	"\adisplay\x18\x03 \x01(\fR\adisplay\"\xc8\x02\n" +
 	"\x10InterpretRequest\x12-\n" +
 	"\x05input\x18\x01 \x01(\v2\x17.kairos.driver.v1.InputR\x05input\x12*\n" +
 	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +
@@ -4049,7 +4094,8 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x03raw\x18\x04 \x01(\fR\x03raw\x12@\n" +
 	"\fclient_error\x18\x05 \x01(\v2\x1d.kairos.driver.v1.ClientErrorR\vclientError\x12'\n" +
 	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\x12\x18\n" +
-	"\aattempt\x18\a \x01(\rR\aattempt\";\n" +
+	"\aattempt\x18\a \x01(\rR\aattempt\x12\x10\n" +
+	"\x03how\x18\b \x01(\tR\x03how\";\n" +
 	"\vClientError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x12R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\xfa\x02\n" +

@@ -127,6 +127,7 @@ func toDescriptor(c *conversion, d driver.Descriptor) *driverpb.DescribeResponse
 		Features:      d.Features,
 		StateVersions: convertAll(c, d.StateVersions, func(c *conversion, v int) uint32 { return toUint32(c, "state version", v) }),
 		Needs:         d.Needs,
+		AnswersBy:     d.AnswersBy,
 		Approval:      toEnum(c, approvals, d.Approval),
 		Transport:     toEnum(c, transports, d.Transport),
 		Sends: convertAll(c, d.Sends, func(_ *conversion, m driver.ClientMethod) *driverpb.ClientMethod {
@@ -149,6 +150,7 @@ func fromDescriptor(c *conversion, d *driverpb.DescribeResponse) driver.Descript
 		Features:      d.GetFeatures(),
 		StateVersions: convertAll(c, d.GetStateVersions(), func(_ *conversion, v uint32) int { return int(v) }),
 		Needs:         d.GetNeeds(),
+		AnswersBy:     d.GetAnswersBy(),
 		Approval:      fromEnum(c, approvals, d.GetApproval()),
 		Transport:     fromTransport(c, d.GetTransport()),
 		Sends: convertAll(c, d.GetSends(), func(_ *conversion, m *driverpb.ClientMethod) driver.ClientMethod {

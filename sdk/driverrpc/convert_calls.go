@@ -133,7 +133,7 @@ func toRenderRequest(c *conversion, r driver.RenderRequest) *driverpb.RenderRequ
 		Diagnostics: toDiagnostics(c, r.Diagnostics),
 
 		IdempotencyKey: r.IdempotencyKey, Attempt: toUint32(c, "attempt", r.Attempt), Recover: r.Recover, Cancel: r.Cancel,
-		Plan: r.Plan,
+		Plan: r.Plan, How: r.How,
 	}
 }
 
@@ -146,12 +146,12 @@ func fromRenderRequest(c *conversion, r *driverpb.RenderRequest) driver.RenderRe
 		Diagnostics: fromDiagnostics(c, r.GetDiagnostics()),
 
 		IdempotencyKey: r.GetIdempotencyKey(), Attempt: int(r.GetAttempt()), Recover: r.GetRecover(), Cancel: r.GetCancel(),
-		Plan: fromBytes(r.GetPlan()),
+		Plan: fromBytes(r.GetPlan()), How: r.GetHow(),
 	}
 }
 
 func toRenderResult(c *conversion, r driver.RenderResult) *driverpb.RenderResponse {
-	out := &driverpb.RenderResponse{}
+	out := &driverpb.RenderResponse{How: r.How}
 	switch {
 	case r.ClientRequest != nil:
 		out.Outcome = &driverpb.RenderResponse_ClientRequest{
@@ -185,7 +185,7 @@ func toRenderResult(c *conversion, r driver.RenderResult) *driverpb.RenderRespon
 }
 
 func fromRenderResult(c *conversion, r *driverpb.RenderResponse) driver.RenderResult {
-	var out driver.RenderResult
+	out := driver.RenderResult{How: r.GetHow()}
 	switch o := r.GetOutcome().(type) {
 	case *driverpb.RenderResponse_ClientRequest:
 		out.ClientRequest = &driver.ClientRequest{
@@ -225,7 +225,7 @@ func toInterpretRequest(c *conversion, r driver.InterpretRequest) *driverpb.Inte
 		Client: toClient(r.Client),
 		Raw:    r.Raw,
 
-		IdempotencyKey: r.IdempotencyKey, Attempt: toUint32(c, "attempt", r.Attempt),
+		IdempotencyKey: r.IdempotencyKey, Attempt: toUint32(c, "attempt", r.Attempt), How: r.How,
 	}
 	if e := r.ClientError; e != nil {
 		out.ClientError = &driverpb.ClientError{Code: int64(e.Code), Message: e.Message}
@@ -240,7 +240,7 @@ func fromInterpretRequest(c *conversion, r *driverpb.InterpretRequest) driver.In
 		Client: fromClient(r.GetClient()),
 		Raw:    fromBytes(r.GetRaw()),
 
-		IdempotencyKey: r.GetIdempotencyKey(), Attempt: int(r.GetAttempt()),
+		IdempotencyKey: r.GetIdempotencyKey(), Attempt: int(r.GetAttempt()), How: r.GetHow(),
 	}
 	if e := r.GetClientError(); e != nil {
 		out.ClientError = &driver.ClientError{Code: int(e.Code), Message: e.Message}

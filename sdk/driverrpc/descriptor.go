@@ -76,10 +76,7 @@ func CheckDescriptor(d driver.Descriptor) error {
 			complain("needs: %q is not one of %s, nor a pointer such as /experimental/acme~1confirm", n, strings.Join(knownNeeds, ", "))
 		}
 	}
-	if err := checkSends(d); err != nil {
-		complain("sends: %w", err)
-	}
-	return errors.Join(append(errs, checkSchemas(d))...)
+	return errors.Join(append(errs, checkAnswersBy(d), checkSends(d), checkSchemas(d))...)
 }
 
 // maxSchema bounds each schema of a descriptor, in bytes.
@@ -113,21 +110,58 @@ func checkActionSchema(schema json.RawMessage) error {
 	return nil
 }
 
+// maxAnswersBy bounds Descriptor.AnswersBy.
+const maxAnswersBy = 8
+
+// waysOfLogin are words that the host keeps for people who log in.
+var waysOfLogin = []string{"login"}
+
+// checkAnswersBy checks the ways in which approvals are answered, and that no driver says
+// that somebody else answers than the one who does.
+func checkAnswersBy(d driver.Descriptor) error {
+	if handles := d.Role == driver.RoleCapability && slices.Contains(d.Handles, driver.KindApproval); handles != (len(d.AnswersBy) > 0) {
+		return fmt.Errorf("answers_by: a driver names ways if, and only if, it is of role %q and handles %q", driver.RoleCapability, driver.KindApproval)
+	}
+	if len(d.AnswersBy) > maxAnswersBy {
+		return fmt.Errorf("answers_by: there are %d ways, at most %d are read", len(d.AnswersBy), maxAnswersBy)
+	}
+	var errs []error
+	for i, way := range d.AnswersBy {
+		feature, ok := map[string]string{driver.ByReview: driver.FeatureClientReview, driver.ByAgent: driver.FeatureAgent}[way]
+		if !ok {
+			feature = driver.FeatureHuman
+		}
+		switch {
+		case !namePattern.MatchString(way) || slices.Contains(d.AnswersBy[:i], way):
+			errs = append(errs, fmt.Errorf("answers_by: %.80q is repeated or does not match %s", way, namePattern))
+		case slices.Contains(waysOfLogin, way):
+			errs = append(errs, fmt.Errorf("answers_by: %q is kept for the host", way))
+		case !d.Has(feature):
+			errs = append(errs, fmt.Errorf("answers_by: %q needs the feature %q", way, feature))
+		case d.Has(driver.FeatureAgent) && way != driver.ByAgent:
+			errs = append(errs, fmt.Errorf("answers_by: a driver with the feature %q answers by %q alone, not by %q", driver.FeatureAgent, driver.ByAgent, way))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // maxSends bounds Descriptor.Sends.
 const maxSends = 16
 
 func checkSends(d driver.Descriptor) error {
 	switch {
 	case len(d.Sends) > 0 && d.Role == driver.RoleChallenge:
-		return fmt.Errorf("a driver of role %q asks the client nothing: name the methods in the capability driver", d.Role)
+		return fmt.Errorf("sends: a driver of role %q asks the client nothing: name the methods in the capability driver", d.Role)
 	case len(d.Sends) > maxSends:
-		return fmt.Errorf("there are %d methods, at most %d are read", len(d.Sends), maxSends)
+		return fmt.Errorf("sends: there are %d methods, at most %d are read", len(d.Sends), maxSends)
 	}
 	var errs []error
 	for i, m := range d.Sends {
-		errs = append(errs, m.Check())
+		if err := m.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("sends: %w", err))
+		}
 		if slices.ContainsFunc(d.Sends[:i], func(o driver.ClientMethod) bool { return o.Method == m.Method }) {
-			errs = append(errs, fmt.Errorf("method %.80q is there twice", m.Method))
+			errs = append(errs, fmt.Errorf("sends: method %.80q is there twice", m.Method))
 		}
 	}
 	return errors.Join(errs...)

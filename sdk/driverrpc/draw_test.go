@@ -146,7 +146,7 @@ func drawRenderRequest(t *rapid.T) driver.RenderRequest {
 		Input: drawInput(t), Step: drawStep(t), Client: drawClient(t), Links: driver.Links{Approval: drawText(t)},
 		Diagnostics:    drawList(t, drawDiagnostic),
 		IdempotencyKey: drawText(t), Attempt: drawCount(t), Recover: rapid.Bool().Draw(t, "recover"), Cancel: rapid.Bool().Draw(t, "cancel"),
-		Plan: drawJSON(t),
+		Plan: drawJSON(t), How: drawList(t, drawText),
 	}
 }
 
@@ -173,7 +173,7 @@ func drawPending(t *rapid.T) *driver.Pending {
 
 func drawRenderResult(t *rapid.T) driver.RenderResult {
 	answer := drawAnswer(t)
-	return rapid.SampledFrom([]driver.RenderResult{
+	out := rapid.SampledFrom([]driver.RenderResult{
 		driver.AskClient(drawText(t), drawJSON(t)),
 		driver.AskAgent(driver.AgentChallenge{Type: drawText(t), Description: drawText(t), Display: drawJSON(t)}),
 		{Answer: &answer},
@@ -185,11 +185,13 @@ func drawRenderResult(t *rapid.T) driver.RenderResult {
 		driver.RenderUnknown(drawText(t)),
 		driver.RenderNotDone(drawText(t)),
 	}).Draw(t, "outcome")
+	out.How = drawText(t)
+	return out
 }
 
 func drawInterpretRequest(t *rapid.T) driver.InterpretRequest {
 	req := driver.InterpretRequest{Input: drawInput(t), Step: drawStep(t), Client: drawClient(t), Raw: drawJSON(t),
-		IdempotencyKey: drawText(t), Attempt: drawCount(t)}
+		IdempotencyKey: drawText(t), Attempt: drawCount(t), How: drawText(t)}
 	if rapid.Bool().Draw(t, "client error") {
 		req.ClientError = &driver.ClientError{Code: rapid.IntRange(-40000, 40000).Draw(t, "code"), Message: drawText(t)}
 	}

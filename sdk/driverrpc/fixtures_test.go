@@ -90,8 +90,12 @@ func examples() []example {
 		Input: driver.Input{ID: "ship", Kind: "acme.confirmation", Description: "Ship it?"}, Step: step, Client: client,
 	}
 	ownKind.Client.Capabilities = raw(`{"experimental":{"acme/confirm":{}},"sampling":{}}`)
-	approval := driver.RenderRequest{Input: driver.Input{ID: "approval", Kind: driver.KindApproval}, Step: step, Client: client}
+	approval := driver.RenderRequest{Input: driver.Input{ID: "approval", Kind: driver.KindApproval}, Step: step, Client: client, How: []string{driver.ByReview}}
+	reviewed := driver.ReviewedByClient("the client shows it before it sends")
+	reviewed.How = driver.ByReview
 	replied := driver.InterpretRequest{Input: evidence, Step: step, Client: client, Raw: raw(`{"action":"accept","content":{}}`)}
+	byPage := replied
+	byPage.Input, byPage.How = approval.Input, driver.ByPage
 	failed := driver.InterpretRequest{
 		Input: evidence, Step: step, Client: client, ClientError: &driver.ClientError{Code: -32601, Message: "Method not found"},
 	}
@@ -139,10 +143,10 @@ func examples() []example {
 			InputID: "evidence", Value: raw(`{"text":"all good"}`), Provenance: driver.ServerObserved,
 		}}},
 		example{"Render", "unavailable", render, driver.CannotRender("the client has no forms")},
-		example{"Render", "client-review", approval, driver.ReviewedByClient("the client shows it before it sends")},
+		example{"Render", "client-review", approval, reviewed},
 		example{"Interpret", "answered", replied, driver.Answered(raw(`{"text":"all good"}`), driver.ClientAttested)},
 		example{"Interpret", "declined", replied, driver.PersonDeclined("not now")},
-		example{"Interpret", "dismissed", replied, driver.PersonDismissed("the person closed the form")},
+		example{"Interpret", "dismissed", byPage, driver.PersonDismissed("the person closed the form")},
 		example{"Interpret", "invalid", replied, driver.NotAnAnswer(driver.Problem("/text", "is missing"))},
 		example{"Interpret", "unavailable", failed, driver.CannotInterpret("the client cannot: Method not found")},
 		example{"Interpret", "missing", replied, driver.LeftOut("the solution is a placeholder")},
@@ -161,7 +165,7 @@ func baseExamples() []example {
 		{"Describe", "capability-exec", struct{}{}, driver.Descriptor{
 			Name: "asker", Version: "0.1.0-rc.1", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence, driver.KindApproval},
 			Effect: driver.EffectPure, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitationForm},
-			Transport:    driver.TransportExec,
+			AnswersBy: []string{driver.ByForm, "signature"}, Transport: driver.TransportExec,
 			ActionSchema: raw(`{"type":"object","properties":{"folder":{"type":"string"}}}`),
 		}},
 		{"Describe", "capability-sends", struct{}{}, driver.Descriptor{

@@ -240,6 +240,7 @@ func TestNearMisses(t *testing.T) {
 		}, "a capability has no challenge"},
 		"states":     {func(d *driver.Driver) { d.Descriptor.StateVersions = []int{2, 1} }, "state_versions"},
 		"needs":      {func(d *driver.Driver) { d.Descriptor.Needs = []string{"luck"} }, "needs"},
+		"ways":       {func(d *driver.Driver) { d.Descriptor.AnswersBy = []string{"form"} }, `handles "approval"`},
 		"approval":   {func(d *driver.Driver) { d.Descriptor.Approval = "maybe" }, "approval"},
 		"transport":  {func(d *driver.Driver) { d.Descriptor.Transport = "http" }, "transport"},
 		"wrong role": {func(d *driver.Driver) { d.Challenge, d.Capability = nil, &recorder{} }, "Challenge set is false"},

@@ -342,7 +342,7 @@ func deskDriver(fault string) driver.Driver {
 	d := driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "desk", Version: "1.0.0", Role: driver.RoleCapability,
-			Handles: []string{driver.KindEvidence, driver.KindApproval}, Effect: driver.EffectPure,
+			Handles: []string{driver.KindEvidence, driver.KindApproval}, Effect: driver.EffectPure, AnswersBy: []string{driver.ByForm},
 			Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitationForm},
 			ConfigSchema: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"polite":{"type":"boolean"}}}`),
 		},

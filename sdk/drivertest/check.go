@@ -274,6 +274,7 @@ func capabilityRules() []rule {
 		{"capability/secrets", Must, renderSample, "no form asks for a secret", capabilitySecrets},
 		{"capability/review", Must, renderSample, "only a driver of clients that review leaves an approval to the client, and nothing else", capabilityReview},
 		{"capability/elsewhere", Must, renderSample, "only a driver of people leaves an approval to its page, and only where there is one", capabilityElsewhere},
+		{"capability/how", Must, on("capability drivers that handle approval", asks), "an approval is answered in a way that was asked for, and the driver says in which", capabilityHow},
 		{"capability/provenance", Must, on("capability drivers; every sample", asks), "it claims no more for an answer than its features and its effect class allow", capabilityProvenance},
 		{"capability/client-error", Must, interpSample, "a client's error is never an answer", clientError},
 		{"capability/any-reply", Must, interpSample, "Interpret expects anything and fails at nothing", anyReply},

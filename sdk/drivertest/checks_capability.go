@@ -207,6 +207,34 @@ func capabilityElsewhere(ctx context.Context, s Subject) error {
 	})
 }
 
+func capabilityHow(ctx context.Context, s Subject) error {
+	if len(s.Descriptor.AnswersBy) == 0 {
+		return unconcerned("it answers no approvals")
+	}
+	return renders(ctx, s, withEachWay(s.Descriptor), func(req driver.RenderRequest, r driver.RenderResult) error {
+		if req.Input.Kind != driver.KindApproval || r.Unavailable != nil || r.Invalid != nil {
+			return nil
+		}
+		if _, err := s.Descriptor.Answers(req.How, r); err != nil {
+			return fmt.Errorf("it is asked for an approval by %s: %w", strings.Join(req.How, ", "), err)
+		}
+		return nil
+	})
+}
+
+// withEachWay asks for all ways of the driver, and for each alone.
+func withEachWay(d driver.Descriptor) func(driver.RenderRequest) []driver.RenderRequest {
+	return func(req driver.RenderRequest) []driver.RenderRequest {
+		req.How = d.AnswersBy
+		out := []driver.RenderRequest{req}
+		for _, way := range d.AnswersBy {
+			req.How = []string{way}
+			out = append(out, req)
+		}
+		return out
+	}
+}
+
 func withAndWithoutLinks(req driver.RenderRequest) []driver.RenderRequest {
 	without := req
 	without.Links = driver.Links{}

@@ -168,11 +168,19 @@ func derivedSamples(d driver.Descriptor) []Sample {
 		in := standardInput(handled)
 		out = append(out,
 			Sample{Name: "derived Render of " + handled, Request: driver.RenderRequest{
-				Input: in, Step: standardStep, Client: client, Links: driver.Links{Approval: "https://kairos.example/approve"}}},
+				How: waysFor(d, in), Input: in, Step: standardStep, Client: client, Links: driver.Links{Approval: "https://kairos.example/approve"}}},
 			Sample{Name: "derived Interpret of " + handled, Request: driver.InterpretRequest{
 				Input: in, Step: standardStep, Client: client, Raw: json.RawMessage(`{}`)}})
 	}
 	return out
+}
+
+// waysFor are the ways in which the driver may answer the input.
+func waysFor(d driver.Descriptor, in driver.Input) []string {
+	if in.Kind != driver.KindApproval {
+		return nil
+	}
+	return d.AnswersBy
 }
 
 var (

@@ -73,6 +73,7 @@ func (d Drivers) Render(ctx context.Context, s *plan.State, a plan.Render, made 
 	made.Result, made.Err = drv.Render(ctx, driver.RenderRequest{
 		Input: made.Input, Step: a.Task.Where, Client: s.Caller.Client, Links: driver.Links{Approval: address}, Diagnostics: a.Diagnostics,
 		IdempotencyKey: made.Call.Key, Attempt: made.Call.Attempt, Recover: made.Recovering, Cancel: made.Call.Cancelled, Plan: plan.Stated(s, a.Route.Via),
+		How: plan.HowIn(s, a.Task, made.Input, a.Route.Via),
 	})
 	if made.Err == nil {
 		made.Err, err = d.conceal(s.Run.ID, made.Link, &made.Result)
@@ -143,6 +144,7 @@ func (d Drivers) Interpret(ctx context.Context, s *plan.State, k *input.Task, q 
 	}
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{
 		Input: q.Input, Step: k.Where, Client: q.Client, Raw: reply, ClientError: failed, IdempotencyKey: q.Key, Attempt: q.Attempt,
+		How: q.How,
 	})
 	if res.Answer != nil && input.Of(q.Input.Kind).Approves && plan.SentToAddress(q.Ask) {
 		// Such a question shows an address and no form: nobody saw what an approval would be for.
@@ -219,7 +221,7 @@ func (d Drivers) worded(ctx context.Context, s *plan.State, a plan.Read) (driver
 		return driver.AgentChallenge{}, err
 	}
 	res, err := drv.Render(ctx, driver.RenderRequest{
-		Input: a.Input, Step: a.Task.Where, Client: s.Caller.Client, IdempotencyKey: c.Key, Attempt: c.Attempt,
+		Input: a.Input, Step: a.Task.Where, Client: s.Caller.Client, IdempotencyKey: c.Key, Attempt: c.Attempt, How: plan.HowIn(s, a.Task, a.Input, a.Route.Via),
 	})
 	switch {
 	case err != nil:

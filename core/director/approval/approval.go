@@ -70,6 +70,8 @@ type View struct {
 	// none does. Ending: somebody cancelled it.
 	Running string
 	Ending  bool
+	// EndedAt is when what was approved was cancelled, once the driver has ended it; zero: it was not.
+	EndedAt time.Time
 	By      string
 	Reason  string
 	// TakenBack is when a rejection was taken back, and TakenBackBy who did so; zero: it was not.
@@ -106,6 +108,8 @@ type Linked struct {
 	Decided  *run.Event // nil: not through the link
 	// TakenBack is when Decided was taken back; nil: it was not.
 	TakenBack *run.Event
+	// Cancelled is when what was approved was cancelled; nil: it was not.
+	Cancelled *run.Event
 	ReadOnly  bool // the link shows what is asked and takes no answer
 }
 
@@ -144,6 +148,9 @@ func Of(s *plan.State, l Linked) View {
 	}
 	if c := s.Run.Step.Call; v.State == Approved && s.Run.Step.Index == l.Step && plan.Endable(s) {
 		v.Running, v.Ending = c.Driver, c.Cancelled
+	}
+	if ev := l.Cancelled; ev != nil && v.State == Approved && v.Running == "" {
+		v.EndedAt = ev.At
 	}
 	if ev := l.Decided; ev != nil {
 		v.DecidedAt, v.Reason = ev.At, ev.Reason

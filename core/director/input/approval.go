@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -233,14 +234,6 @@ func Quote(s string) string {
 	return "> " + strings.ReplaceAll(plain.Text(plain.Clip(strings.TrimSpace(s), maxShown)), "\n", "\n> ")
 }
 
-// BasisOf says what an approval that needed no question rests on.
-func BasisOf(a driver.Answer) run.Basis {
-	if a.Provenance == driver.AgentReported {
-		return run.BasisAgent
-	}
-	return ""
-}
-
 // Typed is what was typed beside an approval.
 func Typed(value json.RawMessage) string {
 	var v struct {
@@ -269,12 +262,19 @@ func settleApproval(_ *Task, c Setting, a driver.Answer) (Settlement, error) {
 	return Settlement{}, nil
 }
 
-func noApproval(step int, troubles string) *fault.Error {
+// NobodyApproves is the error where no route is left to an approval that counts in these ways.
+func NobodyApproves(step int, how []string, troubles string) *fault.Error {
 	if troubles != "" {
 		return fault.New(fault.ApprovalUnavailable, "Step %d needs a person's approval, which could not be obtained%s. Do not do the step's work.", step, troubles)
 	}
-	return fault.New(fault.ApprovalUnavailable,
-		"Step %d needs a person's approval before anybody acts, and nobody can be asked through this client. Do not do the step's work. "+
-			"Tell the operator to give the server an approval page (serve --http, or approval.listen), or the person to continue the run with a client "+
-			"that offers elicitation; the last resort is approval.trust_agent", step)
+	var instead []string
+	if slices.Contains(how, driver.ByPage) {
+		instead = append(instead, "tell the operator to give the server an approval page (serve --http, or approval.listen)")
+	}
+	if slices.Contains(how, driver.ByForm) {
+		instead = append(instead, "tell the person to continue the run with a client that offers elicitation")
+	}
+	said := fmt.Sprintf("Step %d needs a person's approval before anybody acts, and nobody can be asked through this client. Do not do the step's work. It counts only by %s",
+		step, strings.Join(how, " or "))
+	return fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(said, strings.Join(instead, ", or ")))
 }

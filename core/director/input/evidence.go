@@ -15,8 +15,8 @@ func Prompted(in driver.Input, k *Task) driver.Input {
 	if in.Type == "" {
 		in.Type = k.Common.Type
 	}
-	if k.Approval != "" {
-		in.Approval = k.Approval
+	if k.Approval.Mode != "" {
+		in.Approval = k.Approval.Mode
 	}
 	s := k.Common.Sampling.Sound()
 	if s == nil {

@@ -80,7 +80,7 @@ type Settlement struct {
 var (
 	ApprovalKind = Kind{
 		Name: driver.KindApproval, Reserved: true, Approves: true, Personal: true,
-		Missing: fault.ApprovalUnavailable, NoRoute: noApproval, Settle: settleApproval,
+		Missing: fault.ApprovalUnavailable, Settle: settleApproval,
 	}
 	EvidenceKind = Kind{Name: driver.KindEvidence, Evidence: true}
 	FilesKind    = Kind{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -173,7 +174,7 @@ func TestTheRunsInputIsMergedAndChecked(t *testing.T) {
 
 func TestEvidenceHasTheStepsOwnPrompt(t *testing.T) {
 	temperature := 0.5
-	k := &input.Task{Approval: driver.ApprovalUser, Common: protocol.Common{Type: "mcp", Sampling: &protocol.Sampling{User: "Ask so", Temperature: &temperature}}}
+	k := &input.Task{Approval: drivers.Approval{Mode: driver.ApprovalUser}, Common: protocol.Common{Type: "mcp", Sampling: &protocol.Sampling{User: "Ask so", Temperature: &temperature}}}
 	in := input.Prompted(driver.Input{ID: "evidence", System: "the driver's", User: "the driver's"}, k)
 	if in.Type != "mcp" || in.Approval != driver.ApprovalUser || in.System != "the driver's" || in.User != "Ask so" || *in.Temperature != temperature {
 		t.Errorf("%+v", in)

@@ -3,7 +3,7 @@ package input
 import (
 	"encoding/json"
 
-	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -21,10 +21,8 @@ type Task struct {
 	Where     driver.Step
 	// Use is the challenge driver; empty for a step without a challenge.
 	Use string
-	// Approval is the mode that holds for this step, and Stated that the step or
-	// a rule says so: it is not merely what its type does otherwise.
-	Approval driver.ApprovalMode
-	Stated   bool
+	// Approval is how this step is approved.
+	Approval drivers.Approval
 	// Demand is what the rules of the operator demand of the step, and what it demands of its
 	// evidence itself. ByAction is what rules demand because of what the step does.
 	Demand, ByAction rules.Demand
@@ -52,16 +50,3 @@ func Describe(ds []driver.Diagnostic) string { return plain.Clip(fields.Text(ds)
 
 // Free reports whether the step has no challenge, so that any solution passes it.
 func (k *Task) Free() bool { return k.Step.Challenge == nil }
-
-// PhraseFault refuses a phrase that nobody can type, which a protocol may have
-// that was stored before phrases with templates were refused.
-func PhraseFault(k *Task) error {
-	written, err := protocol.CommonOf(k.Step.Challenge)
-	if err != nil || written.ApprovalPhrase() == "" {
-		return nil //nolint:nilerr // what is written was read before; there is no phrase
-	}
-	if why := protocol.BadPhrase(k.Common.ApprovalPhrase()); why != "" {
-		return fault.New(fault.InvalidArgument, "The protocol is at fault: the phrase of the approval of step %d %s. Mint it again with a phrase that can be typed.", k.Where.Index, why)
-	}
-	return nil
-}

@@ -142,7 +142,7 @@ func planned(s *State, a Preview, p driver.Plan, proposed json.RawMessage) Actio
 		return Halt{Fault: conflict}
 	}
 	gated := a.Task.Demand.Approval != nil // a rule may know only now what is done
-	digest, err := input.PlannedDigest(s.Run.Step.Inputs, PhraseOf(s, a.Task), plan)
+	digest, err := input.PlannedDigest(s.Run.Step.Inputs, a.Task.Approval.Phrase, plan)
 	if err != nil {
 		return Halt{Fault: Unavailable("the plan of driver %s cannot be digested: %v", via, err)}
 	}

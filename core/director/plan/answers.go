@@ -95,7 +95,7 @@ func Submitted(s *State, a Read, shown driver.AgentChallenge, in Reading) Action
 	case res.Answer != nil:
 		// This came from the agent, even if the driver claims more.
 		res.Answer.Provenance = driver.AgentReported
-		return Supplied(s, a.Task, a.Input, a.Route, *res.Answer)
+		return Supplied(s, a, driver.ByAgent, *res.Answer)
 	case res.Declined != nil:
 		return Decline(s, a.Input, via, res.Declined.Reason, 0)
 	case res.Missing != nil:
@@ -108,13 +108,14 @@ func Submitted(s *State, a Read, shown driver.AgentChallenge, in Reading) Action
 	return Halt{Fault: Unavailable("driver %s gave no outcome", via)}
 }
 
-// Supplied takes an answer that needed no question.
-func Supplied(s *State, k *input.Task, in driver.Input, r decision.Route, a driver.Answer) Action {
+// Supplied takes an answer that needed no question. How is the way in which an approval was given.
+func Supplied(s *State, of Read, how string, a driver.Answer) Action {
+	k, in, r := of.Task, of.Input, of.Route
 	a.InputID, a.Via = in.ID, r.Via
 	if problem := doubtOf(s, in, a, r.Via); problem != "" {
 		return Close(s, in.ID, r, decision.Errored, problem, 0)
 	}
-	phrase := PhraseIn(s, k, in)
+	phrase := PhraseIn(k, in)
 	to, err := settlement(s, k, in, phrase, false, a)
 	switch {
 	case err != nil:
@@ -130,7 +131,7 @@ func Supplied(s *State, k *input.Task, in driver.Input, r decision.Route, a driv
 	}
 	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a}
 	if input.Of(in.Kind).Approves {
-		ev.Approval = NewApproval(s, r, a.Provenance, input.BasisOf(a))
+		ev.Approval = NewApproval(s, r, a.Provenance, run.Basis(how))
 		ev.Approval.Typed = phrase != ""
 		ev.Reason = in.Description
 	}
@@ -193,6 +194,9 @@ func Answered(s *State, k *input.Task, q run.Question, r decision.Route, a drive
 	if problem := doubtOf(s, q.Input, a, q.Via); problem != "" {
 		return Close(s, q.Input.ID, r, decision.Errored, problem, q.Seq)
 	}
+	if !stillCounts(s, k, q) {
+		return Close(s, q.Input.ID, r, decision.Unavailable, fmt.Sprintf("it was answered by %s, which does not count any more", q.How), q.Seq)
+	}
 	optional := input.Of(q.Input.Kind).Optional
 	to, err := settlement(s, k, q.Input, q.Phrase, true, a)
 	switch {
@@ -214,7 +218,7 @@ func Answered(s *State, k *input.Task, q run.Question, r decision.Route, a drive
 	}
 	ev := run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a}
 	if input.Of(q.Input.Kind).Approves {
-		ev.Approval = NewApproval(s, r, a.Provenance, run.BasisForm)
+		ev.Approval = NewApproval(s, r, a.Provenance, run.Basis(q.How))
 		ev.Approval.Digest, ev.Approval.Typed = q.Digest, q.Phrase != ""
 	}
 	answered := Apply{Events: []run.Event{ev}, Then: settled(q.Input, a)}

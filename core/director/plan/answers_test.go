@@ -50,7 +50,7 @@ func TestWhatFollowsFromAVerdict(t *testing.T) {
 func TestAnApprovalStandsInFrontOfWhatComesFromOutside(t *testing.T) {
 	wants := func(in ...driver.Input) driver.AdvanceResult { return driver.AdvanceResult{NeedInput: in} }
 	similarity := driver.Input{ID: "similar", Kind: driver.KindSimilarity}
-	user := func(s *plan.State) { s.Task.Approval = driver.ApprovalUser }
+	user := func(s *plan.State) { s.Task.Approval.Mode = driver.ApprovalUser }
 	for name, tc := range map[string]struct {
 		res        driver.AdvanceResult
 		state      edits
@@ -60,6 +60,8 @@ func TestAnApprovalStandsInFrontOfWhatComesFromOutside(t *testing.T) {
 		"mode auto":                      {wants(evidence), nil, nil, false},
 		"mode user":                      {wants(evidence), edits{user}, nil, true},
 		"a person declined the same":     {wants(evidence), nil, map[string]bool{"evidence": true}, true},
+		"a person's own answer, typed":   {wants(ownAnswer(`{"type":"object","properties":{"text":{"type":"string"}}}`)), edits{needsEvidence, person, func(s *plan.State) { s.Task.Approval.Phrase = "go" }}, nil, true},
+		"a person's own answer, by page": {wants(ownAnswer(`{"type":"object","properties":{"text":{"type":"string"}}}`)), edits{needsEvidence, person, func(s *plan.State) { s.Task.Approval.Narrowed = true }}, nil, true},
 		"what the server answers itself": {wants(similarity), edits{user}, nil, false},
 		"a person's own answer":          {wants(ownAnswer(`{"type":"object","properties":{"text":{"type":"string"}}}`)), edits{needsEvidence, person}, nil, false},
 	} {
@@ -97,7 +99,7 @@ func TestAnswersThatAreNotTaken(t *testing.T) {
 		"for a person, against a limit": {"form", ok, edits{needsEvidence, person, func(s *plan.State) { s.Drivers = noPersons() }}, "apply route_closed form"},
 	} {
 		s := state(t, append(edits{needsEvidence}, tc.state...)...)
-		if got := kind(plan.Supplied(s, s.Task, s.Run.Step.Inputs[0], decision.Route{Via: tc.via}, tc.answer)); got != tc.want {
+		if got := kind(plan.Supplied(s, plan.Read{Task: s.Task, Input: s.Run.Step.Inputs[0], Route: decision.Route{Via: tc.via}}, "", tc.answer)); got != tc.want {
 			t.Errorf("%s: Supplied = %s, want %s", name, got, tc.want)
 		}
 	}

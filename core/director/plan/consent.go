@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director/input"
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -24,24 +22,26 @@ func ApprovalGiven(s *State) bool {
 }
 
 // PhraseIn is what has to be typed to answer the input; empty for what is not an approval.
-func PhraseIn(s *State, k *input.Task, in driver.Input) string {
+func PhraseIn(k *input.Task, in driver.Input) string {
 	if !input.Of(in.Kind).Approves {
 		return ""
 	}
-	return PhraseOf(s, k)
+	return k.Approval.Phrase
 }
 
-// PhraseOf is what has to be typed to approve the step; empty: nothing.
-func PhraseOf(s *State, k *input.Task) string {
-	switch {
-	case k.Common.ApprovalPhrase() != "":
-		return k.Common.ApprovalPhrase()
-	case k.Demand.Approval != nil && len(k.Demand.Approval.Phrases) > 0:
-		return strings.Join(k.Demand.Approval.Phrases, " ")
-	case s.Settings.Approval.Typed:
-		return k.Step.Name
+// HowIn are the ways in which the driver may answer the input; empty for what is not an approval.
+func HowIn(s *State, k *input.Task, in driver.Input, via string) []string {
+	desc, _, _ := s.Drivers.Describe(via)
+	if !input.Of(in.Kind).Approves {
+		return nil
 	}
-	return ""
+	return slices.DeleteFunc(slices.Clone(desc.AnswersBy), func(way string) bool { return !slices.Contains(k.Approval.How, way) })
+}
+
+// stillCounts reports whether the way in which the question is asked counts, if it is an approval: what
+// counts may have been narrowed since it was asked.
+func stillCounts(s *State, k *input.Task, q run.Question) bool {
+	return !input.Of(q.Input.Kind).Approves || slices.Contains(HowIn(s, k, q.Input, q.Via), q.How)
 }
 
 // approvalStands reports whether the open step is approved and the approval is not too old.
@@ -91,7 +91,7 @@ func ApprovalQuestion(s *State, k *input.Task, evidence driver.Input) driver.Inp
 // askedFor is what an approval of the input is about.
 func askedFor(s *State, k *input.Task, evidence driver.Input) input.ApprovalQuestion {
 	return input.ApprovalQuestion{
-		Evidence: evidence, Digest: s.Run.Step.Digest, Phrase: PhraseOf(s, k), Early: s.Run.Step.Early, Done: s.Run.Step.Done, Plan: s.Run.Step.Plan, Own: ownAnswer(s, k, evidence),
+		Evidence: evidence, Digest: s.Run.Step.Digest, Phrase: k.Approval.Phrase, Early: s.Run.Step.Early, Done: s.Run.Step.Done, Plan: s.Run.Step.Plan, Own: ownAnswer(s, k, evidence),
 		Declined: DeclineInWords(s),
 	}
 }
@@ -113,18 +113,16 @@ func TakesNoReport(s *State, k *input.Task, in driver.Input) bool {
 }
 
 // Gated reports whether an approval stands in front of the input. One in front of
-// a person's own answer would be noise, unless it can be that answer itself.
-func Gated(s *State, k *input.Task, in driver.Input) (bool, error) {
+// a person's own answer would be noise, unless it can be that answer itself, or the
+// form of the answer lacks what an approval of the step has to have.
+func Gated(s *State, k *input.Task, in driver.Input) bool {
 	switch {
-	case k.Approval != driver.ApprovalUser:
-		return false, nil
+	case k.Approval.Mode != driver.ApprovalUser:
+		return false
 	case !personal(s, k, in), ownAnswer(s, k, in) && input.YesOrNo(in):
-		return true, nil
-	case k.Common.ApprovalPhrase() != "":
-		return false, fault.New(fault.InvalidArgument, "The protocol is at fault: nobody can type the phrase of the approval of step %d into the form that it asks for. "+
-			"Mint it again without the phrase, or as a question for yes or no.", k.Where.Index)
+		return true
 	}
-	return false, nil
+	return k.Approval.Phrase != "" || k.Approval.Narrowed
 }
 
 // approvedAnswer is what a person has answered to the input by approving, or nil if they

@@ -36,8 +36,7 @@ func Demanded(s *State, k *input.Task, asked []driver.Input, p *run.Plan) *fault
 	if err := ruled(s, k, asked, p); err != nil {
 		return err
 	}
-	approve(s, k)
-	return nil
+	return approve(s, k)
 }
 
 // subject is the step as rules see it. What it would do is known once its driver has asked for

@@ -83,8 +83,8 @@ func cannotDecide(s *State, k *input.Task, in driver.Input, via string) string {
 	if !known || !input.Of(in.Kind).Approves || !desc.Has(driver.FeatureHuman) {
 		return ""
 	}
+	onlyByLink := slices.Equal(HowIn(s, k, in, via), []string{driver.ByPage})
 	for _, p := range []driver.Provenance{driver.ClientAttested, driver.LinkHolder} {
-		onlyByLink := slices.Contains(desc.Needs, driver.NeedApprovalPage)
 		if onlyByLink && p != driver.LinkHolder {
 			continue
 		}
@@ -258,7 +258,7 @@ func personal(s *State, k *input.Task, in driver.Input) bool {
 // ownAnswer reports whether nobody but a person may answer the input: it asks for
 // their own answer, and the step or the tree states approval mode user.
 func ownAnswer(s *State, k *input.Task, in driver.Input) bool {
-	return k.Stated && k.Approval == driver.ApprovalUser && personal(s, k, in)
+	return k.Approval.Stated && k.Approval.Mode == driver.ApprovalUser && personal(s, k, in)
 }
 
 // Ref names a driver for the record, with its version and checksum.

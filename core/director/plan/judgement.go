@@ -236,11 +236,7 @@ func Needed(s *State, k *input.Task, res driver.AdvanceResult, remembered map[st
 		ev.Inputs = append(ev.Inputs, in)
 		if !kind.Internal {
 			outside = append(outside, in)
-			gated, err := Gated(s, k, in)
-			if err != nil {
-				return Apply{}, err
-			}
-			ev.Gated = ev.Gated || gated || remembered[in.ID]
+			ev.Gated = ev.Gated || Gated(s, k, in) || remembered[in.ID]
 		}
 	}
 	if len(outside) == 0 {
@@ -249,7 +245,7 @@ func Needed(s *State, k *input.Task, res driver.AdvanceResult, remembered map[st
 	var err error
 	phrase := ""
 	if ev.Gated {
-		phrase = PhraseOf(s, k)
+		phrase = k.Approval.Phrase
 	}
 	if ev.Digest, err = input.ApprovedDigest(outside, phrase); err != nil {
 		return Apply{}, Unavailable("driver %s asks for an input that cannot be encoded: %v", k.Use, err)

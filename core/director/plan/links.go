@@ -24,10 +24,10 @@ func linkHolds(s *State, q *run.Question) bool { return CurrentLink(s, q) && !q.
 func HasPage(s *State) bool { return MarkedURL(s, &run.ApprovalLink{Mark: "mark"}) != "" }
 
 // Answerable reports whether a link may be given to somebody who answers with it. Where the answer is the
-// step's evidence and the step does not count what a link's holder says, or where a person declined
-// the same, none is.
+// step's evidence and the step does not count what a link's holder says, where the page does not
+// count, or where a person declined the same, none is.
 func Answerable(s *State, k *input.Task) bool {
-	return HasPage(s) && LinkMayApprove(s) && countsAsAnswer(s, k, GatedInput(s), driver.LinkHolder)
+	return HasPage(s) && slices.Contains(k.Approval.How, driver.ByPage) && LinkMayApprove(s) && countsAsAnswer(s, k, GatedInput(s), driver.LinkHolder)
 }
 
 // MarkedURL is the address of a link with its mark instead of the secret, or empty.

@@ -27,6 +27,10 @@ type Rendering struct {
 // Rendered sends the question that a driver made, or takes what it answered without one.
 func Rendered(s *State, a Render, made Rendering) Action {
 	k, q, r, res := a.Task, *a.Question, a.Route, made.Result
+	if made.Err == nil {
+		q.How, made.Err = wayOf(s, a, res)
+	}
+	a.Question = &q
 	again := func(s *State, m Made) Action {
 		made.Made = m
 		return Rendered(s, a, made)
@@ -55,11 +59,22 @@ func Rendered(s *State, a Render, made Rendering) Action {
 	case res.Elsewhere != nil && approves:
 		return leaveToPage(s, a, made.Link, *res.Elsewhere)
 	case res.Answer != nil:
-		return Supplied(s, k, in, r, *res.Answer)
+		return Supplied(s, Read{k, in, r}, q.How, *res.Answer)
 	case res.Unavailable != nil:
 		return Close(s, in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
 	}
 	return Close(s, in.ID, r, decision.Errored, "driver gave no outcome the host can use", 0)
+}
+
+// wayOf is the way in which a driver answers an approval, which must be one that counts; empty for
+// what asks nobody.
+func wayOf(s *State, a Render, res driver.RenderResult) (string, error) {
+	in, asks := a.Question.Input, res.ClientRequest != nil || res.Answer != nil || res.ClientReview != nil || res.Elsewhere != nil
+	if !asks || !input.Of(in.Kind).Approves {
+		return "", nil
+	}
+	desc, _, _ := s.Drivers.Describe(a.Route.Via)
+	return desc.Answers(HowIn(s, a.Task, in, a.Route.Via), res)
 }
 
 // Sends reports whether the action puts a question to the client.
@@ -219,9 +234,9 @@ func GivenUp(s *State, q run.Question) bool {
 
 // answeredElsewhere reports whether the open question is this one and waits for
 // a person at its link, so that nobody is asked anew.
-func answeredElsewhere(s *State, in driver.Input, r decision.Route) bool {
+func answeredElsewhere(s *State, k *input.Task, in driver.Input, r decision.Route) bool {
 	q := s.Run.Step.Question
-	return linkHolds(s, q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && HasPage(s)
+	return linkHolds(s, q) && stillCounts(s, k, *q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && HasPage(s)
 }
 
 // MayAsk reports whether a person or a model may be asked now. Nobody is asked when

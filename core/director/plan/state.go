@@ -59,6 +59,7 @@ type State struct {
 	Tree     *decision.Tree
 	Rules    *rules.Set
 	Settings decision.ConfigFacts
+	How      []string // the ways of approving that the server takes
 	Options  Options
 
 	Caller  access.Caller

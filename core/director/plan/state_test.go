@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/director/solution"
+	approvals "github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -47,11 +48,11 @@ func drivers() catalog {
 	all := []driver.Descriptor{
 		challenge("shell", driver.Descriptor{Effect: driver.EffectPure, StateVersions: []int{1}}),
 		challenge("user_input", driver.Descriptor{Effect: driver.EffectPure, Approval: driver.ApprovalUser}),
-		capability("form", []string{"evidence", "approval", "run_input", "acceptance"}, driver.Descriptor{Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitation}}),
-		capability("page", []string{"approval"}, driver.Descriptor{Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedApprovalPage}}),
+		capability("form", []string{"evidence", "approval", "run_input", "acceptance"}, driver.Descriptor{Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitation}, AnswersBy: []string{driver.ByForm}}),
+		capability("page", []string{"approval"}, driver.Descriptor{Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedApprovalPage}, AnswersBy: []string{driver.ByPage}}),
 		capability("model", []string{"evidence", "approval", "judge"}, driver.Descriptor{Features: []string{driver.FeatureModel}}),
 		capability("acts", []string{"evidence"}, driver.Descriptor{Effect: driver.EffectChanges, Features: []string{driver.FeaturePreview, driver.FeatureCancel, driver.FeatureRecover}}),
-		capability("agent", []string{"evidence", "approval", "files"}, driver.Descriptor{Features: []string{driver.FeatureAgent}}),
+		capability("agent", []string{"evidence", "approval", "files"}, driver.Descriptor{Features: []string{driver.FeatureAgent}, AnswersBy: []string{driver.ByAgent}}),
 	}
 	c := catalog{drivers: map[string]driver.Descriptor{}, strongest: map[string]driver.Provenance{}, noPerson: map[string]bool{}}
 	for _, d := range all {
@@ -71,6 +72,8 @@ inputs:
   run_input: [{via: form}]
   acceptance: [{via: form}]
 `
+
+var allWays = append(approvals.DefaultHow(), driver.ByAgent)
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -100,12 +103,12 @@ func state(t *testing.T, edit ...func(*plan.State)) *plan.State {
 			Step: run.Step{Index: 1, Nonce: "nonce"},
 		},
 		Chain: &chain, Drivers: c, Tree: tree, Now: now, Started: now, Target: 1, Opened: 1,
-		Options: plan.Options{ApprovalTTL: time.Hour},
-		Caller:  access.Caller{Client: driver.Client{ElicitationForm: true}},
+		Options: plan.Options{ApprovalTTL: time.Hour}, How: allWays,
+		Caller: access.Caller{Client: driver.Client{ElicitationForm: true}},
 	}
 	s.Task = &input.Task{
 		Step: chain.Steps[0], Challenge: chain.Steps[0].Challenge, Common: protocol.Common{Type: "shell"}, Use: "shell",
-		Where: driver.Step{Index: 1, Count: 2, Label: "Build"},
+		Where: driver.Step{Index: 1, Count: 2, Label: "Build"}, Approval: approvals.Approval{How: allWays},
 	}
 	for _, e := range edit {
 		e(s)
@@ -132,7 +135,7 @@ var report = submitted(`{"type":"shell","nonce":"nonce","shell":{"exit_code":0}}
 
 // gated: an approval stands in front of the evidence.
 func gated(s *plan.State) {
-	s.Task.Approval, s.Run.Step.Gated, s.Run.Step.Digest = driver.ApprovalUser, true, digest
+	s.Task.Approval.Mode, s.Run.Step.Gated, s.Run.Step.Digest = driver.ApprovalUser, true, digest
 }
 
 func detached(s *plan.State) { s.Caller.Detached = true }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -59,7 +58,7 @@ func Filled(s *State) (*input.Task, error) {
 	if k.Common.Type == "" {
 		k.Common.Type = s.Tree.MissingType()
 	}
-	if err := cmp.Or(input.PhraseFault(k), input.OutputSchemaFault(k)); err != nil {
+	if err := input.OutputSchemaFault(k); err != nil {
 		return nil, err
 	}
 	k.Challenge = filled
@@ -83,21 +82,23 @@ func WorkOut(s *State, k *input.Task) (soon []string, err error) {
 	if k.Use == "" {
 		return nil, Unavailable("no configured driver handles challenges of type %q", k.Common.Type)
 	}
-	approve(s, k)
+	if err := approve(s, k); err != nil {
+		return nil, err
+	}
 	if d.Route != nil {
 		soon = []string{k.Use, d.Route.Via}
 	}
 	return soon, nil
 }
 
-// approve works out whether a person approves the step first, and whether somebody says so.
-// Rules only add.
-func approve(s *State, k *input.Task) {
-	desc, _, _ := s.Drivers.Describe(k.Use)
-	k.Approval, k.Stated = cmp.Or(k.Common.ApprovalMode, desc.Approval), k.Common.ApprovalMode != ""
-	if k.Demand.Approval != nil {
-		k.Approval, k.Stated = driver.ApprovalUser, true
+// approve works out how the step is approved, and refuses a step that nobody can approve.
+func approve(s *State, k *input.Task) *fault.Error {
+	judge, _, _ := s.Drivers.Describe(k.Use)
+	k.Approval = drivers.ApprovalOf(drivers.ApprovalSources{Server: s.How, Rules: k.Demand, Step: k.Common, Type: judge.Approval})
+	if why := k.Approval.Conflict(); why != "" {
+		return fault.New(fault.RulesConflict, "Step %d cannot be solved: nobody can approve it, because %s.", k.Where.Index, why)
 	}
+	return nil
 }
 
 // Facts are what conditions may look at for one input of the open step.
@@ -119,7 +120,7 @@ func Facts(s *State, k *input.Task, inputID string) decision.Facts {
 		Config:   s.Settings,
 	}
 	f.Protocol.Digest = s.Digest
-	f.Config.Approval.Page = Answerable(s, k)
+	f.Approval = decision.ApprovalFacts{How: k.Approval.How, Page: Answerable(s, k)}
 	if s := s.Solution; s != nil {
 		f.Solution = decision.SolutionFacts{Supplied: s.Supplied(), Type: s.Type, Params: s.Object}
 	}

@@ -161,13 +161,13 @@ func notReviewed(s *State, w way) Action {
 func noSubstitute(s *State, w way) Action {
 	review := w.kind.Approves && w.desc.Has(driver.FeatureClientReview)
 	switch {
-	case w.kind.Approves && (review || slices.Contains(w.desc.Needs, driver.NeedApprovalPage)) && answeredUnusably(s, w.in.ID):
+	case w.kind.Approves && (review || slices.Equal(HowIn(s, w.task, w.in, w.route.Via), []string{driver.ByPage})) && answeredUnusably(s, w.in.ID):
 		return w.passOver(s, "the person was asked by form, and neither a link nor a review takes the place of their answer")
 	case !w.known:
 		return Close(s, w.in.ID, w.route, decision.Unavailable, "driver is not configured", 0)
 	case review && !evidenceComesThrough(s, w.task, w.route.Via):
 		return w.passOver(s, "the evidence does not come through it, so there is nothing to review")
-	case review && PhraseOf(s, w.task) != "":
+	case review && w.task.Approval.Phrase != "":
 		return w.passOver(s, "a phrase has to be typed, which no review does")
 	}
 	return nil
@@ -199,7 +199,7 @@ const maxDeclines = 3
 func throughClient(s *State, k *input.Task, in driver.Input, r decision.Route) Action {
 	desc, _, _ := s.Drivers.Describe(r.Via)
 	kind, open := input.Of(in.Kind), s.Run.Step.Question
-	if answeredElsewhere(s, in, r) {
+	if answeredElsewhere(s, k, in, r) {
 		return Wait{Task: k, Question: open, Meanwhile: true}
 	}
 	if !MayAsk(s, k, in, desc) && (s.Caller.Detached || !kind.Judges) {
@@ -209,10 +209,10 @@ func throughClient(s *State, k *input.Task, in driver.Input, r decision.Route) A
 		return Halt{Fault: fault.New(fault.UserDeclined, "A person declined through %s, and was asked often enough.", by)}
 	}
 	q := run.Question{
-		Phrase: PhraseIn(s, k, in), Input: in, Via: r.Via, Route: r.Index, Path: r.Path, Human: desc.Has(driver.FeatureHuman),
+		Phrase: PhraseIn(k, in), Input: in, Via: r.Via, Route: r.Index, Path: r.Path, Human: desc.Has(driver.FeatureHuman),
 		Asked: 1, Earlier: s.Run.Step.Superseded, Short: strings.Contains(in.Description, input.ReadMark),
 	}
-	if open != nil && open.Input.ID == in.ID && open.Route == r.Index {
+	if open != nil && open.Input.ID == in.ID && open.Route == r.Index && stillCounts(s, k, *open) {
 		if a := askedBefore(s, k, in, r); a != nil {
 			return a
 		}
@@ -287,6 +287,8 @@ func NoRoute(s *State, k *input.Task, in driver.Input) Action {
 			fmt.Sprintf("Nobody can be asked through this client%s", troubles(s, in.ID)), noLink(s, k)))}
 	case k.Demand.Evidence != nil && kind.Evidence:
 		return Halt{Fault: nobodyCounts(s, in), Acceptable: true}
+	case kind.Approves:
+		return Halt{Fault: input.NobodyApproves(s.Run.Step.Index, k.Approval.How, troubles(s, in.ID))}
 	case kind.NoRoute != nil:
 		return Halt{Fault: kind.NoRoute(s.Run.Step.Index, troubles(s, in.ID))}
 	case budgetExhausted(s, in.ID):

@@ -16,7 +16,7 @@ import (
 )
 
 func person(s *plan.State) { // the step asks for a person's own answer
-	s.Task.Use, s.Task.Stated, s.Task.Approval = "user_input", true, driver.ApprovalUser
+	s.Task.Use, s.Task.Approval.Stated, s.Task.Approval.Mode = "user_input", true, driver.ApprovalUser
 	s.Run.Step.Inputs[0].Person = true
 }
 

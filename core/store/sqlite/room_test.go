@@ -11,9 +11,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
-	"github.com/kairos-mcp/kairos/core/store/tables"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
+	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
 func openLimited(t *testing.T, path string, limits sqlite.Limits) *sqlitetest.Store {

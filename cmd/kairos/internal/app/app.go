@@ -144,7 +144,7 @@ func (a *App) engineOptions() usecases.Options {
 	c := a.Config
 	return usecases.Options{
 		Options: director.Options{
-			ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.approvalURL, Approvers: c.Approval.Approvers,
+			ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.approvalURL,
 			RequireComplete: c.Attest.RequireComplete, Budgets: c.Sampling.Budgets(), Keys: a.stateKeys, Clock: a.clock,
 			Observer: observer(a.measures, func(m *metrics.Metrics) observe.Observer { return m }),
 		},
@@ -167,7 +167,7 @@ func (a *App) changed(space string) {
 func restartSettings(c config.Config) map[string]any {
 	return map[string]any{
 		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "drivers.isolation": c.Drivers.Isolation,
-		"approval.ttl": c.Approval.TTL, "approval.remember_declines": c.Approval.RememberDeclines, "approval.approvers": c.Approval.Approvers, "approval.listen": c.Approval.Listen,
+		"approval.ttl": c.Approval.TTL, "approval.remember_declines": c.Approval.RememberDeclines, "approval.listen": c.Approval.Listen,
 		"run": c.Run, "handover": c.Handover, "sampling": c.Sampling.Budgets(), "attest": c.Attest,
 		"qdrant": c.Qdrant.Plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "replica": c.Replica, "metrics": c.Metrics,
 		"admin": c.Admin, "log": c.Log,

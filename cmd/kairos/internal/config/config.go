@@ -17,6 +17,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/director/budget"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
@@ -87,19 +88,13 @@ type userInputConfig struct {
 }
 
 type approvalConfig struct {
-	// DelegateToClient: where nobody can be asked by form, the client's own
-	// review of a sampling request counts as the approval. Default true.
-	DelegateToClient *bool `yaml:"delegate_to_client"`
-	// TrustAgent: the agent's word counts as a person's approval. Default false.
-	TrustAgent bool     `yaml:"trust_agent"`
-	TTL        Duration `yaml:"ttl"`
+	// How lists the ways of approving that count, as drivers name them. Default
+	// drivers.DefaultHow. Rules and challenges only narrow them.
+	How []string `yaml:"how"`
+	TTL Duration `yaml:"ttl"`
 	// RememberDeclines is how long only a person can approve what a person
 	// declined, in any run; 0s: in that run only. Default 1h.
 	RememberDeclines *Duration `yaml:"remember_declines"`
-	// Typed: who approves has to type the step's name. Default false.
-	Typed bool `yaml:"typed"`
-	// Approvers are principals who may answer approvals of others' runs.
-	Approvers []string `yaml:"approvers"`
 	// Listen is where a server over stdin and stdout serves the approval page;
 	// empty: nowhere.
 	Listen string `yaml:"listen"`
@@ -352,7 +347,9 @@ func (c *Config) defaults() error {
 	if c.UserInput.Driver == "" {
 		c.UserInput.Driver = "elicitation"
 	}
-	setDefault(&c.Approval.DelegateToClient, true)
+	if c.Approval.How == nil {
+		c.Approval.How = drivers.DefaultHow()
+	}
 	setDefault(&c.Approval.RememberDeclines, Duration(time.Hour))
 	setDefault(&c.Run.Keep, Duration(90*24*time.Hour))
 	c.Sampling.defaults()

@@ -279,7 +279,7 @@ func FuzzConfiguration(f *testing.F) {
 		"", "{}", "[]", "x", "http: {listen: '127.0.0.1:0', rate: {per_minute: 1e9}}", "http: {session_idle: 9999999h}", "a: &a [*a]",
 		"drivers: {dir: .}\nservers: {a: {url: 'http://u:p@h'}}", "http: {trusted_proxies: ['::1%eth0/64']}", "\xff", "? {a: b}\n: c",
 		"embedding: {provider: openai, url: '://'}", "database: \x00", "log: {format: json}\nlog: {format: text}", "mcp: {plain_wait: -1s}",
-		"qdrant: {url: x}\napproval: {trust_agent: maybe}\nuser_input: {driver: agent}",
+		"qdrant: {url: x}\napproval: {how: maybe}\nuser_input: {driver: agent}",
 	} {
 		f.Add([]byte(seed))
 	}

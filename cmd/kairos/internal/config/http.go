@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
@@ -29,10 +30,8 @@ func (c approvalConfig) problems() []error {
 				"`kairos serve --http` serves the page for others", c.Listen))
 		}
 	}
-	for _, p := range c.Approvers {
-		if strings.TrimSpace(p) == "" {
-			errs = append(errs, errors.New("approval.approvers has an empty name: each must be a principal"))
-		}
+	if why := protocol.BadHow(c.How); why != "" {
+		errs = append(errs, fmt.Errorf("approval.how %s", why))
 	}
 	return errs
 }

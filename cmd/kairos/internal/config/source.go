@@ -15,6 +15,8 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/statement"
 )
 
@@ -123,10 +125,7 @@ func (s Source) CheckFiles() error {
 	if err != nil {
 		return errors.Join(append(problems, err)...)
 	}
-	src, err := c.TreeSource()
-	if err == nil {
-		_, err = decision.Compile(src, lock.Descriptors())
-	}
+	_, err = c.TreeFor(lock)
 	wrong, unused := c.Drivers.SettingProblems(lock.Descriptors(), s.File)
 	return errors.Join(append(problems, slices.Concat([]error{err}, wrong, unused)...)...)
 }
@@ -183,18 +182,27 @@ func (c Config) CompileTree() (*decision.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.TreeFor(lock)
+}
+
+// TreeFor compiles the decision tree for the drivers of a lock, and refuses what no server would take
+// up: ways of approving too that none of them has.
+func (c Config) TreeFor(lock driverhost.Lock) (*decision.Tree, error) {
 	src, err := c.TreeSource()
 	if err != nil {
 		return nil, err
 	}
-	return decision.Compile(src, lock.Descriptors())
+	tree, err := decision.Compile(src, lock.Descriptors())
+	if err != nil {
+		return nil, err
+	}
+	return tree, drivers.CheckHow(c.Approval.How, tree.Ways())
 }
 
 // Facts are what conditions of the tree see as `config`.
 func (c Config) Facts() decision.ConfigFacts {
 	return decision.ConfigFacts{
 		UserInput: decision.UserInputFacts{Enabled: c.UserInput.ServerDriver, Driver: c.UserInput.Driver},
-		Approval:  decision.ApprovalFacts{DelegateToClient: *c.Approval.DelegateToClient, TrustAgent: c.Approval.TrustAgent, Typed: c.Approval.Typed},
 	}
 }
 

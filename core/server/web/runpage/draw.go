@@ -157,8 +157,8 @@ func routeNode(r decision.RouteOutline) node {
 	if len(r.Needs) > 0 {
 		n.Badges = append(n.Badges, badge{markPass, "needs " + strings.Join(r.Needs, ", ")})
 	}
-	if r.Setting != "" {
-		n.Badges = append(n.Badges, badge{markPass, "only with " + r.Setting})
+	if len(r.Ways) > 0 {
+		n.Badges = append(n.Badges, badge{markPass, "by " + strings.Join(r.Ways, " or ")})
 	}
 	return n
 }

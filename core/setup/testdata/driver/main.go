@@ -51,7 +51,7 @@ func main() {
 		d = driver.Driver{Descriptor: driver.Descriptor{
 			Name: "agent", Version: t.Version, Role: driver.RoleCapability, Effect: driver.EffectPure,
 			Handles:  []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput},
-			Features: []string{driver.FeatureAgent},
+			Features: []string{driver.FeatureAgent}, AnswersBy: []string{driver.ByAgent},
 		}, Capability: agent{}}
 	}
 	driverrpc.Main(d)

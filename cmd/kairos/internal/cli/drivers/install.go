@@ -20,7 +20,6 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/server/socket"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -278,16 +277,13 @@ func afterInstall(c config.Config, old, next driverhost.Lock, staged []stagedDri
 	return append(out, misfits(c, next)...)
 }
 
-// misfits says that the decision tree does not fit the drivers of a lock, if so.
+// misfits says that the decision tree, or approval.how, does not fit the drivers of a lock, if so.
 func misfits(c config.Config, lock driverhost.Lock) []string {
-	src, err := c.TreeSource()
-	if err == nil {
-		_, err = decision.Compile(src, lock.Descriptors())
-	}
+	_, err := c.TreeFor(lock)
 	if err == nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("the decision tree does not fit these drivers, so no server takes them up: %v", err)}
+	return []string{fmt.Sprintf("the configuration does not fit these drivers, so no server takes them up: %v", err)}
 }
 
 // unchangedVersion says that a driver is another one although its version is not.

@@ -19,6 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/yamldoc"
@@ -111,7 +112,7 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 			if kinds := tree.Kinds(); !slices.Contains(kinds, kind) {
 				return fmt.Errorf("--input is %q: must be one of %s, for which the tree has routes", kind, strings.Join(kinds, ", "))
 			}
-			facts, err := factsOf(tree, challengeFile, clientFile)
+			facts, err := factsOf(tree, c.Approval.How, challengeFile, clientFile)
 			if err != nil {
 				return err
 			}
@@ -148,7 +149,7 @@ func checkExplain(cmd *cobra.Command, runID, challengeFile string) error {
 }
 
 // factsOf reads a challenge, bare or wrapped as in a protocol, and a client.
-func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Facts, error) {
+func factsOf(tree *decision.Tree, how []string, challengeFile, clientFile string) (decision.Facts, error) {
 	var f decision.Facts
 	b, err := files.Read(challengeFile)
 	if err != nil {
@@ -182,6 +183,7 @@ func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Fa
 	}
 	f.Step = decision.StepFacts{Index: 1, Count: 1, Name: common.Name, Approval: common.ApprovalMode}
 	f.Run.Attempt = 1
+	f.Approval.How = drivers.ApprovalOf(drivers.ApprovalSources{Server: how, Step: common}).How
 	if clientFile == "" {
 		return f, nil
 	}
