@@ -33,8 +33,10 @@ type doer struct {
 	slow    bool                  // it takes time, and can be asked how far it is, and cancelled
 	ended   []driver.RenderResult // what a slow one says when it is asked again; the last stays
 	asked   []driver.RenderRequest
-	shown   []string // what it was asked to preview
-	fails   int      // how often what it observes is a failure
+	shown   []string             // what it was asked to preview
+	useless *driver.RenderResult // what it returns after it acted, instead of an answer
+	faults  bool                 // Preview refuses a proposal that nobody made
+	fails   int                  // how often what it observes is a failure
 }
 
 var doerDescriptor = driver.Descriptor{
@@ -47,6 +49,8 @@ func (d *doer) Preview(_ context.Context, req driver.PreviewRequest) (driver.Pre
 	switch {
 	case d.refuses != "" && (d.only == 0 || d.only == req.Step.Index):
 		return driver.CannotPreview(d.refuses), nil
+	case d.faults:
+		return driver.ProposalInvalid(driver.Problem("/to", "is missing")), nil
 	case d.asks && len(req.Proposal) == 0:
 		return driver.ProposalNeeded(json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]}`), "Say to whom."), nil
 	case d.asks && !strings.Contains(string(req.Proposal), `"to"`):
@@ -80,6 +84,9 @@ func (d *doer) Render(_ context.Context, req driver.RenderRequest) (driver.Rende
 		return res, nil
 	}
 	d.did = append(d.did, string(req.Plan))
+	if d.useless != nil {
+		return *d.useless, nil
+	}
 	if d.fails > 0 {
 		d.fails--
 		return driver.RenderResult{Answer: &driver.Answer{Value: json.RawMessage(`{"ok":false}`), Provenance: driver.ServerObserved}}, nil
@@ -378,6 +385,46 @@ func TestACallThatDidNotHappenIsApprovedAnew(t *testing.T) {
 	a := w.ask(w.nextRound(uri, placeholder(r)), toPerson)
 	if contains(t, string(a.Params), "exactly this itself"); len(d.asked) != asked {
 		t.Errorf("%d more calls, want the plan again and no call", len(d.asked)-asked)
+	}
+}
+
+// What has acted is not called again under the same approval, whatever it returned.
+func TestADriverThatActedIsNotCalledAgainForItsAnswer(t *testing.T) {
+	for name, res := range map[string]driver.RenderResult{
+		"an answer that is not JSON": {Answer: &driver.Answer{Value: json.RawMessage(`{`), Provenance: driver.ServerObserved}},
+		"more than it may claim":     {Answer: &driver.Answer{Value: json.RawMessage(works), Provenance: driver.ClientAttested}},
+		"not an answer":              driver.RenderedInvalid(driver.Problem("/ok", "is missing")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, d := withDoer(t, driver.EffectEffects, hasPage)
+			w.caller.Client = driver.Client{}
+			d.useless = &res
+			uri := w.mint(plainStep)[0]
+			open := w.begin(uri)
+			w.allow(runOf(open), nil)
+			waits := w.next(uri, placeholder(open))
+			w.decide(waits, "approved", "")
+			r := w.next(uri, placeholder(waits))
+			for range 3 {
+				r = w.next(uri, placeholder(r))
+				w.code(r, "OUTCOME_UNKNOWN")
+			}
+			if len(d.did) != 1 {
+				t.Errorf("it acted %d times under one approval", len(d.did))
+			}
+		})
+	}
+}
+
+func TestAPreviewThatRefusesNoProposalIsAskedOnce(t *testing.T) {
+	w, d := withDoer(t, driver.EffectReads)
+	d.faults = true
+	uri := w.mint(plainStep)[0]
+	open := w.begin(uri)
+	w.allow(runOf(open), nil)
+	w.code(w.next(uri, placeholder(open)), "OBSERVATION_UNAVAILABLE")
+	if len(d.shown) > 3 {
+		t.Errorf("it was asked %d times", len(d.shown))
 	}
 }
 

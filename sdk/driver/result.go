@@ -139,7 +139,7 @@ type RenderResult struct {
 	ClientReview *ClientReview `json:"client_review,omitempty"`
 	// Invalid: the value that the driver obtained itself is not an answer. The host renders
 	// again with the diagnostics, as often as the route allows, then takes the
-	// next route.
+	// next route. Of a call that may have acted it means that the outcome is not known.
 	Invalid *Invalid `json:"invalid,omitempty"`
 	// Elsewhere leaves an approval input to a person at RenderRequest.Links.Approval.
 	// The host asks nobody: it gives the link to the agent, and takes the answer

@@ -108,6 +108,8 @@ func Previewed(s *State, a Preview, proposal json.RawMessage, res driver.Preview
 		return planned(s, a, *res.Plan, proposal)
 	case res.Propose != nil:
 		return Reply{propose(s, k, in, *res.Propose)}
+	case res.Invalid != nil && proposal == nil:
+		return Close(s, in.ID, r, decision.Errored, "it refuses a proposal that nobody made: "+input.Describe(res.Invalid.Diagnostics), 0)
 	case res.Invalid != nil:
 		return Omit{"the proposal does not fit, and nothing was done or counted: " + input.Describe(res.Invalid.Diagnostics)}
 	case res.Unavailable != nil:

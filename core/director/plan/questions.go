@@ -39,6 +39,10 @@ func Rendered(s *State, a Render, made Rendering) Action {
 		return a
 	}
 	in, approves := q.Input, input.Of(q.Input.Kind).Approves
+	if why := unusable(s, k, in, r, res); made.Call.Acts && why != "" {
+		// It has acted. Another call would act again, under the same approval.
+		return Unsettle(s, "what it returned cannot be used: "+why, made.Recovering)
+	}
 	switch {
 	case (made.Err != nil || res.Unavailable != nil) && shortPossible(s, q):
 		return askShort(s, k, q, r)
@@ -64,6 +68,26 @@ func Rendered(s *State, a Render, made Rendering) Action {
 		return Close(s, in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
 	}
 	return Close(s, in.ID, r, decision.Errored, "driver gave no outcome the host can use", 0)
+}
+
+// unusable says why what a driver obtained itself is not an answer; empty: it is one, or none.
+func unusable(s *State, k *input.Task, in driver.Input, r decision.Route, res driver.RenderResult) string {
+	switch {
+	case res.Invalid != nil:
+		return input.Describe(res.Invalid.Diagnostics)
+	case res.Answer == nil:
+		return ""
+	}
+	a := *res.Answer
+	a.InputID, a.Via = in.ID, r.Via
+	if why := doubtOf(s, in, a, r.Via); why != "" {
+		return why
+	}
+	to, err := settlement(s, k, in, PhraseIn(k, in), false, a)
+	if err != nil {
+		return err.Error()
+	}
+	return to.Unusable
 }
 
 // wayOf is the way in which a driver answers an approval, which must be one that counts; empty for
