@@ -5,8 +5,10 @@ package toolset
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
@@ -138,12 +140,16 @@ func (e *ArgumentsError) Error() string { return "arguments: " + e.cause.Error()
 func (e *ArgumentsError) Unwrap() error { return e.cause }
 
 // Decode decodes arguments. A null counts as left out, which is how some clients
-// send what they do not use. Ones that do not decode are an *ArgumentsError.
+// send what they do not use. Ones that do not decode are an *ArgumentsError, and so
+// are names in another case than the schema's, which encoding/json would take.
 func Decode[Request any](arguments []byte) (in Request, err error) {
 	if len(arguments) == 0 {
 		return in, nil
 	}
 	if err := json.Unmarshal(arguments, &in); err != nil {
+		return in, &ArgumentsError{err}
+	}
+	if err := exactNames(arguments, reflect.TypeFor[Request]()); err != nil {
 		return in, &ArgumentsError{err}
 	}
 	fields := reflect.ValueOf(&in).Elem()
@@ -153,6 +159,29 @@ func Decode[Request any](arguments []byte) (in Request, err error) {
 		}
 	}
 	return in, nil
+}
+
+// exactNames refuses names of arguments that differ from those of the struct only in their case.
+func exactNames(arguments []byte, of reflect.Type) error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(arguments, &given); err != nil {
+		return err
+	}
+	if of.Kind() != reflect.Struct {
+		return nil
+	}
+	for _, field := range reflect.VisibleFields(of) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		for key := range given {
+			if key != name && strings.EqualFold(key, name) {
+				return fmt.Errorf("the argument %.80q must be written %q", key, name)
+			}
+		}
+	}
+	return nil
 }
 
 // Names lists the names of the tools.

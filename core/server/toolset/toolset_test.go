@@ -3,6 +3,7 @@ package toolset_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/access"
@@ -77,5 +78,20 @@ func TestARowCallsItsUseCase(t *testing.T) {
 	var undecoded *toolset.ArgumentsError
 	if !errors.As(err, &undecoded) {
 		t.Errorf("error = %v, want an *ArgumentsError", err)
+	}
+}
+
+func TestNearMisses(t *testing.T) {
+	for arguments, says := range map[string]string{
+		`{"URI":"u"}`:                 `"URI" must be written "uri"`,
+		`{"uri":"u","Run_Id":"r"}`:    `"Run_Id" must be written "run_id"`,
+		`{"uri":"u","URI":"v"}`:       `"URI" must be written "uri"`,
+		`{"uri":"u","SOLUTION":null}`: `"SOLUTION" must be written "solution"`,
+	} {
+		_, err := tool(t, "kairos_next").Open(t.Context(), &recorder{}, access.Caller{}, []byte(arguments))
+		var undecoded *toolset.ArgumentsError
+		if !errors.As(err, &undecoded) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: error = %v, want one that says %q", arguments, err, says)
+		}
 	}
 }
