@@ -396,7 +396,7 @@ func TestADriverThatActedIsNotCalledAgainForItsAnswer(t *testing.T) {
 		"not an answer":              driver.RenderedInvalid(driver.Problem("/ok", "is missing")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, d := withDoer(t, driver.EffectEffects, hasPage)
+			w, d := withDoer(t, driver.EffectChanges, hasPage)
 			w.caller.Client = driver.Client{}
 			d.useless = &res
 			uri := w.mint(plainStep)[0]

@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -101,7 +102,7 @@ func TestEveryUseCaseReleasesWhatItHolds(t *testing.T) {
 		},
 		"unanswered": func() error { _, err := w.Unanswered(ctx, w.caller, runOf(r), 7); return err },
 		"waiting":    func() error { _, err := w.Waiting(ctx, w.caller, runOf(r), 7); return err },
-		"lint":       func() error { _, err := w.Lint(ctx, threeSteps); return err },
+		"lint":       func() error { _, err := w.Lint(ctx, library.LintInput{Document: threeSteps}); return err },
 		"dump":       func() error { _, err := w.Dump(ctx, w.caller, api.DumpRequest{URI: uris[0]}); return err },
 		"update": func() error {
 			_, err := w.Update(ctx, w.caller, api.UpdateRequest{URIs: uris[:1], Updates: json.RawMessage(`{"text":"t"}`)})

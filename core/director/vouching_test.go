@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -233,7 +234,7 @@ func TestWhatCannotPassIsNotMinted(t *testing.T) {
 		return err
 	}
 	contains(t, fmt.Sprint(mint(byForm)), `"Act"`, "no way of approving counts", "rules[0], line 2: approval by page", "the step demands approval by form", "ask the operator to change `rules`")
-	linted, err := w.Lint(t.Context(), byForm)
+	linted, err := w.Lint(t.Context(), library.LintInput{Document: byForm})
 	found := linted.Findings
 	if err != nil || len(found) == 0 || found[0].Severity == driver.SeverityWarning || !strings.Contains(found[0].Message, "rules[0], line 2") {
 		t.Errorf("Lint = %v, %v", found, err)

@@ -151,7 +151,7 @@ func (s Setup) Unapprovable(at Place, i int, use string) *protocol.Diagnostic {
 		return step.Problem("/approval/how", "approval.how: "+why)
 	}
 	judge, _, _ := s.Drivers.Describe(use)
-	ruled, _ := s.demandsAt(at, i)
+	ruled := s.RulesAt(at, i)
 	a := ApprovalOf(ApprovalSources{Server: s.Ways(), Rules: ruled, Step: common, Type: judge.Approval})
 	if why := a.Conflict(); why != "" {
 		return step.Problem("/approval", "nobody can approve this step: "+why)

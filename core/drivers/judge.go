@@ -46,20 +46,21 @@ func (s Setup) JudgeOf(step protocol.Step) (string, *protocol.Diagnostic) {
 type Place struct {
 	Space string // its id; empty: not known
 	Chain protocol.Chain
-	// Actions are what the steps would do as their challenges are written, by index; nil
-	// where their drivers do not say.
-	Actions map[int]json.RawMessage
 }
 
 // demandAt is what the step and the rules of the operator demand, as far as that is known
 // before a run.
 func (s Setup) demandAt(at Place, i int) rules.Demand {
-	ruled, own := s.demandsAt(at, i)
-	return ruled.And(own)
+	common, err := protocol.CommonOf(at.Chain.Steps[i].Challenge)
+	if err != nil {
+		return s.RulesAt(at, i)
+	}
+	return s.RulesAt(at, i).And(rules.OfChallenge(common))
 }
 
-// demandsAt are the two parts of demandAt.
-func (s Setup) demandsAt(at Place, i int) (ruled, own rules.Demand) {
+// RulesAt is what the rules of the operator alone demand of the step, as far as that is
+// known before a run.
+func (s Setup) RulesAt(at Place, i int) rules.Demand {
 	step := at.Chain.Steps[i]
 	sub := rules.Subject{Facts: decision.Facts{
 		Challenge: decision.ChallengeFacts{Name: step.Name},
@@ -69,16 +70,15 @@ func (s Setup) demandsAt(at Place, i int) (ruled, own rules.Demand) {
 	if common, err := protocol.CommonOf(step.Challenge); err == nil && step.Challenge != nil {
 		common.Type = cmp.Or(common.Type, s.Tree.MissingType())
 		sub.Facts.Challenge, sub.Facts.Step.Approval = ChallengeFacts(step.Name, common, step.Challenge), common.ApprovalMode
-		own = rules.OfChallenge(common)
-		if action := at.Actions[i]; action != nil {
+		if step.Action != nil {
 			use, _ := s.JudgeOf(step)
-			sub.Actions = []rules.Action{{Drivers: []string{use}, Stated: []json.RawMessage{action}}}
+			sub.Actions = []rules.Action{{Drivers: []string{use}, Stated: []json.RawMessage{step.Action}}}
 		}
 	}
 	if s.Rules.ReadsDigest() {
 		sub.Facts.Protocol.Digest, _ = at.Chain.ContentDigest() // a text without one is refused elsewhere
 	}
-	return s.Rules.ForText(sub), own
+	return s.Rules.ForText(sub)
 }
 
 // ProtocolFacts are what conditions and rules see of a protocol in the space with this id,

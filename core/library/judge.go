@@ -35,27 +35,21 @@ func hold(setups drivers.Setups) (j judge, release func()) {
 // check parses the text of a document for a space and validates it with the drivers. An
 // error means that it is refused, or that a driver could not check it.
 func (j judge) check(ctx context.Context, space, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
-	chains, found, err := j.findings(ctx, space, document)
+	chains, found := protocol.Parse([]byte(document))
+	found, err := j.findings(ctx, space, chains, found)
 	if err != nil {
 		return nil, nil, err
 	}
 	return split(chains, found)
 }
 
-func (j judge) findings(ctx context.Context, space, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
-	chains, found := protocol.Parse([]byte(document))
-	type job struct{ chain, step int }
-	byDriver := make(map[string][]job)
+// findings adds to those of the parser what drivers and rules find in the protocols. The steps
+// get what their drivers say of them.
+func (j judge) findings(ctx context.Context, space string, chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Diagnostic, error) {
+	byDriver := make(map[string][]stepAt)
 	for i := range chains {
-		at := drivers.Place{Space: space, Chain: chains[i]}
 		for k, s := range chains[i].Steps {
-			if problem := j.Contradicted(at, k); problem != nil {
-				found = append(found, *problem)
-			}
-			if s.Challenge == nil {
-				continue
-			}
-			if _, err := protocol.CommonOf(s.Challenge); err != nil {
+			if _, err := protocol.CommonOf(s.Challenge); s.Challenge == nil || err != nil {
 				continue // Parse has reported it already
 			}
 			use, problem := j.JudgeOf(s)
@@ -63,30 +57,14 @@ func (j judge) findings(ctx context.Context, space, document string) ([]protocol
 				found = append(found, *problem)
 				continue
 			}
-			found = append(found, j.Stuck(at, k, use)...)
-			byDriver[use] = append(byDriver[use], job{i, k})
+			byDriver[use] = append(byDriver[use], stepAt{i, k})
 		}
 	}
-	var mu sync.Mutex // guards found
-	var g errgroup.Group
-	for use, jobs := range byDriver {
-		g.Go(func() error {
-			for _, at := range jobs {
-				s := &chains[at.chain].Steps[at.step]
-				ds, err := j.validate(ctx, use, s)
-				if err != nil {
-					return err
-				}
-				mu.Lock()
-				found = append(found, ds...)
-				mu.Unlock()
-			}
-			return nil
-		})
+	judged, err := j.validateAll(ctx, chains, byDriver)
+	if err != nil {
+		return nil, err
 	}
-	if err := g.Wait(); err != nil {
-		return nil, nil, err
-	}
+	found = slices.Concat(found, judged, j.unmet(space, chains, byDriver))
 	for _, chain := range chains {
 		if _, err := run.Digest(inputsOf(chain)); err != nil {
 			found = append(found, *chain.Steps[0].Problem("/inputs", "the inputs have no canonical form: "+err.Error()))
@@ -97,7 +75,49 @@ func (j judge) findings(ctx context.Context, space, document string) ([]protocol
 		found = append(found, protocol.CheckReferences(chain)...)
 		found = append(found, protocol.CheckHidden(chain)...)
 	}
-	return chains, found, nil
+	return found, nil
+}
+
+// stepAt is the place of a step among the chains of a document.
+type stepAt struct{ chain, step int }
+
+// validateAll has each driver validate its steps.
+func (j judge) validateAll(ctx context.Context, chains []protocol.Chain, byDriver map[string][]stepAt) (found []protocol.Diagnostic, err error) {
+	var mu sync.Mutex // guards found
+	var g errgroup.Group
+	for use, steps := range byDriver {
+		g.Go(func() error {
+			for _, at := range steps {
+				ds, err := j.validate(ctx, use, &chains[at.chain].Steps[at.step])
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				found = append(found, ds...)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	return found, g.Wait()
+}
+
+// unmet reports what nothing can meet of what is demanded of the steps, now that drivers have
+// said what each would do.
+func (j judge) unmet(space string, chains []protocol.Chain, byDriver map[string][]stepAt) (found []protocol.Diagnostic) {
+	for i, chain := range chains {
+		for k := range chain.Steps {
+			if problem := j.Contradicted(drivers.Place{Space: space, Chain: chains[i]}, k); problem != nil {
+				found = append(found, *problem)
+			}
+		}
+	}
+	for use, steps := range byDriver {
+		for _, at := range steps {
+			found = append(found, j.Stuck(drivers.Place{Space: space, Chain: chains[at.chain]}, at.step, use)...)
+		}
+	}
+	return found
 }
 
 // inputsOf is the schema of the protocol's inputs; without one, an empty schema.
@@ -121,7 +141,7 @@ func (j judge) validate(ctx context.Context, use string, s *protocol.Step) ([]pr
 		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not check step %q, so nothing was stored: %s", use, s.Label, plain.Clip(err.Error(), 600)).
 			WithNext("call kairos_mint again once the driver works")
 	}
-	s.Templates = slices.Clone(res.Templates)
+	s.Templates, s.Action = slices.Clone(res.Templates), res.Action
 	if d, _, described := j.Drivers.Describe(use); described {
 		s.Output = d.OutputSchema
 	}
@@ -238,18 +258,25 @@ func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Cha
 func (j judge) step(ctx context.Context, chain protocol.Chain, i int) ([]protocol.Diagnostic, error) {
 	s := &chain.Steps[i]
 	s.Templates = nil
+	var found []protocol.Diagnostic
+	if s.Challenge != nil {
+		use, problem := j.JudgeOf(*s)
+		if problem != nil {
+			return []protocol.Diagnostic{*problem}, nil
+		}
+		var err error
+		if found, err = j.validate(ctx, use, s); err != nil {
+			return nil, err
+		}
+	}
 	if problem := j.Contradicted(drivers.Place{Space: chain.Space, Chain: chain}, i); problem != nil {
-		return []protocol.Diagnostic{*problem}, nil
+		found = append(found, *problem)
 	}
-	if s.Challenge == nil {
-		return nil, nil
+	if s.Challenge != nil {
+		use, _ := j.JudgeOf(*s)
+		if problem := j.Unapprovable(drivers.Place{Space: chain.Space, Chain: chain}, i, use); problem != nil && problem.Severity == driver.SeverityError {
+			found = append(found, *problem)
+		}
 	}
-	use, problem := j.JudgeOf(*s)
-	if problem != nil {
-		return []protocol.Diagnostic{*problem}, nil
-	}
-	if finding := j.Unapprovable(drivers.Place{Space: chain.Space, Chain: chain}, i, use); finding != nil && finding.Severity == driver.SeverityError {
-		return []protocol.Diagnostic{*finding}, nil
-	}
-	return j.validate(ctx, use, s)
+	return found, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -148,20 +149,48 @@ type Linted struct {
 	// BelieveModels notes the steps that may be proved by what a model writes,
 	// although a driver could do them itself if a person allowed it.
 	BelieveModels []protocol.Diagnostic
+	// Demands are what the operator's rules demand, of the steps of which they demand anything.
+	Demands []Demanded
+}
+
+// Demanded is what the operator's rules demand of a step.
+type Demanded struct {
+	Protocol string       `json:"protocol"` // its title
+	Step     int          `json:"step"`     // 1-based
+	Label    string       `json:"label"`
+	Line     int          `json:"line,omitempty"` // of its heading
+	Demand   rules.Demand `json:"demand"`
+}
+
+// LintInput is a document or a stored protocol, and the space in which it is judged.
+type LintInput struct {
+	Document string
+	Stored   *protocol.Chain // nil: Document
+	// Space by its name or id; empty: not known, so that rules about the space are left out.
+	Space string
 }
 
 // Lint returns the protocols of a document, every finding of the parser and of the
-// challenge drivers, and what the policy refuses in every space.
-func (l *Library) Lint(ctx context.Context, document string) (found Linted, err error) {
+// challenge drivers, and what the rules refuse in the space.
+func (l *Library) Lint(ctx context.Context, in LintInput) (found Linted, err error) {
 	j, release := hold(l.setups)
 	defer release()
-	found.Chains, found.Findings, err = j.findings(ctx, "", document)
+	if in.Stored != nil {
+		found.Chains = []protocol.Chain{in.Stored.Clone()}
+	} else {
+		found.Chains, found.Findings = protocol.Parse([]byte(in.Document))
+	}
+	found.Findings, err = j.findings(ctx, in.Space, found.Chains, found.Findings)
 	protocol.SortDiagnostics(found.Findings)
 	for _, c := range found.Chains {
-		found.Worths = append(found.Worths, j.Worth(drivers.Place{Chain: c}))
-		for i := range c.Steps {
-			if note := j.BelievesModel(drivers.Place{Chain: c}, i); note != nil {
+		at := drivers.Place{Space: in.Space, Chain: c}
+		found.Worths = append(found.Worths, j.Worth(at))
+		for i, s := range c.Steps {
+			if note := j.BelievesModel(at, i); note != nil {
 				found.BelieveModels = append(found.BelieveModels, *note)
+			}
+			if d := j.RulesAt(at, i); !d.Zero() {
+				found.Demands = append(found.Demands, Demanded{c.Title, i + 1, s.Label, s.Line, d})
 			}
 		}
 	}

@@ -61,8 +61,11 @@ type Step struct {
 	// Templates declares where templates are allowed and how they are escaped,
 	// according to the challenge driver when the step was stored.
 	Templates []driver.Template `json:"templates,omitempty"`
-	Tags      []string          `json:"tags,omitempty"`
-	Line      int               `json:"-"` // 1-based line of the heading in the parsed document
+	// Action is what the step would do as its challenge is written, as the challenge
+	// driver stated it when it checked the step just now, or nil.
+	Action json.RawMessage `json:"-"`
+	Tags   []string        `json:"tags,omitempty"`
+	Line   int             `json:"-"` // 1-based line of the heading in the parsed document
 	// ChallengeLine is the 1-based line of the challenge block's opening fence.
 	ChallengeLine int `json:"-"`
 	// Anchors hold the places in the parsed document of the parts of Challenge; nil if

@@ -18,6 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/budget"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
@@ -31,7 +32,9 @@ type Config struct {
 	// Qdrant is the server of the index of protocols.
 	Qdrant qdrantConfig `yaml:"qdrant"`
 	// Tree is the file of the decision tree. The default is the shipped tree.
-	Tree      string          `yaml:"tree"`
+	Tree string `yaml:"tree"`
+	// Rules are what must hold; core/rules reads them from the text of the file.
+	Rules     []any           `yaml:"rules"`
 	Drivers   DriversConfig   `yaml:"drivers"`
 	UserInput userInputConfig `yaml:"user_input"`
 	Approval  approvalConfig  `yaml:"approval"`
@@ -51,6 +54,8 @@ type Config struct {
 	Metrics   metricsConfig   `yaml:"metrics"`
 	Admin     adminConfig     `yaml:"admin"`
 	Log       logConfig       `yaml:"log"`
+
+	text rules.Source // of the file
 }
 
 // databaseLimitsConfig bounds the room that the database takes, in bytes.

@@ -22,6 +22,9 @@ func keysOf(t reflect.Type, prefix string) []string {
 	var keys []string
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if !f.IsExported() {
+			continue
+		}
 		key := prefix + f.Tag.Get("yaml")
 		inner := f.Type
 		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Map {

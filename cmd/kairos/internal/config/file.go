@@ -241,6 +241,9 @@ func (r *configReader) section(n ast.Node, into reflect.Value, path string) {
 	var known []string
 	at := map[string]reflect.Value{}
 	for i := range into.NumField() {
+		if !into.Type().Field(i).IsExported() {
+			continue
+		}
 		key := into.Type().Field(i).Tag.Get("yaml")
 		known = append(known, key)
 		at[key] = into.Field(i)

@@ -17,6 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/statement"
 )
 
@@ -104,6 +105,7 @@ func (s Source) read(c *Config) (problems []error, readable bool) {
 		return []error{fmt.Errorf("read the configuration: %w", err)}, false
 	}
 	problems, readable = c.decode(s.File, b)
+	c.text = rules.Source{Name: s.File, YAML: b}
 	in := placesIn(s.File)
 	for key, err := range c.understand(filepath.Dir(s.File)) {
 		problems = append(problems, fmt.Errorf("%s%s: %w", in.of(strings.Split(key, ".")...), key, err))
@@ -112,7 +114,7 @@ func (s Source) read(c *Config) (problems []error, readable bool) {
 }
 
 // CheckFiles returns every problem of the configuration and of what it names:
-// the decision tree and the settings of drivers. It opens no database, because
+// the decision tree, the rules and the settings of drivers. It opens no database, because
 // with a wrong file it would be the wrong one.
 func (s Source) CheckFiles() error {
 	c, err := s.assemble()
@@ -126,8 +128,9 @@ func (s Source) CheckFiles() error {
 		return errors.Join(append(problems, err)...)
 	}
 	_, err = c.TreeFor(lock)
+	_, wrongRules := rules.Compile(c.RulesSource(), lock.Descriptors())
 	wrong, unused := c.Drivers.SettingProblems(lock.Descriptors(), s.File)
-	return errors.Join(append(problems, slices.Concat([]error{err}, wrong, unused)...)...)
+	return errors.Join(append(problems, slices.Concat([]error{err, wrongRules}, wrong, unused)...)...)
 }
 
 // startProblems are what a server that serves HTTP would refuse at its start.
@@ -197,6 +200,23 @@ func (c Config) TreeFor(lock driverhost.Lock) (*decision.Tree, error) {
 		return nil, err
 	}
 	return tree, drivers.CheckHow(c.Approval.How, tree.Ways())
+}
+
+// RulesSource is the text with the rules.
+func (c Config) RulesSource() rules.Source {
+	if len(c.Rules) == 0 {
+		return rules.Source{}
+	}
+	return c.text
+}
+
+// CompileRules compiles the rules against the locked drivers.
+func (c Config) CompileRules() (*rules.Set, error) {
+	lock, err := c.ReadLock()
+	if err != nil {
+		return nil, err
+	}
+	return rules.Compile(c.RulesSource(), lock.Descriptors())
 }
 
 // Facts are what conditions of the tree see as `config`.

@@ -21,6 +21,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/server/socket"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -277,13 +278,15 @@ func afterInstall(c config.Config, old, next driverhost.Lock, staged []stagedDri
 	return append(out, misfits(c, next)...)
 }
 
-// misfits says that the decision tree, or approval.how, does not fit the drivers of a lock, if so.
-func misfits(c config.Config, lock driverhost.Lock) []string {
-	_, err := c.TreeFor(lock)
-	if err == nil {
-		return nil
+// misfits says that the decision tree, approval.how or the rules do not fit the drivers of a lock, if so.
+func misfits(c config.Config, lock driverhost.Lock) (out []string) {
+	if _, err := c.TreeFor(lock); err != nil {
+		out = append(out, fmt.Sprintf("the configuration does not fit these drivers, so no server takes them up: %v", err))
 	}
-	return []string{fmt.Sprintf("the configuration does not fit these drivers, so no server takes them up: %v", err)}
+	if _, err := rules.Compile(c.RulesSource(), lock.Descriptors()); err != nil {
+		out = append(out, fmt.Sprintf("the rules do not fit these drivers, so no server takes them up: %v", err))
+	}
+	return out
 }
 
 // unchangedVersion says that a driver is another one although its version is not.

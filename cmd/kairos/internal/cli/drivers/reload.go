@@ -139,7 +139,7 @@ func (r changeReport) text(p *output.Printer) {
 	for _, part := range []struct {
 		name   string
 		change setup.Difference
-	}{{"tree", r.Report.Tree}, {"settings", r.Report.Settings}} {
+	}{{"tree", r.Report.Tree}, {"rules", r.Report.Rules}, {"settings", r.Report.Settings}} {
 		if part.change == setup.Changed {
 			p.Printf("  %-9s %s\n", part.change, part.name)
 		}

@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,13 +21,16 @@ import (
 
 func lintCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
-	noDrivers := false
+	noDrivers, asServer, space := false, false, ""
 	cmd := &cobra.Command{
 		Use:   "lint FILE...",
 		Short: "Check protocols for mistakes without storing them",
 		Long: `Reads protocols from files, from the .md files below a folder, or with - from standard input, and prints their
-mistakes as compilers do: file:line:col: error: ... The challenge drivers judge the challenges. Nothing is stored.`,
+mistakes as compilers do: file:line:col: error: ... The challenge drivers judge the challenges. Nothing is stored.
+With --as-server a protocol is judged as if it were stored under the rules of the configuration, and what they demand of each
+step is printed.`,
 		Example: `  kairos lint protocols/
+  kairos lint --as-server --space production deploy.md
   kairos lint --no-drivers draft.md`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,19 +39,30 @@ mistakes as compilers do: file:line:col: error: ... The challenge drivers judge 
 			if err := files.Find(args); err != nil {
 				return err
 			}
-			l := linter{stdin: cmd.InOrStdin()}
-			if noDrivers {
-				l.judge = declaredBy(at).judge
+			l := linter{stdin: cmd.InOrStdin(), judge: declaredBy(at).judge, demands: asServer}
+			switch {
+			case noDrivers && asServer:
+				return errors.New("--no-drivers does not go with --as-server: the drivers say what a step does, which rules match")
+			case space != "" && !asServer:
+				return errors.New("--space is the one in which --as-server judges: add --as-server")
+			case noDrivers:
 				return l.run(cmd, *out, files.Files)
 			}
 			return at.Options.With(cmd.Context(), func(_ context.Context, a *app.App) error {
-				l.judge = a.Engine.Library.Lint
+				if asServer {
+					space = cmp.Or(space, a.Caller().Space)
+				}
+				l.judge = func(ctx context.Context, document string) (library.Linted, error) {
+					return a.Engine.Library.Lint(ctx, library.LintInput{Document: document, Space: space})
+				}
 				return l.run(cmd, *out, files.Files)
 			})
 		},
 	}
 	out.AddTo(cmd)
 	cmd.Flags().BoolVar(&noDrivers, "no-drivers", false, "start no challenge driver: judge by the schemas in drivers.lock alone")
+	cmd.Flags().BoolVar(&asServer, "as-server", false, "judge under the rules of the configuration, and print what they demand")
+	cmd.Flags().StringVar(&space, "space", "", "the space in which --as-server judges; default: your own")
 	return cmd
 }
 
@@ -55,6 +70,8 @@ mistakes as compilers do: file:line:col: error: ... The challenge drivers judge 
 type linter struct {
 	stdin io.Reader
 	judge func(ctx context.Context, document string) (library.Linted, error)
+	// demands: what rules demand is part of the report.
+	demands bool
 }
 
 // lintReport is what the command prints.
@@ -73,6 +90,14 @@ type lintReport struct {
 	Findings      []lintFinding `json:"findings"`
 	// Notes name those steps.
 	Notes []lintFinding `json:"notes"`
+	// Demands are what the rules of the server demand, with --as-server.
+	Demands []lintDemand `json:"demands,omitempty"`
+}
+
+// lintDemand is what rules demand of a step, and the file of the step.
+type lintDemand struct {
+	File string `json:"file"`
+	library.Demanded
 }
 
 // lintedProtocol is one that was read.
@@ -116,6 +141,11 @@ func (l linter) run(cmd *cobra.Command, out output.Format, files []documents.Doc
 				r.WithoutTriggers++
 			}
 		}
+		for _, d := range found.Demands {
+			if l.demands {
+				r.Demands = append(r.Demands, lintDemand{name, d})
+			}
+		}
 		r.BelieveModels += len(found.BelieveModels)
 		for _, d := range found.BelieveModels {
 			r.Notes = append(r.Notes, lintFinding{name, d})
@@ -134,6 +164,11 @@ func (l linter) run(cmd *cobra.Command, out output.Format, files []documents.Doc
 		}
 		for _, f := range slices.Concat(r.Findings, r.Notes) {
 			p.Printf("%s:%s\n", f.File, f.Diagnostic)
+		}
+		for _, d := range r.Demands {
+			for _, rule := range d.Demand.By {
+				p.Printf("%s:%d: rule: step %q: %s\n", d.File, d.Line, d.Label, rule)
+			}
 		}
 	})
 	if r.Errors > 0 {

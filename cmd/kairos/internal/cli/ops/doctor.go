@@ -189,6 +189,8 @@ func (r *doctorReport) drivers(ctx context.Context, c config.Config) {
 		detail = "the one that is shipped"
 	}
 	r.check("decision tree", detail, "fix it and run `kairos tree check`", err)
+	held, err := c.CompileRules()
+	r.check("rules", output.Count(held.Len(), "rule"), "fix them and run `kairos config check`", err)
 }
 
 // hasBinary reports whether the file of a locked driver is there.

@@ -2,6 +2,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,13 +15,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/documents"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/yamldoc"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -81,20 +87,26 @@ func treeCheckCommand(at *session.Session) *cobra.Command {
 }
 
 func treeExplainCommand(at *session.Session) *cobra.Command {
-	var challengeFile, clientFile, kind, runID string
+	var challengeFile, clientFile, kind, runID, space, of string
 	var supplied bool
 	var step int
 	out := new(output.Format)
 	cmd := &cobra.Command{
-		Use:   "explain --challenge FILE [--client FILE] | --run RUN [--step N]",
-		Short: "Explain a decision of the tree, with the reason at each node",
+		Use:   "explain --challenge FILE [--client FILE] | --run RUN [--step N] | --protocol PROTOCOL [--space NAME]",
+		Short: "Explain a decision of the tree, or what the rules demand of a protocol",
 		Example: `  kairos tree explain --run 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --step 2
+  kairos tree explain --space production --protocol "Release a version"
   kairos tree explain --challenge challenge.json --client caps.json
   caps.json: {"name": "my-client", "era": "2025-11-25", "elicitation": {"form": true}, "sampling": true}`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkExplain(cmd, runID, challengeFile); err != nil {
 				return err
+			}
+			if of != "" {
+				return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+					return output.Reply(cmd, out, printRules)(rulesOf(ctx, a, cmd.InOrStdin(), of, space))
+				})
 			}
 			if runID != "" {
 				return at.WithLocalRun(cmd.Context(), runID, func(ctx context.Context, a *app.App, id run.ID) error {
@@ -118,7 +130,13 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 			}
 			facts.Config = c.Facts()
 			facts.Solution.Supplied = supplied
+			if space != "" {
+				facts.Protocol.Space = protocol.SpaceName(space)
+			}
 			d := tree.Decide(kind, facts)
+			if d.Rules, err = demanded(c, facts); err != nil {
+				return err
+			}
 			return out.Print(cmd.OutOrStdout(), d, func(p *output.Printer) { printExplanation(p, d) })
 		},
 	}
@@ -128,6 +146,8 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 	cmd.Flags().StringVar(&kind, "input", driver.KindEvidence, "kind of input that the tree has routes for, such as approval, files or run_input")
 	cmd.Flags().BoolVar(&supplied, "supplied", false, "the agent submitted a solution")
 	cmd.Flags().StringVar(&runID, "run", "", "explain what was decided in this run instead")
+	cmd.Flags().StringVar(&of, "protocol", "", "explain what the rules demand of this protocol: its title, its URI, or a Markdown file")
+	cmd.Flags().StringVar(&space, "space", "", "the space in which the rules judge; default: that of the protocol, else your own")
 	cmd.Flags().IntVar(&step, "step", 0, "only this step of the run, from 1")
 	return cmd
 }
@@ -137,10 +157,12 @@ func checkExplain(cmd *cobra.Command, runID, challengeFile string) error {
 	switch {
 	case runID == "" && cmd.Flags().Changed("step"):
 		return errors.New("--step is of a run: name it with --run")
-	case runID == "" && challengeFile == "":
-		return errors.New("name a file with --challenge, or a run with --run")
+	case runID == "" && challengeFile == "" && !cmd.Flags().Changed("protocol"):
+		return errors.New("name a file with --challenge, a run with --run, or a protocol with --protocol")
+	case challengeFile != "" && cmd.Flags().Changed("protocol"):
+		return errors.New("--protocol does not go with --challenge: the steps of a protocol have challenges of their own")
 	}
-	for _, flag := range []string{"challenge", "client", "input", "supplied"} {
+	for _, flag := range []string{"challenge", "client", "input", "supplied", "protocol", "space"} {
 		if runID != "" && cmd.Flags().Changed(flag) {
 			return fmt.Errorf("--%s does not go with --run: a run has a challenge, a client and inputs of its own, and all of them are explained", flag)
 		}
@@ -194,6 +216,70 @@ func factsOf(tree *decision.Tree, how []string, challengeFile, clientFile string
 		return f, fmt.Errorf("client %s: %w", clientFile, err)
 	}
 	return f, nil
+}
+
+// demanded are the rules that match a challenge in the space, without what its driver would
+// say that it does.
+func demanded(c config.Config, facts decision.Facts) ([]string, error) {
+	held, err := c.CompileRules()
+	return held.ForText(rules.Subject{Facts: facts}).By, err
+}
+
+// ruled is what the rules demand of a step.
+type ruled struct {
+	Space string `json:"space"`
+	library.Demanded
+}
+
+// rulesOf is what the rules demand of the steps of a protocol, of a file or a stored one.
+func rulesOf(ctx context.Context, a *app.App, stdin io.Reader, of, space string) ([]ruled, error) {
+	in := library.LintInput{Space: space}
+	if of == "-" || documents.IsMarkdown(of) {
+		text, err := documents.Document{Name: of}.Read(ctx, stdin)
+		if err != nil {
+			return nil, err
+		}
+		in.Document, in.Space = string(text), cmp.Or(space, a.Caller().Space)
+	} else {
+		named, err := reference.Find(ctx, session.Local(a), of)
+		if err != nil {
+			return nil, err
+		}
+		chain, _, err := a.Engine.Library.FindStep(ctx, a.Caller(), named.URI)
+		if err != nil {
+			return nil, err
+		}
+		in.Stored, in.Space = &chain, cmp.Or(space, chain.Space)
+	}
+	linted, err := a.Engine.Library.Lint(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	out := []ruled{}
+	for _, c := range linted.Chains {
+		for i, s := range c.Steps {
+			r := ruled{protocol.SpaceName(in.Space), library.Demanded{Protocol: c.Title, Step: i + 1, Label: s.Label, Line: s.Line}}
+			for _, d := range linted.Demands {
+				if d.Protocol == c.Title && d.Step == i+1 {
+					r.Demanded = d
+				}
+			}
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func printRules(p *output.Printer, list []ruled) {
+	for _, r := range list {
+		p.Printf("%d. %s (space %s): %s\n", r.Step, r.Label, r.Space, cmp.Or(r.Demand.Words(), "no rule matches"))
+		for _, rule := range r.Demand.By {
+			p.Printf("   + %s\n", rule)
+		}
+		if why := r.Demand.Impossible(); why != "" {
+			p.Printf("   nothing can meet that: %s\n", why)
+		}
+	}
 }
 
 // explainRun explains the decisions of a run, or with a step of that step. Of
