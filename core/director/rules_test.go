@@ -26,7 +26,7 @@ func ruledWorld(rules ...string) func(*testing.T) *world {
 	}
 }
 
-// What a step does is known when its driver asks for something, and then the rules about that hold.
+// The action of a step is known when its driver asks for something, and then the rules about it hold.
 func TestRulesHoldForWhatAStepDoes(t *testing.T) {
 	typed := `{"action":"accept","content":{"confirmation":"approved","phrase":"act"}}`
 	looking := strings.Replace(paying, `"tool":"pay"`, `"tool":"look"`, 1)

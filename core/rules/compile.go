@@ -35,7 +35,7 @@ var (
 	loginKeys = []string{"by", "not", "quorum"}
 )
 
-// maxRules bounds the list: every step is held against all of them.
+// maxRules bounds the list: every step is compared with all of them.
 const maxRules = 200
 
 // Compile reads the rules of a configuration and checks them against the drivers that may

@@ -66,7 +66,7 @@ func (a *Approval) and(other *Approval) *Approval {
 	return &both
 }
 
-// intersection is what both lists have; nil stands for everything.
+// intersection is what both lists have; nil means everything.
 func intersection[T comparable](a, b []T) []T {
 	switch {
 	case a == nil:

@@ -13,8 +13,8 @@ type member struct {
 	words []string // nil: it is a text
 }
 
-// matches reports whether the value that a driver stated fits. What the driver could not
-// read fits everything.
+// matches reports whether the value that a driver stated fits. A value that it could not
+// read fits every rule.
 func (m member) matches(stated any) bool {
 	if unparsed(stated) {
 		return true

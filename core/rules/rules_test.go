@@ -166,7 +166,7 @@ func TestNearMisses(t *testing.T) {
 	}
 	for _, text := range []string{"rules: {space: production}", "rules: all", "rules: &a [{evidence: server}]"} {
 		if _, err := rules.Compile(rules.Source{Name: "kairos.yaml", YAML: []byte(text)}, locked()); err == nil || !strings.Contains(err.Error(), "rules must be a list") {
-			t.Errorf("Compile(%s) = %v, want that it is no list", text, err)
+			t.Errorf("Compile(%s) = %v, want that it is not a list", text, err)
 		}
 	}
 	for _, text := range []string{"", "log: {level: info}", "rules:", "# rules", "rules: []"} {
@@ -217,7 +217,7 @@ func TestMatchers(t *testing.T) {
 		"an open word behind":        {"command: [fly, deploy]", step("shell", `{"command":[["echo",{"unparsed":"$X"}]]}`), false},
 		"an open program":            {"command: [fly, deploy]", step("shell", `{"command":[[{"unparsed":"$X"},"y"]]}`), true},
 		"an unparsed command":        {"command: [fly, deploy]", step("shell", `{"command":[["a"],{"unparsed":"("}]}`), true},
-		"what is no command":         {"command: [fly, deploy]", step("shell", `{"command":[{"set":"fly=deploy"}]}`), false},
+		"an assignment":              {"command: [fly, deploy]", step("shell", `{"command":[{"set":"fly=deploy"}]}`), false},
 		"too much to parse":          {"command: [fly, deploy]", step("shell", `{"more than can be compared":true}`), true},
 		"an unparsed text":           {"tool: pay", step("mcp", `{"tool":{"unparsed":"{{ input.tool }}"}}`), true},
 	} {

@@ -54,8 +54,8 @@ func TestSpellingsOfACommandAreOneAction(t *testing.T) {
 	}
 }
 
-// What a rule such as [fly, deploy] has to find, however the command is written, and what
-// it must not take for that.
+// A rule such as [fly, deploy] has to find the command however it is written, and must not
+// find others.
 func TestARuleFindsACommandInItsReadings(t *testing.T) {
 	const deploy = `["fly","deploy"`
 	for command, want := range map[string]string{

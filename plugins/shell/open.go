@@ -33,7 +33,7 @@ func openWords(words []*syntax.Word) []string {
 	return out
 }
 
-// open reports whether what the parts stand for is known only when the command runs.
+// open reports whether the text of the parts is known only when the command runs.
 func open(parts []syntax.WordPart, quoted bool) bool {
 	literal := "" // a backslash may stand in another literal than what it escapes
 	for i, p := range parts {

@@ -73,8 +73,8 @@ type Input struct {
 	// for a while, in whatever protocol. A member that is left out means anything, and
 	// a list is a set, of which more or less is the same. Empty: Display. The operator's
 	// rules match its members, which Descriptor.ActionSchema declares: a text that is
-	// equal, and a list of which an element begins as the rule says. What cannot be read
-	// is Unparsed, or null.
+	// equal, and a list of which an element begins as the rule says. A value that cannot be
+	// read is Unparsed, or null.
 	Action json.RawMessage `json:"action,omitempty"`
 }
 

@@ -32,7 +32,7 @@ type ValidateResult struct {
 	Templates []Template      `json:"templates,omitempty"`
 	// Action is the action as the challenge has it before its templates are filled in,
 	// as in Input.Action. The operator's rules are checked against it when a protocol is
-	// stored or linted. What a template fills in is Unparsed.
+	// stored or linted. Templates are Unparsed.
 	Action json.RawMessage `json:"action,omitempty"`
 }
 

@@ -1040,7 +1040,7 @@ type ValidateResponse struct {
 	ChallengeJson []byte      `protobuf:"bytes,2,opt,name=challenge_json,json=challengeJson,proto3" json:"challenge_json,omitempty"`
 	Templates     []*Template `protobuf:"bytes,3,rep,name=templates,proto3" json:"templates,omitempty"`
 	// The action as the challenge has it before its templates are filled in, as in
-	// Input.action: a JSON object. What a template fills in is marked as unparsed. Empty: none is stated.
+	// Input.action: a JSON object, in which templates are marked as unparsed. Empty: none is stated.
 	Action        []byte `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -39,8 +39,8 @@ func Demanded(s *State, k *input.Task, asked []driver.Input, p *run.Plan) *fault
 	return approve(s, k)
 }
 
-// subject is the step as rules see it. What it would do is known once its driver has asked for
-// something, or a driver has said what it plans.
+// subject is the step as rules see it. Its action is known once its driver has asked for
+// something, or a driver has made a plan.
 func subject(s *State, k *input.Task, asked []driver.Input, p *run.Plan) rules.Subject {
 	sub := rules.Subject{Facts: Facts(s, k, input.EvidenceKind.Name)}
 	if k.Free() {
