@@ -187,7 +187,7 @@ func (c *compiler) readRule(n ast.Node, path string) (rule, bool) {
 	c.checkUse(&r, fields, named)
 	if e, ok := fields["evidence"]; ok {
 		r.evidence = c.readRoutes(e.Value, path+".evidence", r.name, driver.KindEvidence)
-		c.checkLastRoute(r.evidence, named)
+		c.checkLastRoute(r.evidence, r.match, named)
 	} else {
 		c.doc.Problem(n, named, "evidence is missing: list the routes that obtain it")
 	}

@@ -97,6 +97,7 @@ func TestCompileNamesFileLineAndRule(t *testing.T) {
 		"route behind the last":    {withRoutes("{via: agent}", "{via: agent}"), []string{"t.yaml:6: challenges[0].evidence[1]: never reached: challenges[0].evidence[0] (line 5) has no condition"}},
 		"route behind true":        {withRoutes("{via: agent, when: 'true'}", "{via: agent}"), []string{"t.yaml:6: challenges[0].evidence[1]: never reached"}},
 		"last route conditional":   {withRoutes("{via: agent, when: 'solution.supplied'}"), []string{"t.yaml:5: challenges[0]: challenges[0].evidence[0]: the last route of evidence must have no condition"}},
+		"a lone form":              {head + "challenges:\n  - {match: {type: user_input}, evidence: [{via: elicitation}]}\n" + tail, []string{`driver "elicitation" needs elicitation; to take only a person's answer, end the list with {via: agent} and add {type: user_input, evidence: person} to rules in kairos.yaml`}},
 		"last route with a demand": {withRoutes("{via: agent, when: 'solution.supplied'}", "{via: sampling}"), []string{`t.yaml:6: challenges[0]: challenges[0].evidence[1]: the last route of evidence must serve any client, but driver "sampling" needs sampling`}},
 
 		"retries below zero":  {withRoutes("{via: agent, retries: -1}"), []string{"t.yaml:5: challenges[0].evidence[0]: retries must be a whole number from 0 to 10, not -1"}},

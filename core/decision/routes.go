@@ -141,7 +141,7 @@ func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
 }
 
 // checkLastRoute reports evidence that some clients have no route for.
-func (c *compiler) checkLastRoute(routes []route, named string) {
+func (c *compiler) checkLastRoute(routes []route, m match, named string) {
 	if len(routes) == 0 {
 		return
 	}
@@ -158,9 +158,12 @@ func (c *compiler) checkLastRoute(routes []route, named string) {
 			"%s: the last route of evidence must serve any client, but driver %q says that it cannot always (feature %s)",
 			last.Path, last.Via, driver.FeaturePartial))
 	default:
-		c.doc.ProblemAt(last.Line, 1, named, fmt.Sprintf(
-			"%s: the last route of evidence must serve any client, but driver %q needs %s",
-			last.Path, last.Via, strings.Join(last.needs, ", ")))
+		hint := ""
+		if last.Human {
+			hint = fmt.Sprintf("; to take only a person's answer, end the list with {via: agent} and add {%sevidence: person} to rules in kairos.yaml", m.asRule())
+		}
+		c.doc.ProblemAt(last.Line, 1, named, fmt.Sprintf("%s: the last route of evidence must serve any client, but driver %q needs %s%s",
+			last.Path, last.Via, strings.Join(last.needs, ", "), hint))
 	}
 }
 

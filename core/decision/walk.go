@@ -128,6 +128,14 @@ func (m match) mismatch(c *ChallengeFacts) string {
 	return ""
 }
 
+// asRule is the match as a rule of the operator has it, with a comma behind it.
+func (m match) asRule() string {
+	if m.challengeType == nil {
+		return ""
+	}
+	return "type: " + *m.challengeType + ", "
+}
+
 func (m match) describe() string {
 	if m.challengeType == nil && m.name == nil {
 		return "matches every challenge"
