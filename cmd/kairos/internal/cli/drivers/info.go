@@ -3,6 +3,7 @@ package drivers
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -166,6 +167,9 @@ func (i driverInfo) text(p *output.Printer) {
 	p.Printf("%s\n", i.Name)
 	if e := i.Locked; e != nil {
 		printEntry(p, *e)
+		if states := statesText(e.Descriptor.ActionSchema); states != "" {
+			printRow(p, "states", states)
+		}
 		printRow(p, "vouches", vouchesText(i.Vouches, e.Descriptor.Has(driver.FeatureHuman) && !i.Human))
 	} else {
 		p.Printf("  not in the lock\n")
@@ -272,4 +276,19 @@ func printLog(p *output.Printer, log []driverhost.Line) {
 // logText is a log line for people.
 func logText(l driverhost.Line) string {
 	return fmt.Sprintf("%s  g%d  %-6s %-5s %s", l.At.Local().Format("15:04:05.000"), l.Generation, l.Stream, l.Level, l.Text)
+}
+
+// statesText lists what rules can match of the actions that a driver states; empty: nothing.
+func statesText(schema json.RawMessage) string {
+	members, err := driver.ActionMembers(schema)
+	if err != nil {
+		return "" // it states none
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if members[name] != driver.MemberOther {
+			all = append(all, fmt.Sprintf("%s (%s)", name, members[name]))
+		}
+	}
+	return strings.Join(all, ", ")
 }
