@@ -226,7 +226,7 @@ func TestDriversSeeWhatTheyNeedAndNothingOfTheServer(t *testing.T) {
 				g.write("files.md", "# Files\n\n## Look\n\nWrite it.\n\n```json\n"+
 					`{"challenge":{"type":"comment","files":[{"path":"main.txt","contains":"x"}],"comment":{"min_length":1}}}`+"\n```\n", 0o644)
 				g.own()
-				if said := g.kairos("run", g.at("files.md"), "--script", g.at("write.yaml"), "--without", "elicitation,sampling"); !strings.Contains(said, "its files: server-observed via roots") {
+				if said := g.kairos("run", g.at("files.md"), "--script", g.at("write.yaml"), "--without", "elicitation,sampling"); !strings.Contains(said, "its files: the server via roots") {
 					t.Errorf("files of the client's root: %s", said)
 				}
 				g.spies("after a backup")

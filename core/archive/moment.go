@@ -37,6 +37,8 @@ type Moment struct {
 	Question   string            `json:"question,omitempty"`
 	Answer     json.RawMessage   `json:"answer,omitempty"`
 	Provenance driver.Provenance `json:"provenance,omitempty"`
+	// Basis is the way in which a person approved.
+	Basis run.Basis `json:"basis,omitempty"`
 	// Model that generated the answer and why it stopped, if known.
 	Model      string `json:"model,omitempty"`
 	StopReason string `json:"stop_reason,omitempty"`
@@ -198,7 +200,7 @@ const viaPage = "page"
 
 func tellAnswer(m *Moment, ev run.Event) {
 	if a := ev.Approval; a != nil {
-		m.What, m.Via, m.Provenance = "approved", a.Via, a.Provenance
+		m.What, m.Via, m.Provenance, m.Basis = "approved", a.Via, a.Provenance, a.Basis
 		switch {
 		case a.ClientReview:
 			m.Verdict = "left to the client's own review of the request"

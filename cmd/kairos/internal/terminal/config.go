@@ -99,6 +99,8 @@ type Config struct {
 	// the current directory.
 	Dir string
 
+	// Who words a provenance of a reply for the person; without it they read the reply's own.
+	Who func(provenance string) string
 	// Open shows the person an address, as a browser does. Without it they open it
 	// themselves. It is called after they have said so.
 	Open func(ctx context.Context, address string) error
@@ -238,11 +240,19 @@ type Files struct {
 	Provenance string `json:"provenance"`
 }
 
+// who words a provenance for the person.
+func (c Config) who(provenance string) string {
+	if c.Who == nil {
+		return provenance
+	}
+	return c.Who(provenance)
+}
+
 // line says how the step was proved in so many columns. The label was shown with
 // the step, so it is what gives way.
-func (s Solved) line(columns int) string {
+func (s Solved) line(who func(string) string, columns int) string {
 	const digits = 8 // enough to find the proof in the timeline
-	rest := fmt.Sprintf(": %s via %s (%s), proof %.*s…", s.Driver, s.Via, s.Provenance, digits, s.ProofHash)
+	rest := fmt.Sprintf(": %s via %s (%s), proof %.*s…", s.Driver, s.Via, who(s.Provenance), digits, s.ProofHash)
 	index := fmt.Sprintf("%d ", s.StepIndex)
 	label := []rune(s.Label)
 	if room := max(columns-utf8.RuneCountInString(index+rest), minLabel); len(label) > room {

@@ -38,12 +38,12 @@ func (p *play) record(r stepReply) {
 			continue
 		}
 		p.solved[s.StepIndex] = s
-		p.host.console.mark(markSolved, "%s", s.line(p.host.console.look.columns(markSolved)))
+		p.host.console.mark(markSolved, "%s", s.line(p.host.cfg.who, p.host.console.look.columns(markSolved)))
 		if s.Verdict != "" {
 			p.host.console.say("    %s", s.Verdict)
 		}
 		if s.Files != nil {
-			p.host.console.say("    its files: %s via %s", s.Files.Provenance, s.Files.Via)
+			p.host.console.say("    its files: %s via %s", p.host.cfg.who(s.Files.Provenance), s.Files.Via)
 		}
 	}
 	if r.Challenge.Nonce != "" {

@@ -54,7 +54,7 @@ func answersForPersons(d driver.Descriptor, l driverhost.Limits) bool {
 func vouchesText(p driver.Provenance, barred bool) string {
 	text := "for nothing itself: it judges the evidence of others"
 	if p != "" {
-		text = "at most " + string(p)
+		text = "at most as " + run.Who(p, "")
 	}
 	if barred {
 		text += ", not for a person"

@@ -28,6 +28,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/internal/openai"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Flags are the flags of `kairos run`.
@@ -165,6 +166,7 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 		return c, "", fmt.Errorf("find this program to start its server: %w", err)
 	}
 	c = terminal.Config{
+		Who: func(p string) string { return run.Who(driver.Provenance(p), "") },
 		Era: terminal.Era(f.era), Without: f.without, AllowAutoSampling: f.autoSampling, Input: json.RawMessage(f.input),
 		Model: terminal.Model{URL: f.llmURL, Name: f.llmModel, Key: openai.Secret(os.Getenv(terminal.KeyEnv))},
 		Open:  browser(), In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), ServerLog: os.Stderr,

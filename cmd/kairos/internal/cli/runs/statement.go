@@ -133,7 +133,7 @@ func printChecked(p *output.Printer, r statement.Report) {
 	}
 	for _, s := range r.Steps {
 		p.Printf("\n  %d. %s\n", s.Step, s.Label)
-		p.Field("provenance", string(s.Provenance))
+		p.Field("by", run.Who(s.Provenance, ""))
 		if s.Failed {
 			p.Field("verdict", run.NotRequired)
 		}
@@ -182,10 +182,7 @@ func printChecked(p *output.Printer, r statement.Report) {
 
 // approved tells how an approval came.
 func approved(a run.Approval) string {
-	how := fmt.Sprintf("via %s (%s)", a.Via, a.Provenance)
-	if a.Basis != "" {
-		how += ", by " + string(a.Basis)
-	}
+	how := fmt.Sprintf("via %s, by %s", a.Via, a.Approver())
 	if a.By != "" {
 		how += " of " + a.By
 	}

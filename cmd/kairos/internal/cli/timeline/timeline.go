@@ -74,8 +74,8 @@ func printMoment(p *output.Printer, m archive.Moment) {
 	p.Field("why", m.Why)
 	p.Field("question", output.Short(m.Question))
 	p.Field("answer", output.Short(output.CompactJSON(m.Answer)))
-	p.Field("provenance", string(m.Provenance))
-	p.Field("files", string(m.Files))
+	p.Field("by", run.Who(m.Provenance, m.Basis))
+	p.Field("files", run.Who(m.Files, ""))
 	p.Field("driver", m.Driver)
 	p.Field("verdict", output.Short(m.Verdict))
 	if m.Took > 0 {

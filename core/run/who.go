@@ -1,0 +1,45 @@
+package run
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Who says in the words of people whose word an answer is: "the agent", "a model", "the
+// server", or "a person" with the way in which they answered, if it is known. An unknown
+// provenance is given as it is, and an empty one as "".
+func Who(p driver.Provenance, way Basis) string {
+	switch p {
+	case driver.AgentReported:
+		return "the agent"
+	case driver.ModelGenerated:
+		return "a model"
+	case driver.ServerObserved:
+		return "the server"
+	case driver.LinkHolder:
+		return person(BasisLink)
+	case driver.ClientAttested:
+		return person(way)
+	}
+	return string(p)
+}
+
+// ways of answering that are not worded as drivers name them.
+var ways = map[Basis]string{BasisLink: "page link", BasisPage: "login"}
+
+func person(way Basis) string {
+	if way == "" {
+		return "a person"
+	}
+	return fmt.Sprintf("a person (%s)", cmp.Or(ways[way], string(way)))
+}
+
+// Approver says who approved, in the words of people.
+func (a Approval) Approver() string {
+	if a.ClientReview {
+		return "a person (" + driver.ByReview + ", left to the client)"
+	}
+	return Who(a.Provenance, a.Basis)
+}
