@@ -170,6 +170,9 @@ func (i driverInfo) text(p *output.Printer) {
 		if states := statesText(e.Descriptor.ActionSchema); states != "" {
 			printRow(p, "states", states)
 		}
+		if ways := e.Descriptor.AnswersBy; len(ways) > 0 {
+			printRow(p, "approves", "by "+strings.Join(ways, ", "))
+		}
 		printRow(p, "vouches", vouchesText(i.Vouches, e.Descriptor.Has(driver.FeatureHuman) && !i.Human))
 	} else {
 		p.Printf("  not in the lock\n")
