@@ -348,8 +348,11 @@ func deskDriver(fault string) driver.Driver {
 		},
 		Capability: &desk{fault: fault},
 	}
-	if fault == "capability/provenance" {
-		d.Descriptor.Features = nil
+	switch fault {
+	case "capability/provenance": // which is no approval's: the descriptor would be unsound
+		d.Descriptor.Features, d.Descriptor.Handles, d.Descriptor.AnswersBy = nil, []string{driver.KindEvidence}, nil
+	case "capability/how":
+		d.Descriptor.AnswersBy = []string{driver.ByForm, "signature"}
 	}
 	return d
 }

@@ -122,7 +122,7 @@ var directFaults = map[string][]string{
 	"crane":  {"preview/sound", "preview/sound, effect", "preview/repeatable", "preview/proposal", "preview/planned"},
 	"desk": {
 		"capability/needs", "capability/undeclared", "capability/other-kinds", "capability/approval-default",
-		"capability/secrets", "capability/review", "capability/elsewhere", "capability/provenance", "capability/provenance, pure", "capability/client-error",
+		"capability/secrets", "capability/review", "capability/elsewhere", "capability/how", "capability/provenance", "capability/provenance, pure", "capability/client-error",
 		"capability/any-reply", "capability/declined", "capability/no-is-final",
 	},
 }
