@@ -20,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/usecases"
@@ -88,6 +89,7 @@ type rig struct {
 
 	mu       sync.Mutex // guards the fields below
 	config   map[string]driverhost.DriverConfig
+	rules    string
 	settings decision.ConfigFacts
 	how      []string
 	restart  map[string]string
@@ -200,6 +202,7 @@ func (r *rig) read() (setup.Desired, error) {
 		return w, err
 	}
 	w.Tree = decision.Source{Name: "tree.yaml", YAML: b}
+	w.Rules = rules.Source{Name: "kairos.yaml", YAML: []byte(r.rules)}
 	w.Drivers = driverhost.Config{Dir: r.dir, Drivers: map[string]driverhost.DriverConfig{}, Drain: 5 * time.Second}
 	for name, c := range r.config {
 		w.Drivers.Drivers[name] = c

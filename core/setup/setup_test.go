@@ -402,3 +402,24 @@ func (r *rig) play(uri string) (run.ID, error) {
 	}
 	return "", errors.New("the run does not end")
 }
+
+func TestRulesAreTakenUpWithTheTree(t *testing.T) {
+	r := newRig(t)
+	held := func() int {
+		s, release := r.Hold()
+		defer release()
+		return s.Rules.Len()
+	}
+	r.change(func(r *rig) { r.rules = "rules: [{evidence: server}]" })
+	if report := r.reload(); report.Rules != setup.Changed || report.Tree != setup.Same || held() != 1 {
+		t.Errorf("report = %+v with %d rules, want one rule taken up", report, held())
+	}
+	r.change(func(r *rig) { r.rules += " # the same" })
+	if report := r.reload(); report.Changed() {
+		t.Errorf("report = %+v, want that nothing changed", report)
+	}
+	r.change(func(r *rig) { r.rules = "rules: [{evidnce: server}]" })
+	if _, err := r.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), `did you mean "evidence"?`) || held() != 1 {
+		t.Errorf("Reload = %v with %d rules, want the mistake named and the rule before it held", err, held())
+	}
+}

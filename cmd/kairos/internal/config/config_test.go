@@ -182,6 +182,8 @@ drivers:
 serach: {}
 store: postgres
 tree: tree.yaml
+rules:
+  - {evidnce: server}
 `)
 	dir := filepath.Dir(s.File)
 	writeLock(t, filepath.Join(dir, "drivers"), "comment",
@@ -203,6 +205,7 @@ tree: tree.yaml
 		`environment SCORE_THRESHOLD="high": must be a number`,
 		`kairos.yaml:14:1: unknown key "store"`,
 		`tree.yaml:2: unknown key "chalenges"`,
+		`kairos.yaml:17: rules[0]: unknown key "evidnce", did you mean "evidence"?`,
 		`kairos.yaml:8:5: drivers.settings.coment: drivers.lock has no driver of this name; did you mean "comment"?`,
 		`kairos.yaml:10:7: drivers.settings.comment.config: unknown key "lexical_treshold"; did you mean "lexical_threshold"?`,
 		`kairos.yaml:10:39: drivers.settings.comment.config.other: got number, want string`,
