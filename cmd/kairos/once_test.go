@@ -101,7 +101,9 @@ func withScript(t *testing.T, d script, settings, more string) *served {
 }
 
 // acting are the settings of a driver that may act, and what it is given for a call.
-func acting(timeout string) string { return "allow_effects: true, call_timeout: " + timeout }
+func acting(timeout string) string {
+	return "may: [observe, network, change], call_timeout: " + timeout
+}
 
 // keys are the lines of a file that a driver wrote.
 func (s *served) keys(file string) []string {

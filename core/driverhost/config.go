@@ -50,15 +50,6 @@ type Config struct {
 	Attach []driverrpc.Attachment
 }
 
-// Network says whether a driver may use the network.
-type Network string
-
-// The network policies. The zero value allows.
-const (
-	NetworkAllow Network = "allow"
-	NetworkDeny  Network = "deny"
-)
-
 // DriverConfig is the operator's configuration of one driver.
 type DriverConfig struct {
 	// Config is the driver's own configuration, or empty.
@@ -66,10 +57,9 @@ type DriverConfig struct {
 	// EnvFrom names the variables of the host's environment that the driver
 	// sees. It sees no others.
 	EnvFrom []string
-	// AllowEffects lets a driver of effect class "changes" run.
-	AllowEffects bool
-	// Network defaults to allow.
-	Network Network
+	// May is what the driver may do. MayObserve and MayAnswerForPeople also apply to the running
+	// process.
+	May May
 	// MemoryMiB is the driver's memory limit. The default is 256.
 	MemoryMiB int
 	// Folders lists the files and folders that the driver may use. One of effect class
@@ -81,12 +71,10 @@ type DriverConfig struct {
 	// Call and Idle override Config.Call and Config.Idle unless they are 0. A change
 	// applies to the running process.
 	Call, Idle time.Duration
-	// Limits also apply to the running process.
-	Limits Limits
 }
 
-// Limits restrict what a driver may vouch for. The zero value adds nothing to the
-// driver's descriptor.
+// Limits restrict what a driver may vouch for; they follow from May. The zero value adds
+// nothing to the driver's descriptor.
 type Limits struct {
 	// MaxProvenance is the strongest provenance that the driver may claim. Empty means any.
 	MaxProvenance driver.Provenance

@@ -365,7 +365,7 @@ func TestTheExecTransportLeavesNoFilesAndNoProcesses(t *testing.T) {
 			check(t, err)
 			h := driverhost.New(quiet(), driverhost.Options{Confinement: isolated})
 			set, err := h.Load(complete(t, driverhost.Config{Dir: dir, Lock: lock,
-				Drivers: map[string]driverhost.DriverConfig{"messy": {Folders: []string{folder}, AllowEffects: true}}}))
+				Drivers: map[string]driverhost.DriverConfig{"messy": {Folders: []string{folder}, May: driverhost.May{driverhost.MayChange}}}}))
 			check(t, err)
 			c, _ := set.Challenge("messy")
 			for do, fails := range map[string]bool{"nothing": false, "hang": true, "die": true} {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -172,18 +171,18 @@ func TestNetworkIsDeniedByWhateverTheKernelOffers(t *testing.T) {
 
 func TestAnOperatorKeepsADriverFromTheNetwork(t *testing.T) {
 	for name, tc := range map[string]struct {
-		network driverhost.Network
+		may     driverhost.May
 		reached bool
 		words   string
 	}{
-		"by default": {"", true, "network: allowed"},
-		"allow":      {driverhost.NetworkAllow, true, "network: allowed"},
-		"deny":       {driverhost.NetworkDeny, false, "denied by"},
+		"by default": {nil, true, "network: allowed"},
+		"listed":     {driverhost.May{driverhost.MayUseNetwork}, true, "network: allowed"},
+		"not listed": {driverhost.May{driverhost.MayObserve}, false, "denied by"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const grace = 300 * time.Millisecond
 			h := newHost(t, driverhost.Config{
-				Stop: grace, Drivers: map[string]driverhost.DriverConfig{"alpha": {Network: tc.network}},
+				Stop: grace, Drivers: map[string]driverhost.DriverConfig{"alpha": {May: tc.may}},
 			}, io.Discard)
 			got := mustObey(t, h, "alpha", "dial", "text", listener(t))
 			status, _ := h.StatusOf("alpha")
@@ -201,15 +200,6 @@ func TestAnOperatorKeepsADriverFromTheNetwork(t *testing.T) {
 			check(t, h.Close())
 			eventually(t, "driver and grandchild are gone", func() bool { return gone(pid) && gone(child) })
 		})
-	}
-}
-
-func TestNetworkPolicyIsOneOfTwo(t *testing.T) {
-	h := driverhost.New(slog.New(slog.DiscardHandler), driverhost.Options{Confinement: driverhost.Confinement{Level: driverhost.LevelNone}})
-	defer func() { check(t, h.Close()) }()
-	_, err := h.Load(complete(t, driverhost.Config{Drivers: map[string]driverhost.DriverConfig{"alpha": {Network: "denied"}}}))
-	if err == nil || !strings.Contains(err.Error(), "allow or deny") {
-		t.Errorf("Load = %v", err)
 	}
 }
 

@@ -340,7 +340,7 @@ func (l *load) stop() error {
 }
 
 func TestDriverThatChangesTheWorldIsNotCalledTwice(t *testing.T) {
-	allowed := driverhost.Config{Drivers: map[string]driverhost.DriverConfig{"changer": {AllowEffects: true}}}
+	allowed := driverhost.Config{Drivers: map[string]driverhost.DriverConfig{"changer": {May: driverhost.May{driverhost.MayChange}}}}
 	h := newHost(t, allowed, io.Discard)
 	died := filepath.Join(t.TempDir(), "died")
 	_, err := obey(t.Context(), t, h, "changer", "die once", "file", died)
@@ -350,8 +350,8 @@ func TestDriverThatChangesTheWorldIsNotCalledTwice(t *testing.T) {
 	mustObey(t, h, "changer", "die once", "file", died) // the next call finds a fresh process
 
 	h = newHost(t, driverhost.Config{}, io.Discard)
-	if _, err := obey(t.Context(), t, h, "changer", "pid"); err == nil || !strings.Contains(err.Error(), "allow_effects") {
-		t.Errorf("error = %v, want that allow_effects is missing", err)
+	if _, err := obey(t.Context(), t, h, "changer", "pid"); err == nil || !strings.Contains(err.Error(), "if it may: drivers.settings.changer.may: [") {
+		t.Errorf("error = %v, want the line that lets it change something", err)
 	}
 }
 

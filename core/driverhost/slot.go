@@ -85,8 +85,8 @@ func (s *slot) setTimeouts(t times) {
 // enter counts a call into a ready generation that sees the roots, which it starts if
 // need be.
 func (s *slot) enter(ctx context.Context, roots []string) (*generation, error) {
-	if changesUnasked(s.spec.entry.Descriptor) && !s.spec.config.AllowEffects {
-		return nil, fmt.Errorf("driver %s: %w", s.spec.entry.Name, errEffects)
+	if changesUnasked(s.spec.entry.Descriptor) && !s.spec.config.May.Has(MayChange) {
+		return nil, fmt.Errorf("driver %s: %w", s.spec.entry.Name, mayNotChange(s.spec.entry.Name, s.spec.config.May, s.spec.entry.Descriptor))
 	}
 	for {
 		g, p, err := s.present()

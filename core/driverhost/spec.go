@@ -37,8 +37,8 @@ func (e LockedEntry) sameAs(o LockedEntry) bool {
 }
 
 func (c DriverConfig) equal(o DriverConfig) bool {
-	return sameDocument(c.Config, o.Config) && slices.Equal(c.EnvFrom, o.EnvFrom) && c.AllowEffects == o.AllowEffects &&
-		c.Network == o.Network && c.MemoryMiB == o.MemoryMiB && slices.Equal(c.Folders, o.Folders) && slices.Equal(c.ReadOnly, o.ReadOnly)
+	return sameDocument(c.Config, o.Config) && slices.Equal(c.EnvFrom, o.EnvFrom) && c.May.Has(MayChange) == o.May.Has(MayChange) &&
+		c.May.Has(MayUseNetwork) == o.May.Has(MayUseNetwork) && c.MemoryMiB == o.MemoryMiB && slices.Equal(c.Folders, o.Folders) && slices.Equal(c.ReadOnly, o.ReadOnly)
 }
 
 func sameDocument(a, b json.RawMessage) bool {
@@ -95,7 +95,7 @@ func (s spec) transport(h *Host, pinned *pinnedBinary, log *slog.Logger, says *o
 		return &attachTransport{to: *s.attach}, nil
 	}
 	guard := newGuard(s.entry.Name, guardConfig{
-		memoryMiB: s.config.MemoryMiB, offline: s.config.Network == NetworkDeny,
+		memoryMiB: s.config.MemoryMiB, offline: !s.config.May.Has(MayUseNetwork),
 		launcher: s.entry.Descriptor.Has(driver.FeatureLauncher), use: useOf(s),
 	}, h.starter, h.confinement, log)
 	guard.exceeded = says.journal.exceeded
@@ -143,12 +143,9 @@ func (c Config) plan(ctx context.Context, hide *confinement) (plan, error) {
 		if err := hide.check(sp); err != nil {
 			return plan{}, fmt.Errorf("driver %q: %w", name, err)
 		}
-		p.times[name], p.limits[name] = c.timesOf(name), sp.config.Limits
+		p.times[name], p.limits[name] = c.timesOf(name), sp.config.May.Limits(sp.entry.Descriptor)
 	}
-	for name, own := range c.Drivers {
-		if own.Network != "" && own.Network != NetworkAllow && own.Network != NetworkDeny {
-			return plan{}, fmt.Errorf("driver %q: network is %q, it can be allow or deny", name, own.Network)
-		}
+	for name := range c.Drivers {
 		if _, ok := p.specs[name]; !ok {
 			return plan{}, fmt.Errorf("driver %q is configured but not in the lock: "+
 				"put its binary into %s and run `kairos driver lock`", name, c.Dir)
@@ -200,5 +197,3 @@ func describeAttached(ctx context.Context, to driverrpc.Attachment, within time.
 func changesUnasked(d driver.Descriptor) bool {
 	return d.Effect == driver.EffectChanges && !d.Has(driver.FeaturePreview)
 }
-
-var errEffects = errors.New("it changes the world, which needs allow_effects in its configuration")

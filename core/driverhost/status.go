@@ -11,39 +11,38 @@ import (
 
 // Status is what can be seen of a driver from outside. It holds no secrets.
 type Status struct {
-	Name       string             `json:"name"`
-	Version    string             `json:"version"`
-	Role       driver.Role        `json:"role"`
-	Handles    []string           `json:"handles"`
-	Effect     driver.Effect      `json:"effect"`
-	Transport  string             `json:"transport"` // grpc or exec
-	State      State              `json:"state"`
-	Since      time.Time          `json:"since"`
-	Generation int                `json:"generation"` // of the latest start; 0: never started
-	SHA256     string             `json:"sha256"`
-	PID        int                `json:"pid,omitempty"`
-	StartedAt  time.Time          `json:"started_at,omitzero"`
-	Starts     int                `json:"starts"`
-	Crashes    int                `json:"crashes"`
-	Breaker    Breaker            `json:"breaker"`
-	RetryAt    time.Time          `json:"retry_at,omitzero"` // backoff ends
-	Calls      int64              `json:"calls"`
-	Failures   int64              `json:"failures"`
-	Repeats    int64              `json:"repeats"` // calls made again because the process died under them
-	InFlight   int                `json:"in_flight"`
-	Latency    map[string]Latency `json:"latency,omitempty"` // by method
-	RSSBytes   int64              `json:"rss_bytes,omitempty"`
-	Excess     MemoryExcess       `json:"memory_excess,omitzero"`
-	Config     json.RawMessage    `json:"config,omitempty"` // secrets hidden
-	EnvFrom    []string           `json:"env_from,omitempty"`
-	Protection []string           `json:"protection,omitempty"`
-	Warnings   []string           `json:"warnings,omitempty"` // of the driver about its configuration
-	Isolation  Level              `json:"isolation"`          // from the server's own files
-	// MaxProvenance and Human are the operator's Limits; empty and true: none.
-	MaxProvenance driver.Provenance `json:"max_provenance,omitempty"`
-	Human         bool              `json:"human"`
-	LastError     string            `json:"last_error,omitempty"`
-	LastErrorAt   time.Time         `json:"last_error_at,omitzero"`
+	Name        string             `json:"name"`
+	Version     string             `json:"version"`
+	Role        driver.Role        `json:"role"`
+	Handles     []string           `json:"handles"`
+	Effect      driver.Effect      `json:"effect"`
+	Transport   string             `json:"transport"` // grpc or exec
+	State       State              `json:"state"`
+	Since       time.Time          `json:"since"`
+	Generation  int                `json:"generation"` // of the latest start; 0: never started
+	SHA256      string             `json:"sha256"`
+	PID         int                `json:"pid,omitempty"`
+	StartedAt   time.Time          `json:"started_at,omitzero"`
+	Starts      int                `json:"starts"`
+	Crashes     int                `json:"crashes"`
+	Breaker     Breaker            `json:"breaker"`
+	RetryAt     time.Time          `json:"retry_at,omitzero"` // backoff ends
+	Calls       int64              `json:"calls"`
+	Failures    int64              `json:"failures"`
+	Repeats     int64              `json:"repeats"` // calls made again because the process died under them
+	InFlight    int                `json:"in_flight"`
+	Latency     map[string]Latency `json:"latency,omitempty"` // by method
+	RSSBytes    int64              `json:"rss_bytes,omitempty"`
+	Excess      MemoryExcess       `json:"memory_excess,omitzero"`
+	Config      json.RawMessage    `json:"config,omitempty"` // secrets hidden
+	EnvFrom     []string           `json:"env_from,omitempty"`
+	Protection  []string           `json:"protection,omitempty"`
+	Warnings    []string           `json:"warnings,omitempty"` // of the driver about its configuration
+	Isolation   Level              `json:"isolation"`          // from the server's own files
+	May         []Permission       `json:"may"`
+	MayNot      []Permission       `json:"may_not,omitempty"` // of what its descriptor claims
+	LastError   string             `json:"last_error,omitempty"`
+	LastErrorAt time.Time          `json:"last_error_at,omitzero"`
 }
 
 // Breaker says whether a driver that failed too often is left alone.
@@ -73,7 +72,8 @@ func (h *Host) StatusOf(name string) (Status, bool) {
 
 func (s *Set) status(name string) Status {
 	out := s.slots[name].status()
-	out.MaxProvenance, out.Human = s.limits[name].MaxProvenance, !s.limits[name].NoPerson
+	sp := s.slots[name].spec
+	out.May, out.MayNot = sp.config.May.Of(sp.entry.Descriptor)
 	return out
 }
 

@@ -99,7 +99,7 @@ func TestReloadTakesOtherLimits(t *testing.T) {
 		return s.Drivers.Limits("staged")
 	}
 	r.change(func(r *rig) {
-		r.config["staged"] = driverhost.DriverConfig{Limits: driverhost.Limits{MaxProvenance: driver.AgentReported, NoPerson: true}}
+		r.config["staged"] = driverhost.DriverConfig{May: driverhost.May{driverhost.MayUseNetwork}}
 	})
 	report := r.reload()
 	if kinds(report)["staged"] != "adjusted" || kinds(report)["agent"] != "kept" {
@@ -113,7 +113,7 @@ func TestReloadTakesOtherLimits(t *testing.T) {
 	if p, forPersons := limits(); p != driver.AgentReported || forPersons {
 		t.Errorf("limits = %s, %t after the reload, want those of the configuration", p, forPersons)
 	}
-	if s, _ := r.host.StatusOf("staged"); s.PID != before.PID || s.MaxProvenance != driver.AgentReported || s.Human {
+	if s, _ := r.host.StatusOf("staged"); s.PID != before.PID || slices.Contains(s.May, driverhost.MayObserve) {
 		t.Errorf("status = %+v, want the same process %d and its limits", s, before.PID)
 	}
 	if _, err := r.Rollback(t.Context()); err != nil {

@@ -68,7 +68,7 @@ func (x *trial) configure() {
 		fmt.Sprintf("tools: {folders: [%q, %q, %q]}", x.dir, filepath.Join(x.bin, "calendar-server"), self),
 	}
 	if _, err := os.Stat(x.path("drivers/kairos-driver-liar")); err == nil {
-		settings = append(settings, fmt.Sprintf("liar: {allow_effects: true, folders: [%q]}", x.dir))
+		settings = append(settings, fmt.Sprintf("liar: {may: [observe, network, change], folders: [%q]}", x.dir))
 	}
 	x.write("kairos.yaml", fmt.Sprintf("database: %q\nadmin: {socket: off}\ndrivers: {dir: %q, settings: {%s}}\n%s",
 		x.path("data/kairos.db"), cmp.Or(x.drivers, x.bin+"/drivers"), strings.Join(settings, ", "), x.settings))

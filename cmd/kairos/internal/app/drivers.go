@@ -62,8 +62,8 @@ func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 			return out, err
 		}
 		out.Drivers[name] = driverhost.DriverConfig{
-			Config: b, EnvFrom: own.EnvFrom, AllowEffects: own.AllowEffects, Network: driverhost.Network(own.Network), MemoryMiB: own.MemoryMiB, Folders: files.Absolute(own.Folders...), ReadOnly: read(name, b),
-			Call: time.Duration(own.CallTimeout), Idle: idleTime(own.IdleStop), Limits: own.Limits(),
+			Config: b, EnvFrom: own.EnvFrom, May: own.May, MemoryMiB: own.MemoryMiB, Folders: files.Absolute(own.Folders...), ReadOnly: read(name, b),
+			Call: time.Duration(own.CallTimeout), Idle: idleTime(own.IdleStop),
 		}
 	}
 	hidden := Confinement(c, s.File)

@@ -97,7 +97,10 @@ func configured(t *testing.T, yaml string) Source {
 func TestWhatIsWrongInASectionIsNamed(t *testing.T) {
 	const secret = "sk-4711"
 	for name, tc := range map[string]struct{ yaml, want string }{
-		"drivers, network":             {"drivers: {settings: {shell: {network: maybe}}}", "drivers.settings.shell.network"},
+		"drivers, may":                 {"drivers: {settings: {shell: {may: [observed]}}}", `drivers.settings.shell.may has "observed": it lists observe, answer-for-people, network, change, or nothing at all; did you mean "observe"?`},
+		"drivers, may twice":           {"drivers: {settings: {shell: {may: [network, network]}}}", `drivers.settings.shell.may has "network" twice`},
+		"drivers, may in no list":      {"drivers: {settings: {shell: {may: network}}}", "drivers.settings.shell.may must be a list"},
+		"drivers, may of other words":  {"drivers: {settings: {shell: {may: [all]}}}", `drivers.settings.shell.may has "all": it lists`},
 		"drivers, memory":              {"drivers: {settings: {shell: {memory_mib: -1}}}", "drivers.settings.shell.memory_mib"},
 		"drivers, idle stop":           {"drivers: {idle_stop: -1s}", "drivers.idle_stop"},
 		"drivers, call timeout":        {"drivers: {call_timeout: -1s}", "drivers.call_timeout"},
@@ -106,8 +109,6 @@ func TestWhatIsWrongInASectionIsNamed(t *testing.T) {
 		"drivers, its own time":        {"drivers: {call_timeout: 1m, settings: {llm: {call_timeout: 3s, config: {timeout: 30s}}}}", "shorter than its call timeout, 3s"},
 		"drivers, one's idle":          {"drivers: {settings: {shell: {idle_stop: -1s}}}", "drivers.settings.shell.idle_stop"},
 		"drivers, one's calls":         {"drivers: {settings: {shell: {call_timeout: -1s}}}", "drivers.settings.shell.call_timeout"},
-		"drivers, provenance":          {"drivers: {settings: {shell: {max_provenance: observed}}}", `drivers.settings.shell.max_provenance is "observed": must be one of agent-reported, model-generated, link-holder, client-attested, server-observed`},
-		"drivers, human":               {"drivers: {settings: {shell: {human: perhaps}}}", "drivers.settings.shell.human must be true or false"},
 		"drivers, a typo":              {"drivers: {wacth: true}", "wacth"},
 		"http, address":                {"http: {listen: here}", "http.listen"},
 		"http, port":                   {"http: {listen: '127.0.0.1:http'}", "http.listen"},
@@ -230,7 +231,7 @@ func TestAliasesDoNotFillTheMemory(t *testing.T) {
 		"doubled":        {bomb, "its aliases expand to more than 100000 values"},
 		"merged":         {strings.ReplaceAll(bomb, "[*", "[{<<: *"), "kairos.yaml:"},
 		"of itself":      {"drivers: {settings: {shell: {config: {a: &a [*a, *a]}}}}", ""},
-		"of an ordinary": {"drivers: {settings: {shell: {config: &c {a: [1, 2]}, network: deny}, mcp: {config: *c}}}", ""},
+		"of an ordinary": {"drivers: {settings: {shell: {config: &c {a: [1, 2]}, may: []}, mcp: {config: *c}}}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := configured(t, tc.text).Load()
@@ -422,5 +423,34 @@ func writeFile(t *testing.T, path string, content []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A permission that a driver makes no use of is said, and keeps no server from starting.
+func TestPermissionsThatAreNotUsedAreSaid(t *testing.T) {
+	known := []driver.Descriptor{
+		{Name: "shell", Role: driver.RoleChallenge, Effect: driver.EffectPure},
+		{Name: "tools", Role: driver.RoleCapability, Effect: driver.EffectChanges, Features: []string{driver.FeaturePreview}},
+		{Name: "till", Role: driver.RoleCapability, Effect: driver.EffectChanges},
+		{Name: "form", Role: driver.RoleCapability, Effect: driver.EffectReads, Features: []string{driver.FeatureHuman}},
+	}
+	for name, tc := range map[string]struct {
+		driver string
+		may    driverhost.May
+		want   string
+	}{
+		"observe of a pure driver":       {"shell", driverhost.May{"observe"}, `drivers.settings.shell.may has "observe", which the descriptor of driver shell does not claim`},
+		"people of a driver that looks":  {"till", driverhost.May{"answer-for-people"}, `which the descriptor of driver till does not claim`},
+		"observe of a person's driver":   {"form", driverhost.May{"observe"}, `which the descriptor of driver form does not claim`},
+		"change of one that previews":    {"tools", driverhost.May{"change"}, `which driver tools does not need: it changes only what is accepted with kairos accept`},
+		"change of a driver that cannot": {"form", driverhost.May{"change"}, `which the descriptor of driver form does not claim`},
+		"what it claims":                 {"till", driverhost.May{"observe", "network", "change"}, ""},
+		"nothing":                        {"form", driverhost.May{}, ""},
+	} {
+		c := DriversConfig{Settings: map[string]DriverSettings{tc.driver: {May: tc.may}}}
+		wrong, unused := c.SettingProblems(known, "")
+		if len(wrong) > 0 || (len(unused) > 0) != (tc.want != "") || tc.want != "" && !strings.Contains(unused[0].Error(), tc.want) {
+			t.Errorf("%s: SettingProblems = %v, %v, want %q", name, wrong, unused, tc.want)
+		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
@@ -40,10 +39,9 @@ type DriverSettings struct {
 	Config map[string]any `yaml:"config"`
 	// EnvFrom names environment variables that the driver may see.
 	EnvFrom []string `yaml:"env_from"`
-	// AllowEffects lets a driver run that changes the world.
-	AllowEffects bool `yaml:"allow_effects"`
-	// Network: allow or deny. Default allow.
-	Network string `yaml:"network"`
+	// May is what the driver may do. Not set: everything that its descriptor claims, but
+	// not driverhost.MayChange.
+	May driverhost.May `yaml:"may"`
 	// Folders are files and folders that the driver needs besides the system's and
 	// those that its config names, which it only reads. It may change these, unless it is pure.
 	Folders []string `yaml:"folders"`
@@ -52,25 +50,6 @@ type DriverSettings struct {
 	// IdleStop and CallTimeout take the place of those of all drivers.
 	IdleStop    *Duration `yaml:"idle_stop"`
 	CallTimeout Duration  `yaml:"call_timeout"`
-	// MaxProvenance is the strongest provenance that what the driver says is
-	// recorded with. Default: any that its descriptor allows.
-	MaxProvenance string `yaml:"max_provenance"`
-	// Human: the driver may answer for a person. Default true.
-	Human *bool `yaml:"human"`
-}
-
-// Limits are what the driver may vouch for.
-func (s DriverSettings) Limits() driverhost.Limits {
-	return driverhost.Limits{MaxProvenance: driver.Provenance(s.MaxProvenance), NoPerson: s.Human != nil && !*s.Human}
-}
-
-// joined lists the values that a setting may have.
-func joined[T ~string](values []T) string {
-	words := make([]string, len(values))
-	for i, v := range values {
-		words[i] = string(v)
-	}
-	return strings.Join(words, ", ")
 }
 
 func (d DriversConfig) problems() []error {
@@ -83,42 +62,71 @@ func (d DriversConfig) problems() []error {
 	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
 		s := d.Settings[name]
 		errs = append(errs, timeProblems("drivers.settings."+name, s.IdleStop, s.CallTimeout)...)
-		if n := s.Network; !slices.Contains([]string{"", "allow", "deny"}, n) {
-			errs = append(errs, fmt.Errorf("drivers.settings.%s.network is %q: must be allow or deny", name, n))
-		}
-		if p := driver.Provenance(s.MaxProvenance); p != "" && !slices.Contains(run.Provenances(), p) {
-			errs = append(errs, fmt.Errorf("drivers.settings.%s.max_provenance is %q: must be one of %s", name, p, joined(run.Provenances())))
-		}
+		errs = append(errs, mayProblems("drivers.settings."+name+".may", s.May)...)
 		errs = append(errs, notNegative("", map[string]int{"drivers.settings." + name + ".memory_mib": s.MemoryMiB})...)
 	}
 	return errs
+}
+
+// mayProblems refuses words that are none, and those that are there twice.
+func mayProblems(at string, may driverhost.May) (errs []error) {
+	words := make([]string, 0, 4)
+	for _, p := range driverhost.Permissions() {
+		words = append(words, string(p))
+	}
+	for i, p := range may {
+		switch {
+		case !slices.Contains(words, string(p)):
+			errs = append(errs, fmt.Errorf("%s has %q: it lists %s, or nothing at all%s", at, p, strings.Join(words, ", "), fields.Suggestion(string(p), words)))
+		case slices.Contains(may[:i], p):
+			errs = append(errs, fmt.Errorf("%s has %q twice", at, p))
+		}
+	}
+	return errs
+}
+
+// idle lists what a driver with this descriptor makes no use of.
+func idle(at string, may driverhost.May, d driver.Descriptor) (unused []error) {
+	for _, p := range may {
+		switch {
+		case p.Concerns(d):
+		case p == driverhost.MayChange && d.Has(driver.FeaturePreview):
+			unused = append(unused, fmt.Errorf("%s has %q, which driver %s does not need: it changes only what is accepted with kairos accept", at, p, d.Name))
+		default:
+			unused = append(unused, fmt.Errorf("%s has %q, which the descriptor of driver %s does not claim", at, p, d.Name))
+		}
+	}
+	return unused
 }
 
 // SettingProblems compares the settings of drivers with what the drivers say of them:
 // what is wrong, and what belongs to no driver. No driver is started; file is the
 // configuration file.
 func (d DriversConfig) SettingProblems(drivers []driver.Descriptor, file string) (wrong, unused []error) {
-	schemas := map[string]json.RawMessage{}
-	for _, known := range drivers {
-		schemas[known.Name] = known.ConfigSchema
+	known := map[string]driver.Descriptor{}
+	for _, d := range drivers {
+		known[d.Name] = d
 	}
 	in := placesIn(file)
 	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
 		at := "drivers.settings." + name
-		expected, locked := schemas[name]
+		desc, locked := known[name]
 		if !locked {
-			unused = append(unused, fmt.Errorf("%s%s: drivers.lock has no driver of this name%s", in.of("drivers", "settings", name), at, fields.Suggestion(name, slices.Collect(maps.Keys(schemas)))))
+			unused = append(unused, fmt.Errorf("%s%s: drivers.lock has no driver of this name%s", in.of("drivers", "settings", name), at, fields.Suggestion(name, slices.Collect(maps.Keys(known)))))
 			continue
+		}
+		for _, problem := range idle(at+".may", d.Settings[name].May, desc) {
+			unused = append(unused, fmt.Errorf("%s%w", in.of("drivers", "settings", name, "may"), problem))
 		}
 		given, err := d.Settings[name].JSON()
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("%s.config: %w", at, err))
 			continue
 		}
-		if len(given) == 0 || len(expected) == 0 {
+		if len(given) == 0 || len(desc.ConfigSchema) == 0 {
 			continue
 		}
-		for _, found := range schema.Validate(expected, given) {
+		for _, found := range schema.Validate(desc.ConfigSchema, given) {
 			place := in.of(append([]string{"drivers", "settings", name, "config"}, strings.Split(found.Pointer, "/")[1:]...)...)
 			wrong = append(wrong, fmt.Errorf("%s%s.config%s: %s", place, at, strings.ReplaceAll(found.Pointer, "/", "."), found.Message))
 		}

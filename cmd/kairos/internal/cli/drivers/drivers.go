@@ -36,42 +36,21 @@ func Command(at *session.Session) *cobra.Command {
 }
 
 // vouches is the strongest provenance that a driver can be recorded with: what its
-// descriptor allows, within the operator's limit. Empty: it vouches for nothing itself.
-func vouches(d driver.Descriptor, l driverhost.Limits) driver.Provenance {
-	strongest := drivers.StrongestClaim(d)
+// descriptor allows, within what the operator permits. Empty: it vouches for nothing itself.
+func vouches(d driver.Descriptor, may driverhost.May) driver.Provenance {
+	strongest, l := drivers.StrongestClaim(d), may.Limits(d)
 	if l.MaxProvenance == "" {
 		return strongest
 	}
 	return run.Weakest([]driver.Provenance{strongest, l.MaxProvenance})
 }
 
-// answersForPersons reports whether what a driver says can count as a person's answer.
-func answersForPersons(d driver.Descriptor, l driverhost.Limits) bool {
-	return d.Has(driver.FeatureHuman) && !l.NoPerson
-}
-
-// vouchesText is for people. barred: the operator does not let it answer for a person.
-func vouchesText(p driver.Provenance, barred bool) string {
-	text := "for nothing itself: it judges the evidence of others"
-	if p != "" {
-		text = "at most as " + run.Who(p, "")
+// vouchesText is for people.
+func vouchesText(p driver.Provenance) string {
+	if p == "" {
+		return "for nothing itself: it judges the evidence of others"
 	}
-	if barred {
-		text += ", not for a person"
-	}
-	return text
-}
-
-// limitsText is what the operator has limited, or empty.
-func limitsText(l driverhost.Limits) string {
-	var parts []string
-	if l.MaxProvenance != "" {
-		parts = append(parts, "max_provenance "+string(l.MaxProvenance))
-	}
-	if l.NoPerson {
-		parts = append(parts, "human false")
-	}
-	return strings.Join(parts, ", ")
+	return "at most as " + run.Who(p, "")
 }
 
 // driverList is what `driver list` prints.
@@ -90,11 +69,10 @@ type listedDriver struct {
 	Effect   driver.Effect `json:"effect"`
 	Features []string      `json:"features"`
 	// Vouches is the strongest provenance that it is recorded with; empty: it
-	// vouches for nothing itself. Human: it may answer for a person. Both are
-	// within what the configuration allows.
-	Vouches   driver.Provenance `json:"vouches,omitempty"`
-	Human     bool              `json:"human"`
-	Platforms []string          `json:"platforms"` // the lock has a sum for
+	// vouches for nothing itself. May is what the configuration lets it do.
+	Vouches   driver.Provenance       `json:"vouches,omitempty"`
+	May       []driverhost.Permission `json:"may"`
+	Platforms []string                `json:"platforms"` // the lock has a sum for
 	// Locked is false for a driver that a server runs but the lock does not have.
 	Locked bool         `json:"locked"`
 	Live   []liveDriver `json:"live"`
@@ -141,8 +119,9 @@ func listDrivers(ctx context.Context, c config.Config, lock driverhost.Lock, fou
 	for _, e := range lock.Drivers {
 		d := listed(e.Descriptor)
 		d.Locked = true
-		limits := c.Drivers.Settings[e.Name].Limits()
-		d.Vouches, d.Human = vouches(e.Descriptor, limits), answersForPersons(e.Descriptor, limits)
+		may := c.Drivers.Settings[e.Name].May
+		d.Vouches = vouches(e.Descriptor, may)
+		d.May, _ = may.Of(e.Descriptor)
 		for platform := range e.SHA256 {
 			d.Platforms = append(d.Platforms, platform)
 		}
@@ -165,7 +144,7 @@ func listDrivers(ctx context.Context, c config.Config, lock driverhost.Lock, fou
 func listed(d driver.Descriptor) listedDriver {
 	return listedDriver{
 		Name: d.Name, Version: d.Version, Role: d.Role, Handles: orNone(d.Handles), Effect: d.Effect,
-		Features: orNone(d.Features), Platforms: []string{}, Live: []liveDriver{},
+		Features: orNone(d.Features), May: []driverhost.Permission{}, Platforms: []string{}, Live: []liveDriver{},
 	}
 }
 
@@ -191,16 +170,16 @@ func (l *driverList) join(server int, s driverhost.Status) {
 }
 
 func (l driverList) text(p *output.Printer) {
-	head := []string{"NAME", "VERSION", "ROLE", "HANDLES", "EFFECT", "FEATURES", "VOUCHES"}
+	head := []string{"NAME", "VERSION", "ROLE", "HANDLES", "EFFECT", "FEATURES", "VOUCHES", "MAY"}
 	if len(l.Servers) > 0 {
 		head = append(head, "SERVER", "STATE", "GENERATION", "PID")
 	}
 	rows := [][]string{head}
 	for _, d := range l.Drivers {
-		row := []string{d.Name, d.Version, string(d.Role), strings.Join(d.Handles, ","), string(d.Effect), strings.Join(d.Features, ","), d.vouches()}
+		row := []string{d.Name, d.Version, string(d.Role), strings.Join(d.Handles, ","), string(d.Effect), strings.Join(d.Features, ","), cmp.Or(string(d.Vouches), "-"), d.may()}
 		for i, live := range d.Live {
 			if i > 0 {
-				row = []string{"", "", "", "", "", "", ""}
+				row = []string{"", "", "", "", "", "", "", ""}
 			}
 			rows = append(rows, append(row, strconv.Itoa(live.Server), live.words(d), strconv.Itoa(live.Generation), pid(live.PID)))
 		}
@@ -211,13 +190,13 @@ func (l driverList) text(p *output.Printer) {
 	p.Table(rows)
 }
 
-// vouches is the column of that name.
-func (d listedDriver) vouches() string {
-	text := cmp.Or(string(d.Vouches), "-")
-	if slices.Contains(d.Features, driver.FeatureHuman) && !d.Human {
-		text += " (no person)"
+// may is the column of that name.
+func (d listedDriver) may() string {
+	words := make([]string, len(d.May))
+	for i, p := range d.May {
+		words[i] = string(p)
 	}
-	return text
+	return cmp.Or(strings.Join(words, ","), "-")
 }
 
 // words is the state, and how the server's driver differs from the lock's.

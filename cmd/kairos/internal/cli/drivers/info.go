@@ -28,11 +28,13 @@ import (
 type driverInfo struct {
 	Name   string                  `json:"name"`
 	Locked *driverhost.LockedEntry `json:"locked,omitempty"`
-	// Vouches and Human are what the configuration lets the locked driver vouch for.
-	Vouches driver.Provenance `json:"vouches,omitempty"`
-	Human   bool              `json:"human"`
-	Servers []driverIn        `json:"servers"`
-	Running bool              `json:"running"` // a server runs with these drivers
+	// Vouches is the strongest provenance that the locked driver is recorded with, and
+	// May and MayNot are what the configuration lets it do, of what its descriptor claims.
+	Vouches driver.Provenance       `json:"vouches,omitempty"`
+	May     []driverhost.Permission `json:"may,omitempty"`
+	MayNot  []driverhost.Permission `json:"may_not,omitempty"`
+	Servers []driverIn              `json:"servers"`
+	Running bool                    `json:"running"` // a server runs with these drivers
 }
 
 // driverIn is a driver in one server.
@@ -61,8 +63,9 @@ func driverInfoCommand(at *session.Session, out *output.Format) *cobra.Command {
 				info := driverInfo{Name: args[0], Servers: []driverIn{}, Running: len(servers) > 0}
 				if e, ok := EntryOf(lock, args[0]); ok {
 					info.Locked = &e
-					limits := c.Drivers.Settings[e.Name].Limits()
-					info.Vouches, info.Human = vouches(e.Descriptor, limits), answersForPersons(e.Descriptor, limits)
+					may := c.Drivers.Settings[e.Name].May
+					info.Vouches = vouches(e.Descriptor, may)
+					info.May, info.MayNot = may.Of(e.Descriptor)
 				}
 				known := info.Locked != nil
 				for _, s := range servers {
@@ -173,7 +176,8 @@ func (i driverInfo) text(p *output.Printer) {
 		if ways := e.Descriptor.AnswersBy; len(ways) > 0 {
 			printRow(p, "approves", "by "+strings.Join(ways, ", "))
 		}
-		printRow(p, "vouches", vouchesText(i.Vouches, e.Descriptor.Has(driver.FeatureHuman) && !i.Human))
+		printRow(p, "vouches", vouchesText(i.Vouches))
+		printRow(p, "may", driverhost.MayText(i.May, i.MayNot))
 	} else {
 		p.Printf("  not in the lock\n")
 	}
@@ -247,7 +251,7 @@ func printStatus(p *output.Printer, s driverhost.Status) {
 	if s.RSSBytes > 0 {
 		printRow(p, "memory", fmt.Sprintf("%.1f MiB", float64(s.RSSBytes)/(1<<20)))
 	}
-	printRow(p, "limits", limitsText(driverhost.Limits{MaxProvenance: s.MaxProvenance, NoPerson: !s.Human}))
+	printRow(p, "may", driverhost.MayText(s.May, s.MayNot))
 	printRow(p, "config", output.CompactJSON(s.Config))
 	printRow(p, "env_from", strings.Join(s.EnvFrom, ", "))
 	printRow(p, "isolation", string(s.Isolation))

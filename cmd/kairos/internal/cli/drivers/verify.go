@@ -199,8 +199,8 @@ func tryDriver(ctx context.Context, c config.Config, e driverhost.LockedEntry, i
 	if !reflect.DeepEqual(launched.Descriptor(), e.Descriptor) {
 		d.problem(fmt.Errorf("its descriptor differs from drivers.lock; run `kairos driver lock %s` if you trust the new binary", c.Drivers.Dir))
 	}
-	if e.Descriptor.Effect == driver.EffectChanges && !e.Descriptor.Has(driver.FeaturePreview) && !settings.AllowEffects {
-		d.Warnings = append(d.Warnings, "it changes the world and refuses calls until drivers.settings."+e.Name+".allow_effects is set")
+	if e.Descriptor.Effect == driver.EffectChanges && !e.Descriptor.Has(driver.FeaturePreview) && !settings.May.Has(driverhost.MayChange) {
+		d.Warnings = append(d.Warnings, "it changes something whenever it is called, and refuses calls until drivers.settings."+e.Name+".may lists change")
 	}
 	ctx, cancel := context.WithTimeout(ctx, driverhost.DefaultCall)
 	defer cancel()
@@ -285,18 +285,17 @@ func granted(s config.DriverSettings, d driver.Descriptor, sum string) []grantRo
 	effect := string(d.Effect)
 	switch {
 	case d.Effect == driver.EffectChanges && d.Has(driver.FeaturePreview):
-		effect += " (only what a person allows)"
-	case d.Effect == driver.EffectChanges && !s.AllowEffects:
-		effect += " (refused until drivers.settings." + d.Name + ".allow_effects is set)"
+		effect += " (only what is accepted)"
+	case d.Effect == driver.EffectChanges && !s.May.Has(driverhost.MayChange):
+		effect += " (refused until drivers.settings." + d.Name + ".may lists change)"
 	}
-	limits := s.Limits()
 	return []grantRow{
 		{what: "role", is: string(d.Role) + ", handles " + strings.Join(d.Handles, ", ")},
 		{what: "effect", is: effect},
 		{what: "features", is: cmp.Or(strings.Join(d.Features, ", "), "none")},
 		{what: "sends", is: cmp.Or(strings.Join(d.Methods(), ", "), "nothing to clients")},
-		{what: "vouches", is: vouchesText(vouches(d, limits), d.Has(driver.FeatureHuman) && limits.NoPerson)},
-		{what: "network", is: cmp.Or(s.Network, string(driverhost.NetworkAllow))},
+		{what: "vouches", is: vouchesText(vouches(d, s.May))},
+		{what: "may", is: s.May.Text(d)},
 		{what: "environment", is: cmp.Or(strings.Join(s.EnvFrom, ", "), "no variables")},
 		{what: "binary", is: output.ShortSum(sum)},
 	}
