@@ -136,6 +136,16 @@ func (c *confinement) check(s spec) error {
 	return err
 }
 
+// Check refuses files and folders that no driver may use, because they would show it files
+// of the server, and says which.
+func (c Confinement) Check(own DriverConfig) error {
+	if c.Level == LevelNone {
+		return nil
+	}
+	_, err := (&confinement{Confinement: c}).view(use{own.ReadOnly, own.Folders}, LevelNamespace)
+	return err
+}
+
 // use is what a driver may use besides the system's files.
 type use struct{ read, write []string }
 
@@ -177,8 +187,7 @@ func (c *confinement) grant(v *sandbox.View, path string, write bool, level Leve
 		if sandbox.In(own, path) {
 			where = "which is this server's own"
 		}
-		return fmt.Errorf("it may use %s, %s: move the server's file into a folder of its own, "+
-			"name a smaller folder in the driver's settings, or set drivers.isolation to none", path, where)
+		return fmt.Errorf("it may use %s, %s: move the server's file into a folder of its own, or name a smaller folder in the driver's settings", path, where)
 	}
 	for _, own := range c.Private {
 		own = sandbox.Real(own)

@@ -46,6 +46,10 @@ func serve(behaviour string) {
 		}
 		_ = json.Unmarshal(lines.Bytes(), &asked)
 		say := func(member, value string) {
+			if behaviour == "nulls" {
+				fmt.Fprintf(out, "{\"jsonrpc\":\"2.0\",\"method\":null,\"id\":%s,%q:%s}\n", asked.ID, member, value)
+				return
+			}
 			fmt.Fprintf(out, "{\"jsonrpc\":\"2.0\",\"id\":%s,%q:%s}\n", asked.ID, member, value)
 		}
 		switch {
@@ -102,6 +106,19 @@ func TestAProgramOfEitherEraIsOpenedWithoutWaiting(t *testing.T) {
 		}
 		if took := time.Since(began); took > 4*time.Second {
 			t.Errorf("%s: it took %s", era, took)
+		}
+	}
+}
+
+// A server that writes the members of a request into its answers, as null, asks nothing.
+func TestAnAnswerWithAMethodOfNullIsNoRequest(t *testing.T) {
+	c, err := open(t, program(t, "nulls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 150 { // more than a server may ask
+		if _, err := c.Tools(t.Context()); err != nil {
+			t.Fatalf("Tools = %v", err)
 		}
 	}
 }

@@ -287,6 +287,9 @@ type message struct {
 	ID     json.RawMessage `json:"id"`
 }
 
+// has reports whether a member is there: null is what some servers write where there is none.
+func (message) has(member json.RawMessage) bool { return len(member) > 0 && string(member) != "null" }
+
 // answers writes to a program, one message at a time, and counts the answers.
 type answers struct {
 	io.WriteCloser
@@ -297,7 +300,7 @@ type answers struct {
 func (a answers) Write(p []byte) (int, error) {
 	n, err := a.WriteCloser.Write(p)
 	var m message
-	if json.Unmarshal(p, &m) == nil && m.Method == nil {
+	if json.Unmarshal(p, &m) == nil && !m.has(m.Method) {
 		a.limit.asked.Add(-1)
 	}
 	return n, err
@@ -341,7 +344,7 @@ func (b *bounded) take() error {
 	if json.Unmarshal(line, &m) != nil {
 		return b.limit.end(errNotJSON)
 	}
-	if m.Method != nil && m.ID != nil && string(m.ID) != "null" {
+	if m.has(m.Method) && m.has(m.ID) {
 		return b.limit.ask()
 	}
 	return nil

@@ -236,6 +236,25 @@ func addTools(file string, own []string, to *driverhost.Config) error {
 	if err != nil {
 		return err
 	}
+	return addServers(file, b, own, to)
+}
+
+// CheckTools refuses tool servers with which the driver that calls them could not start:
+// b is what tools.json will be, and configured the configuration file.
+func CheckTools(c config.Config, configured string, b []byte) error {
+	to := driverhost.Config{Drivers: map[string]driverhost.DriverConfig{}}
+	if own, ok := c.Drivers.Settings[mcpclient.DriverName]; ok {
+		to.Drivers[mcpclient.DriverName] = driverhost.DriverConfig{Folders: files.Absolute(own.Folders...)}
+	}
+	hidden := Confinement(c, configured)
+	if err := addServers(c.ToolsFile, b, slices.Concat(hidden.Private, hidden.Settings), &to); err != nil {
+		return err
+	}
+	return hidden.Check(to.Drivers[mcpclient.DriverName])
+}
+
+// addServers is addTools for the content of the file.
+func addServers(file string, b []byte, own []string, to *driverhost.Config) error {
 	f, err := mcpclient.Parse(b)
 	if err != nil {
 		return fmt.Errorf("%s: %w; %s", file, err, mcpclient.Fix(err))

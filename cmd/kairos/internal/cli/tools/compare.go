@@ -199,7 +199,7 @@ them, unless --reads or --changes says otherwise; a new one changes something un
 				return err
 			}
 			p.Printf("accepted: %s, %s\n", args[0], output.Count(len(d.now), "tool"))
-			return p.Err
+			return errors.Join(p.Err, tell(cmd, at))
 		},
 	}
 	cmd.Flags().StringSliceVar(&in.reads, "reads", nil, "tools that change nothing")

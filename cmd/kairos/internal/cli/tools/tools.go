@@ -133,8 +133,14 @@ The server gets HOME, PATH, the language and the time zone of KAIROS's environme
 			if _, there := f.Servers[args[0]]; there && !in.replace {
 				return fmt.Errorf("there is a server %q: --replace takes its place, `kairos tools remove %s` removes it", args[0], args[0])
 			}
+			if err := confined(at, args[0], s); err != nil {
+				return err
+			}
 			found, err := listed(cmd.Context(), args[0], s)
 			if err != nil {
+				return err
+			}
+			if err := once(found); err != nil {
 				return err
 			}
 			if err := classify(cmd, found, in.reads, in.changes, in.yes); err != nil {
@@ -151,9 +157,10 @@ The server gets HOME, PATH, the language and the time zone of KAIROS's environme
 				p.Printf("; approved each time: %s", strings.Join(changes, ", "))
 			}
 			p.Printf("\n")
+			p.Printf("%s", shared(f, args[0], found))
 			p.Printf("  kairos run FILE         asks whether KAIROS may call them for its steps\n")
 			p.Printf("  kairos accept PROTOCOL  the same for a protocol that is stored\n")
-			return p.Err
+			return errors.Join(p.Err, tell(cmd, at))
 		},
 	}
 	flags := cmd.Flags()
@@ -345,7 +352,7 @@ func remove(at *session.Session) *cobra.Command {
 			}
 			p := &output.Printer{W: cmd.OutOrStdout()}
 			p.Printf("removed: %s\n", args[0])
-			return p.Err
+			return errors.Join(p.Err, tell(cmd, at))
 		},
 	}
 }
