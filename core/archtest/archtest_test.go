@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"cmd/kairos/internal/cli/play":    {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/files", "cmd/kairos/internal/terminal", "core/api", "core/fault", "core/protocol", "core/run", "core/server/operations", "core/server/toolset", "internal/openai", "sdk/driver", "sdk/plain"},
 	"cmd/kairos/internal/cli/runs":    {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/cli/play", "cmd/kairos/internal/files", "core/api", "core/archive", "core/director", "core/fault", "core/handover", "core/protocol", "core/run", "core/server/operations", "core/statement"},
 	"cmd/kairos/internal/cli/tools":   {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/cli/servers", "cmd/kairos/internal/files", "core/server/operations", "core/server/socket", "internal/mcpclient", "sdk/plain"},
-	"cmd/kairos/internal/cli/accept":  {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "core/acceptances", "core/offers", "sdk/driver", "sdk/plain"},
+	"cmd/kairos/internal/cli/accept":  {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "core/acceptances", "core/fault", "core/offers", "core/run", "sdk/driver", "sdk/plain"},
 	"cmd/kairos/internal/cli/library": {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/files", "core/access", "core/api", "core/drivers/manual", "core/fault", "core/library", "core/protocol", "core/server/operations", "sdk/driver", "sdk/plain", "sdk/schema"},
 	"cmd/kairos/internal/cli/grants":  {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "core/offers", "sdk/driver", "sdk/plain"},
 	"cmd/kairos/internal/cli/connect": {"cmd/kairos/internal/cli", "cmd/kairos/internal/files", "internal/mcpclient"},

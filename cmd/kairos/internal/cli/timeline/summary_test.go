@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/timeline"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -75,5 +76,33 @@ func TestTheSummaryNamesWhatDecidesAnUnknownOutcome(t *testing.T) {
 		if got := strings.Contains(b.String(), "kairos runs decide 21ef0e4e --did-not-happen"); got != decides || strings.Contains(b.String(), "runs resume") == decides {
 			t.Errorf("%s: the summary says\n%s", what, b.String())
 		}
+	}
+}
+
+// A driver's verdict leaves out the words of a tool that failed, because agents read it. A
+// person is shown them whole.
+func TestAPersonIsShownWhyAToolFailed(t *testing.T) {
+	why := strings.Repeat("the room is taken, ", 20) + "says the calendar"
+	line := archive.Timeline{
+		Run: run.Summary{ID: "01a2097a-3325-7056-9631-19bc21ef0e4e", Title: "Visit", StepCount: 1, State: run.Open}, Problem: "1 of 1 steps has no accepted proof.",
+		Moments: []archive.Moment{
+			{Step: 1, What: "supplied", Via: "tools", Provenance: driver.ServerObserved, Answer: []byte(`{"success":false,"result":"` + why + `"}`)},
+			{Step: 1, What: "rejected", Verdict: "The tool create_event reported a failure, in words that only people are shown"},
+		},
+	}
+	var summary, whole strings.Builder
+	if err := timeline.Summary(&summary, line, timeline.Played{Took: time.Second, Kept: true}); err != nil {
+		t.Fatal(err)
+	}
+	timeline.Timeline(&output.Printer{W: &whole}, line)
+	for name, got := range map[string]string{"kairos run": summary.String(), "kairos runs show": whole.String()} {
+		if !strings.Contains(strings.Join(strings.Fields(got), " "), why) {
+			t.Errorf("%s does not say why it failed:\n%s", name, got)
+		}
+	}
+	line.Moments = append(line.Moments, proved(1, driver.ServerObserved, ""))
+	summary.Reset()
+	if err := timeline.Summary(&summary, line, timeline.Played{Took: time.Second}); err != nil || strings.Contains(summary.String(), "taken") {
+		t.Errorf("what failed and was done later is still said: %v\n%s", err, &summary)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Timeline tells a run: a block for each step, a line for each moment.
@@ -20,7 +22,7 @@ func Timeline(p *output.Printer, line archive.Timeline) {
 		p.Printf("  follows %s\n", line.Protocol)
 	}
 	step := 0
-	for _, m := range line.Moments {
+	for i, m := range line.Moments {
 		if m.Step != step && m.Step <= line.Run.StepCount {
 			step = m.Step
 			p.Printf("\n  %d. %s\n", m.Step, m.Label)
@@ -29,7 +31,7 @@ func Timeline(p *output.Printer, line archive.Timeline) {
 			}
 			printTries(p, line, step)
 		}
-		printMoment(p, m)
+		printMoment(p, m, failed(line.Moments[i:]))
 	}
 	if line.Unscrubbed {
 		p.Printf("\n  erased values of this run may still be in the files of the database: `kairos doctor` removes them\n")
@@ -65,7 +67,26 @@ func printTries(p *output.Printer, line archive.Timeline, step int) {
 	}
 }
 
-func printMoment(p *output.Printer, m archive.Moment) {
+// failed reports whether the first of the moments has what KAIROS saw itself, and the next one
+// of the step rejects it. What came back then says why it failed: a driver's verdict leaves
+// that out, because agents read it.
+func failed(moments []archive.Moment) bool {
+	m := moments[0]
+	if m.Provenance != driver.ServerObserved || len(m.Answer) == 0 {
+		return false
+	}
+	for _, next := range moments[1:] {
+		if next.Step != m.Step || next.What != string(run.RouteClosed) {
+			return next.Step == m.Step && next.What == string(run.Rejected)
+		}
+	}
+	return false
+}
+
+// maxFailure is how much is printed of what came back of a step that failed.
+const maxFailure = 4000
+
+func printMoment(p *output.Printer, m archive.Moment, failed bool) {
 	head := strings.ReplaceAll(m.What, "_", " ")
 	if m.Via != "" {
 		head += " via " + m.Via
@@ -73,7 +94,11 @@ func printMoment(p *output.Printer, m archive.Moment) {
 	p.Printf("     %s  %s\n", m.At.Local().Format("15:04:05.000"), head)
 	p.Field("why", m.Why)
 	p.Field("question", output.Short(m.Question))
-	p.Field("answer", output.Short(output.CompactJSON(m.Answer)))
+	if failed {
+		p.Field("answer", plain.Clip(output.CompactJSON(m.Answer), maxFailure))
+	} else {
+		p.Field("answer", output.Short(output.CompactJSON(m.Answer)))
+	}
 	p.Field("by", run.Who(m.Provenance, m.Basis))
 	p.Field("files", run.Who(m.Files, ""))
 	p.Field("driver", m.Driver)
@@ -82,6 +107,20 @@ func printMoment(p *output.Printer, m archive.Moment) {
 		p.Field("took", m.Took.Round(10*time.Microsecond).String())
 	}
 	p.Field("proof", p.Digest(m.ProofHash))
+}
+
+// lastFailure is what came back of the last step that KAIROS did itself and that failed, if
+// nothing was proved since.
+func lastFailure(moments []archive.Moment) string {
+	for i := len(moments) - 1; i >= 0; i-- {
+		switch m := moments[i]; {
+		case m.What == string(run.Accepted):
+			return ""
+		case failed(moments[i:]):
+			return plain.Clip(output.CompactJSON(m.Answer), maxFailure)
+		}
+	}
+	return ""
 }
 
 // Played is how a run was played at this terminal.
@@ -98,6 +137,9 @@ func Summary(w io.Writer, line archive.Timeline, how Played) error {
 	p := &output.Printer{W: w}
 	r := line.Run
 	p.Printf("\n%s\n", verdict(line))
+	if came := lastFailure(line.Moments); came != "" && !line.Verified {
+		p.Printf("what came back: %s\n", came)
+	}
 	p.Printf("%s: %d of %s in %s\n", r.Title, min(max(r.StepIndex-1, 0), r.StepCount), output.Count(r.StepCount, "step"), how.Took.Round(time.Second))
 	id := output.ShortID(string(r.ID))
 	switch {

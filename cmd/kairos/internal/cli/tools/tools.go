@@ -118,50 +118,7 @@ func add(at *session.Session) *cobra.Command {
 		Long: `Starts the server, lists its tools and asks which of them change something. The server's own word for it is filled in; it may lie.
 The server gets HOME, PATH, the language and the time zone of KAIROS's environment, and what --env and --env-from name.`,
 		Example: "  kairos tools add calendar -- bin/calendar-server --state calendar.json\n  kairos tools add tickets --url https://tickets.example/mcp --header-file Authorization=/etc/kairos/tickets.header",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := in.server(args[1:])
-			if err != nil {
-				return err
-			}
-			if err := s.Check(args[0]); err != nil {
-				return err
-			}
-			f, path, err := read(at)
-			if err != nil {
-				return err
-			}
-			if _, there := f.Servers[args[0]]; there && !in.replace {
-				return fmt.Errorf("there is a server %q: --replace takes its place, `kairos tools remove %s` removes it", args[0], args[0])
-			}
-			if err := confined(at, args[0], s); err != nil {
-				return err
-			}
-			found, err := listed(cmd.Context(), args[0], s)
-			if err != nil {
-				return err
-			}
-			if err := once(found); err != nil {
-				return err
-			}
-			if err := classify(cmd, found, in.reads, in.changes, in.yes); err != nil {
-				return err
-			}
-			s = s.Accepted()
-			s.Tools = pins(found)
-			if err := change(path, func(f mcpclient.File) error { f.Servers[args[0]] = s; return nil }); err != nil {
-				return err
-			}
-			p := &output.Printer{W: cmd.OutOrStdout()}
-			p.Printf("added: %s, %s", args[0], output.Count(len(found), "tool"))
-			if changes := changing(found); len(changes) > 0 {
-				p.Printf("; approved each time: %s", strings.Join(changes, ", "))
-			}
-			p.Printf("\n")
-			p.Printf("%s", shared(f, args[0], found))
-			p.Printf("  kairos run FILE         asks whether KAIROS may call them for its steps\n")
-			p.Printf("  kairos accept PROTOCOL  the same for a protocol that is stored\n")
-			return errors.Join(p.Err, tell(cmd, at))
-		},
+		RunE:    func(cmd *cobra.Command, args []string) error { return in.add(cmd, at, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&in.url, "url", "", "address of a server that runs already")
@@ -174,6 +131,52 @@ The server gets HOME, PATH, the language and the time zone of KAIROS's environme
 	flags.BoolVar(&in.deduplicates, "deduplicates", false, "the server makes a call once, however often it gets the same idempotency key: a call that is cut off is repeated")
 	flags.BoolVar(&in.replace, "replace", false, "take the place of a server of this name")
 	return cmd
+}
+
+// add is `kairos tools add`: args are the name and the command.
+func (in added) add(cmd *cobra.Command, at *session.Session, args []string) error {
+	s, err := in.server(args[1:])
+	if err != nil {
+		return err
+	}
+	if err := s.Check(args[0]); err != nil {
+		return err
+	}
+	f, path, err := read(at)
+	if err != nil {
+		return err
+	}
+	if _, there := f.Servers[args[0]]; there && !in.replace {
+		return fmt.Errorf("there is a server %q: --replace takes its place, `kairos tools remove %s` removes it", args[0], args[0])
+	}
+	if err := confined(at, args[0], s); err != nil {
+		return err
+	}
+	found, err := listed(cmd.Context(), args[0], s)
+	if err != nil {
+		return err
+	}
+	if err := once(found); err != nil {
+		return err
+	}
+	if err := classify(cmd, found, in.reads, in.changes, in.yes); err != nil {
+		return err
+	}
+	s = s.Accepted()
+	s.Tools = pins(found)
+	if err := change(path, func(f mcpclient.File) error { f.Servers[args[0]] = s; return nil }); err != nil {
+		return err
+	}
+	p := &output.Printer{W: cmd.OutOrStdout()}
+	p.Printf("added: %s, %s", args[0], output.Count(len(found), "tool"))
+	if changes := changing(found); len(changes) > 0 {
+		p.Printf("; approved each time: %s", strings.Join(changes, ", "))
+	}
+	p.Printf("\n")
+	p.Printf("%s", shared(f, args[0], found))
+	p.Printf("  kairos run FILE         asks whether KAIROS may call them for its steps\n")
+	p.Printf("  kairos accept PROTOCOL  the same for a protocol that is stored\n")
+	return errors.Join(p.Err, tell(cmd, at))
 }
 
 // server is what the flags describe. A program is named by its whole path, and
