@@ -11,7 +11,7 @@ import (
 // Permission is something that the operator lets a driver do.
 type Permission string
 
-// What a driver may do. Nothing of it goes beyond the driver's descriptor.
+// The words of drivers.settings.NAME.may. Nothing of it goes beyond the driver's descriptor.
 const (
 	// MayObserve: what it looked at itself is recorded as server-observed.
 	MayObserve Permission = "observe"

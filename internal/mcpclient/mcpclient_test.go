@@ -111,7 +111,7 @@ func TestAProgramOfEitherEraIsOpenedWithoutWaiting(t *testing.T) {
 }
 
 // A server that writes the members of a request into its answers, as null, asks nothing.
-func TestAnAnswerWithAMethodOfNullIsNoRequest(t *testing.T) {
+func TestAnAnswerWithAMethodOfNullIsNotARequest(t *testing.T) {
 	c, err := open(t, program(t, "nulls"))
 	if err != nil {
 		t.Fatal(err)

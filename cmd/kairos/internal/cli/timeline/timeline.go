@@ -68,7 +68,7 @@ func printTries(p *output.Printer, line archive.Timeline, step int) {
 }
 
 // failed reports whether the first of the moments has what KAIROS saw itself, and the next one
-// of the step rejects it. What came back then says why it failed: a driver's verdict leaves
+// of the step rejects it. The answer then says why it failed: the verdict of a driver leaves
 // that out, because agents read it.
 func failed(moments []archive.Moment) bool {
 	m := moments[0]

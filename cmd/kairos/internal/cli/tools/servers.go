@@ -86,7 +86,7 @@ func tell(cmd *cobra.Command, at *session.Session) error {
 		p := &output.Printer{W: cmd.OutOrStdout()}
 		for _, s := range c.OfDatabase(found) {
 			if _, err := operations.ReloadDrivers.Call(ctx, s, operations.ReloadRequest{Drivers: []string{mcpclient.DriverName}}); err != nil {
-				errs = append(errs, fmt.Errorf("server %d goes on with the tools from before: %w", s.PID, err))
+				errs = append(errs, fmt.Errorf("server %d keeps the tools from before: %w", s.PID, err))
 				continue
 			}
 			p.Printf("server %d knows it\n", s.PID)
