@@ -50,10 +50,13 @@ that run only.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				on, err := f.target(ctx, a, args)
-				if err != nil {
-					return err
+				if err == nil {
+					err = f.accept(ctx, cmd, a, on)
 				}
-				return f.accept(ctx, cmd, a, on)
+				if len(args) == 1 && fault.CodeOf(err) == fault.NotFound {
+					return orRun(ctx, a, args[0], err)
+				}
+				return err
 			})
 		},
 	}
@@ -76,9 +79,6 @@ func (f flags) target(ctx context.Context, a *app.App, args []string) (on offers
 	switch {
 	case len(args) == 1:
 		ref, err := reference.Find(ctx, t, args[0])
-		if fault.CodeOf(err) == fault.NotFound {
-			err = orRun(ctx, a, args[0], err)
-		}
 		on.URI = ref.URI
 		return on, err
 	case f.run == "":
