@@ -45,7 +45,7 @@ func TestOnlyTheWaysThatCountApprove(t *testing.T) {
 		"the step takes the form alone":         {doc: how(`"form"`), client: both, change: hasPage, moves: []move{calls(toPerson), asksByURL(false)}},
 		"no form, and only a form counts":       {doc: how(`"form"`), client: addresses, change: hasPage, moves: []move{calls("APPROVAL_UNAVAILABLE", "/elicitation/form"), noLinkShown}},
 		"nobody to ask, and only a form counts": {doc: how(`"form"`), change: hasPage, moves: []move{calls("APPROVAL_UNAVAILABLE", "counts only by form", "elicitation"), noLinkShown}},
-		"a review is no form":                   {doc: how(`"form"`), client: driver.Client{Sampling: true}, change: hasPage, moves: []move{calls("APPROVAL_UNAVAILABLE")}},
+		"a review, where only a form counts":    {doc: how(`"form"`), client: driver.Client{Sampling: true}, change: hasPage, moves: []move{calls("APPROVAL_UNAVAILABLE")}},
 		"the agent, where its word counts":      {doc: gatedStep, change: ways("agent"), moves: []move{submits(reports, "", "approved"), byWay(run.BasisAgent)}},
 		"the agent, where its word does not":    {doc: how(`"form","page"`), change: func(o *choices) { hasPage(o); o.How = allWays }, moves: []move{submits(reports, "TYPE_MISMATCH")}},
 		"forms stop to count meanwhile":         {doc: gatedStep, client: both, change: hasPage, moves: []move{calls(toPerson), taking("page"), answers(yes, "WAITING_FOR_USER", "on the approval page")}},

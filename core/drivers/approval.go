@@ -27,7 +27,7 @@ type Approval struct {
 	// Phrase has to be typed to approve; empty: nothing.
 	Phrase string
 
-	// What each demands, for Conflict.
+	// The demands themselves, for Conflict.
 	server, step []string
 	rules        rules.Demand
 }

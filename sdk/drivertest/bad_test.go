@@ -349,7 +349,7 @@ func deskDriver(fault string) driver.Driver {
 		Capability: &desk{fault: fault},
 	}
 	switch fault {
-	case "capability/provenance": // which is no approval's: the descriptor would be unsound
+	case "capability/provenance": // of evidence alone: with approvals the descriptor would be unsound
 		d.Descriptor.Features, d.Descriptor.Handles, d.Descriptor.AnswersBy = nil, []string{driver.KindEvidence}, nil
 	case "capability/how":
 		d.Descriptor.AnswersBy = []string{driver.ByForm, "signature"}

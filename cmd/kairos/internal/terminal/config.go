@@ -99,7 +99,7 @@ type Config struct {
 	// the current directory.
 	Dir string
 
-	// Who words a provenance of a reply for the person; without it they read the reply's own.
+	// The person reads provenances of replies as this function words them, by default as they are.
 	Who func(provenance string) string
 	// Open shows the person an address, as a browser does. Without it they open it
 	// themselves. It is called after they have said so.
