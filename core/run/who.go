@@ -7,7 +7,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Who names, in the words of people, the one who vouches for an answer: "the agent", "a model", "the
+// Who is the voucher for an answer in the words of people: "the agent", "a model", "the
 // server", or "a person" with the way in which they answered, if it is known. An unknown
 // provenance is given as it is, and an empty one as "".
 func Who(p driver.Provenance, way Basis) string {
