@@ -74,7 +74,7 @@ func TestClientsWithoutFormsGetOnFromThePage(t *testing.T) {
 	long(t)
 	t.Parallel()
 	// Each client ships the same, which one of them declines.
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nmcp: {plain_wait: 50s}\napproval: {remember_declines: 0s}\n")
+	b := withShippedDrivers(t, "mcp: {wait: 50s}\napproval: {remember_declines: 0s}\n")
 	t.Run("of", func(t *testing.T) {
 		for can, play := range map[string]func(s *stage, r *api.StepReply, decision string) *api.StepReply{
 			hasNothing: showsLink, opensLinks: opensLink,
@@ -101,7 +101,7 @@ const shipDoc = "# %s\n\n## Ship it\n\nship\n\n```json\n" + `{"challenge":{"type
 func onStages(t *testing.T, config, can string, play func(t *testing.T, s *stage, era string)) {
 	t.Helper()
 	long(t)
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n"+config)
+	b := withShippedDrivers(t, ""+config)
 	inBothEras(t, func(t *testing.T, era string) { play(t, &stage{b.visit(t, era, can), t}, era) })
 }
 
@@ -235,7 +235,7 @@ func TestThePersonAtTheTerminalApprovesOnThePage(t *testing.T) {
 // An agent that waits for the page gets a decline at once. The decline stands until the operator takes it
 // back at the terminal, and then the person is asked again.
 func TestADeclineOnThePageStandsUntilItIsTakenBack(t *testing.T) {
-	onStages(t, "mcp: {plain_wait: 50s}\napproval: {remember_declines: 0s}\n", hasNothing, func(t *testing.T, s *stage, era string) {
+	onStages(t, "mcp: {wait: 50s}\napproval: {remember_declines: 0s}\n", hasNothing, func(t *testing.T, s *stage, era string) {
 		r := s.begun(s.document(shipDoc), "")
 		placeholder := noResult("shell", r)
 		asked := s.next(r, placeholder).step()

@@ -124,7 +124,7 @@ func TestClientsThatBehaveBadly(t *testing.T) {
 	t.Parallel()
 	servers := map[string]*program{}
 	for _, wait := range []string{patient, short} {
-		servers[wait] = withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nmcp: {plain_wait: "+wait+"}\n")
+		servers[wait] = withShippedDrivers(t, "mcp: {wait: "+wait+"}\n")
 	}
 	t.Run("of", func(t *testing.T) {
 		for name, tc := range badClients {
@@ -144,7 +144,7 @@ func TestClientsThatBehaveBadly(t *testing.T) {
 func TestClientsThatBehaveBadlyOverStandardStreams(t *testing.T) {
 	long(t)
 	t.Parallel()
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\napproval: {listen: \"127.0.0.1:0\"}\nmcp: {plain_wait: "+short+"}\n")
+	b := withShippedDrivers(t, "approval: {listen: \"127.0.0.1:0\"}\nmcp: {wait: "+short+"}\n")
 	inBothEras(t, func(t *testing.T, era string) {
 		p := &pipes{b: b, t: t, era: era, open: map[string]*overPipe{}}
 		for _, name := range []string{"declines a person's step", "repairs its answer", "hangs up in a question and comes back", "lets a person wait too long"} {
@@ -282,7 +282,7 @@ func modelNeverAnswers(s *stage) {
 	k.ask("sampling/createMessage")
 	var r *api.StepReply
 	if s.era == legacyEra {
-		r = k.step() // after plain_wait
+		r = k.step() // after wait
 	} else {
 		again := s.next(s.openRun(uri), "")
 		again.unanswered(again.ask("sampling/createMessage"))
@@ -576,7 +576,7 @@ const inputDoc = "# %s\n\nNeeds a name.\n\n```json\n{\"inputs\":{\"type\":\"obje
 // which are missing and how to give them, and no run starts with a guess.
 func TestMissingInputsOfARunAreAskedForOrListed(t *testing.T) {
 	t.Parallel()
-	b := withShippedDrivers(t, "mcp: {plain_wait: 50s}\n")
+	b := withShippedDrivers(t, "mcp: {wait: 50s}\n")
 	inBothEras(t, func(t *testing.T, era string) {
 		s := &stage{b.visit(t, era, hasForms), t}
 		uri := s.document(inputDoc)
@@ -619,7 +619,7 @@ func TestFilesAreLookedAtWhereTheOperatorAllowsIt(t *testing.T) {
 		"\"files\":[{\"path\":\"%s\",\"contains\":\"done\"}]}}\n```\n"
 	dir := t.TempDir()
 	server := &served{t: t, dir: t.TempDir()}
-	server.write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\nadmin: {socket: run/admin.sock}\nhttp: {rate: {per_minute: -1}}\n"+
+	server.write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\nadmin: {socket: run/admin.sock}\n"+
 		"drivers:\n  dir: %s\n  settings:\n    roots: {config: {allow: [%s]}}\n", buildDrivers(t), dir))
 	b := programOf(server.startHTTP())
 	t.Run("in", func(t *testing.T) {

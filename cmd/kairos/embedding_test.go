@@ -19,7 +19,7 @@ func TestAServerEmbedsWhatIsMissing(t *testing.T) {
 	s := newServed(t)
 	s.lock()
 	use := func(model string) {
-		s.configure("embedding: {provider: openai, url: '" + endpoint.URL() + "', model: " + model + ", budget: 300ms}\n")
+		s.configure("embedding: {url: '" + endpoint.URL() + "', model: " + model + "}\n")
 	}
 	use("first")
 	if out, err := s.program("mint", "../../examples/shell.md").CombinedOutput(); err != nil || !strings.Contains(string(out), "cannot be compared by meaning yet") {

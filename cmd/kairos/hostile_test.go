@@ -16,7 +16,7 @@ const greeting = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"proto
 
 // Names that clients choose make no lines of the log.
 func TestNamesOfClientsMakeNoLines(t *testing.T) {
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n")
+	b := withShippedDrivers(t, "")
 	const evil = "x\n2026-01-01 level=INFO msg=forged\x1b[31mred\x1b[0m\u2028y"
 	evilJSON, _ := json.Marshal(evil)
 	b.do("POST", "/mcp", strings.Replace(greeting, `"guest"`, string(evilJSON), 1), nil)
@@ -43,7 +43,7 @@ func TestHandshakesDoNotFillTheMemory(t *testing.T) {
 		"kept":    {3000, 60 << 10, http.StatusOK, 120},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n")
+			b := withShippedDrivers(t, "")
 			before, text := b.peak(), strings.Repeat("x", tc.length)
 			var all sync.WaitGroup
 			for worker := range 2 {

@@ -14,7 +14,7 @@ import (
 // there is the file work/acts.end.
 func longCall(t *testing.T) (*served, *piped, *api.StepReply) {
 	t.Helper()
-	s, uri := withCounter(t, "mcp: {plain_wait: 500ms, progress_wait: 500ms}\n", "wait")
+	s, uri := withCounter(t, "mcp: {wait: 500ms}\n", "wait")
 	p := s.pipe(t, legacyEra, hasForms)
 	r := p.begun(uri, "")
 	var waits *api.StepReply

@@ -42,7 +42,7 @@ func TestAModelOfTheServersOwnIsOneEntryOfTheTree(t *testing.T) {
 	server := &served{t: t, dir: t.TempDir()}
 	server.write("tree.yaml", "defaults: {missing_type: shell, no_challenge_type: comment}\nchallenges:\n  - match: {}\n    evidence:\n      - {via: agent, when: 'solution.supplied'}\n"+
 		"      - {via: llm, when: 'challenge.has_sampling'}\n      - {via: agent}\ninputs:\n  judge: [{via: llm}]\n")
-	server.write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\nadmin: {socket: run/admin.sock}\ntree: tree.yaml\nhttp: {rate: {per_minute: -1}}\n"+
+	server.write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\nadmin: {socket: run/admin.sock}\ntree: tree.yaml\n"+
 		"drivers:\n  dir: %s\n  settings:\n    llm: {config: {base_url: %s/v1, model: m-1, judge_model: judge-1}}\n", buildDrivers(t), e.URL))
 	b := programOf(server.startHTTP())
 	t.Run("in", func(t *testing.T) {

@@ -214,7 +214,7 @@ func TestADriverWhoseServerWasKilledAfterItActedIsAsked(t *testing.T) {
 func TestARunWaitsForTheAnswerToItsOwnKey(t *testing.T) {
 	t.Parallel()
 	inBothEras(t, func(t *testing.T, era string) {
-		s := withScript(t, wait, "call_timeout: 30s", "mcp: {plain_wait: 3s, progress_wait: 3s}\n")
+		s := withScript(t, wait, "call_timeout: 30s", "mcp: {wait: 3s}\n")
 		p := s.pipe(t, era, hasNothing)
 		first := p.opens(oneCommand)
 		p.token = "t"

@@ -20,8 +20,8 @@ func onPostgres(t *testing.T, address string, more ...string) *served {
 
 func (s *served) configureDatabase(address string, more ...string) {
 	s.t.Helper()
-	s.write("kairos.yaml", fmt.Sprintf("database: %q\ntree: tree.yaml\nadmin: {socket: run/admin.sock}\ndrivers: {dir: .}\nmcp: {state_key_file: %q}\nsigning: {key_file: signing.key}\ntools_file: tools.json\n",
-		address, s.path("state.key"))+strings.Join(more, ""))
+	s.write("kairos.yaml", fmt.Sprintf("database: %q\ntree: tree.yaml\nadmin: {socket: run/admin.sock}\ndrivers: {dir: .}\nkeys_dir: .\n",
+		address)+strings.Join(more, ""))
 }
 
 // TestTwoServersOnPostgreSQLFeedOneIndex stores a protocol at each of two servers that

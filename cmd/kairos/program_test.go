@@ -25,7 +25,7 @@ func withShippedDrivers(t *testing.T, more string, args ...string) *program {
 	t.Helper()
 	s := &served{t: t, dir: t.TempDir()}
 	if !strings.Contains(more, "mcp:") {
-		more += "mcp: {plain_wait: 5s}\n"
+		more += "mcp: {wait: 5s}\n"
 	}
 	s.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: run/admin.sock}\ndrivers: {dir: "+buildDrivers(t)+"}\n"+more)
 	return programOf(s.startHTTP(args...))

@@ -70,7 +70,7 @@ func TestTheIndexHasTheVectors(t *testing.T) {
 	defer endpoint.Close()
 	s := newServed(t)
 	s.lock()
-	s.configure("qdrant: {url: 'http://" + address + "', collection: " + name + "}\nembedding: {provider: openai, url: '" + endpoint.URL() + "', model: fake}\n")
+	s.configure("qdrant: {url: 'http://" + address + "', collection: " + name + "}\nembedding: {url: '" + endpoint.URL() + "', model: fake}\n")
 	s.start()
 	s.client.opens(backupProtocol)
 	if found := s.client.search("restoring backups"); !strings.Contains(found, `"label":"Find the newest dump"`) {

@@ -266,7 +266,7 @@ func (r *replicated) rotatesKeys(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("a replica with a key that the others do not have is not refused")
 	}
-	if log := one.Log(); !strings.Contains(log, "has other keys for questions to clients: the first line of mcp.state_key_file") {
+	if log := one.Log(); !strings.Contains(log, "has other keys for questions to clients: the first line of state.key in keys_dir") {
 		t.Errorf("a replica with a key that the others do not have says:\n%s", ending(log))
 	}
 }

@@ -128,7 +128,7 @@ func TestRunsContinueOverHTTPWhateverDies(t *testing.T) {
 	} {
 		t.Run(dies, func(t *testing.T) {
 			t.Parallel()
-			b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nhandover: {dir: out}\n")
+			b := withShippedDrivers(t, "handover: {dir: out}\n")
 			var all []halted
 			for at := range resumeDocs {
 				for _, from := range []string{legacyEra, modernEra} {

@@ -117,18 +117,19 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	s := newServed(t)
 	s.lock()
 	s.configure(fmt.Sprintf(`log: {level: debug, format: json}
-embedding: {provider: openai, url: %q, model: m, api_key_env: EMB_KEY}
+embedding: {url: %q, model: m, api_key_file: %q}
 drivers:
   dir: .
   settings: {shell: {env_from: [DRIVER_TOKEN]}}
 metrics: {listen: "127.0.0.1:0"}
-`, endpoint.URL()))
+`, endpoint.URL(), s.path("embedding.key")))
+	s.write("embedding.key", embeddingSecret)
 	config, err := os.ReadFile(s.path("kairos.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.write("kairos.yaml", strings.Replace(string(config), "drivers: {dir: .}\n", "", 1))
-	for name, value := range map[string]string{"EMB_KEY": embeddingSecret, "DRIVER_TOKEN": variableSecret, "LOG_LEVEL": "debug", "QDRANT_API_KEY": qdrantSecret} {
+	for name, value := range map[string]string{"DRIVER_TOKEN": variableSecret, "LOG_LEVEL": "debug", "QDRANT_API_KEY": qdrantSecret} {
 		t.Setenv(name, value)
 	}
 	s.logLevel = "debug"

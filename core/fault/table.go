@@ -310,11 +310,11 @@ var inRequest = []Row{
 	},
 	{
 		Code: BodyTooLarge, Status: 413,
-		Meaning: "the body is larger than http.max_body", Advice: correctAdvice, Hint: "send less, or raise http.max_body",
+		Meaning: "the body is larger than 16 MiB", Advice: correctAdvice, Hint: "send less",
 	},
 	{
 		Code: RateLimited, Status: 429,
-		Meaning: "too many calls of this client", Advice: laterAdvice, Hint: "try again later, or raise http.rate.per_minute",
+		Meaning: "too many calls of this client", Advice: laterAdvice, Hint: "try again later; one client may make 600,000 calls a minute, and all clients behind a proxy that is not in http.trusted_proxies are one",
 	},
 	{
 		Code: Busy, Status: 503,

@@ -78,7 +78,7 @@ func (m *Member) Join(ctx context.Context) error {
 			m.log.WarnContext(ctx, "another server uses this database with other keys: questions to clients can only be answered at the server that asked", "other", other.ID, "host", other.State.Host, "error", err)
 		}
 		if mine, its := me.State.Signing, other.State.Signing; mine != its && mine != "" && its != "" && !other.Lost() {
-			m.log.WarnContext(ctx, "another server signs statements with another key: give all of them the same signing.key_file", "other", other.ID, "host", other.State.Host)
+			m.log.WarnContext(ctx, "another server signs statements with another key: give all of them the same signing.key in keys_dir", "other", other.ID, "host", other.State.Host)
 		}
 	}
 	return m.store.SaveReplica(ctx, me, forget)
@@ -89,7 +89,7 @@ func (r Replica) conflict(other Replica) error {
 	for _, pair := range [][2]Replica{{r, other}, {other, r}} {
 		seals, opens := pair[0].State.Keys, pair[1].State.Keys
 		if len(seals) > 0 && len(opens) > 0 && !slices.Contains(opens, seals[0]) {
-			return fmt.Errorf("the replica on %s (%s) has other keys for questions to clients: the first line of mcp.state_key_file of each must be in that file of the other. "+
+			return fmt.Errorf("the replica on %s (%s) has other keys for questions to clients: the first line of state.key in keys_dir of each must be in that file of the other. "+
 				"For a new key, first add it as the last line everywhere. A replica that was killed counts for %s",
 				other.State.Host, other.Address, lostAfter)
 		}

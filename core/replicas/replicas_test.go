@@ -179,7 +179,7 @@ func TestReplicasHaveKeysInCommon(t *testing.T) {
 			rows := newTable()
 			join(t, member(rows, "one", tc.there...))
 			err := member(rows, "two", tc.joins...).Join(t.Context())
-			if tc.fits != (err == nil) || err != nil && (!strings.Contains(err.Error(), "host-one") || !strings.Contains(err.Error(), "mcp.state_key_file")) {
+			if tc.fits != (err == nil) || err != nil && (!strings.Contains(err.Error(), "host-one") || !strings.Contains(err.Error(), "state.key in keys_dir")) {
 				t.Errorf("Join with %v beside %v = %v, want that it fits: %t", tc.joins, tc.there, err, tc.fits)
 			}
 			if _, joined := rows.rows["two"]; joined != tc.fits {

@@ -57,7 +57,7 @@ func NewServerOn(t *testing.T, bin, database string) *Server {
 // Configure names the server's database, and adds to its configuration.
 func (s *Server) Configure(database, more string) {
 	s.t.Helper()
-	s.Write("kairos.yaml", fmt.Sprintf("database: %q\nadmin: {socket: %q}\ndrivers: {dir: %q}\nhttp: {rate: {per_minute: -1}}\n%s",
+	s.Write("kairos.yaml", fmt.Sprintf("database: %q\nadmin: {socket: %q}\ndrivers: {dir: %q}\n%s",
 		database, strings.TrimSuffix(s.Token, "token")+"sock", filepath.Join(s.bin, "drivers"), more))
 }
 

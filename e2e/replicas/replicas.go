@@ -110,7 +110,7 @@ func (s *Set) newServer(i int) *Server {
 	s.write(filepath.Join(strconv.Itoa(i), "kairos.yaml"), fmt.Sprintf(`database: %q
 admin: {socket: admin.sock}
 drivers: {dir: %q}
-signing: {key_file: ../signing.key}
+keys_dir: ..
 replica: {address: "http://%s"}
 %s`, s.config.Database, s.config.Drivers, one.Address, s.config.more()))
 	return one
@@ -118,5 +118,5 @@ replica: {address: "http://%s"}
 
 // more has the keys of every server, unless the test wants others.
 func (c Config) more() string {
-	return "mcp: {state_key_file: ../state.key, plain_wait: 5s, ask_again: 1s}\nhttp: {rate: {per_minute: -1}}\n" + c.More
+	return "mcp: {wait: 1s}\n" + c.More
 }

@@ -47,7 +47,7 @@ func (l *losing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // is asked for again, twice if that answer is lost, too.
 func TestAnAnswerThatAProxyLosesIsAskedForAgainInTheSameSession(t *testing.T) {
 	s := play.NewServer(t, bin)
-	s.Configure("data/kairos.db", "mcp: {plain_wait: 1s, ask_again: 200ms}\n")
+	s.Configure("data/kairos.db", "mcp: {wait: 200ms}\n")
 	uri := s.Prepare()
 	proxy := &losing{ReverseProxy: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: s.Address})}
 	proxy.FlushInterval = -1

@@ -44,7 +44,7 @@ async function upToApproval({ session, calendar, steps }) {
 
 inBothEras('a client without capabilities is never asked and stops at the approval', async (world, era) => {
   // The second call, when the person has the link, waits for their answer.
-  const client = await connected(world, era, { mcp: { plain_wait: '1s' } });
+  const client = await connected(world, era, { mcp: { wait: '1s' } });
   const { calendar, session, steps } = client;
   const reply = await upToApproval(client);
   for (const given of [placeholder(reply), solution(reply, {

@@ -93,7 +93,7 @@ inBothEras('a form that is closed without an answer is asked again', async (worl
 });
 
 // Long enough for a loaded machine to get to the question.
-const impatient = { mcp: { plain_wait: '1s' } };
+const impatient = { mcp: { wait: '1s' } };
 
 /** A person who answers when the test lets them. */
 function slowPerson() {
@@ -180,7 +180,7 @@ scenario(`a form that is not answered is asked for again at each call, and only 
 scenario(`with a progress token a call outlives the short wait (${legacy}; the other era never waits)`, async world => {
   const human = slowPerson();
   const session = await world.client(legacy, {
-    config: { mcp: { plain_wait: '1s', progress_wait: '20s' } }, elicit: human.elicit,
+    config: { mcp: { wait: '2s' } }, elicit: human.elicit,
   });
   const steps = await mintExample(session, 'user-input.md');
   const begun = await session.call('kairos_begin', { uri: steps[0] });
@@ -212,7 +212,7 @@ scenario(`a call that the client gives up leaves its form open, and the next cal
     assert.deepEqual((await again).solved[0].output, { day: 'thursday', watcher: 'Candy' });
   });
 
-const forgetful = { mcp: { plain_wait: '3s', ask_again: '500ms' } };
+const forgetful = { mcp: { wait: '1s' } };
 
 for (const [how, options] of [['waits', {}], ['gives up', { timeout: 500 }]]) {
   scenario(`an answer that is lost is asked for again, of a client that ${how} (${legacy}; the other era asks in each call)`,

@@ -8,7 +8,7 @@ const accepted = { action: 'accept', content: JSON.parse(window) };
 
 /** Plays the first step of a protocol that wants a person's input. */
 async function firstStep(world, era, driver, { elicit, sample }) {
-  const session = await world.client(era, { config: { user_input: { server_driver: true, driver } }, elicit, sample });
+  const session = await world.client(era, { config: { user_input: driver }, elicit, sample });
   const steps = await mintExample(session, 'user-input.md');
   const begun = await session.call('kairos_begin', { uri: steps[0] });
   return { session, reply: await next(session, begun) };

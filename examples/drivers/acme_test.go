@@ -366,7 +366,7 @@ func TestBadAnswersToAcmesMethodSolveNothing(t *testing.T) {
 				if tc.code == "WAITING_FOR_USER" { // after the question was put, however slow the machine is
 					wait = "5s"
 				}
-				db, config := filepath.Join(t.TempDir(), "kairos.db"), acmeConfig(t, "mcp: {plain_wait: "+wait+"}\n")
+				db, config := filepath.Join(t.TempDir(), "kairos.db"), acmeConfig(t, "mcp: {wait: "+wait+"}\n")
 				c := connect(t, db, config, era, acmeDeclares, tc.answers...)
 				at := c.begin()
 				at = c.call("kairos_next", at.NextCall.Arguments)

@@ -96,7 +96,7 @@ func asksInFolder(t *testing.T, desk string) []string {
 	file := filepath.Join(t.TempDir(), "kairos.yaml")
 	config = bytes.ReplaceAll(config, []byte("/tmp/kairos-ask-folder.yaml"), []byte(withRule(t, "ask-folder")))
 	config = bytes.ReplaceAll(config, []byte("/tmp/kairos-ask-folder"), []byte(desk))
-	writeFile(t, file, append(config, "mcp: {plain_wait: 100ms}\n"...))
+	writeFile(t, file, append(config, "mcp: {wait: 100ms}\n"...))
 	return []string{"--config", file}
 }
 

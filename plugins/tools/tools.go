@@ -36,7 +36,7 @@ func definition() driver.Driver {
 type config struct {
 	Servers string        `json:"servers" max:"4194304" doc:"content of tools.json, which the server fills in: see kairos tools"`
 	Start   time.Duration `json:"start_timeout" default:"20s" min:"100ms" max:"5m" doc:"how long a server may take to start and to list its tools; at most half of timeout"`
-	Timeout time.Duration `json:"timeout" default:"10m" min:"1s" max:"24h" doc:"how long a call may take, with the start of its server; more than the driver's idle_stop only helps if somebody asks meanwhile"`
+	Timeout time.Duration `json:"timeout" default:"10m" min:"1s" max:"24h" doc:"how long a call may take, with the start of its server; more than 10 minutes only helps if somebody asks meanwhile"`
 	Idle    time.Duration `json:"idle" default:"5m" min:"1s" max:"24h" doc:"how long a server that nobody calls keeps running"`
 }
 

@@ -58,10 +58,6 @@ func (d *database) explain(err error) error {
 			WithRemedy("the operator has to stop every process that uses this database, keep a copy of it, check it with `kairos doctor`, and restore the last backup")
 	}
 	why := reason(err)
-	if why == diskFull && d.limitReached() {
-		return fault.Wrap(err, fault.StoreFailed, "database %s: it has reached its size limit of %d MiB (database_limits.max_size)", d.path, d.limits.MaxSize>>20).
-			WithRemedy("the operator has to raise the limit, or to delete protocols and runs; then call again, nothing of this call was stored")
-	}
 	failed := fault.Wrap(err, fault.StoreFailed, "database %s: %s", d.path, why)
 	if why == diskFull {
 		// A save is a transaction: if it did not fit, nothing of it is left.

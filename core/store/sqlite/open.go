@@ -55,9 +55,6 @@ func (d *database) openFile(ctx context.Context) (_ *file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.limits.apply(ctx, w.conn); err != nil {
-		return nil, errors.Join(err, w.disconnect())
-	}
 	if err := d.migrate(ctx, w.conn); err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}

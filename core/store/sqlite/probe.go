@@ -49,15 +49,11 @@ func rehearse(ctx context.Context, d *database) error {
 		}
 		return errRehearsed
 	})
-	if errors.Is(err, errRehearsed) || full(d, err) {
+	if errors.Is(err, errRehearsed) {
 		return nil
 	}
 	return err
 }
-
-// full reports whether the size limit of the database was reached: runs that fit in
-// free pages are still stored.
-func full(d *database, err error) bool { return reason(err) == diskFull && d.limitReached() }
 
 // probe reads what was stored last over a connection of its own, which has nothing in
 // memory, and compares the log with what SQLite knows of it. It must not run

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,15 +11,11 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
-// Limits bound the disk space of the database. The zero value is the documented
-// default.
+// Limits say how much room the database needs. The zero value is the documented default.
 type Limits struct {
 	// MinFree is how many bytes must be free on the disk for CheckWrite to
 	// succeed. The default is 64 MiB; a negative value means any number.
 	MinFree int64
-	// MaxSize is the largest size of the database file in bytes, without its log;
-	// zero: unlimited. Writes that would exceed it are refused.
-	MaxSize int64
 }
 
 const defaultMinFree = 64 << 20
@@ -42,7 +37,7 @@ func (s *Store) CheckWrite(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err == nil && free < least:
-		return fault.New(fault.StoreFailed, "database %s: its disk has %d MiB free, and at least %d MiB are required (database_limits.min_free)",
+		return fault.New(fault.StoreFailed, "database %s: its disk has %d MiB free, and at least %d MiB are required",
 			d.path, free>>20, least>>20).WithRemedy("make room on that disk")
 	}
 	return d.probe.Try(func() error { return roundTrip(ctx, d) })
@@ -62,27 +57,4 @@ func roundTrip(ctx context.Context, d *database) error {
 		return err
 	}
 	return rehearse(ctx, d)
-}
-
-// apply makes the connection reject writes that would exceed the size limit.
-func (l Limits) apply(ctx context.Context, conn *sql.Conn) error {
-	if l.MaxSize <= 0 {
-		return nil
-	}
-	var size int64
-	if err := conn.QueryRowContext(ctx, `PRAGMA page_size`).Scan(&size); err != nil {
-		return err
-	}
-	_, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA max_page_count = %d`, max(l.MaxSize/size, 1)))
-	return err
-}
-
-// limitReached distinguishes a database at its size limit from a full disk: SQLite
-// has one code for both.
-func (d *database) limitReached() bool {
-	if d.limits.MaxSize <= 0 {
-		return false
-	}
-	free, err := freeSpace(filepath.Dir(d.path))
-	return err != nil || free > defaultMinFree/4 // more than any call needs
 }

@@ -66,29 +66,7 @@ func TestCheckWriteTriesAgainAfterAFailure(t *testing.T) {
 func TestCheckWriteWantsFreeSpace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kairos.db")
 	s := openLimited(t, path, sqlite.Limits{MinFree: 1 << 60})
-	wantFailure(t, s.CheckWrite(t.Context()), path, "min_free")
-}
-
-func TestASizeLimitIsNamedAndHarmsNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kairos.db")
-	s := openLimited(t, path, sqlite.Limits{MaxSize: 1 << 20})
-	stored := 0
-	var err error
-	for ; stored < 100 && err == nil; stored++ {
-		err = save(s, bulky(fmt.Sprintf("Protocol %03d", stored)))
-	}
-	wantFailure(t, err, path, "size limit of 1 MiB")
-	stored-- // the last one was refused
-	wantAll(t, s, stored)
-	if err := s.CheckWrite(t.Context()); err != nil {
-		t.Errorf("CheckWrite at the limit = %v, want nil: what needs no room is still stored", err)
-	}
-	must(t, s.Close())
-	larger := openLimited(t, path, sqlite.Limits{MaxSize: 8 << 20})
-	if err := save(larger, bulky(fmt.Sprintf("Protocol %03d", stored))); err != nil {
-		t.Errorf("a save with a larger limit = %v, want nil", err)
-	}
-	wantAll(t, larger, stored+1)
+	wantFailure(t, s.CheckWrite(t.Context()), path, "MiB are required")
 }
 
 // bulky is a protocol of about 64 KB.

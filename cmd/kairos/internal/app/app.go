@@ -149,7 +149,7 @@ func (a *App) engineOptions() usecases.Options {
 			Observer: observer(a.measures, func(m *metrics.Metrics) observe.Observer { return m }),
 		},
 		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(*c.Run.Keep), DeclineTTL: time.Duration(*c.Approval.RememberDeclines),
-		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold, EmbedBudget: time.Duration(c.Embedding.Budget),
+		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
 		Changed: a.changed,
 	}
 }
@@ -166,10 +166,10 @@ func (a *App) changed(space string) {
 // once. Every reload reads the others again.
 func restartSettings(c config.Config) map[string]any {
 	return map[string]any{
-		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "drivers.isolation": c.Drivers.Isolation,
+		"database": c.Database, "keys_dir": c.KeysDir, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "drivers.isolation": c.Drivers.Isolation,
 		"approval.ttl": c.Approval.TTL, "approval.remember_declines": c.Approval.RememberDeclines, "approval.listen": c.Approval.Listen,
 		"run": c.Run, "handover": c.Handover, "sampling": c.Sampling.Budgets(), "attest": c.Attest,
-		"qdrant": c.Qdrant.Plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "replica": c.Replica, "metrics": c.Metrics,
+		"qdrant": c.Qdrant.Plain(), "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "replica": c.Replica, "metrics": c.Metrics,
 		"admin": c.Admin, "log": c.Log,
 	}
 }

@@ -74,13 +74,12 @@ func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	writeFile(t, key, []byte("secret\n"))
 	for name, tc := range map[string]struct{ yaml, want string }{
-		"no host":          {"qdrant: {url: 'http://'}", "URL of Qdrant"},
-		"password in url":  {"qdrant: {url: 'http://me:pw@host'}", "a host and a port"},
-		"bad collection":   {"qdrant: {url: localhost, collection: 'a b'}", "collection"},
-		"negative timeout": {"qdrant: {url: localhost, timeout: -1s}", "qdrant.timeout"},
-		"key not set":      {"qdrant: {url: localhost, api_key_env: NOT_SET_ANYWHERE}", "NOT_SET_ANYWHERE"},
-		"no authorities":   {"qdrant: {url: localhost, ca_cert: /dev/null}", "no certificate"},
-		"key from a file":  {"qdrant: {url: localhost, api_key_file: '" + key + "'}", ""},
+		"no host":         {"qdrant: {url: 'http://'}", "URL of Qdrant"},
+		"password in url": {"qdrant: {url: 'http://me:pw@host'}", "a host and a port"},
+		"bad collection":  {"qdrant: {url: localhost, collection: 'a b'}", "collection"},
+		"another key":     {"qdrant: {url: localhost, api_key_env: K}", `unknown key "qdrant.api_key_env"; the keys here are url, api_key_file`},
+		"no authorities":  {"qdrant: {url: localhost, ca_cert: /dev/null}", "no certificate"},
+		"key from a file": {"qdrant: {url: localhost, api_key_file: '" + key + "'}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "kairos.yaml")
@@ -164,22 +163,22 @@ func TestADiagnosisWaitsForTheOneBeforeIt(t *testing.T) {
 func TestKeysThatCouldNotBeReadAreReadLater(t *testing.T) {
 	folder := t.TempDir()
 	c := config.Config{}
-	c.MCP.StateKeyFile, c.Signing.KeyFile = filepath.Join(folder, "state.key"), filepath.Join(folder, "signing.key")
+	c.KeysDir = folder
 	write := func(path string, text []byte) {
 		t.Helper()
 		writeFile(t, path, text)
 	}
-	write(c.MCP.StateKeyFile, []byte("half of a"))
+	write(c.StateKeyFile(), []byte("half of a"))
 	a := &App{Config: c, stateKeys: cache.Once(c.StateKeys)}
 	names := cache.Once(func() (keyFingerprints, error) { return fingerprintsOf(a) })
 	if got, err := names(); err == nil || len(got.state) > 0 || got.signing != "" {
 		t.Errorf("names without keys = %+v, %v, want none and why", got, err)
 	}
-	write(c.MCP.StateKeyFile, []byte(strings.Repeat("ab", 32)+"\n"))
+	write(c.StateKeyFile(), []byte(strings.Repeat("ab", 32)+"\n"))
 	if got, err := names(); err == nil || len(got.state) != 1 || got.signing != "" {
 		t.Errorf("names without a signing key = %+v, %v, want one and what is missing", got, err)
 	}
-	write(c.Signing.KeyFile, statement.NewKey().Encode())
+	write(c.SigningKeyFile(), statement.NewKey().Encode())
 	got, err := names()
 	if err != nil || len(got.state) != 1 || got.signing == "" {
 		t.Errorf("names = %+v, %v, want both", got, err)

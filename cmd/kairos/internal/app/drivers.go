@@ -51,7 +51,7 @@ func (s Options) desired() (setup.Desired, error) {
 // environment.
 func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 	out := driverhost.Config{
-		Dir: c.Drivers.Dir, Drivers: map[string]driverhost.DriverConfig{}, Call: time.Duration(c.Drivers.CallTimeout), Idle: idleTime(c.Drivers.IdleStop), Dev: s.Dev,
+		Dir: c.Drivers.Dir, Drivers: map[string]driverhost.DriverConfig{}, Dev: s.Dev,
 	}
 	for name, own := range c.Drivers.Settings {
 		b, err := own.JSON()
@@ -63,7 +63,7 @@ func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 		}
 		out.Drivers[name] = driverhost.DriverConfig{
 			Config: b, EnvFrom: own.EnvFrom, May: own.May, MemoryMiB: own.MemoryMiB, Folders: files.Absolute(own.Folders...), ReadOnly: read(name, b),
-			Call: time.Duration(own.CallTimeout), Idle: idleTime(own.IdleStop),
+			Call: time.Duration(own.CallTimeout),
 		}
 	}
 	hidden := Confinement(c, s.File)
@@ -107,18 +107,6 @@ func read(name string, given json.RawMessage) []string {
 	return driverhost.PathsIn(given)
 }
 
-// idleTime is an idle_stop as the host takes it: 0 where it is not set, negative
-// for never.
-func idleTime(d *config.Duration) time.Duration {
-	switch {
-	case d == nil:
-		return 0
-	case *d == 0:
-		return -1
-	}
-	return time.Duration(*d)
-}
-
 // Confinement says how drivers are isolated, and which files are the server's own. more
 // are drivers folders besides the configured one.
 func Confinement(c config.Config, file string, more ...string) driverhost.Confinement {
@@ -127,7 +115,7 @@ func Confinement(c config.Config, file string, more ...string) driverhost.Confin
 		out.Level = ""
 	}
 	private := slices.Concat(c.Database.Files(), socket.DefaultFolders(), more, []string{
-		c.Drivers.Dir, c.MCP.StateKeyFile, c.Signing.KeyFile, c.ToolsFile, c.Qdrant.APIKeyFile, c.Embedding.APIKeyFile, c.HTTP.TLS.Key,
+		c.Drivers.Dir, c.StateKeyFile(), c.SigningKeyFile(), c.ToolsFile, c.Qdrant.APIKeyFile, c.Embedding.APIKeyFile, c.HTTP.TLS.Key,
 	})
 	if c.Admin.Socket != "" && c.Admin.Socket != config.AdminOff {
 		own := adminSocket(c)

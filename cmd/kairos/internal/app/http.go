@@ -52,7 +52,7 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 		Version: name, Engine: toolset.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Approvals: a.Engine.Runs, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: s.Tools, Check: s.Check,
 		Health: health, Ready: a.ready,
-		Access: access, Limits: c.HTTP.Limits(), Observer: observer(a.measures, func(m *metrics.Metrics) rest.Observer { return m }),
+		Access: access, Observer: observer(a.measures, func(m *metrics.Metrics) rest.Observer { return m }),
 	}
 	if operators != nil && c.ServesOperations() {
 		served.Operations, served.Operator = a.operations(health), operators.Authorize
@@ -91,7 +91,7 @@ func (h *httpService) serve(ctx context.Context) error {
 	var ending sync.WaitGroup
 	defer ending.Wait()
 	return rest.Serve(ctx, rest.Listen{
-		Address: c.Listen, CertFile: c.TLS.Cert, KeyFile: c.TLS.Key, Shutdown: time.Duration(c.Shutdown),
+		Address: c.Listen, CertFile: c.TLS.Cert, KeyFile: c.TLS.Key, Shutdown: config.ShutdownTime,
 		Started: func(at net.Addr) {
 			scheme := "http"
 			if c.TLS.Cert != "" {

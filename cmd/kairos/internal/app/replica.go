@@ -103,7 +103,7 @@ func fingerprintsOf(a *App) (names keyFingerprints, err error) {
 		}
 		names.state = append(names.state, hex.EncodeToString(name))
 	}
-	if _, missing := os.Stat(a.Config.Signing.KeyFile); missing != nil {
+	if _, missing := os.Stat(a.Config.SigningKeyFile()); missing != nil {
 		return names, errors.Join(err, missing) // it is made when first needed
 	}
 	key, unreadable := a.Config.SigningKey()

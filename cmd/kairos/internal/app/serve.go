@@ -44,7 +44,7 @@ func (t Transports) Override(c *config.Config) {
 	if t.Address != "" {
 		c.HTTP.Listen = t.Address
 	}
-	c.HTTP.Insecure = c.HTTP.Insecure || t.Insecure
+	c.HTTP.Insecure = t.Insecure
 }
 
 // stdioDrain is how long calls over stdin and stdout may continue after the end, and
@@ -59,7 +59,7 @@ func (t Transports) drain(c config.Config) time.Duration {
 	if !t.HTTP {
 		return stdioDrain
 	}
-	return time.Duration(c.HTTP.Shutdown)
+	return config.ShutdownTime
 }
 
 // CheckListen says whether the configured address may be listened on: whoever
@@ -159,10 +159,8 @@ func mcpConfig(a *App, by Transports, name string) mcpserver.Config {
 		ChallengeTypes: a.challengeTypes,
 		Principal:      LocalPrincipal, Space: a.space,
 		StateKeys: a.stateKeys, Clock: a.clock,
-		PlainWait: time.Duration(c.MCP.PlainWait), ProgressWait: time.Duration(c.MCP.ProgressWait), AskAgain: time.Duration(c.MCP.AskAgain),
+		PlainWait: c.MCP.PlainWait(), ProgressWait: c.MCP.ProgressWait(), AskAgain: c.MCP.AskAgain(),
 		DrainTimeout: by.drain(c), Observer: observer(a.measures, func(m *metrics.Metrics) mcpserver.Observer { return m }),
-		MaxSessions: c.HTTP.MaxSessions, MaxSessionsPerClient: c.HTTP.MaxSessionsPerClient,
-		SessionIdle: time.Duration(c.HTTP.SessionIdle), SessionAge: time.Duration(c.HTTP.SessionAge),
 	}
 }
 

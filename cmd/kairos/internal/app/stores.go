@@ -98,7 +98,7 @@ func openDatabase(c config.Config, missing tables.Missing, log *slog.Logger) (*D
 		}
 		return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Servers: s.Servers, checks: s}, nil
 	}
-	s, err := sqlite.OpenWith(c.Database.Address(), c.DatabaseLimits.Limits(), missing, log)
+	s, err := sqlite.OpenWith(c.Database.Address(), sqlite.Limits{}, missing, log)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/rules"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
 // Config is kairos.yaml. Every key is optional; its zero value is the default
@@ -27,26 +26,31 @@ import (
 type Config struct {
 	// Database is a SQLite file, relative to the configuration file, or the address
 	// of a PostgreSQL database: postgres://USER:PASSWORD@HOST/NAME.
-	Database       Database             `yaml:"database"`
-	DatabaseLimits databaseLimitsConfig `yaml:"database_limits"`
+	Database Database `yaml:"database"`
+	// KeysDir holds signing.key, which signs statements about runs, and state.key, which seals
+	// requestState and has in further lines keys that open it; replicas share both. Empty:
+	// beside the database, where they are made when first needed.
+	KeysDir string `yaml:"keys_dir"`
 	// Qdrant is the server of the index of protocols.
 	Qdrant qdrantConfig `yaml:"qdrant"`
 	// Tree is the file of the decision tree. The default is the shipped tree.
 	Tree string `yaml:"tree"`
 	// Rules are what must hold; core/rules reads them from the text of the file.
-	Rules     []any           `yaml:"rules"`
-	Drivers   DriversConfig   `yaml:"drivers"`
-	UserInput userInputConfig `yaml:"user_input"`
-	Approval  approvalConfig  `yaml:"approval"`
-	Sampling  samplingConfig  `yaml:"sampling"`
-	Run       runConfig       `yaml:"run"`
-	Attest    attestConfig    `yaml:"attest"`
+	Rules   []any         `yaml:"rules"`
+	Drivers DriversConfig `yaml:"drivers"`
+	// UserInput is who is asked first where the server obtains a person's input itself:
+	// elicitation, sampling or agent. Empty or "off": it takes what the agent submits.
+	UserInput string         `yaml:"user_input"`
+	Approval  approvalConfig `yaml:"approval"`
+	Sampling  samplingConfig `yaml:"sampling"`
+	Run       runConfig      `yaml:"run"`
+	Attest    attestConfig   `yaml:"attest"`
 	// ToolsFile lists the MCP servers whose tools KAIROS calls itself; the command
-	// kairos tools writes it. Empty: tools.json beside the database.
-	ToolsFile string          `yaml:"tools_file"`
+	// kairos tools writes it. It is tools.json beside the database, unless KAIROS_TOOLS names
+	// another file.
+	ToolsFile string          `yaml:"-"`
 	Handover  HandoverConfig  `yaml:"handover"`
-	Signing   signingConfig   `yaml:"signing"`
-	Search    searchConfig    `yaml:"search"`
+	Search    searchConfig    `yaml:"-"`
 	Embedding EmbeddingConfig `yaml:"embedding"`
 	MCP       mcpConfig       `yaml:"mcp"`
 	HTTP      httpConfig      `yaml:"http"`
@@ -56,40 +60,6 @@ type Config struct {
 	Log       logConfig       `yaml:"log"`
 
 	text rules.Source // of the file
-}
-
-// databaseLimitsConfig bounds the room that the database takes, in bytes.
-type databaseLimitsConfig struct {
-	// MinFree must be free on its disk, or the server is not ready. Default
-	// 64 MiB; -1: any number.
-	MinFree int64 `yaml:"min_free"`
-	// MaxSize of the file; what would make it larger is refused. 0 means any number.
-	MaxSize int64 `yaml:"max_size"`
-}
-
-func (c databaseLimitsConfig) Limits() sqlite.Limits {
-	return sqlite.Limits{MinFree: c.MinFree, MaxSize: c.MaxSize}
-}
-
-// smallestDatabase is what the built-in protocols and a few runs need.
-const smallestDatabase = 1 << 20
-
-func (c databaseLimitsConfig) problems() []error {
-	var errs []error
-	if c.MinFree < -1 {
-		errs = append(errs, fmt.Errorf("database_limits.min_free is %d: must be a number of bytes, or -1 for any number", c.MinFree))
-	}
-	if c.MaxSize != 0 && c.MaxSize < smallestDatabase {
-		errs = append(errs, fmt.Errorf("database_limits.max_size is %d: must be at least %d bytes, or 0 for any number", c.MaxSize, smallestDatabase))
-	}
-	return errs
-}
-
-type userInputConfig struct {
-	// ServerDriver: the server obtains a person's input itself.
-	ServerDriver bool `yaml:"server_driver"`
-	// Driver comes first then: elicitation, sampling or agent.
-	Driver string `yaml:"driver"`
 }
 
 type approvalConfig struct {
@@ -107,23 +77,19 @@ type approvalConfig struct {
 
 // samplingConfig bounds what language models are asked.
 type samplingConfig struct {
-	PerRun           budgetConfig `yaml:"per_run"`
-	PerPrincipalHour budgetConfig `yaml:"per_principal_hour"`
+	// TokensPerHour is how many tokens for answers one principal is granted in any hour,
+	// and in one run a twentieth of it. 0 means unlimited. Default 10 million, which is far
+	// more than protocols need, and stops a loop.
+	TokensPerHour *int `yaml:"tokens_per_hour"`
 }
 
-// budgetConfig is a number of requests and of tokens granted. 0 means unlimited.
-type budgetConfig struct {
-	Requests *int `yaml:"requests"`
-	Tokens   *int `yaml:"tokens"`
-}
-
-// defaults lets far more through than protocols need, and stops a loop.
-func (c *samplingConfig) defaults() {
-	setDefault(&c.PerRun.Requests, 200)
-	setDefault(&c.PerRun.Tokens, 500_000)
-	setDefault(&c.PerPrincipalHour.Requests, 5000)
-	setDefault(&c.PerPrincipalHour.Tokens, 10_000_000)
-}
+// Requests stop a loop of small ones.
+const (
+	defaultTokensPerHour = 10_000_000
+	runsPerHour          = 20 // whose budgets make up the budget of an hour
+	requestsPerRun       = 200
+	requestsPerHour      = 5000
+)
 
 // setDefault sets a setting that the configuration leaves out.
 func setDefault[T any](setting **T, value T) {
@@ -132,19 +98,16 @@ func setDefault[T any](setting **T, value T) {
 	}
 }
 
+// Budgets are the limits of a run and of a principal's hour.
 func (c samplingConfig) Budgets() budget.Limits {
-	return budget.Limits{PerRun: c.PerRun.budget(), PerPrincipalHour: c.PerPrincipalHour.budget()}
-}
-
-func (b budgetConfig) budget() budget.Limit {
-	return budget.Limit{Requests: *b.Requests, Tokens: *b.Tokens}
-}
-
-func (c samplingConfig) problems() []error {
-	return notNegative("; 0 means unlimited", map[string]int{
-		"sampling.per_run.requests": *c.PerRun.Requests, "sampling.per_run.tokens": *c.PerRun.Tokens,
-		"sampling.per_principal_hour.requests": *c.PerPrincipalHour.Requests, "sampling.per_principal_hour.tokens": *c.PerPrincipalHour.Tokens,
-	})
+	tokens := *c.TokensPerHour
+	if tokens == 0 {
+		return budget.Limits{}
+	}
+	return budget.Limits{
+		PerRun:           budget.Limit{Requests: requestsPerRun, Tokens: max(1, tokens/runsPerHour)},
+		PerPrincipalHour: budget.Limit{Requests: requestsPerHour, Tokens: tokens},
+	}
 }
 
 // notNegative reports the settings that are negative, by key, and what to know of them.
@@ -167,30 +130,32 @@ type attestConfig struct {
 	RequireComplete bool `yaml:"require_complete"`
 }
 
-type signingConfig struct {
-	// KeyFile holds the key that signs statements about runs. Empty:
-	// signing.key beside the database, made when first needed.
-	KeyFile string `yaml:"key_file"`
-}
-
+// searchConfig is what the environment of the earlier server sets.
 type searchConfig struct {
-	ScoreThreshold   float64 `yaml:"score_threshold"`
-	SimilarThreshold float64 `yaml:"similar_threshold"`
+	ScoreThreshold   float64 // SCORE_THRESHOLD; 0: that of core/library
+	SimilarThreshold float64 // SIMILAR_MEMORY_THRESHOLD
 }
 
 type mcpConfig struct {
-	// PlainWait is how long a call without a progress token waits for a person.
-	PlainWait Duration `yaml:"plain_wait"`
-	// ProgressWait is the same for a call with one.
-	ProgressWait Duration `yaml:"progress_wait"`
-	// AskAgain is how long after a call the answer to its question may come before the
-	// next call asks again.
-	AskAgain Duration `yaml:"ask_again"`
-	// StateKeyFile holds the key that seals requestState, and in further lines keys
-	// that open it; replicas share it.
-	// Empty: state.key beside the database, made when first needed.
-	StateKeyFile string `yaml:"state_key_file"`
+	// Wait is how long a call waits for a person; one with a progress token waits longer. Default 50s.
+	Wait Duration `yaml:"wait"`
 }
+
+// Times of an MCP server that follow from the wait.
+const (
+	defaultWait  = 50 * time.Second
+	progressWait = 12 // times the wait, for calls with a progress token
+)
+
+// PlainWait is how long a call without a progress token waits for a person.
+func (c mcpConfig) PlainWait() time.Duration { return cmp.Or(time.Duration(c.Wait), defaultWait) }
+
+// ProgressWait is the same for a call with one.
+func (c mcpConfig) ProgressWait() time.Duration { return progressWait * c.PlainWait() }
+
+// AskAgain is how long after a call the answer to its question may come before the next
+// call asks again.
+func (c mcpConfig) AskAgain() time.Duration { return c.PlainWait() + c.PlainWait()/5 }
 
 type adminConfig struct {
 	// Socket is where the commands of this machine reach a running server; one
@@ -232,8 +197,8 @@ func (d *Duration) UnmarshalYAML(n ast.Node) error {
 // paths are the settings that name one file or folder, by key.
 func (c *Config) paths() map[string]*string {
 	return map[string]*string{
-		"tree": &c.Tree, "tools_file": &c.ToolsFile, "drivers.dir": &c.Drivers.Dir, "mcp.state_key_file": &c.MCP.StateKeyFile,
-		"handover.dir": &c.Handover.Dir, "signing.key_file": &c.Signing.KeyFile, "qdrant.ca_cert": &c.Qdrant.CACert,
+		"tree": &c.Tree, "tools_file": &c.ToolsFile, "drivers.dir": &c.Drivers.Dir, "keys_dir": &c.KeysDir,
+		"handover.dir": &c.Handover.Dir, "qdrant.ca_cert": &c.Qdrant.CACert,
 		"qdrant.api_key_file": &c.Qdrant.APIKeyFile, "embedding.api_key_file": &c.Embedding.APIKeyFile, "admin.socket": &c.Admin.Socket,
 		"http.tls.cert": &c.HTTP.TLS.Cert, "http.tls.key": &c.HTTP.TLS.Key,
 	}
@@ -269,17 +234,11 @@ func (c *Config) overlay(lookup func(string) (string, bool)) error {
 	errs := []error{c.overlayPaths(&read)}
 	for key, to := range map[string]*string{
 		"qdrant.url": &c.Qdrant.URL, "qdrant.collection": &c.Qdrant.Collection,
-		"user_input.driver": &c.UserInput.Driver, "log.level": &c.Log.Level, "log.format": &c.Log.Format,
+		"log.level": &c.Log.Level, "log.format": &c.Log.Format,
 	} {
 		*to = cmp.Or(read.of(variables[key]), *to)
 	}
-	if name := variables["user_input.server_driver"]; read.of(name) != "" {
-		on, err := strconv.ParseBool(read.of(name))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("environment %s=%q: must be true or false", name, read.of(name)))
-		}
-		c.UserInput.ServerDriver = on
-	}
+	errs = append(errs, c.overlayUserInput(read.clean))
 	for key, to := range map[string]*float64{"search.score_threshold": &c.Search.ScoreThreshold, "search.similar_threshold": &c.Search.SimilarThreshold} {
 		v := read.of(variables[key])
 		if v == "" {
@@ -320,6 +279,45 @@ func (c *Config) overlayPaths(read *envReader) error {
 	return errors.Join(errs...)
 }
 
+// userInputOff is the value of user_input that leaves a person's input to the agent.
+const userInputOff = "off"
+
+// overlayUserInput applies the two names of the earlier server: one turns it on or off, the
+// other says who is asked first.
+func (c *Config) overlayUserInput(lookup func(string) (string, bool)) error {
+	first, _ := lookup("KAIROS_USER_INPUT_DRIVER")
+	if v, ok := lookup("KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER"); ok && v != "" {
+		on, err := strconv.ParseBool(v)
+		switch {
+		case err != nil:
+			return fmt.Errorf("environment KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER=%q: must be true or false", v)
+		case !on:
+			c.UserInput = userInputOff
+		case !c.asksPeople():
+			c.UserInput = "elicitation"
+		}
+	}
+	if first != "" && !slices.Contains(userInputs, first) {
+		return fmt.Errorf("environment KAIROS_USER_INPUT_DRIVER=%q: must be %s", first, strings.Join(userInputs[1:], ", "))
+	}
+	if c.asksPeople() && first != "" {
+		c.UserInput = first
+	}
+	return nil
+}
+
+// userInputs are the values of user_input.
+var userInputs = []string{userInputOff, "elicitation", "sampling", "agent"}
+
+// asksPeople reports whether the server obtains a person's input itself.
+func (c Config) asksPeople() bool { return c.UserInput != "" && c.UserInput != userInputOff }
+
+// The files in the folder of the keys.
+func (c Config) SigningKeyFile() string { return filepath.Join(c.KeysDir, "signing.key") }
+
+// StateKeyFile is the other one.
+func (c Config) StateKeyFile() string { return filepath.Join(c.KeysDir, "state.key") }
+
 func (c *Config) defaults() error {
 	if c.Database == "" {
 		dir, err := dataDir()
@@ -342,22 +340,15 @@ func (c *Config) defaults() error {
 		}
 		c.Drivers.Dir = filepath.Join(filepath.Dir(self), "drivers")
 	}
-	if c.MCP.StateKeyFile == "" {
-		c.MCP.StateKeyFile = filepath.Join(beside, "state.key")
-	}
-	if c.Signing.KeyFile == "" {
-		c.Signing.KeyFile = filepath.Join(beside, "signing.key")
-	}
+	c.KeysDir = cmp.Or(c.KeysDir, beside)
 	c.httpDefaults()
-	if c.UserInput.Driver == "" {
-		c.UserInput.Driver = "elicitation"
-	}
+	c.UserInput = cmp.Or(c.UserInput, userInputOff)
 	if c.Approval.How == nil {
 		c.Approval.How = drivers.DefaultHow()
 	}
 	setDefault(&c.Approval.RememberDeclines, Duration(time.Hour))
 	setDefault(&c.Run.Keep, Duration(90*24*time.Hour))
-	c.Sampling.defaults()
+	setDefault(&c.Sampling.TokensPerHour, defaultTokensPerHour)
 	setDefault(&c.Drivers.Watch, true)
 	return nil
 }
@@ -379,20 +370,20 @@ const AdminOff = "off"
 
 // validate returns what is wrong, each with the key at its beginning.
 func (c Config) validate() []error {
-	errs := slices.Concat(c.DatabaseLimits.problems(), c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Sampling.problems(), c.Approval.problems(), c.replicaProblems())
-	if d := c.UserInput.Driver; !slices.Contains([]string{"elicitation", "sampling", "agent"}, d) {
-		errs = append(errs, fmt.Errorf("user_input.driver is %q: must be elicitation, sampling or agent", d))
+	errs := slices.Concat(c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Approval.problems(), c.replicaProblems())
+	if !slices.Contains(userInputs, c.UserInput) {
+		errs = append(errs, fmt.Errorf("user_input is %q: must be %s", c.UserInput, strings.Join(userInputs, ", ")))
 	}
+	errs = append(errs, notNegative("; 0 means unlimited", map[string]int{"sampling.tokens_per_hour": *c.Sampling.TokensPerHour})...)
 	for key, v := range map[string]float64{
-		"search.score_threshold": c.Search.ScoreThreshold, "search.similar_threshold": c.Search.SimilarThreshold,
+		"environment SCORE_THRESHOLD": c.Search.ScoreThreshold, "environment SIMILAR_MEMORY_THRESHOLD": c.Search.SimilarThreshold,
 	} {
 		if !(v >= 0 && v <= 1) { // what is not a number is neither
 			errs = append(errs, fmt.Errorf("%s is %v: must be from 0 to 1", key, v))
 		}
 	}
 	errs = append(errs, notNegative("", map[string]Duration{
-		"approval.ttl": c.Approval.TTL, "approval.remember_declines": *c.Approval.RememberDeclines, "run.ttl": c.Run.TTL, "run.keep": *c.Run.Keep, "mcp.plain_wait": c.MCP.PlainWait, "mcp.progress_wait": c.MCP.ProgressWait,
-		"mcp.ask_again": c.MCP.AskAgain,
+		"approval.ttl": c.Approval.TTL, "approval.remember_declines": *c.Approval.RememberDeclines, "run.ttl": c.Run.TTL, "run.keep": *c.Run.Keep, "mcp.wait": c.MCP.Wait,
 	})...)
 	if on := c.HTTP.Operations; on != nil && *on && c.Admin.Socket == AdminOff {
 		errs = append(errs, errors.New("http.operations is true, but admin.socket is off: the token that the calls of operators need lies beside the socket; set admin.socket, or remove http.operations"))
@@ -406,20 +397,12 @@ func (c Config) validate() []error {
 	return errs
 }
 
-func timeProblems(section string, idleStop *Duration, callTimeout Duration) []error {
-	errs := notNegative("", map[string]Duration{section + ".call_timeout": callTimeout})
-	if idleStop != nil {
-		errs = append(errs, notNegative("; 0s means never", map[string]Duration{section + ".idle_stop": *idleStop})...)
-	}
-	return errs
-}
-
 // modelTime: a call of the driver llm must not be cut off before the driver
 // itself gives up and says why. The driver refuses what is not a duration.
 func (d DriversConfig) modelTime() error {
 	text, _ := d.Settings["llm"].Config["timeout"].(string)
 	given, err := time.ParseDuration(text)
-	if bound := cmp.Or(time.Duration(d.Settings["llm"].CallTimeout), time.Duration(d.CallTimeout), driverhost.DefaultCall); err == nil && given >= bound {
+	if bound := cmp.Or(time.Duration(d.Settings["llm"].CallTimeout), driverhost.DefaultCall); err == nil && given >= bound {
 		return fmt.Errorf("drivers.settings.llm.config.timeout is %s: must be shorter than its call timeout, %s; raise drivers.settings.llm.call_timeout", given, bound)
 	}
 	return nil

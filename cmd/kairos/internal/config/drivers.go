@@ -22,11 +22,6 @@ type DriversConfig struct {
 	Dir string `yaml:"dir"`
 	// Watch: the server takes up changed files by itself. Default true.
 	Watch *bool `yaml:"watch"`
-	// IdleStop is after how much time without a call a driver is stopped until
-	// the next one. Default 10m; 0s: never.
-	IdleStop *Duration `yaml:"idle_stop"`
-	// CallTimeout bounds one call of a driver. Default 10s.
-	CallTimeout Duration `yaml:"call_timeout"`
 	// Isolation is how drivers are kept from the files of the machine: auto,
 	// namespace, landlock or none. Default auto.
 	Isolation string `yaml:"isolation"`
@@ -47,13 +42,12 @@ type DriverSettings struct {
 	Folders []string `yaml:"folders"`
 	// MemoryMiB is how much memory the driver should do with, in MiB. Default 256.
 	MemoryMiB int `yaml:"memory_mib"`
-	// IdleStop and CallTimeout take the place of those of all drivers.
-	IdleStop    *Duration `yaml:"idle_stop"`
-	CallTimeout Duration  `yaml:"call_timeout"`
+	// CallTimeout bounds one call of the driver. Default 10s.
+	CallTimeout Duration `yaml:"call_timeout"`
 }
 
 func (d DriversConfig) problems() []error {
-	errs := timeProblems("drivers", d.IdleStop, d.CallTimeout)
+	var errs []error
 	for _, err := range []error{d.modelTime(), d.isolationProblem()} {
 		if err != nil {
 			errs = append(errs, err)
@@ -61,7 +55,7 @@ func (d DriversConfig) problems() []error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
 		s := d.Settings[name]
-		errs = append(errs, timeProblems("drivers.settings."+name, s.IdleStop, s.CallTimeout)...)
+		errs = append(errs, notNegative("", map[string]Duration{"drivers.settings." + name + ".call_timeout": s.CallTimeout})...)
 		errs = append(errs, mayProblems("drivers.settings."+name+".may", s.May)...)
 		errs = append(errs, notNegative("", map[string]int{"drivers.settings." + name + ".memory_mib": s.MemoryMiB})...)
 	}

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/embedding"
@@ -19,26 +17,21 @@ import (
 
 // EmbeddingConfig says which endpoint or local model turns texts into vectors.
 type EmbeddingConfig struct {
-	// Provider: none, openai (anything that speaks like it: Ollama, vLLM), tei,
-	// static (the model in the folder Model; also if Model is the path of a
-	// folder and Provider is not set), or auto: openai if OPENAI_API_KEY or a model for it is set, else tei if
-	// its URL is, else none. Empty: none, unless the environment names a model
-	// of OpenAI or the URL of a TEI server.
-	Provider string `yaml:"provider"`
-	URL      string `yaml:"url"`
-	Model    string `yaml:"model"`
-	// APIKeyEnv names the environment variable of the key. Default:
-	// OPENAI_API_KEY if the endpoint is OpenAI's own, TEI_API_KEY for tei.
-	APIKeyEnv  string `yaml:"api_key_env"`
+	// URL is an endpoint that speaks like OpenAI (Ollama, vLLM), or a TEI server.
+	URL string `yaml:"url"`
+	// Model is a folder with a model, or the name of one at the endpoint: without URL at
+	// OpenAI itself. A TEI server has only one.
+	Model      string `yaml:"model"`
 	APIKeyFile string `yaml:"api_key_file"`
-	// Dimension of the vectors. The default is what the endpoint answers with.
-	Dimension int `yaml:"dimension"`
-	// Timeout of one request. Default 10s.
-	Timeout Duration `yaml:"timeout"`
-	// Batch is how many texts go into a request. Default 32.
-	Batch int `yaml:"batch"`
-	// Budget is how long a search, mint or comparison waits in all. Default 3s.
-	Budget Duration `yaml:"budget"`
+
+	// Provider follows from the above, or EMBEDDING_PROVIDER says it: none, openai, tei,
+	// static, or auto.
+	Provider string `yaml:"-"`
+	// APIKeyEnv names the environment variable of the key: OPENAI_API_KEY if the endpoint is
+	// OpenAI's own, TEI_API_KEY for tei.
+	APIKeyEnv string `yaml:"-"`
+	// Dimension of the vectors: EMBEDDING_DIMENSION, else what the endpoint answers with.
+	Dimension int `yaml:"-"`
 }
 
 // The providers.
@@ -55,20 +48,28 @@ const (
 	defaultOpenAIModel = "text-embedding-3-small"
 )
 
-// isPath reports whether the model is written as a path and not as a name.
-func (c *EmbeddingConfig) isPath() bool {
-	return filepath.IsAbs(c.Model) || slices.ContainsFunc([]string{"./", "../", "~", "$"}, func(begin string) bool { return strings.HasPrefix(c.Model, begin) })
+// isFolder reports whether the model is written as a path, or is a folder although it
+// could be a name.
+func (c *EmbeddingConfig) isFolder(dir string) bool {
+	if filepath.IsAbs(c.Model) || slices.ContainsFunc([]string{"./", "../", "~", "$"}, func(begin string) bool { return strings.HasPrefix(c.Model, begin) }) {
+		return true
+	}
+	info, err := os.Stat(filepath.Join(dir, c.Model))
+	return c.Model != "" && c.URL == "" && err == nil && info.IsDir()
 }
 
-// relativeTo makes paths of a file relative to its folder. It also settles
-// whether the model is a folder, which cannot be seen afterwards.
+// relativeTo makes paths of a file relative to its folder, and settles what the section
+// means: a folder, an endpoint, or OpenAI itself.
 func (c *EmbeddingConfig) relativeTo(dir string) (err error) {
-	if (c.Provider == "" || c.Provider == embedAuto) && c.isPath() {
+	switch {
+	case c.isFolder(dir):
 		c.Provider = EmbedStatic
-	}
-	if c.Provider == EmbedStatic {
 		c.Model, err = understoodPath(c.Model)
 		c.Model = absolute(dir, c.Model)
+	case c.URL != "" && c.Model == "":
+		c.Provider = embedTEI
+	case c.URL != "" || c.Model != "":
+		c.Provider = embedOpenAI
 	}
 	return err
 }
@@ -140,33 +141,20 @@ func (c *EmbeddingConfig) provider(env func(string) string) string {
 // On reports whether texts are compared by meaning.
 func (c EmbeddingConfig) On() bool { return c.Provider != EmbedNone && c.Provider != "" }
 
-// variable is what the name of an environment variable looks like: a key that
-// was pasted in its place does not.
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 func (c EmbeddingConfig) problems() []error {
-	errs := notNegative("", map[string]Duration{"embedding.timeout": c.Timeout, "embedding.budget": c.Budget})
+	var errs []error
 	if p := c.Provider; p != "" && !slices.Contains([]string{EmbedNone, embedOpenAI, embedTEI, EmbedStatic}, p) {
-		return append(errs, fmt.Errorf("embedding.provider is %q: must be none, openai, tei, static or auto", p))
+		return append(errs, fmt.Errorf("environment EMBEDDING_PROVIDER is %q: must be none, openai, tei, static or auto", p))
 	}
 	if c.Provider == EmbedStatic {
 		return append(errs, c.staticProblems()...)
 	}
-	if c.APIKeyEnv != "" && c.APIKeyFile != "" {
-		errs = append(errs, errors.New("embedding.api_key_env and embedding.api_key_file are both set: keep one"))
-	}
-	if c.APIKeyEnv != "" && !variable.MatchString(c.APIKeyEnv) {
-		errs = append(errs, errors.New("embedding.api_key_env is not the name of an environment variable: it names the variable that holds the key, such as OPENAI_API_KEY"))
-	}
 	if !c.On() {
-		if c.URL != "" || c.Model != "" {
-			errs = append(errs, errors.New("embedding.url or embedding.model is set, but embedding.provider is not: set it to openai, tei or static"))
-		}
 		return errs
 	}
 	if err := c.Client("").Validate(); err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
-			errs = append(errs, fmt.Errorf("embedding (provider %s): %s", c.Provider, line))
+			errs = append(errs, fmt.Errorf("embedding: %s", line))
 		}
 	}
 	return errs
@@ -176,9 +164,9 @@ func (c EmbeddingConfig) problems() []error {
 func (c EmbeddingConfig) staticProblems() []error {
 	switch {
 	case c.Model == "":
-		return []error{errors.New("embedding.model is not set: with the provider static it is the folder of the model")}
-	case c.URL != "" || c.APIKeyEnv != "" || c.APIKeyFile != "":
-		return []error{errors.New("embedding.url or a key is set, but the provider static asks no endpoint: remove them, or set embedding.provider to openai or tei")}
+		return []error{errors.New("embedding.model is not set: EMBEDDING_PROVIDER=static needs the folder of the model there")}
+	case c.URL != "" || c.APIKeyFile != "":
+		return []error{errors.New("embedding.model is a folder, so that no endpoint is asked: remove embedding.url and embedding.api_key_file, or name the model of the endpoint")}
 	}
 	if err := static.Check(c.Model); err != nil {
 		return []error{fmt.Errorf("embedding.model: the folder must hold model.safetensors, tokenizer.json and config.json: %w", err)}
@@ -197,7 +185,7 @@ func (c EmbeddingConfig) At() string {
 // Client is the configuration of a client of the endpoint.
 func (c EmbeddingConfig) Client(key openai.Secret) embedding.Config {
 	return embedding.Config{
-		Provider: c.Provider, URL: c.URL, Model: c.Model, Key: key, Timeout: time.Duration(c.Timeout), Batch: c.Batch,
+		Provider: c.Provider, URL: c.URL, Model: c.Model, Key: key,
 		Dimension: c.Dimension, AskDimension: c.Dimension > 0 && c.Provider == embedOpenAI,
 	}
 }

@@ -13,10 +13,9 @@ func TestAModelIsAFolderIfItIsWrittenAsAPath(t *testing.T) {
 	absolute := filepath.Join(t.TempDir(), "absolute")
 	embedtest.WriteModel(t, absolute, embedtest.Meanings)
 	for name, tc := range map[string]struct{ yaml, want string }{
-		"provider and name": {"embedding: {provider: static, model: potion}", "potion"},
-		"a path":            {"embedding: {model: ./models/potion}", "models/potion"},
-		"auto":              {"embedding: {provider: auto, model: ./potion}", "potion"},
-		"an absolute path":  {"embedding: {model: '" + absolute + "'}", absolute},
+		"a name of a folder": {"embedding: {model: potion}", "potion"},
+		"a path":             {"embedding: {model: ./models/potion}", "models/potion"},
+		"an absolute path":   {"embedding: {model: '" + absolute + "'}", absolute},
 	} {
 		at := configured(t, tc.yaml)
 		want := tc.want
@@ -31,6 +30,21 @@ func TestAModelIsAFolderIfItIsWrittenAsAPath(t *testing.T) {
 		}
 		if c.Embedding.Provider != EmbedStatic || c.Embedding.Model != want {
 			t.Errorf("%s: provider %s and model %s, want static and %s", name, c.Embedding.Provider, c.Embedding.Model, want)
+		}
+	}
+}
+
+func TestTheSectionSaysWhereVectorsComeFrom(t *testing.T) {
+	for name, tc := range map[string]struct{ yaml, provider, url, model string }{
+		"a name":             {"{model: text-embedding-3-large}", "openai", openAIURL, "text-embedding-3-large"},
+		"an endpoint":        {"{url: 'http://127.0.0.1:11434', model: bge-m3}", "openai", "http://127.0.0.1:11434", "bge-m3"},
+		"a TEI server":       {"{url: 'http://tei:80'}", "tei", "http://tei:80", "default"},
+		"nothing":            {"{}", "none", "", ""},
+		"a key and no model": {"{api_key_file: key}", "none", "", ""},
+	} {
+		c, err := configured(t, "embedding: "+tc.yaml+"\n").Load()
+		if e := c.Embedding; err != nil || e.Provider != tc.provider || e.URL != tc.url || e.Model != tc.model {
+			t.Errorf("%s: %+v (%v), want %s, %s and %s", name, e, err, tc.provider, tc.url, tc.model)
 		}
 	}
 }

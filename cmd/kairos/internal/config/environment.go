@@ -13,7 +13,7 @@ import (
 var variables = map[string]string{
 	"database": "KAIROS_DB", "tree": "KAIROS_TREE", "drivers.dir": "KAIROS_DRIVERS_DIR", "tools_file": "KAIROS_TOOLS",
 	"qdrant.url": "QDRANT_URL", "qdrant.collection": "QDRANT_COLLECTION", "qdrant.ca_cert": "QDRANT_CA_CERT_PATH",
-	"user_input.driver": "KAIROS_USER_INPUT_DRIVER", "user_input.server_driver": "KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER",
+	"user_input":             "KAIROS_USER_INPUT_DRIVER",
 	"search.score_threshold": "SCORE_THRESHOLD", "search.similar_threshold": "SIMILAR_MEMORY_THRESHOLD",
 	"log.level": "LOG_LEVEL", "log.format": "LOG_FORMAT", "metrics.instance": "INSTANCE_ID", "http.trusted_proxies": "TRUSTED_PROXY_CIDRS",
 	"embedding.provider": "EMBEDDING_PROVIDER", "embedding.dimension": "EMBEDDING_DIMENSION",
@@ -57,7 +57,7 @@ const ours = "KAIROS_"
 
 // otherVariables are read elsewhere.
 var otherVariables = []string{
-	"KAIROS_CONFIG", "KAIROS_API_URL", "KAIROS_BEARER_TOKEN", "KAIROS_APP_SPACE_ID", "KAIROS_DRIVER_ATTACH", "KAIROS_LLM_API_KEY",
+	"KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER", "KAIROS_CONFIG", "KAIROS_API_URL", "KAIROS_BEARER_TOKEN", "KAIROS_APP_SPACE_ID", "KAIROS_DRIVER_ATTACH", "KAIROS_LLM_API_KEY",
 	"PORT", "METRICS_PORT", "QDRANT_API_KEY", "OPENAI_API_KEY", "OPENAI_EMBEDDING_MODEL", "TEI_BASE_URL", "TEI_MODEL", "TEI_API_KEY",
 }
 

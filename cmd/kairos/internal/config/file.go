@@ -33,6 +33,12 @@ func (c *Config) decode(file string, text []byte) ([]error, bool) {
 		return []error{fmt.Errorf("configuration %s: its aliases expand to more than %d values: write the values out instead", file, maxExpanded)}, false
 	}
 	err = yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(c)
+	if err == nil && body != nil {
+		// The decoder takes a mapping where a text belongs, and leaves the text empty.
+		r := configReader{file: file}
+		r.value(body, reflect.New(reflect.TypeFor[Config]()).Elem(), "")
+		return r.problems, true
+	}
 	if err == nil || errors.Is(err, io.EOF) {
 		return nil, true
 	}
@@ -229,6 +235,12 @@ func (r *configReader) value(n ast.Node, into reflect.Value, path string) {
 			into.SetMapIndex(reflect.ValueOf(name), place)
 		})
 	default:
+		_, isMapping := n.(ast.MapNode)
+		_, isList := n.(*ast.SequenceNode)
+		if t.Kind() == reflect.String && (isMapping || isList) {
+			r.wrong(n, "%s must be %s", path, inWords(t))
+			return
+		}
 		// An alias inside has a value only in the whole file.
 		if yaml.NodeToValue(n, into.Addr().Interface()) != nil && len(ast.Filter(ast.AliasType, n)) == 0 {
 			r.wrong(n, "%s must be %s", path, inWords(t))
@@ -245,6 +257,9 @@ func (r *configReader) section(n ast.Node, into reflect.Value, path string) {
 			continue
 		}
 		key := into.Type().Field(i).Tag.Get("yaml")
+		if key == "-" {
+			continue
+		}
 		known = append(known, key)
 		at[key] = into.Field(i)
 	}
@@ -254,7 +269,7 @@ func (r *configReader) section(n ast.Node, into reflect.Value, path string) {
 			r.value(value, field, full)
 			return
 		}
-		r.wrong(key, "unknown key %q%s", full, fields.Suggestion(name, known))
+		r.wrong(key, "unknown key %q%s", full, cmp.Or(fields.Suggestion(name, known), "; the keys here are "+strings.Join(known, ", ")))
 	})
 }
 

@@ -73,26 +73,9 @@ type httpConfig struct {
 	// whose request they pass on.
 	TrustedProxies []string  `yaml:"trusted_proxies"`
 	TLS            tlsConfig `yaml:"tls"`
-	// MaxBody is the largest body in bytes. Default 16 MiB.
-	MaxBody int64 `yaml:"max_body"`
-	// MaxConcurrent is how many calls are worked on at a time. Default 256.
-	MaxConcurrent int `yaml:"max_concurrent"`
-	// MaxWaiting is how many streams and waiting calls may be open. Default 10240.
-	MaxWaiting int        `yaml:"max_waiting"`
-	Rate       rateConfig `yaml:"rate"`
-	// MaxSessions is how many sessions of the older era there may be. Default 10000.
-	MaxSessions int `yaml:"max_sessions"`
-	// MaxSessionsPerClient is how many of them one client may have: a principal, and
-	// without login an address. Default: half of MaxSessions.
-	MaxSessionsPerClient int `yaml:"max_sessions_per_client"`
-	// SessionIdle ends sessions that nobody uses. Default 1h.
-	SessionIdle Duration `yaml:"session_idle"`
-	// SessionAge ends any session. Default 24h.
-	SessionAge Duration `yaml:"session_age"`
-	// Shutdown is how long calls in flight may continue at the end. Default 10s.
-	Shutdown Duration `yaml:"shutdown"`
-	// Insecure lets the server listen beyond loopback without authentication.
-	Insecure bool `yaml:"insecure"`
+	// Insecure lets the server listen beyond loopback without authentication; the flag
+	// --insecure sets it, because it is about one address and not about a file.
+	Insecure bool `yaml:"-"`
 	// Operations: the calls of operators are served. Default: where only this
 	// machine reaches the server.
 	Operations *bool `yaml:"operations"`
@@ -110,17 +93,12 @@ func (c Config) ServesOperations() bool {
 	return IsLocal(c.HTTP.Listen)
 }
 
+// ShutdownTime is how long calls in flight may continue when a server is stopped.
+const ShutdownTime = 10 * time.Second
+
 type tlsConfig struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
-}
-
-type rateConfig struct {
-	// PerMinute is how many calls one client may make: a session, without one an
-	// address. Default 600000; -1: any number.
-	PerMinute int `yaml:"per_minute"`
-	// Burst is how many of them at once. Default 20000.
-	Burst int `yaml:"burst"`
 }
 
 // metricsConfig is the port of the metrics.
@@ -128,8 +106,8 @@ type metricsConfig struct {
 	// Listen is host:port; "off": none. Empty: 127.0.0.1:9390, and any free port if that
 	// is taken.
 	Listen string `yaml:"listen"`
-	// Instance is the label of this server. Default: the name of the machine.
-	Instance string `yaml:"instance"`
+	// Instance is the label of this server: INSTANCE_ID, else the name of the machine.
+	Instance string `yaml:"-"`
 }
 
 // MetricsOff turns the port of the metrics off.
@@ -171,21 +149,13 @@ func overlayPort(lookup func(string) (string, bool), name string, address *strin
 
 func (c *Config) httpDefaults() {
 	c.HTTP.Listen = cmp.Or(c.HTTP.Listen, defaultListen)
-	c.HTTP.Shutdown = cmp.Or(c.HTTP.Shutdown, Duration(10*time.Second))
 	if host, err := os.Hostname(); c.Metrics.Instance == "" && err == nil {
 		c.Metrics.Instance = host
 	}
 }
 
 func (c httpConfig) problems() []error {
-	errs := notNegative("", map[string]int64{
-		"http.max_body": c.MaxBody, "http.max_concurrent": int64(c.MaxConcurrent), "http.max_waiting": int64(c.MaxWaiting),
-		"http.max_sessions": int64(c.MaxSessions), "http.max_sessions_per_client": int64(c.MaxSessionsPerClient), "http.rate.burst": int64(c.Rate.Burst),
-	})
-	errs = append(errs, notNegative("", map[string]Duration{"http.session_idle": c.SessionIdle, "http.session_age": c.SessionAge, "http.shutdown": c.Shutdown})...)
-	if c.Rate.PerMinute < -1 {
-		errs = append(errs, fmt.Errorf("http.rate.per_minute is %d: must be a number of calls, or -1 for any number", c.Rate.PerMinute))
-	}
+	var errs []error
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		errs = append(errs, errors.New("http.tls needs both cert and key"))
 	}
@@ -277,12 +247,6 @@ func (c httpConfig) Access() (rest.Access, error) {
 		a.Origins = append(slices.Clone(a.Origins), u.Scheme+"://"+u.Host)
 	}
 	return a, err
-}
-
-func (c httpConfig) Limits() rest.Limits {
-	return rest.Limits{
-		Body: c.MaxBody, Concurrent: c.MaxConcurrent, Waiting: c.MaxWaiting, PerMinute: c.Rate.PerMinute, Burst: c.Rate.Burst,
-	}
 }
 
 // checkAppSpace refuses another space of the built-in protocols: it is part of

@@ -222,8 +222,15 @@ func (c Config) CompileRules() (*rules.Set, error) {
 // Facts are what conditions of the tree see as `config`.
 func (c Config) Facts() decision.ConfigFacts {
 	return decision.ConfigFacts{
-		UserInput: decision.UserInputFacts{Enabled: c.UserInput.ServerDriver, Driver: c.UserInput.Driver},
+		UserInput: c.userInputFacts(),
 	}
+}
+
+func (c Config) userInputFacts() decision.UserInputFacts {
+	if !c.asksPeople() {
+		return decision.UserInputFacts{Driver: "elicitation"}
+	}
+	return decision.UserInputFacts{Enabled: true, Driver: c.UserInput}
 }
 
 // keyFile is a file with a key, which is made where there is none, unless replicas share it.
@@ -255,20 +262,20 @@ func (c Config) key(f keyFile) ([]byte, error) {
 // SigningKey reads the key that signs statements.
 func (c Config) SigningKey() (key statement.Key, err error) {
 	text, err := c.key(keyFile{
-		c.Signing.KeyFile, "signs statements", "openssl genpkey -algorithm ed25519", files.ReadPrivate, func() []byte { return statement.NewKey().Encode() },
+		c.SigningKeyFile(), "signs statements", "openssl genpkey -algorithm ed25519", files.ReadPrivate, func() []byte { return statement.NewKey().Encode() },
 	})
 	if err != nil {
 		return key, err
 	}
 	if key, err = statement.ParseKey(text); err != nil {
-		err = fmt.Errorf("key file %s: %w; restore it, or move it away to have a new one made, which others do not know yet", c.Signing.KeyFile, err)
+		err = fmt.Errorf("key file %s: %w; restore it, or move it away to have a new one made, which others do not know yet", c.SigningKeyFile(), err)
 	}
 	return key, err
 }
 
 // CheckSigningKey reports a key that cannot be used. A missing key is not an error: it is made when first needed.
 func (c Config) CheckSigningKey() (detail string, err error) {
-	path := c.Signing.KeyFile
+	path := c.SigningKeyFile()
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && c.Replica.Address == "" {
 		return path + ", made when first needed", nil
 	}
@@ -279,7 +286,7 @@ func (c Config) CheckSigningKey() (detail string, err error) {
 // StateKeys reads the keys that open requestState, of which the first one seals it: a
 // restarted server must be able to open what the last one sealed.
 func (c Config) StateKeys() ([][32]byte, error) {
-	text, err := c.key(keyFile{c.MCP.StateKeyFile, "seals questions to clients", "openssl rand -hex 32", files.Read, func() []byte {
+	text, err := c.key(keyFile{c.StateKeyFile(), "seals questions to clients", "openssl rand -hex 32", files.Read, func() []byte {
 		var key [32]byte
 		_, _ = rand.Read(key[:]) // never fails
 		return []byte(hex.EncodeToString(key[:]) + "\n")
@@ -287,7 +294,7 @@ func (c Config) StateKeys() ([][32]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseKeys(c.MCP.StateKeyFile, string(text))
+	return parseKeys(c.StateKeyFile(), string(text))
 }
 
 // parseKeys reads a file with one key in each line.

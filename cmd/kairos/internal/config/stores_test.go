@@ -20,8 +20,8 @@ func TestTheAddressOfADatabaseIsNotAPath(t *testing.T) {
 	if c.Database.Address() != secretAddress || !c.Database.Postgres() || c.Database.Files() != nil {
 		t.Errorf("Database = %q, a file: %v; want the address as it was written", c.Database.Address(), c.Database.Files())
 	}
-	if want := filepath.Join("kairos", "state.key"); !strings.HasSuffix(c.MCP.StateKeyFile, want) || strings.Contains(c.MCP.StateKeyFile, "postgres") {
-		t.Errorf("StateKeyFile = %s, want %s in the user's data folder", c.MCP.StateKeyFile, want)
+	if want := filepath.Join("kairos", "state.key"); !strings.HasSuffix(c.StateKeyFile(), want) || strings.Contains(c.StateKeyFile(), "postgres") {
+		t.Errorf("StateKeyFile = %s, want %s in the user's data folder", c.StateKeyFile(), want)
 	}
 	t.Setenv("KAIROS_DB", "postgresql://other/kairos")
 	if c, err = configured(t, "database: "+secretAddress+"\n").Load(); err != nil || c.Database.Address() != "postgresql://other/kairos" {
@@ -60,7 +60,7 @@ func TestThePasswordOfADatabaseIsNotPrinted(t *testing.T) {
 func TestAReplicaMakesNoKeys(t *testing.T) {
 	dir := t.TempDir()
 	var c Config
-	c.MCP.StateKeyFile, c.Signing.KeyFile = filepath.Join(dir, "state.key"), filepath.Join(dir, "signing.key")
+	c.KeysDir = dir
 	c.Replica.Address = "http://10.0.0.5:3300"
 	_, stateErr := c.StateKeys()
 	_, signingErr := c.SigningKey()

@@ -75,7 +75,7 @@ func backupCommand(at *session.Session) *cobra.Command {
 // again.
 func besides(c config.Config, file string) []string {
 	kept := []string{}
-	for _, path := range []string{file, c.Signing.KeyFile, c.MCP.StateKeyFile, c.Tree, c.ToolsFile, config.LockPath(c.Drivers.Dir)} {
+	for _, path := range []string{file, c.SigningKeyFile(), c.StateKeyFile(), c.Tree, c.ToolsFile, config.LockPath(c.Drivers.Dir)} {
 		if _, err := os.Stat(path); err == nil {
 			kept = append(kept, path)
 		}
@@ -115,7 +115,7 @@ func migrateCommand(at *session.Session) *cobra.Command {
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "moved %d protocols with %d older versions, and %d runs\n"+
 				"now set database: to that address, and copy %s and %s to every server\n",
-				moved.Protocols, moved.Versions, moved.Runs, c.MCP.StateKeyFile, c.Signing.KeyFile)
+				moved.Protocols, moved.Versions, moved.Runs, c.StateKeyFile(), c.SigningKeyFile())
 			return nil
 		},
 	}
@@ -306,7 +306,7 @@ func examineEmbedding(ctx context.Context, c config.EmbeddingConfig) (embeddingR
 		return embeddingReport{}, err
 	}
 	if e == nil {
-		return embeddingReport{}, errors.New("no embedding is configured, so words alone are compared; set embedding.model to the folder of a model, or embedding.provider and embedding.url to an endpoint")
+		return embeddingReport{}, errors.New("no embedding is configured, so words alone are compared; set embedding.model to the folder of a model, or embedding.url to an endpoint")
 	}
 	r := embeddingReport{Provider: c.Provider, At: c.At()}
 	if s, ok := e.(*static.Embedder); ok {

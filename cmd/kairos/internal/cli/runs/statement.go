@@ -23,7 +23,7 @@ func runsExport(at *session.Session, out *output.Format) *cobra.Command {
 	to, without := "", false
 	cmd := &cobra.Command{
 		Use: "export RUN", Short: "Export a signed statement of a run", Args: cobra.ExactArgs(1), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteRuns,
-		Long: `Writes an in-toto Statement of the run in a DSSE envelope, signed with the key of signing.key_file, which is created when
+		Long: `Writes an in-toto Statement of the run in a DSSE envelope, signed with signing.key in keys_dir, which is created when
 first needed. Challenges and evidence are attached outside the signed part, which has their digests, so they can be removed
 from the file. kairos runs verify checks the file without the database. With --url the server signs with its own key.`,
 		Example: "  kairos runs export 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --file run.json\n  kairos runs export 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --without-evidence",
@@ -227,7 +227,7 @@ type publicKey struct {
 func runsKey(at *session.Session, out *output.Format) *cobra.Command {
 	return &cobra.Command{
 		Use: "key", Short: "Print the public key of this machine's statements", Args: cobra.NoArgs, Annotations: session.AsksServers,
-		Long: `Prints the public part of the key in signing.key_file, which is created if there is none. The output is what
+		Long: `Prints the public part of signing.key in keys_dir, which is created if there is none. The output is what
 kairos runs verify --key takes as a file; openssl and others read it too. With --url it is the key of the server: trust it as
 far as you trust the connection.`,
 		Example: "  kairos runs key > kairos.pub",
@@ -258,5 +258,5 @@ func keyOf(ctx context.Context, at *session.Session) (v publicKey, err error) {
 		return v, err
 	}
 	public := key.Public()
-	return publicKey{operations.SigningKeyReply{KeyID: public.ID(), PublicKey: public.String(), PEM: public.PEM()}, c.Signing.KeyFile}, nil
+	return publicKey{operations.SigningKeyReply{KeyID: public.ID(), PublicKey: public.String(), PEM: public.PEM()}, c.SigningKeyFile()}, nil
 }
