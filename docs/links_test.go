@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -375,3 +376,47 @@ func readFile(t *testing.T, path string) []byte {
 	}
 	return b
 }
+
+// An operator has to know few words. The glossary has them first, and pages for operators
+// explain the others or link to them.
+func TestTheGlossaryBeginsWithTheWordsOfOperators(t *testing.T) {
+	const most = 16
+	text := string(readFile(t, "glossary.md"))
+	_, text, found := strings.Cut(text, "## The words that an operator must know\n")
+	first, rest, more := strings.Cut(text, "\n## For authors of drivers and readers of records\n")
+	if !found || !more {
+		t.Fatal("the glossary has not its two tables")
+	}
+	word := regexp.MustCompile(`(?m)^\| ([a-z ]+) \| `)
+	words := word.FindAllStringSubmatch(first, -1)
+	if n := len(words) - 1; n > most || n < 10 { // without the head
+		t.Errorf("an operator must know %d words, want at most %d", n, most)
+	}
+	for _, m := range words[1:] {
+		if strings.Contains(rest, "\n| "+m[1]+" | ") {
+			t.Errorf("%q is in both tables", m[1])
+		}
+	}
+	tutorials, err := filepath.Glob("tutorials/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The rest, as far as a word is not also one of everyday English.
+	for _, m := range word.FindAllStringSubmatch(rest, -1)[1:] {
+		if !slices.Contains([]string{"capability driver", "challenge driver", "descriptor", "nonce", "principal", "provenance", "verdict", "link holder"}, m[1]) {
+			continue
+		}
+		for _, page := range append(tutorials, "../README.md") {
+			if strings.HasSuffix(page, "first-driver.md") {
+				continue // for authors of drivers
+			}
+			prose := code.ReplaceAllString(string(readFile(t, page)), "")
+			if regexp.MustCompile(`(?i)\b`+m[1]+`s?\b`).MatchString(prose) && !strings.Contains(prose, "glossary.md") {
+				t.Errorf("%s says %q, which operators need not know: explain it, or link to the glossary", page, m[1])
+			}
+		}
+	}
+}
+
+// code is what a page quotes: blocks and words of programs.
+var code = regexp.MustCompile("(?s)```.*?```|`[^`]*`")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
@@ -358,6 +359,35 @@ func TestTheEnvironmentSaysWhoIsAskedForInput(t *testing.T) {
 				t.Errorf("user_input = %q, facts %+v (%v), want %q", c.UserInput, facts, err, tc.want)
 			}
 		})
+	}
+}
+
+// Each key of the sample, the schema and the manual has a sentence.
+func TestEveryKeySaysWhatItIs(t *testing.T) {
+	schema, err := orderedSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eachKey("", schema, func(key string, of yaml.MapSlice) {
+		if meaning, _ := member(of, "description").(string); len(strings.ReplaceAll(meaning, "Needs a restart.", "")) < 15 {
+			t.Errorf("%s is described as %q, want a sentence", key, meaning)
+		}
+	})
+}
+
+// What `kairos init` writes is short, and nothing in it surprises a server.
+func TestTheStarterIsShortAndSaysTheDefaults(t *testing.T) {
+	if lines := strings.Count(Starter, "\n"); lines != 12 {
+		t.Errorf("the starter has %d lines, want 12", lines)
+	}
+	settings, err := configured(t, Starter).Settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range settings {
+		if s.From == FromFile && s.Key != "database" {
+			t.Errorf("%s is %v, want the default", s.Key, s.Value)
+		}
 	}
 }
 

@@ -128,6 +128,22 @@ func shown(value any) any {
 	return value
 }
 
+// Starter is a configuration file to begin with: what a person decides first, with values
+// that work.
+const Starter = `# Configuration of KAIROS: check it with "kairos config check", see every key with "kairos init --all -".
+database: kairos.db # a SQLite file beside this one, or postgres://USER@HOST/NAME
+http:
+  listen: 127.0.0.1:3300 # where "kairos serve --http" listens
+approval:
+  ttl: 1h # how long an approval may be used
+run:
+  ttl: 168h # how long a run may stay open
+  keep: 2160h # how long a run is kept that has ended
+log:
+  level: info
+  format: text # or json
+`
+
 // Sample is a configuration file with every key, its meaning and its default, all
 // of it in comments.
 func Sample() (string, error) {

@@ -34,15 +34,19 @@ func Commands(at *session.Session) []*cobra.Command {
 
 // initCommand is `kairos init`.
 func initCommand() *cobra.Command {
-	return &cobra.Command{
+	all := false
+	cmd := &cobra.Command{
 		Use: "init [FILE]", Short: "Write a configuration file to start from", Args: cobra.MaximumNArgs(1),
-		Long: "Writes a configuration file, kairos.yaml in this folder unless FILE names another, with every key, its meaning and its\n" +
-			"default, all of it in comments. A file that exists is never changed. With FILE - it is printed.",
-		Example: "  kairos init\n  kairos init /etc/kairos/kairos.yaml",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			sample, err := config.Sample()
-			if err != nil {
-				return err
+		Long: "Writes a configuration file, kairos.yaml in this folder unless FILE names another, with what is decided first. With\n" +
+			"--all it has every key with its meaning and its default, all of it in comments. A file that exists is never changed.\n" +
+			"With FILE - it is printed.",
+		Example: "  kairos init\n  kairos init --all /etc/kairos/kairos.yaml\n  kairos init --all -",
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			sample := config.Starter
+			if all {
+				if sample, err = config.Sample(); err != nil {
+					return err
+				}
 			}
 			path := append(args, "kairos.yaml")[0]
 			if path == "-" {
@@ -51,7 +55,7 @@ func initCommand() *cobra.Command {
 			}
 			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 			if errors.Is(err, fs.ErrExist) {
-				return fmt.Errorf("%s exists: it stays as it is. Name another file, or compare with `kairos init -`", path)
+				return fmt.Errorf("%s exists: it stays as it is. Name another file, or compare with `kairos init --all -`", path)
 			}
 			if err != nil {
 				return fmt.Errorf("write the configuration: %w", err)
@@ -64,6 +68,8 @@ func initCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "every key, with its meaning and its default, in comments")
+	return cmd
 }
 
 func configCommand(at *session.Session) *cobra.Command {
