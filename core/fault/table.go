@@ -237,17 +237,17 @@ var inCall = []Row{
 	{
 		Code: SpaceReadOnly, Status: 403,
 		Meaning: "this space is not yours to write", Advice: "call kairos_spaces to see which spaces are yours, and leave out space or name one of them",
-		Hint: "leave --space out, or name one that `kairos spaces` lists",
+		Hint: "leave --space out, or name one that `kairos spaces list` lists",
 	},
 	{
 		Code: SpaceNotFound, Status: 404,
 		Meaning: "no such space among yours", Advice: "call kairos_spaces to see which spaces are yours, and leave out space or name one of them",
-		Hint: "leave --space out, or name one that `kairos spaces` lists",
+		Hint: "leave --space out, or name one that `kairos spaces list` lists, or make it with `kairos spaces create`",
 	},
 	{
 		Code: NoSpace, Status: 403,
 		Meaning: "you have no space of your own", Advice: "call kairos_spaces to see which spaces are yours, and name one of them",
-		Hint: "name a space that `kairos spaces` lists with --space",
+		Hint: "name a space that `kairos spaces list` lists with --space",
 	},
 	{
 		Code: Forbidden, Status: 403, Name: "forbidden",

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -41,6 +42,23 @@ func mintSpace(c access.Caller, name string) (string, error) {
 		return c.Space, nil
 	}
 	return spaceNamed(c.Writable(), name)
+}
+
+// named is what the name of a space looks like: rules, flags and addresses quote it.
+var named = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+// SpaceID is the id of the space that an operator makes under the name.
+func SpaceID(name string) (string, error) {
+	const prefix = "space:"
+	switch id := prefix + name; {
+	case !named.MatchString(name):
+		why := "it must be lower-case letters, digits and -, at most 63, and begin with a letter or digit"
+		return "", fault.New(fault.InvalidArgument, "%q cannot be the name of a space: %s", plain.Clip(name, 80), why).WithHint("name it like production or team-red")
+	case id == access.AppSpace, name == "personal", name == "local", strings.HasPrefix(name, "group-"):
+		return "", fault.New(fault.InvalidArgument, "%q is the name of a space that KAIROS has itself", name).WithHint("choose another name")
+	default:
+		return id, nil
+	}
 }
 
 func isAppSpace(name string) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -149,12 +150,16 @@ func capabilitiesIn(message json.RawMessage) map[string]any {
 type callers struct {
 	plainWait, progressWait time.Duration // without and with a progress token
 	log                     *slog.Logger
+	groups                  func() []string // nil: callers have those that they were identified with
 }
 
 // of returns the caller of a request of either era.
 func (cs callers) of(ctx context.Context, req mcp.CallToolRequest) access.Caller {
 	from := originOf(ctx)
 	c := access.Caller{Principal: from.who.Principal, Space: from.who.Space, Groups: from.who.Groups, CanWait: cs.plainWait}
+	if cs.groups != nil {
+		c.Groups = slices.Concat(c.Groups, cs.groups())
+	}
 	if progressToken(req) != nil {
 		c.CanWait = cs.progressWait
 	}

@@ -84,6 +84,8 @@ type Config struct {
 	// Principal and Space apply to callers that Identify does not name.
 	Principal string
 	Space     string
+	// Groups, if set, are the further spaces of these callers at the moment of a call.
+	Groups func() []string
 
 	// StateKeys returns the keys that open requestState; the first one seals it. It is
 	// called at the first use, because a start has no side effects, and again after a
@@ -208,7 +210,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 		s.stdio.served.Wait()
 		return err
 	})
-	callers := callers{plainWait: cfg.PlainWait, progressWait: cfg.ProgressWait, log: log}
+	callers := callers{plainWait: cfg.PlainWait, progressWait: cfg.ProgressWait, log: log, groups: cfg.Groups}
 	found := protocols{engine: e, callers: callers, log: log}
 	instructions, err := text("instructions")
 	if err != nil {

@@ -23,6 +23,7 @@ type Engine interface {
 	Versions
 	Statements
 	Diagnosis
+	Spaces
 }
 
 // Operation is one row of the table.
@@ -53,6 +54,7 @@ var Table = []Operation{
 	row(ProtocolVersion, protocolVersion),
 	row(RestoreProtocol, restoreProtocol),
 	ofRuns(Doctor, diagnose),
+	row(CreateSpace, createSpace),
 }
 
 // Named returns the row of an operation; false: there is none of that name.

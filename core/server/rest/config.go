@@ -60,6 +60,8 @@ type Config struct {
 	// Operator returns nil if a request is that of an operator, and else what it lacks.
 	// Without Identify, which names callers, the calls of operators need it.
 	Operator func(*http.Request) error
+	// Groups, if set, are the further spaces of every caller without Identify at the moment of a call.
+	Groups func() []string
 	// RunSpaces are further spaces of every caller without Identify, for calls
 	// about runs.
 	RunSpaces []string

@@ -171,6 +171,9 @@ func (a *API) routed(next handler) handler {
 func (a *API) identified(next handler) handler {
 	return func(c *call) {
 		c.caller.Principal, c.caller.Space = a.cfg.Principal, a.cfg.Space
+		if a.cfg.Identify == nil && a.cfg.Groups != nil && c.route.by != anybody {
+			c.caller.Groups = a.cfg.Groups()
+		}
 		if a.cfg.Identify == nil || c.route.by == anybody {
 			next(c)
 			return

@@ -25,6 +25,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/operations"
@@ -458,4 +459,9 @@ func (w *world) begun(c access.Caller, document string) run.ID {
 		w.t.Fatal(err)
 	}
 	return run.ID(round.Reply.RunID)
+}
+
+func (o operator) CreateSpace(_ context.Context, _ access.Caller, name string) (string, bool, error) {
+	id, err := library.SpaceID(name)
+	return id, err == nil, err
 }

@@ -32,6 +32,7 @@ var requests = map[string]func(n named) string{
 	"runs_decide":      func(n named) string { return fmt.Sprintf(`{"run_id":%q,"happened":false,"reason":"no"}`, n.run) },
 	"runs_export":      func(n named) string { return fmt.Sprintf(`{"run_id":%q}`, n.run) },
 	"runs_key":         func(named) string { return `{}` },
+	"spaces_create":    func(named) string { return `{"name":"production"}` },
 	"doctor":           func(named) string { return `{}` },
 	"protocol_history": func(n named) string { return fmt.Sprintf(`{"protocol":%q}`, n.title) },
 	"protocol_version": func(n named) string { return fmt.Sprintf(`{"protocol":%q,"revision":1}`, n.title) },

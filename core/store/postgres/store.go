@@ -37,6 +37,7 @@ type Store struct {
 	Runs      *Runs
 	Archive   *Archive
 	People    *tables.People
+	Spaces    *tables.Spaces
 	Servers   *Servers
 	db        *database
 }
@@ -74,7 +75,7 @@ func OpenWith(address string, missing tables.Missing, log *slog.Logger) (*Store,
 	}
 	return &Store{
 		Protocols: &Protocols{Protocols: tables.NewProtocols(db.base()), db: db, index: wordindex.New()},
-		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()},
+		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()}, Spaces: &tables.Spaces{DB: db.base()},
 		Servers: &Servers{db}, db: db,
 	}, nil
 }

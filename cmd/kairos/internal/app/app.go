@@ -72,6 +72,8 @@ type App struct {
 	changes   *changes // of protocols
 	// measures counts what is done; may be nil.
 	measures *metrics.Metrics
+	// made are the spaces that operators made.
+	made *madeSpaces
 	// space that clients without a principal of their own work in.
 	space string
 }
@@ -87,14 +89,14 @@ const (
 
 // Caller is who the commands of this machine call as.
 func (a *App) Caller() access.Caller {
-	return access.Caller{Principal: LocalPrincipal, Space: localSpace, Client: driver.Client{Name: "kairos", Version: a.Version, Transport: "cli"}}
+	return access.Caller{Principal: LocalPrincipal, Space: localSpace, Groups: a.made.all(), Client: driver.Client{Name: "kairos", Version: a.Version, Transport: "cli"}}
 }
 
 // RunCaller is Caller for commands about runs, which may be of protocols in
 // FilesSpace.
 func (a *App) RunCaller() access.Caller {
 	c := a.Caller()
-	c.Groups = []string{FilesSpace}
+	c.Groups = append(slices.Clone(c.Groups), FilesSpace)
 	return c
 }
 
@@ -136,6 +138,7 @@ func (s Options) open() (*App, error) {
 	if a.Store, a.Index, err = openStores(c, s.missing(c.Database), log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
+	a.made = &madeSpaces{store: a.Store.Spaces, log: log}
 	a.Engine = usecases.New(a.measuredStore(), a.setup, options, log)
 	return a, nil
 }

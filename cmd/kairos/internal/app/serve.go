@@ -157,7 +157,7 @@ func mcpConfig(a *App, by Transports, name string) mcpserver.Config {
 	return mcpserver.Config{
 		Version:        name,
 		ChallengeTypes: a.challengeTypes,
-		Principal:      LocalPrincipal, Space: a.space,
+		Principal:      LocalPrincipal, Space: a.space, Groups: a.made.all,
 		StateKeys: a.stateKeys, Clock: a.clock,
 		PlainWait: c.MCP.PlainWait(), ProgressWait: c.MCP.ProgressWait(), AskAgain: c.MCP.AskAgain(),
 		DrainTimeout: by.drain(c), Observer: observer(a.measures, func(m *metrics.Metrics) mcpserver.Observer { return m }),

@@ -34,6 +34,7 @@ type Database struct {
 	Runs      runStore
 	Archive   archive.RunArchive
 	People    peopleStore
+	Spaces    spaceStore
 	Files     archive.Files  // nil: the server of the database returns free space by itself
 	Servers   replicas.Store // nil: no other servers share the database
 	checks
@@ -96,13 +97,13 @@ func openDatabase(c config.Config, missing tables.Missing, log *slog.Logger) (*D
 		if err != nil {
 			return nil, err
 		}
-		return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Servers: s.Servers, checks: s}, nil
+		return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Servers: s.Servers, checks: s}, nil
 	}
 	s, err := sqlite.OpenWith(c.Database.Address(), sqlite.Limits{}, missing, log)
 	if err != nil {
 		return nil, err
 	}
-	return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Files: s.Archive, checks: s}, nil
+	return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Files: s.Archive, checks: s}, nil
 }
 
 // engineStore puts the engine's store together.

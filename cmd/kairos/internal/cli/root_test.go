@@ -125,7 +125,7 @@ func TestEveryToolHasACommand(t *testing.T) {
 	for _, tool := range toolset.Names() {
 		said := strings.Fields(strings.Trim(strings.TrimPrefix(output.Commands("call "+tool), "run "), "`"))
 		found, rest, err := Root("1").Find(said[1:])
-		if err != nil || len(rest) > 0 || found.Name() == "call" || (found.HasSubCommands() && tool != "kairos_spaces") {
+		if err != nil || len(rest) > 0 || found.Name() == "call" || found.HasSubCommands() {
 			t.Errorf("%s is %q for people: %s, %v (%v)", tool, said, found.CommandPath(), rest, err)
 		}
 	}

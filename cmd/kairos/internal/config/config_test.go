@@ -375,7 +375,7 @@ func TestEveryKeySaysWhatItIs(t *testing.T) {
 	})
 }
 
-// What `kairos init` writes is short, and nothing in it surprises a server.
+// The file of `kairos init` is short, and its values are the defaults.
 func TestTheStarterIsShortAndSaysTheDefaults(t *testing.T) {
 	if lines := strings.Count(Starter, "\n"); lines != 12 {
 		t.Errorf("the starter has %d lines, want 12", lines)

@@ -222,11 +222,11 @@ func (c Config) CompileRules() (*rules.Set, error) {
 // Facts are what conditions of the tree see as `config`.
 func (c Config) Facts() decision.ConfigFacts {
 	return decision.ConfigFacts{
-		UserInput: c.userInputFacts(),
+		UserInput: userInputFacts(c),
 	}
 }
 
-func (c Config) userInputFacts() decision.UserInputFacts {
+func userInputFacts(c Config) decision.UserInputFacts {
 	if !c.asksPeople() {
 		return decision.UserInputFacts{Driver: "elicitation"}
 	}

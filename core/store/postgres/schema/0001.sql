@@ -174,6 +174,12 @@ CREATE TABLE unscrubbed (
   erased BIGINT NOT NULL
 );
 
+-- The spaces that operators made. Personal spaces and that of the built-in protocols need no row.
+CREATE TABLE spaces (
+  id      TEXT COLLATE "C" PRIMARY KEY,
+  created BIGINT NOT NULL -- milliseconds
+);
+
 -- What operators and people accepted that drivers do: a step of a version of a protocol, in
 -- one run, or in every run where run is empty.
 CREATE TABLE acceptances (

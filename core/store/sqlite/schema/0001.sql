@@ -201,6 +201,12 @@ BEGIN SELECT raise(ABORT, 'saves are append-only'); END;
 -- kill between the two steps is noticed by the next process that opens the file.
 CREATE TABLE unscrubbed (run TEXT PRIMARY KEY, erased INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
+-- The spaces that operators made. Personal spaces and that of the built-in protocols need no row.
+CREATE TABLE spaces (
+  id      TEXT PRIMARY KEY,
+  created INTEGER NOT NULL -- milliseconds
+) STRICT, WITHOUT ROWID;
+
 -- What operators and people accepted that drivers do: a step of a version of a protocol, in
 -- one run, or in every run where run is empty.
 CREATE TABLE acceptances (

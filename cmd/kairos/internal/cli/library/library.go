@@ -21,6 +21,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 )
 
 func searchCommand(at *session.Session) *cobra.Command {
@@ -209,11 +210,45 @@ whole protocol. --output md prints the document that kairos mint and kairos prot
 	return cmd
 }
 
+// spacesCommand is `kairos spaces`.
 func spacesCommand(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "spaces", Short: "List and create spaces, which hold protocols",
+		Example: "  kairos spaces list\n  kairos spaces create production",
+	}
+	cmd.AddCommand(spacesList(at), spacesCreate(at))
+	return cmd
+}
+
+// spacesCreate is `kairos spaces create`.
+func spacesCreate(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "create NAME", Short: "Create a space", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
+		Long: "Creates a space for protocols. kairos mint, import and search take its name with --space, and rules and conditions know it\n" +
+			"by its name. A space that is there stays as it is.",
+		Example: "  kairos spaces create production",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+				return output.Reply(cmd, out, func(p *output.Printer, r operations.CreateSpaceReply) {
+					if !r.Created {
+						p.Printf("space %s was there already\n", r.Name)
+						return
+					}
+					p.Printf("created space %s\n  next: `kairos mint FILE --space %s`\n", r.Name, r.Name)
+				})(operations.CreateSpace.Call(ctx, t, operations.CreateSpaceRequest{Name: args[0]}))
+			})
+		},
+	}
+	return out.AddTo(cmd)
+}
+
+// spacesList is `kairos spaces list`.
+func spacesList(at *session.Session) *cobra.Command {
 	out, titles := new(output.Format), false
 	cmd := &cobra.Command{
-		Use: "spaces", Short: "List spaces and how many protocols they hold", Args: cobra.NoArgs, Annotations: session.AsksServers,
-		Example: "  kairos spaces\n  kairos spaces --titles -o md",
+		Use: "list", Short: "List spaces and how many protocols they hold", Args: cobra.NoArgs, Annotations: session.AsksServers,
+		Example: "  kairos spaces list\n  kairos spaces list --titles -o md",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				return output.Reply(cmd, out, func(p *output.Printer, r api.SpacesReply) { printSpaces(p, r, titles) })(reference.Spaces(ctx, t, titles))

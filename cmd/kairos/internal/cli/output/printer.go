@@ -259,7 +259,7 @@ func Commands(text string) string {
 // commandOf are the commands that do what the tools of agents do.
 var commandOf = map[string]string{
 	"kairos_search": "search", "kairos_begin": "runs begin", "kairos_next": "runs next", "kairos_attest": "runs attest",
-	"kairos_mint": "mint", "kairos_update": "protocols update", "kairos_delete": "protocols delete", "kairos_dump": "protocols dump", "kairos_spaces": "spaces",
+	"kairos_mint": "mint", "kairos_update": "protocols update", "kairos_delete": "protocols delete", "kairos_dump": "protocols dump", "kairos_spaces": "spaces list",
 }
 
 // toolCall finds a tool, the verb before it, and URI and run behind it.

@@ -81,7 +81,7 @@ func (l Target) concerns(f socket.Found) bool {
 }
 
 // owns says whether a server runs with this configuration and not only with its drivers.
-func (l Target) owns(f socket.Found) bool {
+func owns(l Target, f socket.Found) bool {
 	if l.file != "" || f.Config != "" {
 		return f.Config == l.file
 	}
@@ -200,11 +200,11 @@ func (s *Choice) find(ctx context.Context, c Target) (fit []socket.Found, refuse
 	}
 	all, refused := socket.Find(ctx, places...)
 	for _, f := range all {
-		mine := c.concerns
+		mine := c.concerns(f)
 		if s.Own {
-			mine = c.owns
+			mine = owns(c, f)
 		}
-		if (s.pid != 0 && f.PID != s.pid) || (s.pid == 0 && s.socket == "" && !mine(f)) {
+		if (s.pid != 0 && f.PID != s.pid) || (s.pid == 0 && s.socket == "" && !mine) {
 			f.Close()
 			continue
 		}
