@@ -74,6 +74,7 @@ func (j judge) findings(ctx context.Context, space string, chains []protocol.Cha
 		// After the drivers, because it needs to know the escapings they declared.
 		found = append(found, protocol.CheckReferences(chain)...)
 		found = append(found, protocol.CheckHidden(chain)...)
+		found = append(found, protocol.CheckLookalikes(chain.Steps, j.Tree.Types())...)
 	}
 	return found, nil
 }
@@ -272,11 +273,12 @@ func (j judge) step(ctx context.Context, chain protocol.Chain, i int) ([]protoco
 	if problem := j.Contradicted(drivers.Place{Space: chain.Space, Chain: chain}, i); problem != nil {
 		found = append(found, *problem)
 	}
-	if s.Challenge != nil {
-		use, _ := j.JudgeOf(*s)
-		if problem := j.Unapprovable(drivers.Place{Space: chain.Space, Chain: chain}, i, use); problem != nil && problem.Severity == driver.SeverityError {
-			found = append(found, *problem)
-		}
+	if s.Challenge == nil {
+		return append(found, protocol.CheckLookalikes(chain.Steps[i:i+1], j.Tree.Types())...), nil
+	}
+	use, _ := j.JudgeOf(*s)
+	if problem := j.Unapprovable(drivers.Place{Space: chain.Space, Chain: chain}, i, use); problem != nil && problem.Severity == driver.SeverityError {
+		found = append(found, *problem)
 	}
 	return found, nil
 }

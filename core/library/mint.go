@@ -62,7 +62,9 @@ func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest)
 	}
 	reply := api.MintReply{Items: []api.MintItem{}, Status: "stored"}
 	for _, w := range warnings {
-		reply.Warnings = append(reply.Warnings, api.Diagnostic(w))
+		reply.Warnings = append(reply.Warnings, api.Diagnostic{
+			Severity: w.Severity, Line: w.Line, Column: w.Column, Step: w.Step, Pointer: w.Pointer, Message: w.Message,
+		})
 	}
 	for i, w := range stored {
 		chains[i] = w.Chain
@@ -181,6 +183,7 @@ func (l *Library) Lint(ctx context.Context, in LintInput) (found Linted, err err
 		found.Chains, found.Findings = protocol.Parse([]byte(in.Document))
 	}
 	found.Findings, err = j.findings(ctx, in.Space, found.Chains, found.Findings)
+	found.Findings = protocol.ForAuthors(found.Findings)
 	protocol.SortDiagnostics(found.Findings)
 	for _, c := range found.Chains {
 		at := drivers.Place{Space: in.Space, Chain: c}

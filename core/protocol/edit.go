@@ -101,7 +101,7 @@ func (c Chain) oneText(src string) (Step, bool) {
 		return Step{}, false
 	}
 	text := trimBlank(src)
-	if f, ok := p.text.lastFence(all); ok && looksLikeChallenge(f) && text != c.Steps[0].Text {
+	if f, ok := p.text.lastFence(all); ok && lookOf(f).meant() && text != c.Steps[0].Text {
 		return Step{}, false
 	}
 	one := p.single(all)

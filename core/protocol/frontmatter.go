@@ -125,14 +125,22 @@ func findFrontMatter(src string) (f frontMatter, ok bool, problem *Diagnostic) {
 	return f, true, nil
 }
 
-// readYAML returns the members of the YAML mapping in the text, or an error with
-// its line in the text.
+// readYAML returns the members of the YAML mapping in the text of front matter, or an
+// error with its line in the text.
 func readYAML(text string) ([]*ast.MappingValueNode, *Diagnostic) {
+	members, problem := parseYAML(text)
+	if problem != nil {
+		problem.Message = "front matter: " + problem.Message
+	}
+	return members, problem
+}
+
+// parseYAML returns the members of the YAML mapping in the text, or an error with its
+// place in the text.
+func parseYAML(text string) ([]*ast.MappingValueNode, *Diagnostic) {
 	bad := func(tk *token.Token, format string, args ...any) *Diagnostic {
-		at := placeOf(tk)
-		return &Diagnostic{
-			Severity: driver.SeverityError, Line: at.Line, Column: at.Column, Message: "front matter: " + fmt.Sprintf(format, args...),
-		}
+		d := finding(driver.SeverityError, placeOf(tk), "", fmt.Sprintf(format, args...))
+		return &d
 	}
 	tokens := lexer.Tokenize(text)
 	if len(tokens) > maxYAMLTokens {

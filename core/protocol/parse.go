@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,21 +107,35 @@ func (p *parse) exceeded() bool {
 	return true
 }
 
-// read reads a JSON block; false: it cannot be read. It reports invalid JSON, and
-// the first block that exceeds a limit of the document.
+// read reads a block of JSON or YAML; false: it cannot be read. It reports what is
+// neither, and the first block that exceeds a limit of the document.
 func (p *parse) read(f fence, step string) (block, bool) {
 	b := block{fence: f, json: []byte(f.content)}
 	if p.weight.excess != "" {
 		return b, false
 	}
+	if f.isYAML() {
+		if !p.weight.yaml(f.content) {
+			p.fail(f.start, step, p.weight.excess)
+			return b, false
+		}
+		var problem *Diagnostic
+		if b, problem = p.text.yamlBlock(f); problem != nil {
+			problem.Step = step
+			p.found.add(*problem)
+			return b, false
+		}
+	}
 	if !p.weight.block(b.json) {
 		p.fail(f.start, step, p.weight.excess)
 		return b, false
 	}
-	b.anchors = p.text.anchorsOf(f)
+	if b.anchors == nil {
+		b.anchors = p.text.anchorsOf(f)
+	}
 	var err error
 	if b.top, err = members(b.json); err != nil {
-		p.jsonProblem(b, step, err)
+		p.readProblem(b, step, err)
 	}
 	return b, err == nil
 }
@@ -224,8 +237,8 @@ func (p *parse) single(s span) Chain {
 	}
 	step := Step{Label: label, Text: trimBlank(p.text.src[s.start:s.end]), Line: p.text.lineOf(s.start)}
 	step.Tags = Tags(step)
-	if f, ok := p.text.lastFence(s); ok && looksLikeChallenge(f) {
-		p.warn(f.start, label, "a document without H2 has no challenge; give the step an H2 heading to make this block one")
+	if f, ok := p.text.lastFence(s); ok && lookOf(f).meant() {
+		p.found.add(tolerated(p.text.placeOf(f.start), label, "a document without H2 has no challenge; give the step an H2 heading to make this block one"))
 	}
 	c := Chain{Title: label, Steps: []Step{step}}
 	if p.front.title != "" && !slices.ContainsFunc(p.text.headingsIn(s), func(h heading) bool { return h.level == 1 && h.text != "" }) {
@@ -294,31 +307,6 @@ func trimBlank(s string) string {
 		}
 		s = s[i+1:]
 	}
-}
-
-// inputs finds the declaration of the run's inputs in a description.
-func (p *parse) inputs(about span) json.RawMessage {
-	var declared json.RawMessage
-	for _, f := range p.text.within(about) {
-		if !f.objectWith("inputs") {
-			continue
-		}
-		b, ok := p.read(f, "")
-		if !ok {
-			continue
-		}
-		schema, ok := b.top["inputs"]
-		switch {
-		case !ok:
-		case !isObject(schema.value):
-			p.failAt(b.place(schema.start), "", `"inputs" must be a JSON Schema object`)
-		case declared != nil:
-			p.failAt(b.place(schema.key), "", "the inputs are declared twice")
-		default:
-			declared = schema.value
-		}
-	}
-	return declared
 }
 
 func (p *parse) fail(pos int, step, message string) {

@@ -68,6 +68,9 @@ type Step struct {
 	Line   int             `json:"-"` // 1-based line of the heading in the parsed document
 	// ChallengeLine is the 1-based line of the challenge block's opening fence.
 	ChallengeLine int `json:"-"`
+	// Lookalike is a block at the end of the step that may be meant as its challenge; nil
+	// if there is none. See CheckLookalikes.
+	Lookalike *Lookalike `json:"-"`
 	// Anchors hold the places in the parsed document of the parts of Challenge; nil if
 	// it was not read from a block.
 	Anchors []Anchor `json:"-"`
@@ -147,6 +150,20 @@ type Diagnostic struct {
 	Step     string          `json:"step,omitempty"`
 	Pointer  string          `json:"pointer,omitempty"` // into the challenge
 	Message  string          `json:"message"`
+	// Tolerated marks a warning that is an error in lint: the document is stored all the
+	// same, as existing clients expect. See ForAuthors.
+	Tolerated bool `json:"-"`
+}
+
+// ForAuthors returns the findings as lint reports them.
+func ForAuthors(found []Diagnostic) []Diagnostic {
+	out := slices.Clone(found)
+	for i := range out {
+		if out[i].Tolerated {
+			out[i].Severity = driver.SeverityError
+		}
+	}
+	return out
 }
 
 // SortDiagnostics sorts findings by their position in the document.

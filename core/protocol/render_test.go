@@ -15,7 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-var ignoreLines = cmpopts.IgnoreFields(protocol.Step{}, "Line", "ChallengeLine", "Anchors")
+var ignoreLines = cmpopts.IgnoreFields(protocol.Step{}, "Line", "ChallengeLine", "Anchors", "Lookalike")
 
 // chains draws chains as they are stored.
 func chains() *rapid.Generator[protocol.Chain] {
@@ -143,7 +143,7 @@ func FuzzParseURI(f *testing.F) {
 var lines = []string{
 	"# T", "# T #", "#", "## a", "##", "## Step 1: b", "## 2. c #", "## a ## ##", "  ## d", "\t## e", "x", "x\ny", "", "", "---", "===", "- i", "- ", "1. i",
 	"   i", "  ", "\t", "> q", ">", "```", "```json", "````", "~~~", "  ```", "- ```json", "> ```", "   ```json", "{\"challenge\": {}}", "  {\"challenge\": {\"name\":\"a\"}}",
-	block(`{"type":"x"}`), block("{\n  \"required\": true\n }"), "- PROOF OF WORK: x", "PROOF OF WORK: timeout 3s y", "<!--", "-->", "<div>", "</div>", "<pre>", "</pre>",
+	block(`{"type":"x"}`), "```yaml\nchallenge:\n  type: x\n```", "```yaml", "challenge:", "  type: x", "```json\n{\"contract\": {\"mcp\": {}, \"required\": true}}\n```", block("{\n  \"required\": true\n }"), "- PROOF OF WORK: x", "PROOF OF WORK: timeout 3s y", "<!--", "-->", "<div>", "</div>", "<pre>", "</pre>",
 	"{\"inputs\": {}}", "\ufeff", "\u00a0", "\"", "\"a\"", "\r", "x\r\n", "[a]: b", "***", "    code", "### s", "\\", "-\t## f", "+", "\v", "\f",
 }
 

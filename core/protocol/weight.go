@@ -17,13 +17,14 @@ const (
 	maxTemplates = 10_000
 	maxPatterns  = 250_000 // steps of the programs of all patterns; see pattern.MaxSteps
 	maxSchemas   = 100_000 // see schemaWeight
+	maxYAML      = 1 << 20 // bytes of all of them that are YAML
 	maxPointer   = 1_024   // bytes of the keys that lead to one value
 )
 
 // weight is what the blocks of a document hold so far. It is counted before a block
 // is read, so that a document beyond a limit costs nothing else.
 type weight struct {
-	bytes, values, templates, patterns, schemas int
+	bytes, values, templates, patterns, schemas, yamls int
 
 	excess string // the limit that is exceeded; empty: none
 }
@@ -63,6 +64,17 @@ func (w *weight) block(content []byte) bool {
 			}
 		},
 	})
+	return w.excess == ""
+}
+
+// yaml adds a block of YAML; false: the document exceeds a limit.
+func (w *weight) yaml(content string) bool {
+	if len(content) > maxFrontMatter {
+		w.excess = fmt.Sprintf("the block has %d bytes of YAML; at most %d are allowed, in JSON %d", len(content), maxFrontMatter, maxChallenge)
+		return false
+	}
+	w.yamls += len(content)
+	w.limit(w.yamls, maxYAML, "bytes of YAML; write the largest in JSON")
 	return w.excess == ""
 }
 

@@ -212,7 +212,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		"prompt":    {confirm, "", `{"type":"user_input","user_input":{"prompt":"Deploy to production?"}}`},
 		"default":   {`{"type":"user_input"}`, "", `{"type":"user_input","user_input":{"prompt":"Please confirm that this step is completed as described."}}`},
 		"template":  {`{"user_input":{"prompt":"Meet {{ input.who }}?"}}`, "", `{"type":"user_input","user_input":{"prompt":"Meet {{ input.who }}?"}}`},
-		"unknown":   {`{"user_input":{"promt":"x","prompt":"p"}}`, `/user_input/promt: unknown key "promt"; did you mean "prompt"?`, `{"type":"user_input","user_input":{"promt":"x","prompt":"p"}}`},
+		"unknown":   {`{"user_input":{"promt":"x","prompt":"p"}}`, `/user_input/promt: unknown key "promt"; did you mean "prompt"?`, ``},
 		"type":      {`{"user_input":{"prompt":["x"]}}`, `/user_input/prompt: must be a string, not a list`, ``},
 		"not flat":  {`{"output_schema":{"type":"object","properties":{"o":{"type":"object"}}}}`, `/output_schema: a person cannot fill this form: field "o": type must be one of string, number, integer, boolean`, ``},
 		"no schema": {`{"output_schema":"x"}`, `/output_schema: a person cannot fill this form: a form needs "type": "object"`, ``},

@@ -45,6 +45,27 @@ func Closest(name string, known []string) string {
 	return best
 }
 
+// Misspelt is the one of the known names that a name is with one or two typing errors,
+// or with letters of the other case. In a known name of three to five characters it is
+// one error, in a shorter one none. It is empty if there is none, and for a name that is
+// known.
+func Misspelt(name string, known []string) string {
+	if len(name) > 64 || slices.Contains(known, name) {
+		return ""
+	}
+	best, fewest := "", 3
+	for _, k := range slices.Sorted(slices.Values(known)) {
+		if len(k) > len(name)+2 || len(name) > len(k)+2 {
+			continue
+		}
+		allowed := min(len(k)/3, 2)
+		if d := editDistance(strings.ToLower(name), strings.ToLower(k)); d <= allowed && d < fewest {
+			best, fewest = k, d
+		}
+	}
+	return best
+}
+
 // maxExpansion is how many characters an abbreviation leaves out at most.
 const maxExpansion = 16
 

@@ -125,10 +125,15 @@ func (o *Object) Wrong(key, message string) { o.add(driver.Problem(o.at(key), me
 // Doubt records a warning about a member.
 func (o *Object) Doubt(key, message string) { o.add(driver.Warning(o.at(key), message)) }
 
-// Unread records a warning for every member that was not asked for.
+// Unread records every member that was not asked for: an error if its name is a member
+// that was asked for, misspelt, else a warning.
 func (o *Object) Unread() {
 	known := slices.Collect(maps.Keys(o.known))
 	for _, key := range o.Unknown() {
+		if meant := Misspelt(key, known); meant != "" {
+			o.Wrong(key, fmt.Sprintf("unknown key %q; did you mean %q?", key, meant))
+			continue
+		}
 		o.Doubt(key, fmt.Sprintf("unknown key %q%s", key, Suggestion(key, known)))
 	}
 }

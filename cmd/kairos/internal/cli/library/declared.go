@@ -3,6 +3,7 @@ package library
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
@@ -46,7 +47,9 @@ func (d declared) judge(_ context.Context, document string) (found library.Linte
 			found.Findings = append(found.Findings, d.step(&c.Steps[i])...)
 		}
 		found.Findings = append(found.Findings, protocol.CheckReferences(c)...)
+		found.Findings = append(found.Findings, protocol.CheckLookalikes(c.Steps, slices.Sorted(maps.Keys(d.types)))...)
 	}
+	found.Findings = protocol.ForAuthors(found.Findings)
 	protocol.SortDiagnostics(found.Findings)
 	return found, nil
 }

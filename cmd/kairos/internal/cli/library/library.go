@@ -182,8 +182,12 @@ func printMinted(p *output.Printer, reply api.MintReply) {
 	}
 	p.Rows(rows)
 	for _, w := range reply.Warnings {
-		p.Printf("\n%s\n", output.Lines(output.Commands(protocol.Diagnostic(w).String())))
+		p.Printf("\n%s\n", output.Lines(output.Commands(diagnostic(w).String())))
 	}
+}
+
+func diagnostic(w api.Diagnostic) protocol.Diagnostic {
+	return protocol.Diagnostic{Severity: w.Severity, Line: w.Line, Column: w.Column, Step: w.Step, Pointer: w.Pointer, Message: w.Message}
 }
 
 func dumpCommand(at *session.Session) *cobra.Command {
