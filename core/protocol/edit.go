@@ -123,13 +123,14 @@ func headingOf(heading string) string {
 }
 
 // Rename returns the chain with its steps named by their challenges and headings,
-// after steps were changed or removed. It reports duplicate names.
+// after steps were changed or removed. It reports duplicate names, and a step that
+// would not be read back as one.
 func (c Chain) Rename() (Chain, []Diagnostic) {
 	c.Steps = slices.Clone(c.Steps)
 	for i := range c.Steps {
 		c.Steps[i].Name = ""
 	}
-	return c, nameSteps(c.Steps)
+	return c, append(nameSteps(c.Steps), c.framing()...)
 }
 
 var (

@@ -331,11 +331,16 @@ func (p *parse) withFront(chains []Chain) {
 	for i := range chains {
 		c := &chains[i]
 		c.FrontMatter, c.Version, c.Tags = f.raw, f.version, slices.Clone(f.tags)
+		if len(c.Triggers) > 0 { // those of a framing section
+			c.FrontMatter = f.withTriggers(c.Triggers)
+		}
 		if len(chains) > 1 {
 			continue
 		}
 		c.Slug = f.slug
-		c.Triggers = slices.Clone(f.triggers)
+		if len(c.Triggers) == 0 {
+			c.Triggers = slices.Clone(f.triggers)
+		}
 		if f.title != "" && ChainID(f.title) != c.ID {
 			c.AltTitle = f.title
 		}

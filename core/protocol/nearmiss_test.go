@@ -226,5 +226,36 @@ func brokenYAML() (out []nearMiss) {
 	return out
 }
 
-func bareTemplates() []nearMiss { return nil }
-func framings() []nearMiss      { return nil }
+// bareTemplates are templates of other programs, and misspelt ones.
+func bareTemplates() (out []nearMiss) {
+	const inputs = "# T\n\n```json\n{\"inputs\": {\"properties\": {\"primary\": {}}}}\n```\n\n## Build\n\n```json\n" +
+		`{"challenge": {"type": "shell", "shell": {"cmd": "make"}}}` + "\n```\n\n## S\n\n"
+	for template, meant := range map[string]string{
+		"{{primary}}": "{{ input.primary }}", "{{ primary }}": "{{ input.primary }}", "{{ inputs.primary }}": "{{ input.primary }}", "{{ Input.primary }}": "{{ input.primary }}",
+		"{{ .input.primary }}": "{{ input.primary }}", "{{ $input.primary }}": "{{ input.primary }}", "{{ input[\\\"primary\\\"] }}": "{{ input.primary }}",
+		"{{ params.primary }}": "{{ input.primary }}", "{{ arguments.primary }}": "{{ input.primary }}", "{{ imput.primary }}": "{{ input.primary }}",
+		"{{ input.primary | upper }}": "{{ input.primary }}", "{input.primary}": "{{ input.primary }}", "${input.primary}": "{{ input.primary }}",
+		"${{ input.primary }}": "write {{ input.primary }} alone", "{{ step.build.out }}": "{{ steps.build.out }}", "{{ steps.build }}": "{{ steps.build.<path> }}",
+		"{{ build.out }}": "{{ steps.build.out }}", "{{ build }}": "{{ steps.build.<path> }}", "{{ steps[\\\"build\\\"].out }}": "{{ steps.build.out }}",
+		"{{ outputs.build.out }}": "{{ steps.build.out }}", "{{ input }}": "templates are {{ input.<path> }}", "{{ unknown }}": "{{ input.unknown }}",
+	} {
+		challenge := `{"challenge": {"type": "shell", "shell": {"cmd": "echo ` + template + `"}}}`
+		out = append(out, nearMiss{"template " + template, inputs + inLanguage("json", challenge), []string{"warning", meant}, true})
+	}
+	for template, meant := range map[string]string{"{{primary}}": "{{ input.primary }}", "{{ inputs.primary }}": "{{ input.primary }}", "{{ build.out }}": "{{ steps.build.out }}"} {
+		out = append(out, nearMiss{"template in a text: " + template, inputs + "Look at " + template + ".\n", []string{"warning", meant}, true})
+	}
+	return out
+}
+
+// framings are headings of the earlier server that are no steps.
+func framings() (out []nearMiss) {
+	step := "## Build\n\n" + inLanguage("json", `{"challenge": `+shellChallenge+`}`) + "\n\n"
+	for _, heading := range []string{"Natural Language Triggers", "Activation Patterns", "natural language triggers"} {
+		out = append(out, nearMiss{"first " + heading, "# T\n\n## " + heading + "\n\nDeploy it\n\n" + step, []string{"warning", heading, `triggers: ["Deploy it"]`}, true})
+	}
+	for _, heading := range []string{"Completion Rule", "Reward Signal"} {
+		out = append(out, nearMiss{"last " + heading, "# T\n\n" + step + "## " + heading + "\n\nAll of it.\n", []string{"warning", heading, "part of the description"}, true})
+	}
+	return out
+}

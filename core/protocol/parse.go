@@ -224,6 +224,7 @@ func (p *parse) chain(s section) (Chain, bool) {
 		c.Steps = append(c.Steps, p.step(h, span{h.end, end}))
 	}
 	warnLabels(p, s.headings, c.Steps)
+	p.frame(&c)
 	p.found.add(nameSteps(c.Steps)...)
 	return c, true
 }

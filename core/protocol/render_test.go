@@ -143,7 +143,7 @@ func FuzzParseURI(f *testing.F) {
 var lines = []string{
 	"# T", "# T #", "#", "## a", "##", "## Step 1: b", "## 2. c #", "## a ## ##", "  ## d", "\t## e", "x", "x\ny", "", "", "---", "===", "- i", "- ", "1. i",
 	"   i", "  ", "\t", "> q", ">", "```", "```json", "````", "~~~", "  ```", "- ```json", "> ```", "   ```json", "{\"challenge\": {}}", "  {\"challenge\": {\"name\":\"a\"}}",
-	block(`{"type":"x"}`), "```yaml\nchallenge:\n  type: x\n```", "```yaml", "challenge:", "  type: x", "```json\n{\"contract\": {\"mcp\": {}, \"required\": true}}\n```", block("{\n  \"required\": true\n }"), "- PROOF OF WORK: x", "PROOF OF WORK: timeout 3s y", "<!--", "-->", "<div>", "</div>", "<pre>", "</pre>",
+	"## Natural Language Triggers", "## Completion Rule", "## Activation patterns\n\n- \"a\"\n- b: 'c'", block(`{"type":"x"}`), "```yaml\nchallenge:\n  type: x\n```", "```yaml", "challenge:", "  type: x", "```json\n{\"contract\": {\"mcp\": {}, \"required\": true}}\n```", block("{\n  \"required\": true\n }"), "- PROOF OF WORK: x", "PROOF OF WORK: timeout 3s y", "<!--", "-->", "<div>", "</div>", "<pre>", "</pre>",
 	"{\"inputs\": {}}", "\ufeff", "\u00a0", "\"", "\"a\"", "\r", "x\r\n", "[a]: b", "***", "    code", "### s", "\\", "-\t## f", "+", "\v", "\f",
 }
 

@@ -39,7 +39,7 @@ func CheckReferences(c Chain) []Diagnostic {
 				found = append(found, s.problemAt(at, r.Pointer, r.Text+": "+why))
 			}
 		})
-		found = append(found, s.nearTemplates(maxFindings-len(found))...)
+		found = append(found, known.nearTemplates(s, maxFindings-len(found))...)
 		found = append(found, known.checkText(i, maxFindings-len(found))...)
 	}
 	return found
@@ -213,11 +213,11 @@ func unnamed(schema map[string]any, name string, index bool) (why string, sure b
 
 // nearTemplates warns, at most this often, of braces that look like a template but
 // are kept as they are.
-func (s Step) nearTemplates(most int) []Diagnostic {
+func (d declared) nearTemplates(s Step, most int) []Diagnostic {
 	var found []Diagnostic
 	_ = walkJSON(s.Challenge, jsonWalker{onString: func(pointer string, start, _ int, value string) {
 		plain := -1 // not known yet
-		eachNear(value, func(text string, in int) {
+		d.eachNear(value, true, func(message string, in int) {
 			if len(found) >= most {
 				return
 			}
@@ -228,9 +228,9 @@ func (s Step) nearTemplates(most int) []Diagnostic {
 			if in <= plain {
 				at += 1 + in
 			}
-			d := s.problemAt(at, pointer, text+notATemplate)
-			d.Severity = driver.SeverityWarning
-			found = append(found, d)
+			warning := s.problemAt(at, pointer, message)
+			warning.Severity = driver.SeverityWarning
+			found = append(found, warning)
 		})
 	}})
 	return found

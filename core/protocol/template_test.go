@@ -253,7 +253,7 @@ func TestPathsThatASchemaRulesOutAreFound(t *testing.T) {
 func TestWhatOnlyLooksLikeATemplateIsWarnedOf(t *testing.T) {
 	for text, want := range map[string]int{
 		"{{ steps.one }}": 1, "{{ inputs.a }} and {{step.one.a}}": 2, "{{ input.a | upper }}": 1, "{{ input }}": 1,
-		"{{ input.a }}": 0, "docker ps --format '{{.Names}}'": 0, "{{ stepladder }}": 0, "{input.a}": 0,
+		"{{ input.a }}": 0, "docker ps --format '{{.Names}}'": 0, "{{ stepladder }}": 1, "{input.a}": 1, "{{ stepladder.a }}": 0, "{{ end }}": 0,
 	} {
 		quoted, err := json.Marshal(text)
 		if err != nil {

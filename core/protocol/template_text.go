@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -136,7 +135,7 @@ func (d declared) checkText(step, most int) []Diagnostic {
 			warn(at, r.Text+" stays as it is in the text of the step: "+why)
 		}
 	})
-	eachNear(s.Text, func(text string, at int) { warn(at, text+notATemplate) })
+	d.eachNear(s.Text, false, func(message string, at int) { warn(at, message) })
 	slices.SortStableFunc(found, func(a, b Diagnostic) int { return a.Line - b.Line })
 	return found
 }
@@ -146,19 +145,4 @@ func (s Step) textPlace(offset int) Place {
 	before := s.Text[:offset]
 	line := strings.Count(before, "\n")
 	return Place{max(s.Line, 1) + line, columns(before[strings.LastIndexByte(before, '\n')+1:]) + 1}
-}
-
-// nearTemplate matches text that is probably meant as a template.
-var nearTemplate = regexp.MustCompile(`\{\{\s*(?:inputs?|steps?)\b[^{}]*\}\}`)
-
-const notATemplate = " is not a template and stays as it is; templates are {{ input.<path> }} and {{ steps.<name>.<path> }}"
-
-// eachNear visits text that looks like a template but is not one.
-func eachNear(s string, visit func(text string, at int)) {
-	eachBraced(s, func(start, end int) bool {
-		if text := s[start:end]; nearTemplate.MatchString(text) && !templatePattern.MatchString(text) {
-			visit(text, start)
-		}
-		return true
-	})
 }
