@@ -55,7 +55,9 @@ func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
 	switch {
 	case found && (length < 0 || length > maxMinLength || length != math.Trunc(length)):
 		object.Wrong("min_length", fmt.Sprintf("must be a whole number from 0 (the default of %d) to %d", defaultMinLength, maxMinLength))
-	case found && length > 0:
+	case found && length == 0:
+		object.Doubt("min_length", fmt.Sprintf("0 is read as the default of %d", defaultMinLength))
+	case found:
 		p.MinLength = int(length)
 	}
 	object.Unread()

@@ -216,7 +216,7 @@ func TestCopiesAreToldFromHonestComments(t *testing.T) {
 func TestValidateFindsWhatIsWrong(t *testing.T) {
 	for name, tc := range map[string]struct{ challenge, want, result string }{
 		"default":  {ten, "", `{"comment":{"min_length":10},"type":"comment"}`},
-		"zero":     {`{"comment":{"min_length":0},"required":false}`, "", `{"comment":{"min_length":10},"required":false,"type":"comment"}`},
+		"zero":     {`{"comment":{"min_length":0},"required":false}`, "/comment/min_length: 0 is read as the default of 10", `{"comment":{"min_length":10},"required":false,"type":"comment"}`},
 		"given":    {fifty, "", `{"comment":{"min_length":50},"type":"comment"}`},
 		"unknown":  {`{"comment":{"min":5}}`, `/comment/min: unknown key "min"; did you mean "min_length"?`, `{"comment":{"min":5,"min_length":10},"type":"comment"}`},
 		"text":     {`{"comment":{"min_length":"50"}}`, `/comment/min_length: must be a number, not a string`, ``},

@@ -86,6 +86,10 @@ func readTimeout(object *fields.Object, fallback float64) float64 {
 // Validate implements driver.Challenge.
 func (shell) Validate(_ context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
 	p, diagnostics := readParams(req.Challenge)
+	if who, _ := fields.Open(req.Challenge, "").String("evidence"); who == "person" {
+		diagnostics = append(diagnostics, driver.Problem("/evidence",
+			`no person can vouch for the exit code of a command: write "server", so that KAIROS runs it, or ask the person in a step of type user_input`))
+	}
 	res := driver.ValidateResult{
 		Diagnostics: diagnostics,
 		Templates:   []driver.Template{{Pointer: "/shell/cmd", Escaping: driver.EscapeShell}},

@@ -145,6 +145,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		"zero timeout": {`{"shell":{"cmd":"x","timeout_seconds":0}}`,
 			[]driver.Diagnostic{driver.Warning("/shell/timeout_seconds", "0 is read as the default of 30 seconds")},
 			`{"shell":{"cmd":"x","timeout_seconds":30},"type":"shell"}`},
+		"a person":      {`{"shell":{"cmd":"x"},"evidence":"person"}`, wrong("/evidence", `no person can vouch for the exit code of a command: write "server", so that KAIROS runs it, or ask the person in a step of type user_input`), ""},
 		"no command":    {`{"type":"shell","shell":{}}`, wrong("/shell/cmd", "a shell challenge needs the command to run"), ""},
 		"no object":     {`{"type":"shell"}`, wrong("/shell/cmd", "a shell challenge needs the command to run"), ""},
 		"blank command": {`{"shell":{"cmd":" "}}`, wrong("/shell/cmd", "a shell challenge needs the command to run"), ""},

@@ -198,7 +198,7 @@ func (l list) joined(fallback any) (string, bool) {
 		parts[i] = fmt.Sprint(v)
 	}
 	text := strings.Join(parts, ", ")
-	return text, slices.Equal(split(text), parts)
+	return text, slices.Equal(l.split(text), parts)
 }
 
 // choiceField is the list as several of its choices.
@@ -264,7 +264,7 @@ func (f Form) Value(content json.RawMessage) (json.RawMessage, []driver.Diagnost
 
 func (l list) read(text, pointer string) (values []any, wrong []driver.Diagnostic) {
 	values = []any{}
-	for i, part := range split(text) {
+	for i, part := range l.split(text) {
 		if l.items == "string" {
 			values = append(values, l.chosen(part))
 			continue
@@ -289,17 +289,25 @@ func (l list) chosen(typed string) string {
 	return typed
 }
 
-// split reads a list that was typed: lines, or on a single line what commas separate.
-func split(text string) []string {
-	separator := ","
-	if strings.ContainsAny(strings.TrimSpace(text), "\r\n") {
-		separator = "\n"
-	}
+// split reads a list that was typed: lines, or what commas separate. On one of several
+// lines a text may have commas in it; a number, or one of several choices, has none.
+func (l list) split(text string) []string {
+	lines := strings.FieldsFunc(strings.TrimSpace(text), func(r rune) bool { return r == '\r' || r == '\n' })
 	var parts []string
-	for part := range strings.SplitSeq(strings.ReplaceAll(text, "\r", "\n"), separator) {
-		if part = strings.TrimSpace(part); part != "" {
-			parts = append(parts, part)
+	for _, line := range lines {
+		pieces := []string{strings.TrimSpace(line)}
+		if len(lines) == 1 || l.items != "string" || len(l.choices) > 0 && !l.isChoice(pieces[0]) {
+			pieces = strings.Split(line, ",")
+		}
+		for _, piece := range pieces {
+			if piece = strings.TrimSpace(piece); piece != "" {
+				parts = append(parts, piece)
+			}
 		}
 	}
 	return parts
+}
+
+func (l list) isChoice(typed string) bool {
+	return slices.ContainsFunc(l.choices, func(o option) bool { return o.value == typed || strings.EqualFold(typed, o.title) })
 }

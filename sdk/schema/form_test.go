@@ -91,6 +91,8 @@ func TestTypedListsAreRead(t *testing.T) {
 		"none":                  {names, `" , "`, `[]`},
 		"a list all the same":   {names, `["Ada","Bob"]`, `["Ada","Bob"]`},
 		"numbers":               {numbers, `"1, -2.50, 3e2"`, `[1,-2.50,3e2]`},
+		"numbers in both ways":  {numbers, `"1, 2\n3,\r\n4"`, `[1,2,3,4]`},
+		"choices in both ways":  {titled, `"red, #0f0\nblue"`, `["#f00","#0f0","blue"]`},
 		"choices":               {titled, `"red, #0f0, blue"`, `["#f00","#0f0","blue"]`},
 		"not for us to judge":   {names, `7`, `7`},
 		"words between numbers": {numbers, `"1, two, 3, true"`, `/list/1: "two" is not a number; /list/3: "true" is not a number`},

@@ -233,7 +233,7 @@ func (fd field) parse(typed string) (any, error) {
 	}
 	if fd.typ == "array" {
 		items := []any{}
-		for part := range strings.SplitSeq(typed, ",") {
+		for _, part := range strings.FieldsFunc(typed, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
 			if part = strings.TrimSpace(part); part != "" {
 				items = append(items, fd.pick(part))
 			}
