@@ -251,7 +251,7 @@ func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Cha
 		lines[i] = d.String()
 	}
 	return nil, nil, fault.New(fault.DocumentRefused, "the document is refused and nothing was stored:\n%s", strings.Join(lines, "\n")).
-		With("diagnostics", errs).WithNext("fix the errors and mint the protocol again with kairos_mint")
+		With("diagnostics", errs).WithNext("fix the errors and call the same tool again")
 }
 
 // step validates one step with its challenge driver and keeps the templates that

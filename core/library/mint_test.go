@@ -7,6 +7,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 func withFiles(fields string) string { return `{"type":"shell","shell":{"cmd":"a"},` + fields + `}` }
@@ -38,6 +39,25 @@ func TestMintRefusesWithLineAndPointer(t *testing.T) {
 				t.Errorf("something was stored: %+v, %v", s, err)
 			}
 		})
+	}
+}
+
+// A block that looks like a challenge is stored as text with a warning, and is an error
+// of lint.
+func TestWhatLooksLikeAChallengeIsStoredWithAWarning(t *testing.T) {
+	w := newWorld(t, nil)
+	const doc, says = "# Near\n\n## First\n\n```json\n{\"shell\":{\"cmd\":\"a\"}}\n```\n", `put it into {"challenge": {"type": "shell"`
+	reply, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: doc, ModelID: "m"})
+	if err != nil || len(reply.Warnings) != 1 || !strings.Contains(reply.Warnings[0].Message, says) {
+		t.Errorf("Mint = %+v, %v, want a warning with %q", reply, err, says)
+	}
+	linted, err := w.Lint(t.Context(), doc)
+	if err != nil || len(linted.Findings) != 1 || linted.Findings[0].Severity != driver.SeverityError {
+		t.Errorf("Lint = %+v, %v, want one error", linted.Findings, err)
+	}
+	_, err = w.Mint(t.Context(), w.caller, api.MintRequest{Document: strings.Replace(doc, "shell", "chalenge", 1), ModelID: "m"})
+	if fault.CodeOf(err) != fault.DocumentRefused || !strings.Contains(err.Error(), `must be written "challenge"`) {
+		t.Errorf("Mint of a misspelt challenge = %v, want DOCUMENT_REFUSED", err)
 	}
 }
 

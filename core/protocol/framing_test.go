@@ -10,7 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// The sections that framed the steps on the server before this one are no steps.
+// The sections that framed the steps on the server before this one are not steps.
 func TestFramingSections(t *testing.T) {
 	type chain struct {
 		Steps, Triggers    []string

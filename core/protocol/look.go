@@ -141,10 +141,10 @@ func isNear(key string) bool {
 // lookOfMembers is the look of an object without the key "challenge".
 func lookOfMembers(top map[string]member) look {
 	keys := slices.Sorted(maps.Keys(top))
-	if contract, ok := top[keyContract]; has(top, keyChallenge) || ok && isShaped(contract.value) {
+	if contract, ok := top[keyContract]; has(top, keyChallenge) || ok && isContract(contract.value) {
 		return look{challenge: true}
 	}
-	if l := lookOfKeys(keys); l != (look{}) {
+	if l := lookOfKeys(keys, func(key string) bool { return isShaped(top[key].value) }); l != (look{}) {
 		return l
 	}
 	var kind string
@@ -162,8 +162,9 @@ func lookOfMembers(top map[string]member) look {
 	return look{}
 }
 
-// lookOfKeys is the look of an object with a key that is nearly "challenge".
-func lookOfKeys(keys []string) look {
+// lookOfKeys is the look of an object with a key that is nearly "challenge". Where it
+// has others, the value of that key tells.
+func lookOfKeys(keys []string, shaped func(key string) bool) look {
 	for _, key := range keys {
 		if !isNear(key) {
 			continue
@@ -172,7 +173,9 @@ func lookOfKeys(keys []string) look {
 		if len(keys) == 1 {
 			return look{refused: message}
 		}
-		return look{near: message}
+		if shaped(key) {
+			return look{near: message}
+		}
 	}
 	return look{}
 }
@@ -210,11 +213,19 @@ func isShaped(value json.RawMessage) bool {
 	if err != nil {
 		return false
 	}
+	required := string(top["required"].value)
+	demands := required == "true" || required == "false" || has(top, "approval_mode") // that of a JSON Schema is a list
 	var kind string
 	if json.Unmarshal(top["type"].value, &kind) != nil || kind == "" {
-		return isLegacy(top) || has(top, "required") && slices.ContainsFunc(slices.Collect(maps.Values(top)), func(m member) bool { return isObject(m.value) })
+		return demands && slices.ContainsFunc(slices.Collect(maps.Values(top)), func(m member) bool { return isObject(m.value) })
 	}
-	return isObject(top[kind].value) || has(top, "required") || has(top, "approval_mode")
+	return demands || isObject(top[kind].value)
+}
+
+// isContract reports whether the value of "contract" is a challenge.
+func isContract(value json.RawMessage) bool {
+	top, err := members(value)
+	return err == nil && (isShaped(value) || isLegacy(top))
 }
 
 // isLegacy reports whether an object has the form of legacyChallenge.

@@ -15,12 +15,14 @@ func lookOfYAML(content string) look {
 		case first[1] == keyChallenge || first[1] == keyContract:
 			return look{challenge: true}
 		}
-		return lookOfKeys(first[1:])
+		return lookOfKeys(first[1:], nil)
 	}
 	content = content[:min(len(content), maxLook)]
 	k := keysOfYAML(content)
 	switch {
-	case k.list && (slices.Contains(k.keys, keyChallenge) || lookOfKeys(k.keys) != (look{})):
+	case len(k.keys) == 0:
+		return look{}
+	case k.list && (slices.Contains(k.keys, keyChallenge) || isNear(k.keys[0])):
 		return look{near: "a challenge is an object, not a list: challenge: {...}"}
 	case k.list:
 		return look{}
@@ -31,7 +33,7 @@ func lookOfYAML(content string) look {
 	case k.kind != "":
 		return look{kind: k.kind}
 	}
-	if l := lookOfKeys(k.keys); l != (look{}) || len(k.keys) != 1 {
+	if l := lookOfKeys(k.keys, func(key string) bool { return k.typed && key == k.keys[0] }); l != (look{}) || len(k.keys) != 1 {
 		return l
 	}
 	if k.typed {

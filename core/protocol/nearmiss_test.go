@@ -248,7 +248,7 @@ func bareTemplates() (out []nearMiss) {
 	return out
 }
 
-// framings are headings of the earlier server that are no steps.
+// framings are headings of the earlier server that are not steps.
 func framings() (out []nearMiss) {
 	step := "## Build\n\n" + inLanguage("json", `{"challenge": `+shellChallenge+`}`) + "\n\n"
 	for _, heading := range []string{"Natural Language Triggers", "Activation Patterns", "natural language triggers"} {

@@ -265,6 +265,7 @@ func TestChallengeBlocks(t *testing.T) {
 		"last of two":        {block(`{"type":"y"}`) + "\n" + block(x), strings.TrimSpace(block(`{"type":"y"}`)), x},
 		"other blocks":       {fence + "json\n{\"a\":1}\n" + fence + "\n" + block(x), fence + "json\n{\"a\":1}\n" + fence, x},
 		"other JSON":         {fence + "json\n{\"a\":{\"challenge\":1}}\n" + fence, fence + "json\n{\"a\":{\"challenge\":1}}\n" + fence, ""},
+		"a JSON Schema":      {fence + "json\n{\"a\":{\"type\":\"object\",\"properties\":{},\"required\":[\"b\"]}}\n" + fence, fence + "json\n{\"a\":{\"type\":\"object\",\"properties\":{},\"required\":[\"b\"]}}\n" + fence, ""},
 		"invalid other JSON": {fence + "json\n{a\n" + fence, fence + "json\n{a\n" + fence, ""},
 		"other language":     {fence + "sh\necho '{\"challenge\": {}}'\n" + fence, fence + "sh\necho '{\"challenge\": {}}'\n" + fence, ""},
 		"upper-case":         {fence + "JSON\n{\"challenge\": {}}\n" + fence, fence + "JSON\n{\"challenge\": {}}\n" + fence, ""},

@@ -44,7 +44,7 @@ func TestChallengesInYAML(t *testing.T) {
 	}
 }
 
-// What drivers find in a challenge is reported at its place in the YAML.
+// Findings of drivers are reported at their places in the YAML.
 func TestPlacesInYAML(t *testing.T) {
 	doc := "# T\n## S\n\n1. é\n\n   " + strings.ReplaceAll(inLanguage("yaml", `challenge:
   type: shell
