@@ -20,9 +20,17 @@ import (
 // ImportItem is one document to import.
 type ImportItem struct {
 	Document string
+	File     string // titles a document that has neither a title nor a record
 	// Record of the document, which must then hold one protocol; optional.
 	Record *Record
 	Older  []Written // versions to store before it, oldest first
+}
+
+func (i ImportItem) text() Text {
+	if i.Record != nil {
+		return Text{Document: i.Document}
+	}
+	return Text{i.Document, i.File}
 }
 
 // Existing selects what happens to a stored protocol that differs.
@@ -144,7 +152,7 @@ func (im importer) arrive(ctx context.Context, item ImportItem) arrival {
 		a.fail(err)
 		return a
 	}
-	if a.chains, _, err = im.judge.check(ctx, space, item.Document); err != nil {
+	if a.chains, _, err = im.judge.check(ctx, space, item.text()); err != nil {
 		a.fail(err)
 		return a
 	}
@@ -227,9 +235,10 @@ func (a *arrival) decide(chain protocol.Chain, old *protocol.Chain, existing Exi
 	a.changes = append(a.changes, Change{Chain: chain, Replaces: replaces})
 }
 
-// sameChain reports whether storing c over old would change nothing visible.
+// sameChain reports whether storing c over old would change nothing visible. White space
+// in challenges does not count.
 func sameChain(c, old protocol.Chain) bool {
-	return protocol.Render(c) == protocol.Render(old) && slices.Equal(stepUUIDs(c), stepUUIDs(old))
+	return sameContent(c, old) && slices.Equal(stepUUIDs(c), stepUUIDs(old))
 }
 
 // olderChains parses the versions after the first n. Versions that can no longer

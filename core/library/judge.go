@@ -32,10 +32,18 @@ func hold(setups drivers.Setups) (j judge, release func()) {
 	return judge{Setup: s, verdicts: new(verdicts)}, release
 }
 
-// check parses the text of a document for a space and validates it with the drivers. An
-// error means that it is refused, or that a driver could not check it.
-func (j judge) check(ctx context.Context, space, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
-	chains, found := protocol.Parse([]byte(document))
+// Text is a document and the file that it was read from.
+type Text struct {
+	Document string
+	// File titles a document that has no title. It is empty for a document that a client
+	// sent.
+	File string
+}
+
+// check parses a document for a space and validates it with the drivers. An error means
+// that it is refused, or that a driver could not check it.
+func (j judge) check(ctx context.Context, space string, text Text) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	chains, found := protocol.ParseFile([]byte(text.Document), text.File)
 	found, err := j.findings(ctx, space, chains, found)
 	if err != nil {
 		return nil, nil, err

@@ -13,6 +13,10 @@ import (
 // maxTitleShown is how many bytes of a title a message repeats.
 const maxTitleShown = 80
 
+// SameLook returns a form of a title that is equal for titles of which a space has only
+// one: import and mint refuse the second.
+func SameLook(title string) string { return lookOf(title) }
+
 // lookOf is equal for titles that a reader cannot tell apart.
 func lookOf(title string) string {
 	return strings.Join(strings.Fields(plain.Skeleton(title)), " ")

@@ -42,7 +42,7 @@ func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest)
 	defer leave()
 	j, release := hold(l.setups)
 	defer release()
-	chains, warnings, err := j.check(ctx, space, in.Document)
+	chains, warnings, err := j.check(ctx, space, Text{Document: in.Document})
 	if err != nil {
 		return api.MintReply{}, err
 	}
@@ -167,26 +167,26 @@ type Demanded struct {
 // LintInput is a document or a stored protocol, and the space in which it is judged.
 type LintInput struct {
 	Document string
+	File     string          // titles a document that has no title (Text)
 	Stored   *protocol.Chain // nil: Document
 	// Space by its name or id; empty: not known, so that rules about the space are left out.
 	Space string
 }
 
 // Lint returns the protocols of a document, every finding of the parser and of the
-// challenge drivers, and what the rules refuse in the space.
+// challenge drivers, what the rules refuse in the space, and advice to the author.
 func (l *Library) Lint(ctx context.Context, in LintInput) (found Linted, err error) {
 	j, release := hold(l.setups)
 	defer release()
 	if in.Stored != nil {
 		found.Chains = []protocol.Chain{in.Stored.Clone()}
 	} else {
-		found.Chains, found.Findings = protocol.Parse([]byte(in.Document))
+		found.Chains, found.Findings = protocol.ParseFile([]byte(in.Document), in.File)
 	}
 	found.Findings, err = j.findings(ctx, in.Space, found.Chains, found.Findings)
-	found.Findings = protocol.ForAuthors(found.Findings)
-	protocol.SortDiagnostics(found.Findings)
 	for _, c := range found.Chains {
 		at := drivers.Place{Space: in.Space, Chain: c}
+		found.Findings = append(found.Findings, protocol.Advise(c)...)
 		found.Worths = append(found.Worths, j.Worth(at))
 		for i, s := range c.Steps {
 			if note := j.BelievesModel(at, i); note != nil {
@@ -197,6 +197,8 @@ func (l *Library) Lint(ctx context.Context, in LintInput) (found Linted, err err
 			}
 		}
 	}
+	found.Findings = protocol.ForAuthors(found.Findings)
+	protocol.SortDiagnostics(found.Findings)
 	return found, err
 }
 

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -37,6 +38,7 @@ type frontMatter struct {
 	raw   string // between them
 	line  int    // 1-based line of the document at which raw begins
 	title string // in the form of a heading
+	name  string // as title; other programs title a document by it
 	slug  string
 	// version is as written: 1.10 is not 1.1.
 	version string
@@ -59,10 +61,14 @@ var (
 	startsWithKey = regexp.MustCompile(`\A(?:(?:[ \t]*\n)+(?:slug|version|title|tags|triggers)` +
 		`|(?:#[^\n]*\n)*(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z_][\w .-]*))[ \t]*:(?:[ \t\n]|\z)`)
 	// With one of our keys it is treated as front matter even if it is faulty.
-	hasOurKey  = regexp.MustCompile(`(?m)^(?:slug|version|title|tags|triggers)[ \t]*:(?:[ \t]|$)`)
-	endOfFront = regexp.MustCompile(`(?m)^(?:---|\.\.\.)[ \t\r]*$`)
+	hasOurKey = regexp.MustCompile(`(?m)^(?:slug|version|title|tags|triggers)[ \t]*:(?:[ \t]|$)`)
+	// The lines of front matter, when it is not YAML.
+	startOfKey  = regexp.MustCompile(`(?m)^[A-Za-z_]`)
+	partOfFront = regexp.MustCompile(`^(?:[ \t]|#|-[ \t]|(?:"[^"]*"|'[^']*'|[A-Za-z_][\w .-]*)[ \t]*:(?:[ \t]|$))`)
+	keyAndValue = regexp.MustCompile(`^([ \t]*(?:- )?(?:[A-Za-z_][\w .-]*)[ \t]*:[ \t]+)([^ \t].*)$`)
+	endOfFront  = regexp.MustCompile(`(?m)^(?:---|\.\.\.)[ \t\r]*$`)
 
-	ourKeys     = []string{"slug", "version", "title", "tags", "triggers"}
+	ourKeys     = []string{"slug", "version", "title", "name", "tags", "triggers"}
 	slugPattern = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N}._/-]*$`)
 )
 
@@ -77,17 +83,19 @@ func takeFrontMatter(src string) (f frontMatter, rest string, found findings) {
 		return frontMatter{}, src, found
 	}
 	body, broken := readYAML(f.raw)
-	if broken != nil {
+	if broken != nil && !meantAsFront(f.raw) {
 		broken.Line += f.line - 1
-		if !hasOurKey.MatchString(f.raw) {
-			broken.Severity = driver.SeverityWarning
-			broken.Message = "the text below the first line is read as Markdown, because it is not front matter: " + broken.Message
-		}
+		broken.Severity = driver.SeverityWarning
+		broken.Message = "the text below the first line is read as Markdown, because it is not front matter: " + broken.Message
 		found.add(*broken)
 		return frontMatter{}, src, found
 	}
 	p := frontParser{front: f}
-	p.readKeys(body)
+	if broken != nil {
+		p.add(f.explained(*broken))
+	} else {
+		p.readKeys(body)
+	}
 	blank := []byte(src)
 	for i := f.start; i < f.end; i++ {
 		if blank[i] != '\n' {
@@ -95,6 +103,56 @@ func takeFrontMatter(src string) (f frontMatter, rest string, found findings) {
 		}
 	}
 	return p.front, string(blank), p.findings
+}
+
+// meantAsFront reports whether text that is not YAML was meant as front matter and not as
+// a sentence between two lines: it has one of our keys, or every line is a key, a part of
+// a value or a comment, and keys are several or in lower case.
+func meantAsFront(raw string) bool {
+	if hasOurKey.MatchString(raw) {
+		return true
+	}
+	before := ":"
+	for line := range strings.Lines(raw) {
+		line = strings.TrimRight(line, " \t\r\n")
+		if !partOfFront.MatchString(line) || line[0] == '-' && startOfKey.MatchString(before) && !strings.HasSuffix(before, ":") {
+			return false // an item does not follow a key that has a value
+		}
+		before = line
+	}
+	keys := startOfKey.FindAllString(raw, 2)
+	return len(keys) > 1 || len(keys) == 1 && unicode.IsLower(rune(keys[0][0]))
+}
+
+// explained is an error of the YAML parser with the value that has to be in quotes, if
+// there is one.
+func (f frontMatter) explained(broken Diagnostic) Diagnostic {
+	at := 0
+	for line := range strings.Lines(f.raw) {
+		at++
+		m := keyAndValue.FindStringSubmatch(strings.TrimRight(line, " \t\r\n"))
+		if m == nil || !needsQuotes(m[2]) {
+			continue
+		}
+		quoted, _ := quote(cut(m[2])) // a text
+		broken.Line, broken.Column = at, columns(m[1])+1
+		broken.Message += fmt.Sprintf("; put the value in quotes: %s%s", strings.TrimLeft(m[1], " \t"), quoted)
+		break
+	}
+	broken.Line += f.line - 1
+	return broken
+}
+
+// needsQuotes reports whether YAML takes a value on one line for something else than
+// text, or for an error.
+func needsQuotes(value string) bool {
+	switch value[0] {
+	case '"', '\'', '[', '{', '|', '>', '#':
+		return false // is written as what it is, or in quotes
+	case '*', '&', '!', '%', '@', '`':
+		return true
+	}
+	return strings.Contains(value, ": ") || strings.HasSuffix(value, ":")
 }
 
 // findFrontMatter looks for front matter at the start of the text. A problem is
@@ -224,7 +282,9 @@ func (p *frontParser) readKeys(members []*ast.MappingValueNode) {
 		case "version":
 			p.front.version = p.word(name, m.Value)
 		case "title":
-			p.front.title = p.title(m.Value)
+			p.front.title = p.title(name, m.Value)
+		case "name":
+			p.front.name = p.title(name, m.Value)
 		case "tags":
 			p.front.tags = p.tags(m.Value)
 		case "triggers":
@@ -263,9 +323,9 @@ func (p *frontParser) word(name string, n ast.Node) string {
 	return p.within(maxWord, name, p.scalar(name, n), n)
 }
 
-func (p *frontParser) title(n ast.Node) string {
+func (p *frontParser) title(key string, n ast.Node) string {
 	// It must survive being written as a heading and parsed again.
-	return p.within(maxTitle, "title", orNothing(trimClosing(p.scalar("title", n))), n)
+	return p.within(maxTitle, key, orNothing(trimClosing(p.scalar(key, n))), n)
 }
 
 // within is the text; empty, with a finding, if it has more characters.
@@ -341,8 +401,8 @@ func (p *parse) withFront(chains []Chain) {
 		if len(c.Triggers) == 0 {
 			c.Triggers = slices.Clone(f.triggers)
 		}
-		if f.title != "" && ChainID(f.title) != c.ID {
-			c.AltTitle = f.title
+		if other := cmp.Or(f.title, f.name); other != "" && ChainID(other) != c.ID {
+			c.AltTitle = other
 		}
 	}
 	if len(chains) < 2 {

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // maxName is how many characters the name of a step has at most.
@@ -36,6 +38,9 @@ func Slug(label string) string {
 	var b strings.Builder
 	gap := false
 	for _, r := range transliterated(label) {
+		if plain.Hidden(r) && !unicode.IsSpace(r) {
+			continue // a reader sees one word
+		}
 		if !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.Is(unicode.Nd, r) {
 			gap = true
 			continue
@@ -81,9 +86,9 @@ func transliterated(s string) string {
 	var b strings.Builder
 	afterLatin := false
 	for _, r := range norm.NFC.String(strings.ToLower(norm.NFKC.String(s))) {
-		switch plain, listed := latin[r]; {
+		switch letters, listed := latin[r]; {
 		case listed:
-			b.WriteString(plain)
+			b.WriteString(letters)
 		case unicode.IsMark(r) && afterLatin: // no composed form
 			continue
 		case r < utf8.RuneSelf || !unicode.Is(unicode.Latin, r):

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -250,6 +251,10 @@ func (p *parse) single(s span) Chain {
 	return c
 }
 
+// notWords matches a line that is not a title: a row of a table, a comment, a fence, or
+// a line of dashes.
+var notWords = regexp.MustCompile("^\\s*(?:\\||<!--|-->|```|~~~|-{3,}\\s*$|\\*{3,}\\s*$)")
+
 // singleLabel is a title that fits into a heading.
 func (p *parse) singleLabel(s span) string {
 	for _, h := range p.text.headingsIn(s) {
@@ -261,6 +266,9 @@ func (p *parse) singleLabel(s span) string {
 		return trimClosing(cut(p.front.title))
 	}
 	for line := range strings.Lines(p.text.src[s.start:s.end]) {
+		if notWords.MatchString(line) {
+			continue
+		}
 		if label := orNothing(trimClosing(cut(strings.TrimSpace(line)))); label != "" {
 			return label
 		}

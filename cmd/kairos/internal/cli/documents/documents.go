@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
@@ -27,7 +28,9 @@ type Document struct {
 // once it has read them, also after an error.
 type Documents struct {
 	Files []Document
-	roots []*os.Root
+	// Skipped are the hidden folders in which nobody looked.
+	Skipped []string
+	roots   []*os.Root
 }
 
 // Close closes the folders.
@@ -58,28 +61,48 @@ func (d *Documents) Find(args []string) error {
 		if err != nil {
 			return err
 		}
-		below, err := MarkdownBelow(arg, root)
+		below, err := d.MarkdownBelow(arg, root)
 		if err != nil {
 			return err
 		}
 		if len(below) == 0 {
-			return fmt.Errorf("no .md file in the folder %s", arg)
+			return fmt.Errorf("no .md file in the folder %s%s", arg, strings.TrimSuffix("; "+d.SkippedInWords(), "; "))
 		}
 		d.Files = append(d.Files, below...)
 	}
 	return nil
 }
 
-// MarkdownBelow lists the .md files of a folder, except in hidden folders.
-func MarkdownBelow(dir string, root *os.Root) ([]Document, error) {
+// versionControl are hidden folders in which nobody keeps protocols.
+var versionControl = []string{".git", ".hg", ".svn", ".jj"}
+
+// SkippedInWords names the hidden folders that were skipped; empty: there are none.
+func (d *Documents) SkippedInWords() string {
+	const most = 10
+	if len(d.Skipped) == 0 {
+		return ""
+	}
+	named := strings.Join(d.Skipped[:min(len(d.Skipped), most)], ", ")
+	if more := len(d.Skipped) - most; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return "hidden folders are skipped unless they are named: " + named
+}
+
+// MarkdownBelow lists the Markdown files of a folder, except in hidden folders, which it
+// adds to those that were skipped.
+func (d *Documents) MarkdownBelow(dir string, root *os.Root) ([]Document, error) {
 	var files []Document
-	err := fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."):
+		case entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), "."):
+			if !slices.Contains(versionControl, entry.Name()) {
+				d.Skipped = append(d.Skipped, filepath.Join(dir, filepath.FromSlash(path)))
+			}
 			return fs.SkipDir
-		case !d.IsDir() && strings.EqualFold(filepath.Ext(path), ".md"):
+		case !entry.IsDir() && IsMarkdown(path):
 			files = append(files, Document{Name: filepath.Join(dir, filepath.FromSlash(path)), Root: root, Path: path})
 		}
 		return nil
@@ -88,6 +111,14 @@ func MarkdownBelow(dir string, root *os.Root) ([]Document, error) {
 		return nil, fmt.Errorf("look for protocols: %w", err)
 	}
 	return files, nil
+}
+
+// File is the name of the file; empty for standard input.
+func (d Document) File() string {
+	if d.Root == nil && d.Name == "-" {
+		return ""
+	}
+	return d.Name
 }
 
 // Read reads the document, at most a byte more than is allowed: the parser says

@@ -40,13 +40,13 @@ func declaredBy(at *session.Session) declared {
 }
 
 // judge is the verdict on a document without any driver.
-func (d declared) judge(_ context.Context, document string) (found library.Linted, err error) {
-	found.Chains, found.Findings = protocol.Parse([]byte(document))
+func (d declared) judge(_ context.Context, text library.Text) (found library.Linted, err error) {
+	found.Chains, found.Findings = protocol.ParseFile([]byte(text.Document), text.File)
 	for _, c := range found.Chains {
 		for i := range c.Steps {
 			found.Findings = append(found.Findings, d.step(&c.Steps[i])...)
 		}
-		found.Findings = append(found.Findings, protocol.CheckReferences(c)...)
+		found.Findings = slices.Concat(found.Findings, protocol.CheckReferences(c), protocol.CheckHidden(c), protocol.Advise(c))
 		found.Findings = append(found.Findings, protocol.CheckLookalikes(c.Steps, slices.Sorted(maps.Keys(d.types)))...)
 	}
 	found.Findings = protocol.ForAuthors(found.Findings)

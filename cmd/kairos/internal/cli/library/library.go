@@ -5,6 +5,7 @@ package library
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/server/operations"
@@ -168,8 +170,35 @@ func mintFile(ctx context.Context, stdin io.Reader, t api.Transport, in api.Mint
 	if err != nil {
 		return api.MintReply{}, fmt.Errorf("read the protocol: %w", err)
 	}
-	in.Document = string(b)
-	return api.Mint.Call(ctx, t, in)
+	titled := protocol.TitleFile(b, documents.Document{Name: file}.File())
+	in.Document = string(titled.Document)
+	reply, err := api.Mint.Call(ctx, t, in)
+	for i := range reply.Warnings {
+		reply.Warnings[i].Line = titled.Line(reply.Warnings[i].Line)
+	}
+	if note := titled.Finding(); note != nil && err == nil {
+		reply.Warnings = append([]api.Diagnostic{api.Diagnostic(*note)}, reply.Warnings...)
+	}
+	return reply, inFile(titled, err)
+}
+
+// inFile is an error about a document with the lines of the file.
+func inFile(titled protocol.Titled, err error) error {
+	var refused *fault.Error
+	if titled.Added == 0 || !errors.As(err, &refused) {
+		return err
+	}
+	var found []protocol.Diagnostic
+	if b, bad := json.Marshal(refused.Details["diagnostics"]); bad != nil || json.Unmarshal(b, &found) != nil {
+		return err
+	}
+	told := *refused
+	for _, d := range found {
+		was := d.String()
+		d.Line = titled.Line(d.Line)
+		told.Message = strings.ReplaceAll(told.Message, was, d.String())
+	}
+	return &told
 }
 
 func printMinted(p *output.Printer, reply api.MintReply) {

@@ -102,6 +102,9 @@ a Qdrant collection in which the earlier KAIROS server kept them, which is only 
 				if err != nil {
 					return err
 				}
+				if skipped := sources.SkippedInWords(); skipped != "" {
+					fmt.Fprintln(cmd.ErrOrStderr(), skipped)
+				}
 				return i.from(ctx, cmd, out, sources)
 			})
 		},

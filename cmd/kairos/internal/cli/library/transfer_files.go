@@ -242,7 +242,7 @@ func (s *sourceFiles) addFolder(dir string) error {
 	}
 	lines, err := readIndex(root)
 	if errors.Is(err, fs.ErrNotExist) {
-		below, err := documents.MarkdownBelow(dir, root)
+		below, err := s.MarkdownBelow(dir, root)
 		// Of an export without its index the newest versions, which lie above the older ones, come first.
 		slices.SortStableFunc(below, func(a, b documents.Document) int {
 			return strings.Count(a.Path, "/") - strings.Count(b.Path, "/")
@@ -293,7 +293,7 @@ func (s *sourceFiles) read(ctx context.Context, f sourceFile) (library.ImportIte
 		return *f.item, nil
 	case f.line == nil:
 		b, err := f.Read(ctx, nil)
-		return library.ImportItem{Document: string(b)}, err
+		return library.ImportItem{Document: string(b), File: f.File()}, err
 	}
 	whole, err := f.listed(ctx, f.Path)
 	item := library.ImportItem{Document: whole, Record: &f.line.Record}

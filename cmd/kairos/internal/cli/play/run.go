@@ -26,6 +26,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/timeline"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/internal/openai"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -216,7 +217,7 @@ func (f Flags) document(cmd *cobra.Command, at *session.Session, file string, c 
 	if err != nil {
 		return fmt.Errorf("read the protocol: %w", err)
 	}
-	c.Document = string(b)
+	c.Document = string(protocol.TitleFile(b, file).Document)
 	offered, err := f.offered(cmd, at, file, b)
 	if offered != nil {
 		c.Servers = offered

@@ -184,7 +184,7 @@ func TitleOf(ctx context.Context, arg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	chains, _ := protocol.Parse(b)
+	chains, _ := protocol.ParseFile(b, arg)
 	if len(chains) != 1 {
 		return "", fmt.Errorf("%s holds %s, so it does not name one; use a title", arg, output.Count(len(chains), "protocol"))
 	}
