@@ -186,7 +186,7 @@ func (l *Library) Lint(ctx context.Context, in LintInput) (found Linted, err err
 	found.Findings, err = j.findings(ctx, in.Space, found.Chains, found.Findings)
 	for _, c := range found.Chains {
 		at := drivers.Place{Space: in.Space, Chain: c}
-		found.Findings = append(found.Findings, protocol.Advise(c)...)
+		found.Findings = append(found.Findings, protocol.Advise(c, found.Findings)...)
 		found.Worths = append(found.Worths, j.Worth(at))
 		for i, s := range c.Steps {
 			if note := j.BelievesModel(at, i); note != nil {

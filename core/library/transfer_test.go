@@ -258,3 +258,28 @@ func TestARecordClaimsNoMoreRatingsThanThereCanBe(t *testing.T) {
 		}
 	}
 }
+
+func TestImportComparesWhatCountsAndTitlesFiles(t *testing.T) {
+	w := newWorld(t, nil)
+	spaced := "# Spaced\n\n## 3-way merge\n\nx\n\n```json\n{ \"challenge\": { \"type\": \"comment\",\n   \"comment\": { \"min_length\": 20 } } }\n```\n"
+	in := library.ImportInput{ModelID: "m", Items: []library.ImportItem{
+		{Document: spaced, File: "spaced.md"},
+		{Document: "| Action | A |\n|---|---|\n| do | x |\n", File: "runbooks/pe01.md"},
+		{Document: "| Action | B |\n|---|---|\n| do | y |\n", File: "runbooks/pe02.md"},
+		{Document: "## Reason\n\nx\n", File: "cache.md"}, {Document: "## Reason\n\ny\n", File: "registry.md"},
+	}}
+	for _, want := range []library.ImportStatus{library.Stored, library.Unchanged} {
+		for i, r := range imported(t, w, in) {
+			if r.Status != want {
+				t.Errorf("%s: %s, %v, want %s", in.Items[i].File, r.Status, r.Err, want)
+			}
+		}
+	}
+	var titles []string
+	for _, p := range exported(t, w, false) {
+		titles = append(titles, p.Record.Title)
+	}
+	if got := strings.Join(titles, " "); got != "Spaced cache pe01 pe02 registry" {
+		t.Errorf("titles = %s", got)
+	}
+}

@@ -88,7 +88,7 @@ func TestNearMissesOfTexts(t *testing.T) {
 			chains, found := protocol.Parse([]byte(row.doc))
 			for _, c := range chains {
 				found = append(found, protocol.CheckReferences(c)...)
-				found = append(found, protocol.Advise(c)...)
+				found = append(found, protocol.Advise(c, found)...)
 			}
 			var all []string
 			for _, d := range found {

@@ -46,7 +46,8 @@ func (d declared) judge(_ context.Context, text library.Text) (found library.Lin
 		for i := range c.Steps {
 			found.Findings = append(found.Findings, d.step(&c.Steps[i])...)
 		}
-		found.Findings = slices.Concat(found.Findings, protocol.CheckReferences(c), protocol.CheckHidden(c), protocol.Advise(c))
+		found.Findings = slices.Concat(found.Findings, protocol.CheckReferences(c), protocol.CheckHidden(c))
+		found.Findings = append(found.Findings, protocol.Advise(c, found.Findings)...)
 		found.Findings = append(found.Findings, protocol.CheckLookalikes(c.Steps, slices.Sorted(maps.Keys(d.types)))...)
 	}
 	found.Findings = protocol.ForAuthors(found.Findings)
