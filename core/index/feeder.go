@@ -215,6 +215,11 @@ func (f *Feeder) read(ctx context.Context, entries []Entry, m Model) ([]Document
 		if documents[i].Quality, err = f.store.Quality(ctx, e.Space, steps); err != nil {
 			return nil, err
 		}
+		for _, step := range steps {
+			if _, rated := documents[i].Quality[step]; !rated {
+				documents[i].Quality[step] = library.FirstQuality()
+			}
+		}
 		if m.Name == "" {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -28,6 +29,13 @@ var grades = map[Outcome]struct {
 	OutcomeStored:  {2, "standard"},
 	OutcomeSuccess: {6, "excellent"},
 	OutcomeFailure: {1, "basic"},
+}
+
+// FirstQuality is the quality of a step that nobody has rated yet. It is not stored: ratings
+// are written in the background, after the step.
+func FirstQuality() api.Quality {
+	grade := grades[OutcomeStored]
+	return api.Quality{Score: grade.score, Tier: grade.tier}
 }
 
 // unwritten is a rating that waits to be written.

@@ -119,9 +119,13 @@ func valueOf(document json.RawMessage) *pb.Value {
 
 func addQuality(p payload, q api.Quality) {
 	p["quality_metadata"] = pb.NewValueFromFields(payload{"step_quality_score": number(int64(q.Score)), "step_quality": text(q.Tier)})
-	p["quality_metrics"] = pb.NewValueFromFields(payload{
+	metrics := payload{
 		"retrievalCount": number(q.RetrievalCount), "successCount": number(q.SuccessCount), "partialCount": number(q.PartialCount),
-		"failureCount": number(q.FailureCount), "qualityBonus": pb.NewValueDouble(q.QualityBonus), "lastRated": text(moment(q.LastRated)),
+		"failureCount": number(q.FailureCount), "qualityBonus": pb.NewValueDouble(q.QualityBonus),
 		"lastRater": text(q.LastRater), "usageContext": text(q.UsageContext),
-	})
+	}
+	if !q.LastRated.IsZero() {
+		metrics["lastRated"] = text(moment(q.LastRated))
+	}
+	p["quality_metrics"] = pb.NewValueFromFields(metrics)
 }

@@ -95,6 +95,7 @@ func TestOtherProgramsFindTheStepsInQdrant(t *testing.T) {
 			}
 			f.wantSteps(first)
 			f.wantSteps(pair)
+			f.wantQuality(first.Steps[0].UUID, 2, "standard", 0) // as minted: clients look at once
 
 			rate := func(step string, score int, tier string) {
 				t.Helper()

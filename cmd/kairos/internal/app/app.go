@@ -135,7 +135,7 @@ func (s Options) open() (*App, error) {
 	if a.setup, err = setup.Open(a.host, s.desired, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
-	if a.Store, a.Index, err = openStores(c, s.missing(c.Database), log); err != nil {
+	if a.Store, a.Index, err = openStores(c, missing(s, c.Database), log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
 	a.made = &madeSpaces{store: a.Store.Spaces, log: log}

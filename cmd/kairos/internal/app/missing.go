@@ -11,8 +11,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
-// missing says what happens where the database does not exist.
-func (s Options) missing(d config.Database) tables.Missing {
+// missing says what happens where the database of a command does not exist.
+func missing(s Options, d config.Database) tables.Missing {
 	switch {
 	case s.Creates && s.Files:
 		return tables.Missing{} // `kairos run` says it

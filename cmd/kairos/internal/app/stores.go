@@ -157,7 +157,7 @@ func Migrate(ctx context.Context, from, to config.Database, progress func(Moved)
 	if !to.Postgres() {
 		return moved, errors.New("--to must be the address of an empty PostgreSQL database: postgres://USER@HOST/NAME")
 	}
-	source, err := sqlite.OpenWith(from.Address(), sqlite.Limits{}, Options{}.missing(from), nil)
+	source, err := sqlite.OpenWith(from.Address(), sqlite.Limits{}, missing(Options{}, from), nil)
 	if err != nil {
 		return moved, err
 	}

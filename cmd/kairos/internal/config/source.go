@@ -71,16 +71,16 @@ func (s Source) assembleIn(tell func(from string, c Config)) (*Config, error) {
 		return nil, errors.Join(append(problems, err)...)
 	}
 	tell(FromDefault, c)
-	return &c, errors.Join(append(problems, s.located(c.validate())...)...)
+	return &c, errors.Join(append(problems, located(s.File, c.validate())...)...)
 }
 
 // located are problems of the configuration as a whole, each behind the place of the
 // setting that it begins with: the environment, or a line of the file.
-func (s Source) located(problems []error) []error {
+func located(file string, problems []error) []error {
 	if len(problems) == 0 {
 		return nil
 	}
-	in := placesIn(s.File)
+	in := placesIn(file)
 	read := envReader{lookup: os.LookupEnv}
 	out := make([]error, len(problems))
 	for i, err := range problems {
@@ -121,7 +121,7 @@ func (s Source) CheckFiles() error {
 	if c == nil {
 		return err
 	}
-	problems := append([]error{err}, s.located(c.startProblems())...)
+	problems := append([]error{err}, located(s.File, c.startProblems())...)
 	problems = append(problems, Misspelt(os.Environ())...)
 	lock, err := c.ReadLock()
 	if err != nil {
