@@ -235,6 +235,11 @@ func TestAMissingStepIs404(t *testing.T) {
 	} {
 		w.post(tool, body).want(404, "NOT_FOUND")
 	}
+	next := w.post("kairos_next", `{"uri":`+absent+`}`).want(200, "")
+	if next.str("error_code") != "MISSING_FIELD" || next.fields["retry_count"] != 0.0 || !strings.Contains(next.str("message"), "Solution") || next.str("next_action") == "" {
+		t.Errorf("next without a solution: %s", next.body)
+	}
+	w.post("kairos_next", `{"uri":`+absent+`,"solution":{"type":"comment"}}`).want(404, "NOT_FOUND")
 	a := w.post("kairos_delete", `{"uris":[`+absent+`]}`).want(200, "")
 	if a.fields["total_failed"] != 1.0 {
 		t.Errorf("delete: %s", a.body)
