@@ -222,7 +222,18 @@ func tellAnswer(m *Moment, ev run.Event) {
 	if a := ev.Answer; a != nil {
 		m.Via, m.Provenance, m.Answer = a.Via, a.Provenance, a.Value
 		m.Model, m.StopReason = a.Model, a.StopReason
+		m.Verdict = cmp.Or(m.Verdict, comparison(*a))
 	}
+}
+
+// comparison says why texts were not compared as configured, where the server
+// compared them.
+func comparison(a driver.Answer) string {
+	var v driver.SimilarityValue
+	if a.Via != runs.CoreDriver || json.Unmarshal(a.Value, &v) != nil || v.Method == "" {
+		return ""
+	}
+	return v.Reason
 }
 
 // visits describes how the approval page was reached before it was answered.

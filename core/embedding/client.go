@@ -57,6 +57,9 @@ var errOtherLength = errors.New("the endpoint changes the length of its vectors"
 // probe is embedded only to learn the dimension.
 const probe = "kairos"
 
+// Close closes idle connections. The client can still be used.
+func (c *Client) Close() { c.api.Close() }
+
 // Embed implements library.Embedder. All vectors of a reply belong to one model
 // and have unit length; callers must not change them. It fails as a whole.
 func (c *Client) Embed(ctx context.Context, texts []string) (library.Embedded, error) {

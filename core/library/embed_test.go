@@ -400,10 +400,10 @@ func TestSimilarityIsByMeaningAndOtherwiseByWords(t *testing.T) {
 	}
 	w = newEmbedded(t, embedtest.Options{}, nil)
 	w.server.Behave(embedtest.Behaviour{Fault: embedtest.Refusing})
-	if v := w.Similarity(t.Context(), compared); v.Method != "lexical" || v.Score > 0.1 {
+	if v := w.Similarity(t.Context(), compared); v.Method != "lexical" || v.Score > 0.1 || !strings.Contains(v.Reason, "did not answer") {
 		t.Errorf("similarity is %.2f by %s at an endpoint that fails, want next to nothing by words", v.Score, v.Method)
 	}
-	if v := newWorld(t, nil).Similarity(t.Context(), compared); v.Method != "lexical" {
+	if v := newWorld(t, nil).Similarity(t.Context(), compared); v.Method != "lexical" || v.Reason != "" {
 		t.Errorf("similarity is by %s without an endpoint, want lexical", v.Method)
 	}
 }

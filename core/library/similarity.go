@@ -16,6 +16,10 @@ const (
 	MethodLexical   = "lexical"
 )
 
+// comparedByWords is recorded with a comparison that the endpoint should have made. The log
+// has the error, which may name what is not for everybody who reads a run.
+const comparedByWords = "the embedding endpoint did not answer, so the texts were compared by words"
+
 // similarity compares two texts by meaning, or by words without an embedder or if
 // the endpoint fails.
 func (m *meanings) similarity(ctx context.Context, in driver.Similarity) driver.SimilarityValue {
@@ -27,7 +31,7 @@ func (m *meanings) similarity(ctx context.Context, in driver.Similarity) driver.
 	out, err := m.embedder.Embed(within, []string{in.Text, in.Reference})
 	if err != nil {
 		m.log.DebugContext(ctx, "two texts are compared by words", "error", err)
-		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: MethodLexical}
+		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: MethodLexical, Reason: comparedByWords}
 	}
 	// Opposite vectors count as unrelated.
 	return driver.SimilarityValue{Score: max(0, search.Cosine(out.Vectors[0], out.Vectors[1])), Method: methodEmbedding}

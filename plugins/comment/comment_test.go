@@ -133,6 +133,7 @@ func TestProofSaysHowRelevanceWasJudged(t *testing.T) {
 		"embedding":        {`{}`, stepText, `{"score":0.5,"method":"embedding"}`, `{"method":"embedding","score":0.5,"threshold":0.25,"enforced":true}`},
 		"own threshold":    {`{"embedding_threshold":0.4}`, stepText, `{"score":0.5,"method":"embedding"}`, `{"method":"embedding","score":0.5,"threshold":0.4,"enforced":true}`},
 		"lexical":          {`{}`, stepText, `{"score":0,"method":"lexical"}`, `{"method":"lexical","score":0,"enforced":false}`},
+		"endpoint is down": {`{}`, stepText, `{"score":0,"method":"lexical","reason":"it did not answer"}`, `{"method":"lexical","score":0,"enforced":false,"reason":"it did not answer"}`},
 		"lexical enforced": {`{"lexical_threshold":0.1}`, stepText, `{"score":0.2,"method":"lexical"}`, `{"method":"lexical","score":0.2,"threshold":0.1,"enforced":true}`},
 		"other method":     {`{}`, stepText, `{"score":0,"method":"oracle"}`, `{"method":"oracle","score":0,"enforced":false}`},
 		"short step":       {`{}`, "## Rotate the credential of the vault\n\nDo it.", "", `{"method":"none","enforced":false,"reason":"the step's text is too short to compare with"}`},

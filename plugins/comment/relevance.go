@@ -42,7 +42,7 @@ type relevance struct {
 	Score     *float64 `json:"score,omitempty"`
 	Threshold *float64 `json:"threshold,omitempty"`
 	Enforced  bool     `json:"enforced"`
-	Reason    string   `json:"reason,omitempty"` // why there is no score
+	Reason    string   `json:"reason,omitempty"` // why there is no score, or one of words
 }
 
 type proof struct {
@@ -83,6 +83,7 @@ func (c comment) measured(value json.RawMessage) (relevance, error) {
 	var v struct {
 		Score  *float64 `json:"score"`
 		Method string   `json:"method"`
+		Reason string   `json:"reason"`
 	}
 	if err := json.Unmarshal(value, &v); err != nil {
 		return relevance{}, fmt.Errorf("similarity value: %w", err)
@@ -90,7 +91,7 @@ func (c comment) measured(value json.RawMessage) (relevance, error) {
 	if v.Score == nil || *v.Score < 0 || *v.Score > 1 || v.Method == "" {
 		return relevance{}, fmt.Errorf("similarity value: want a score from 0 to 1 and a method")
 	}
-	r := relevance{Method: v.Method, Score: v.Score}
+	r := relevance{Method: v.Method, Score: v.Score, Reason: v.Reason}
 	switch v.Method {
 	case methodEmbedding:
 		threshold := c.Now().Embedding

@@ -162,6 +162,7 @@ func TestThresholdsOfAModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer c.Close() // its idle connections
 	pairs := measure(t, c, labelledSet(t))
 	slices.SortFunc(pairs, func(a, b measuredPair) int { return cmp.Compare(a.score, b.score) })
 	table(t, model, pairs)

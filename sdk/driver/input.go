@@ -31,6 +31,9 @@ type Similarity struct {
 type SimilarityValue struct {
 	Score  float64 `json:"score"`  // 0..1
 	Method string  `json:"method"` // "embedding" or "lexical"
+	// Reason says why texts were compared by words although an embedding model is
+	// configured; empty: none is, or they were compared by meaning.
+	Reason string `json:"reason,omitempty"`
 }
 
 // JudgeValue is the value of a judge input.

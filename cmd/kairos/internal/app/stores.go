@@ -200,6 +200,28 @@ func (x *Index) Usable(ctx context.Context) error {
 	return x.probe(ctx, (*index.Feeder).Check)
 }
 
+// indexWait is how long a person waits to hear that the server of the index is down.
+const indexWait = 1500 * time.Millisecond
+
+// Reachable reports that the server of the index does not answer. Whether the index is that
+// of this database is not looked at.
+func (x *Index) Reachable(ctx context.Context) error {
+	if _, err := x.database.DatabaseID(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, indexWait)
+	defer cancel()
+	err := x.Feeder.Check(ctx)
+	f := fault.New(fault.StoreUnavailable, "%s does not answer", x.Feeder.Location())
+	if !errors.Is(err, context.DeadlineExceeded) && (!errors.As(err, &f) || f.Code != fault.StoreUnavailable) {
+		return nil
+	}
+	return f.WithHint("%s", IndexFix)
+}
+
+// IndexFix is what to do about an index that cannot be used.
+const IndexFix = "start Qdrant, or correct the section qdrant of the configuration; nothing is lost meanwhile"
+
 // answers reports why the index is not up to date or does not answer.
 func (x *Index) answers(ctx context.Context) error { return x.probe(ctx, (*index.Feeder).Health) }
 

@@ -211,7 +211,7 @@ func examineServer(ctx context.Context, s session.Session) doctorReport {
 	}
 	r.part("store", found.Store, "run `kairos doctor`")
 	if found.Index != nil {
-		r.part("index", *found.Index, indexFix)
+		r.part("index", *found.Index, app.IndexFix)
 	}
 	if found.Embedding.Detail != "none" || found.Embedding.Problem != "" {
 		r.part("embedding", found.Embedding, "run `kairos db embedding check`")

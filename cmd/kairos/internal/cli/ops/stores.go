@@ -126,15 +126,12 @@ func migrateCommand(at *session.Session) *cobra.Command {
 	return cmd
 }
 
-// indexFix is what to do about an index that cannot be used.
-const indexFix = "start Qdrant, or correct the section qdrant of the configuration; nothing is lost meanwhile"
-
 // index checks the index in Qdrant, if there is one.
 func (r *doctorReport) index(ctx context.Context, a *app.App) {
 	if a.Index == nil {
 		return
 	}
-	fix := indexFix
+	fix := app.IndexFix
 	err := a.Index.Usable(ctx)
 	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Hint != "" {
 		fix = f.Hint
@@ -155,9 +152,14 @@ it up to date.`,
 
 // withIndex calls do with the index, which has to be configured.
 func withIndex(cmd *cobra.Command, at *session.Session, do func(context.Context, *app.Index, *output.Progress) error) error {
-	return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+	quiet := *at
+	quiet.LogLevel = "error" // what fails is the error of the command
+	return quiet.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 		if a.Index == nil {
 			return errors.New("there is no index: set qdrant.url or QDRANT_URL to the address of a Qdrant server")
+		}
+		if err := a.Index.Reachable(ctx); err != nil {
+			return err
 		}
 		total := 0
 		for cursor := ""; ; {
