@@ -32,7 +32,7 @@ const forceDescription = "Replace a protocol of the same title, and store what i
 
 // MintRequest stores a document.
 type MintRequest struct {
-	Document string `json:"markdown_doc" doc:"The whole document" min:"1"`
+	Document string `json:"markdown_doc" doc:"The whole document" min:"1" size:"document"`
 	ModelID  string `json:"llm_model_id" doc:"Model that wrote it" min:"1"`
 	Force    bool   `json:"force_update,omitempty" doc:"Replace the protocol of the same title, or store beside one of a similar title; default false"`
 	Space    string `json:"space,omitempty" doc:"Space to store in: personal, or a group by its name or id; default: your own"`

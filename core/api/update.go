@@ -15,7 +15,7 @@ var Update = Tool[UpdateRequest, UpdateReply]{Declaration{
 // UpdateRequest changes steps: Documents[i] for URIs[i], or Updates for all.
 type UpdateRequest struct {
 	URIs      []string        `json:"uris" doc:"URI of a step" min:"1" items:"uri"`
-	Documents []string        `json:"markdown_doc,omitempty" doc:"The whole step as it is to be, one per uri: heading, text and challenge block. Without a block the step has no challenge afterwards; kairos_dump gives the step as it is" items:"min=1"`
+	Documents []string        `json:"markdown_doc,omitempty" doc:"The whole step as it is to be, one per uri: heading, text and challenge block. Without a block the step has no challenge afterwards; kairos_dump gives the step as it is" items:"min=1" size:"document"`
 	Updates   json.RawMessage `json:"updates,omitempty" doc:"Fields to set on every uri: text, label, challenge. Others are refused."`
 }
 

@@ -89,7 +89,7 @@ var allowed = map[string][]string{
 	"core/server/web/webtest":         {},
 	"core/server/web/runpage":         {"core/api", "core/archive", "core/decision", "core/run", "core/server/web", "sdk/driver", "sdk/plain"},
 	"core/server/jsonlimit":           {},
-	"core/server/toolset":             {"core/access", "core/api", "core/director", "core/fault", "sdk/driver", "sdk/shape"},
+	"core/server/toolset":             {"core/access", "core/api", "core/director", "core/fault", "sdk/driver", "sdk/fields", "sdk/shape"},
 	"core/server/operations":          {"core/access", "core/api", "core/archive", "core/director", "core/driverhost", "core/fault", "core/library", "core/protocol", "core/run", "core/server/toolset", "core/setup", "core/statement", "sdk/shape"},
 	"core/server/mcp":                 {"core/access", "core/api", "core/cache", "core/clock", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/toolset", "sdk/driver", "sdk/fields"},
 	"core/server/relay":               {},

@@ -3,9 +3,10 @@
 package toolset
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/shape"
 )
 
@@ -140,8 +142,9 @@ func (e *ArgumentsError) Error() string { return "arguments: " + e.cause.Error()
 func (e *ArgumentsError) Unwrap() error { return e.cause }
 
 // Decode decodes arguments. A null counts as left out, which is how some clients
-// send what they do not use. Ones that do not decode are an *ArgumentsError, and so
-// are names in another case than the schema's, which encoding/json would take.
+// send what they do not use. Ones that do not decode are an *ArgumentsError. What is not
+// an argument is ignored, as clients add what they like, unless it is almost one: left out,
+// that would change what the call does; encoding/json would take another case.
 func Decode[Request any](arguments []byte) (in Request, err error) {
 	if len(arguments) == 0 {
 		return in, nil
@@ -149,36 +152,81 @@ func Decode[Request any](arguments []byte) (in Request, err error) {
 	if err := json.Unmarshal(arguments, &in); err != nil {
 		return in, &ArgumentsError{err}
 	}
-	if err := exactNames(arguments, reflect.TypeFor[Request]()); err != nil {
-		return in, &ArgumentsError{err}
+	if err := checkNames(arguments, reflect.TypeFor[Request]()); err != nil {
+		return in, err
 	}
-	fields := reflect.ValueOf(&in).Elem()
-	for _, field := range fields.Fields() {
+	for declared, field := range reflect.ValueOf(&in).Elem().Fields() {
 		if raw, ok := field.Interface().(json.RawMessage); ok && string(raw) == "null" {
 			field.SetZero()
+		}
+		if err := checkText(declared, field); err != nil {
+			return in, err
 		}
 	}
 	return in, nil
 }
 
-// exactNames refuses names of arguments that differ from those of the struct only in their case.
-func exactNames(arguments []byte, of reflect.Type) error {
-	var given map[string]json.RawMessage
+// checkNames refuses names that are almost those of arguments which were left out.
+func checkNames(arguments []byte, request reflect.Type) error {
+	given := map[string]json.RawMessage{}
 	if err := json.Unmarshal(arguments, &given); err != nil {
-		return err
+		return &ArgumentsError{err}
 	}
-	if of.Kind() != reflect.Struct {
-		return nil
-	}
-	for _, field := range reflect.VisibleFields(of) {
+	var left []string // names of arguments that were not given
+	known := map[string]string{} // by their letters in lower case
+	for field := range request.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "" || name == "-" {
+		known[strings.ToLower(name)] = name
+		if _, ok := given[name]; !ok {
+			left = append(left, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		meant := known[strings.ToLower(name)]
+		if meant == name {
 			continue
 		}
-		for key := range given {
-			if key != name && strings.EqualFold(key, name) {
-				return fmt.Errorf("the argument %.80q must be written %q", key, name)
-			}
+		if meant = cmp.Or(meant, almost(name, left)); meant != "" {
+			return fault.New(fault.InvalidArgument, "%.100q is not an argument of this tool; did you mean %q?", name, meant).
+				WithNext("call again with %s instead of %.100s; nothing was done", meant, name)
+		}
+	}
+	return nil
+}
+
+// almost is the name that was probably meant by one that is not known, or "". Words in it
+// may be joined in another way.
+func almost(name string, known []string) string {
+	plain := strings.NewReplacer("_", "", "-", "", " ", "")
+	for _, k := range known {
+		if strings.EqualFold(plain.Replace(name), plain.Replace(k)) {
+			return k
+		}
+	}
+	return fields.Closest(name, known)
+}
+
+// maxText is how many bytes a text of a call may have that is not a document: what a person
+// or a model says about one thing. Documents and solutions have limits of their own.
+const maxText = 64 << 10
+
+// checkText refuses a text that is too long to be looked at.
+func checkText(declared reflect.StructField, value reflect.Value) error {
+	name, _, _ := strings.Cut(declared.Tag.Get("json"), ",")
+	if declared.Tag.Get("size") == "document" {
+		return nil
+	}
+	texts := []string{}
+	switch v := value.Interface().(type) {
+	case string:
+		texts = append(texts, v)
+	case []string:
+		texts = v
+	}
+	for _, text := range texts {
+		if len(text) > maxText {
+			return fault.New(fault.InvalidArgument, "%s has %d bytes: at most %d are taken", name, len(text), maxText).
+				WithNext("shorten %s to what matters, and call again", name)
 		}
 	}
 	return nil
@@ -199,12 +247,12 @@ var commonFields = []string{"type", "nonce", "proof_hash", "evidence"}
 // SolutionFields are the challenge types that have a field of their own in the
 // solutions of kairos_next, in alphabetical order.
 func SolutionFields() []string {
-	var fields []string
+	var types []string
 	for _, p := range shape.SchemaOf(api.Solution{}).Properties {
 		if !slices.Contains(commonFields, p.Name) {
-			fields = append(fields, p.Name)
+			types = append(types, p.Name)
 		}
 	}
-	slices.Sort(fields)
-	return fields
+	slices.Sort(types)
+	return types
 }

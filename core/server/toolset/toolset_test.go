@@ -81,17 +81,74 @@ func TestARowCallsItsUseCase(t *testing.T) {
 	}
 }
 
+// An argument that is almost right would change what a call does by being left out.
 func TestNearMisses(t *testing.T) {
-	for arguments, says := range map[string]string{
-		`{"URI":"u"}`:                 `"URI" must be written "uri"`,
-		`{"uri":"u","Run_Id":"r"}`:    `"Run_Id" must be written "run_id"`,
-		`{"uri":"u","URI":"v"}`:       `"URI" must be written "uri"`,
-		`{"uri":"u","SOLUTION":null}`: `"SOLUTION" must be written "solution"`,
+	long := strings.Repeat("x", 64<<10+1)
+	for name, tc := range map[string]struct{ tool, arguments, want string }{
+		"joined otherwise":          {"kairos_next", `{"uri":"u","runId":"r"}`, `"runId" is not an argument of this tool; did you mean "run_id"?`},
+		"a dash":                    {"kairos_next", `{"uri":"u","run-id":"r"}`, `did you mean "run_id"?`},
+		"a letter too many":         {"kairos_next", `{"uri":"u","solutions":{}}`, `did you mean "solution"?`},
+		"a letter too few":          {"kairos_next", `{"uri":"u","solutio":{}}`, `did you mean "solution"?`},
+		"two letters swapped":       {"kairos_next", `{"uri":"u","cnacel":true}`, `did you mean "cancel"?`},
+		"an address":                {"kairos_next", `{"url":"u"}`, `did you mean "uri"?`},
+		"one for many":              {"kairos_delete", `{"uri":"u"}`, `did you mean "uris"?`},
+		"another case":              {"kairos_next", `{"URI":"u"}`, `did you mean "uri"?`},
+		"another case beside it":    {"kairos_next", `{"uri":"u","URI":"v"}`, `did you mean "uri"?`},
+		"what clients add":          {"kairos_next", `{"uri":"u","explanation":"why","toolCallId":"1","_meta":{}}`, ""},
+		"both names":                {"kairos_next", `{"uri":"u","run_id":"r","runId":"r"}`, ""},
+		"a nonce beside a solution": {"kairos_next", `{"uri":"u","nonce":"n","proof_hash":"h"}`, ""},
+		"a text that is too long":   {"kairos_next", `{"uri":"` + long + `"}`, "uri has 65537 bytes: at most 65536 are taken"},
+		"a long text of a list":     {"kairos_delete", `{"uris":["a","` + long + `"]}`, "uris has 65537 bytes"},
+		"a number for a text":       {"kairos_next", `{"uri":1}`, "arguments: "},
+		"two values":                {"kairos_next", `{"uri":"u"}{"uri":"v"}`, "arguments: "},
+		"the query":                 {"kairos_search", `{"query":"` + long + `"}`, "query has 65537 bytes: at most 65536"},
+		"the query, misspelt":       {"kairos_search", `{"qurey":"q"}`, `did you mean "query"?`},
+		"the limit":                 {"kairos_search", `{"query":"q","limits":3}`, `did you mean "limit"?`},
+		"a space by another word":   {"kairos_search", `{"query":"q","spaceName":"ops"}`, `did you mean "space"?`},
+		"an input":                  {"kairos_begin", `{"uri":"u","inputs":{}}`, `did you mean "input"?`},
+		"a session":                 {"kairos_begin", `{"uri":"u","sessionId":"s"}`, `did you mean "session_id"?`},
+		"a root":                    {"kairos_begin", `{"uri":"u","root":"/srv"}`, `did you mean "roots"?`},
+		"an outcome":                {"kairos_attest", `{"uri":"u","outcome":"success","message":"m","outcomes":"failure"}`, ""},
+		"a message":                 {"kairos_attest", `{"uri":"u","outcome":"success","massage":"m"}`, `did you mean "message"?`},
+		"force":                     {"kairos_mint", `{"markdown_doc":"d","llm_model_id":"m","force":true}`, `did you mean "force_update"?`},
+		"force, joined":             {"kairos_mint", `{"markdown_doc":"d","llm_model_id":"m","forceUpdate":true}`, `did you mean "force_update"?`},
+		"the document":              {"kairos_mint", `{"markdownDoc":"d","llm_model_id":"m"}`, `did you mean "markdown_doc"?`},
+		"an update":                 {"kairos_update", `{"uris":["u"],"update":{}}`, `did you mean "updates"?`},
+		"the whole protocol":        {"kairos_dump", `{"uri":"u","protocols":true}`, `did you mean "protocol"?`},
+		"titles":                    {"kairos_spaces", `{"includeChainTitles":true}`, `did you mean "include_chain_titles"?`},
+		"the next page":             {"kairos_spaces", `{"curser":"c"}`, `did you mean "cursor"?`},
 	} {
-		_, err := tool(t, "kairos_next").Open(t.Context(), &recorder{}, access.Caller{}, []byte(arguments))
-		var undecoded *toolset.ArgumentsError
-		if !errors.As(err, &undecoded) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: error = %v, want one that says %q", arguments, err, says)
-		}
+		t.Run(name, func(t *testing.T) {
+			_, err := call(t, tc.tool, tc.arguments)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("%s(%.100s) = %v, want %q", tc.tool, tc.arguments, err, tc.want)
+			}
+		})
 	}
+}
+
+// call makes a call whose use case does nothing.
+func call(t *testing.T, name, arguments string) (any, error) {
+	t.Helper()
+	switch row := tool(t, name); {
+	case row.Open != nil:
+		return row.Open(t.Context(), idle{}, access.Caller{}, []byte(arguments))
+	default:
+		return row.Reply(t.Context(), idle{}, access.Caller{}, []byte(arguments))
+	}
+}
+
+// idle does nothing.
+type idle struct{ toolset.Engine }
+
+func (idle) Search(context.Context, access.Caller, api.SearchRequest) (api.SearchReply, error) {
+	return api.SearchReply{}, nil
+}
+
+func (idle) Next(context.Context, access.Caller, api.NextRequest) (director.Round, error) {
+	return director.Round{}, nil
+}
+
+func (idle) Attest(context.Context, access.Caller, api.AttestRequest) (api.AttestReply, error) {
+	return api.AttestReply{}, nil
 }
