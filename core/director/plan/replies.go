@@ -239,7 +239,11 @@ func HaltReply(s *State, f *fault.Error) api.StepReply {
 	r.RetryCount = &s.Run.Step.Failures
 	r.NextAction = cmp.Or(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is fixed, or call kairos_attest with %s and outcome failure to give up",
 		r.CurrentStep.URI, r.CurrentStep.URI))
-	if r.NextCall = api.CallOf(f); r.NextCall == nil {
+	switch r.NextCall = api.CallOf(f); {
+	case r.NextCall != nil:
+	case f.Code == fault.NonceMismatch: // both are to be taken from this reply
+		r.NextCall = View(s).Next(map[string]any{"type": r.Challenge.Type, "nonce": s.Run.Step.Nonce, "proof_hash": s.Run.ProofHash()})
+	default:
 		r.NextCall = View(s).LeaveToServer(r.Challenge.Type)
 	}
 	switch {

@@ -172,7 +172,7 @@ func checkNames(arguments []byte, request reflect.Type) error {
 	if err := json.Unmarshal(arguments, &given); err != nil {
 		return &ArgumentsError{err}
 	}
-	var left []string // names of arguments that were not given
+	var left []string            // names of arguments that were not given
 	known := map[string]string{} // by their letters in lower case
 	for field := range request.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

@@ -71,7 +71,7 @@ func Command(at *session.Session) *cobra.Command {
 			if len(args) == 2 {
 				f.url = args[1]
 			}
-			if err := checkURL(f.url); err != nil {
+			if f.url, err = endpoint(cmd, f.url); err != nil {
 				return err
 			}
 			c, err := clientNamed(args[0])
@@ -97,12 +97,27 @@ func Command(at *session.Session) *cobra.Command {
 	return cmd
 }
 
-func checkURL(address string) error {
-	if u, err := url.Parse(address); address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		return fmt.Errorf("%q is not the URL of a server: it looks like %s", address, defaultURL)
+// endpoint is the URL of the MCP endpoint of a server whose address may be given without it.
+func endpoint(cmd *cobra.Command, address string) (string, error) {
+	if address == "" {
+		return "", nil
 	}
-	return nil
+	u, err := url.Parse(strings.TrimSpace(address))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", fmt.Errorf("%q is not the URL of a server: it looks like %s", address, defaultURL)
+	}
+	switch path := strings.TrimRight(u.Path, "/"); {
+	case path == "":
+		u.Path = mcpPath
+		output.Tell(cmd.ErrOrStderr(), "note: the MCP endpoint of that server is %s, which is used\n", u)
+	case !strings.HasSuffix(path, mcpPath):
+		output.Tell(cmd.ErrOrStderr(), "warning: %s does not end in %s, where a KAIROS server has its MCP endpoint; is a proxy in front of it?\n", u, mcpPath)
+	}
+	return u.String(), nil
 }
+
+// mcpPath is the path of the MCP endpoint of a server.
+const mcpPath = "/mcp"
 
 // thisProgram is how clients start this server with the configuration at hand.
 func thisProgram(at *session.Session) (command, error) {
@@ -153,6 +168,8 @@ func (f flags) connect(cmd *cobra.Command, c client, path string, e entry) error
 	}
 	if present, ok, err := c.format.configured(document, c.servers); !f.write && err != nil {
 		return fmt.Errorf("%s: %w", path, err)
+	} else if ok && f.url != "" && !reflect.DeepEqual(present, e) {
+		output.Tell(cmd.ErrOrStderr(), "note: %s connects to %s; what is checked is %s\n", path, present, e)
 	} else if ok && !f.write {
 		if err := f.trusted(cmd, c, path, present, e); err != nil {
 			return err

@@ -141,8 +141,14 @@ func printResumed(p *output.Printer, reply api.StepReply) {
 	p.Printf("\n")
 	p.Field("challenge", output.Commands(reply.Challenge.Description))
 	p.Field("message", output.Commands(reply.Message))
-	p.Field("next", output.Commands(reply.NextAction))
-	if reply.NextCall != nil {
-		p.Field("call", reply.NextCall.Tool+" "+api.Readable(reply.NextCall.Arguments))
+	p.Field("next", continuing(reply))
+}
+
+// continuing is the command with which a person continues the run. The reply words the call
+// of an agent, which copies values from one reply to the next.
+func continuing(reply api.StepReply) string {
+	if reply.NextCall != nil && reply.NextCall.Tool == api.ToolAttest {
+		return fmt.Sprintf("`kairos runs attest %s success MESSAGE --run-id %s` closes the run", reply.CurrentStep.URI, reply.RunID)
 	}
+	return fmt.Sprintf("`kairos runs next %s --run-id %s --follow` asks for the solution of this step and of those behind it", reply.CurrentStep.URI, reply.RunID)
 }
