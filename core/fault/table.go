@@ -182,7 +182,7 @@ var inCall = []Row{
 	{
 		Code: InvalidArgument, Status: 400, Name: "INVALID_INPUT",
 		Meaning: "an argument is missing or wrong; `message` names it", Advice: "correct what the message names and call the tool again",
-		Hint: "correct what the message names",
+		Hint: "repeat the command with that corrected; its --help says what it takes",
 	},
 	{
 		Code: MissingInput, Status: 200,

@@ -216,3 +216,19 @@ func TestTextsOfAnyLengthAreBounded(t *testing.T) {
 		t.Errorf("LineWithin of a short text = %q", got)
 	}
 }
+
+func TestSentencesEndOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		parts []string
+		want  string
+	}{
+		"a full stop":          {[]string{"It failed", " ", "Try again"}, "It failed. Try again."},
+		"another mark":         {[]string{"Why?", "It says:", "cut…"}, "Why? It says: cut…"},
+		"a code block":         {[]string{"It printed:\n```\nno\n```", "Try again"}, "It printed:\n```\nno\n```\nTry again."},
+		"a code block, at end": {[]string{"It printed:\n```\nno\n```"}, "It printed:\n```\nno\n```"},
+	} {
+		if got := plain.Sentences(tc.parts...); got != tc.want {
+			t.Errorf("%s: Sentences = %q, want %q", name, got, tc.want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package plain
 
 import (
 	"strings"
+	"unicode/utf8"
 )
 
 // Clip shortens a text to n bytes, and says with an ellipsis that it did.
@@ -13,18 +14,27 @@ func Clip(s string, n int) string {
 }
 
 // Sentences makes one text of sentences: each ends with a full stop, unless it ends
-// with another mark, and empty ones are left out.
+// with another mark or with a code block, and empty ones are left out.
 func Sentences(parts ...string) string {
-	kept := parts[:0:0]
+	var b strings.Builder
 	for _, p := range parts {
 		p = strings.TrimSpace(p)
 		if p == "" {
 			continue
 		}
-		if !strings.ContainsRune(".!?:…", rune(p[len(p)-1])) {
-			p += "."
+		switch before := b.String(); {
+		case strings.HasSuffix(before, fence): // what follows on its line would not close the block
+			b.WriteString("\n")
+		case before != "":
+			b.WriteString(" ")
 		}
-		kept = append(kept, p)
+		b.WriteString(p)
+		if last, _ := utf8.DecodeLastRuneInString(p); !strings.ContainsRune(".!?:…", last) && !strings.HasSuffix(p, fence) {
+			b.WriteString(".")
+		}
 	}
-	return strings.Join(kept, " ")
+	return b.String()
 }
+
+// fence is how a code block of Markdown ends.
+const fence = "```"
