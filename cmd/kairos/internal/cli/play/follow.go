@@ -229,16 +229,6 @@ func (w *walk) stopped(reply api.StepReply) error {
 	return err
 }
 
-// unsolved: nobody gave a solution for the open step.
-func (w *walk) unsolved(reply api.StepReply) error {
-	why := reply.Challenge.Description
-	if reply.ErrorCode != "" { // of the solution that was given last
-		why = fmt.Sprintf("%s: %s", reply.ErrorCode, output.Commands(reply.Message))
-	}
-	return fmt.Errorf("step %d of %d is open and no solution is left: %s\n  next: continue with `kairos runs next %s --follow%s`",
-		reply.StepIndex, reply.StepCount, why, reply.CurrentStep.URI, runOptions(reply, w.url))
-}
-
 // mayContinue reports whether another solution may be submitted: nothing is
 // wrong, or the reply invites to try again. A declined approval is not retried.
 func mayContinue(reply api.StepReply) bool {

@@ -352,3 +352,13 @@ func printAttested(p *output.Printer, reply api.AttestReply) {
 		p.Printf("\nrun %s\n", reply.RunID)
 	}
 }
+
+// unsolved: nobody gave a solution for the open step.
+func (w *walk) unsolved(reply api.StepReply) error {
+	why := reply.Challenge.Description
+	if reply.ErrorCode != "" { // of the solution that was given last
+		why = fmt.Sprintf("%s: %s", reply.ErrorCode, output.Commands(reply.Message))
+	}
+	return fmt.Errorf("step %d of %d is open and no solution is left: %s\n  next: continue with `kairos runs next %s --follow%s`",
+		reply.StepIndex, reply.StepCount, why, reply.CurrentStep.URI, runOptions(reply, w.url))
+}
