@@ -142,8 +142,8 @@ func expand(text string, variables *regexp.Regexp) (string, error) {
 	return out, err
 }
 
-// understoodPath is a path as the machine takes it: ~ and variables stand for what a shell
-// would put in their places.
+// understoodPath is a path as the machine takes it, with ~ and variables replaced as a shell
+// replaces them.
 func understoodPath(text string) (string, error) {
 	path, err := expand(strings.TrimSpace(text), anyVariable)
 	switch {

@@ -1,15 +1,18 @@
 package config
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
-// variables are the variables of the environment that stand for one setting, by its key.
+// variables are the variables of the environment that set one setting, by its key.
 var variables = map[string]string{
 	"database": "KAIROS_DB", "tree": "KAIROS_TREE", "drivers.dir": "KAIROS_DRIVERS_DIR", "tools_file": "KAIROS_TOOLS",
 	"qdrant.url": "QDRANT_URL", "qdrant.collection": "QDRANT_COLLECTION", "qdrant.ca_cert": "QDRANT_CA_CERT_PATH",
@@ -18,6 +21,124 @@ var variables = map[string]string{
 	"log.level": "LOG_LEVEL", "log.format": "LOG_FORMAT", "metrics.instance": "INSTANCE_ID", "http.trusted_proxies": "TRUSTED_PROXY_CIDRS",
 	"embedding.provider": "EMBEDDING_PROVIDER", "embedding.dimension": "EMBEDDING_DIMENSION",
 }
+
+// paths are the settings that name one file or folder, by key.
+func (c *Config) paths() map[string]*string {
+	return map[string]*string{
+		"tree": &c.Tree, "tools_file": &c.ToolsFile, "drivers.dir": &c.Drivers.Dir, "keys_dir": &c.KeysDir,
+		"handover.dir": &c.Handover.Dir, "qdrant.ca_cert": &c.Qdrant.CACert,
+		"qdrant.api_key_file": &c.Qdrant.APIKeyFile, "embedding.api_key_file": &c.Embedding.APIKeyFile, "admin.socket": &c.Admin.Socket,
+		"http.tls.cert": &c.HTTP.TLS.Cert, "http.tls.key": &c.HTTP.TLS.Key,
+	}
+}
+
+// understand replaces ~ and variables in the paths of a file, and makes them
+// relative to its folder. It returns what it does not understand, by key.
+func (c *Config) understand(dir string) map[string]error {
+	wrong := map[string]error{}
+	note := func(key string, err error) {
+		if err != nil {
+			wrong[key] = err
+		}
+	}
+	for key, p := range c.paths() {
+		path, err := understoodPath(*p)
+		note(key, err)
+		if *p = path; path == AdminOff && key == "admin.socket" {
+			continue
+		}
+		*p = absolute(dir, path)
+	}
+	note("database", c.Database.Understand())
+	c.Database.relativeTo(dir)
+	note("embedding.model", c.Embedding.relativeTo(dir))
+	return wrong
+}
+
+// overlay applies the environment, whose names the earlier server's operators know. An
+// empty variable is one that is not set.
+func (c *Config) overlay(lookup func(string) (string, bool)) error {
+	read := envReader{lookup: lookup}
+	errs := []error{c.overlayPaths(&read)}
+	for key, to := range map[string]*string{
+		"qdrant.url": &c.Qdrant.URL, "qdrant.collection": &c.Qdrant.Collection,
+		"log.level": &c.Log.Level, "log.format": &c.Log.Format,
+	} {
+		*to = cmp.Or(read.of(variables[key]), *to)
+	}
+	errs = append(errs, c.overlayUserInput(read.clean))
+	for key, to := range map[string]*float64{"search.score_threshold": &c.Search.ScoreThreshold, "search.similar_threshold": &c.Search.SimilarThreshold} {
+		v := read.of(variables[key])
+		if v == "" {
+			continue
+		}
+		f, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("environment %s=%q: must be a number from 0 to 1", variables[key], v))
+		}
+		*to = f
+	}
+	clean := read.clean
+	errs = append(errs, c.HTTP.overlay(clean), c.Metrics.overlay(clean), checkAppSpace(clean), checkLogin(clean), c.Embedding.overlay(clean))
+	return errors.Join(append(errs, read.problems()...)...)
+}
+
+// overlayPaths applies the variables that name files and folders.
+func (c *Config) overlayPaths(read *envReader) error {
+	var errs []error
+	paths := c.paths()
+	for _, key := range []string{"tree", "drivers.dir", "tools_file", "qdrant.ca_cert"} {
+		v := read.of(variables[key])
+		if v == "" {
+			continue
+		}
+		path, err := understoodPath(v)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("environment %s: %w", variables[key], err))
+		}
+		*paths[key] = path
+	}
+	if v := read.of(variables["database"]); v != "" {
+		c.Database = Database(v)
+		if err := c.Database.Understand(); err != nil {
+			errs = append(errs, fmt.Errorf("environment %s: %w", variables["database"], err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// userInputOff is the value of user_input that leaves a person's input to the agent.
+const userInputOff = "off"
+
+// overlayUserInput applies the two names of the earlier server: one turns it on or off, the
+// other says who is asked first.
+func (c *Config) overlayUserInput(lookup func(string) (string, bool)) error {
+	first, _ := lookup("KAIROS_USER_INPUT_DRIVER")
+	if v, ok := lookup("KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER"); ok && v != "" {
+		on, err := strconv.ParseBool(v)
+		switch {
+		case err != nil:
+			return fmt.Errorf("environment KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER=%q: must be true or false", v)
+		case !on:
+			c.UserInput = userInputOff
+		case !c.asksPeople():
+			c.UserInput = "elicitation"
+		}
+	}
+	if first != "" && !slices.Contains(userInputs, first) {
+		return fmt.Errorf("environment KAIROS_USER_INPUT_DRIVER=%q: must be %s", first, strings.Join(userInputs[1:], ", "))
+	}
+	if c.asksPeople() && first != "" {
+		c.UserInput = first
+	}
+	return nil
+}
+
+// userInputs are the values of user_input.
+var userInputs = []string{userInputOff, "elicitation", "sampling", "agent"}
+
+// asksPeople reports whether the server obtains a person's input itself.
+func (c Config) asksPeople() bool { return c.UserInput != "" && c.UserInput != userInputOff }
 
 // envReader reads variables. One that is empty or only spaces is one that is not set.
 type envReader struct {
