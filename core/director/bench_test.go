@@ -43,12 +43,7 @@ func BenchmarkLongRun(b *testing.B) {
 	for size, steps := range map[int]int{100: 1000, 100 << 10: 300} {
 		b.Run(fmt.Sprintf("evidence=%d", size), func(b *testing.B) {
 			w := newWorld(b, nil)
-			doc := strings.Builder{}
-			doc.WriteString("# A long run\n")
-			for i := range steps {
-				fmt.Fprintf(&doc, "\n## Step %d\n\nDo it.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"}}}\n```\n", i+1)
-			}
-			uris := w.mint(doc.String())
+			uris := w.mint(longProtocol(steps))
 			evidence := fmt.Sprintf(`{"ok":true,"stdout":%q}`, strings.Repeat("x", size))
 			for b.Loop() {
 				took := make([]time.Duration, 0, steps)
@@ -63,6 +58,43 @@ func BenchmarkLongRun(b *testing.B) {
 				b.ReportMetric(float64(last.Microseconds()), "last-µs")
 				b.ReportMetric(float64(last)/float64(first), "last/first")
 			}
+		})
+	}
+}
+
+func longProtocol(steps int) string {
+	doc := strings.Builder{}
+	doc.WriteString("# A long run\n")
+	for i := range steps {
+		fmt.Fprintf(&doc, "\n## Step %d\n\nDo it.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"}}}\n```\n", i+1)
+	}
+	return doc.String()
+}
+
+// BenchmarkAttest attests a run of 200 steps with 100 KiB of evidence each: by the server
+// that ran it, which holds what it verified, and by one that has to read it all.
+func BenchmarkAttest(b *testing.B) {
+	const steps, size = 200, 100 << 10
+	for _, name := range []string{"same server", "another server"} {
+		b.Run(name, func(b *testing.B) {
+			evidence := fmt.Sprintf(`{"ok":true,"stdout":%q}`, strings.Repeat("x", size))
+			var took []time.Duration
+			for b.Loop() {
+				w := newWorld(b, nil)
+				r := w.begin(w.mint(longProtocol(steps))[0])
+				for r.Challenge.Nonce != "" {
+					r = w.next(r.CurrentStep.URI, solve(r, evidence))
+				}
+				if name != "same server" {
+					w.Engine = w.another()
+				}
+				began := time.Now()
+				reply, err := w.Attest(b.Context(), w.caller, api.AttestRequest{URI: r.CurrentStep.URI, RunID: r.RunID, Outcome: "success", Message: "done"})
+				if took = append(took, time.Since(began)); err != nil || !reply.Verified {
+					b.Fatal(reply.Message, err)
+				}
+			}
+			b.ReportMetric(float64(median(took).Microseconds())/1000, "attest-ms")
 		})
 	}
 }

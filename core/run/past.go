@@ -12,6 +12,9 @@ type Past struct {
 	Evidence []*Evidence // one for each proof
 	Nonces   []string    // used up, by a proof or by a fresh one; of a step only as many as its record holds
 	SolvedBy []string    // the nonce of each proof
+	// Held is how many of the first pieces of evidence this process has accepted itself, so
+	// that the digests in their proofs are of what it holds. What was read does not count.
+	Held int `json:"-"`
 }
 
 // Recall returns the run with its past. Known is an earlier revision with its
@@ -50,6 +53,6 @@ func (p *Past) usedUp(nonce string) { p.Nonces = append(p.Nonces, nonce) }
 func (p Past) clip() Past {
 	return Past{
 		Proofs: slices.Clip(p.Proofs), Evidence: slices.Clip(p.Evidence),
-		Nonces: slices.Clip(p.Nonces), SolvedBy: slices.Clip(p.SolvedBy),
+		Nonces: slices.Clip(p.Nonces), SolvedBy: slices.Clip(p.SolvedBy), Held: p.Held,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,6 +100,31 @@ func TestAcceptedEvidenceOpensTheNextStep(t *testing.T) {
 	}
 	if err := r.Verify(); err != nil {
 		t.Errorf("Verify() = %v, want a whole chain", err)
+	}
+}
+
+// The digests of what this process accepted hold; those of what it read are compared.
+func TestEvidenceThatWasReadIsComparedWithItsDigest(t *testing.T) {
+	one := must(t, must(t, newRun("r1", 2), needs(false)), supplies("agent"))
+	first := accepts(t, one, "n1")
+	one = must(t, one, first)
+	two := must(t, must(t, one, needs(false)), supplies("agent"))
+	second := accepts(t, two, "")
+	two = must(t, two, second)
+	if err := two.VerifyRead(); err != nil || two.Held != 2 {
+		t.Errorf("accepted here: VerifyRead() = %v, held %d, want 2", err, two.Held)
+	}
+	other := *second.Evidence
+	other.Salt = "changed on disk"
+	changed := second
+	changed.Evidence = &other
+	for name, read := range map[string]run.Run{
+		"all of it":       two.Recall(run.Run{}, []run.Event{first, changed}),
+		"what came since": two.Recall(one, []run.Event{changed}),
+	} {
+		if err := read.VerifyRead(); err == nil || !strings.Contains(err.Error(), "step 2, evidence") {
+			t.Errorf("%s was read and is not what was accepted: VerifyRead() = %v", name, err)
+		}
 	}
 }
 

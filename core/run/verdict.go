@@ -34,6 +34,9 @@ func accepted(r *Run, e Event) error {
 			return err
 		}
 	}
+	if r.Held == len(r.Evidence) {
+		r.Held++
+	}
 	r.proved(r.Step.Nonce, e.Proof, e.Evidence)
 	r.Step = Step{Index: r.Step.Index + 1, Nonce: e.Nonce}
 	if last {

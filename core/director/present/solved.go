@@ -1,6 +1,9 @@
 package present
 
 import (
+	"encoding/json"
+	"fmt"
+
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -17,9 +20,32 @@ func Solved(r run.Run, chain protocol.Chain, i int) api.Solved {
 	}
 	return api.Solved{
 		StepIndex: p.Step, URI: protocol.URI(step.UUID), Label: step.Heading(), Driver: p.Driver.Name, Via: p.Via.Name,
-		Provenance: p.Provenance, Output: r.Evidence[i].Output, ProofHash: p.Hash,
+		Provenance: p.Provenance, Output: repeated(r.Evidence[i].Output, step.Name, p.Provenance), ProofHash: p.Hash,
 		Files: files(*r.Evidence[i]), Verdict: verdict,
 	}
+}
+
+// How much of a result a reply repeats, in bytes. The agent knows what it reported itself,
+// and large results only fill its context: later steps have them by their templates.
+const (
+	maxReported = 256
+	maxObtained = 8 << 10
+)
+
+// repeated is a result as a reply repeats it, or a text that says how large it is.
+func repeated(output json.RawMessage, step string, by driver.Provenance) json.RawMessage {
+	most := maxObtained
+	if by == driver.AgentReported {
+		most = maxReported
+	}
+	if len(output) <= most {
+		return output
+	}
+	note, err := json.Marshal(fmt.Sprintf("not repeated: %d bytes; later steps read it as {{ steps.%s }}", len(output), step))
+	if err != nil {
+		return nil // cannot be: it is a text
+	}
+	return note
 }
 
 // files is nil for a step that demanded none.

@@ -20,9 +20,12 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/rules"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/socket"
+	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -31,7 +34,10 @@ func driverInstallCommand(at *session.Session, out *output.Format) *cobra.Comman
 	cmd := &cobra.Command{
 		Use:   "install FILE...",
 		Short: "Install driver binaries and lock them",
-		Long: "Copies each file into the drivers folder as kairos-driver-NAME, all or none, and updates its entry in drivers.lock.\n" +
+		Long: "Copies each file into the drivers folder as kairos-driver-NAME, starts it there with its settings as a server would, and\n" +
+			"updates its entry in drivers.lock. Then the running servers take it up, and the command prints what they did. A driver\n" +
+			"that does not work keeps the version that is installed, and the others are installed all the same. Settings that a\n" +
+			"driver requires are written to drivers.settings.NAME of the configuration first.\n\n" +
 			"An installed driver is replaced. Protocols and the decision tree rely on its role and on what it handles, so an\n" +
 			"update that changes the role or handles less needs --force. Two drivers cannot handle one challenge type.\n\n" +
 			"Before it installs anything, the command shows what each driver may do, or what an update changes. It asks for\n" +
@@ -50,10 +56,16 @@ func driverInstallCommand(at *session.Session, out *output.Format) *cobra.Comman
 			if err != nil {
 				return err
 			}
-			return out.Print(cmd.OutOrStdout(), report, func(p *output.Printer) {
+			if report.changed() {
+				report.tellServers(cmd, c)
+			}
+			err = out.Print(cmd.OutOrStdout(), report, func(p *output.Printer) {
 				report.text(p)
-				p.Printf("next: %s\n", whatNext(cmd.Context(), c))
+				if len(report.Drivers) > 0 {
+					toldText(p, report.Servers)
+				}
 			})
+			return errors.Join(err, report.refusals(), refusals(report.Servers))
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "install without asking")
@@ -69,12 +81,23 @@ type installation struct {
 	progress  io.Writer           // the terminal, if there is one
 }
 
-// install copies and locks the files, all or none of them.
+// refusedDriver is a file that was not installed, and why.
+type refusedDriver struct {
+	File   string `json:"file"`
+	Driver string `json:"driver,omitempty"`
+	Why    string `json:"why"`
+}
+
+// install copies, tries and locks the files. A driver that cannot be installed keeps the
+// version that is there, and the others are installed all the same.
 func install(ctx context.Context, c config.Config, files []string, how installation) (report lockReport, err error) {
 	dir := c.Drivers.Dir
 	report = lockReport{Lock: config.LockPath(dir), Warnings: []string{}}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return report, fmt.Errorf("make the drivers folder: %w", err)
+	}
+	if err := driverhost.CheckPermissions(dir); err != nil { // no server would start what is there
+		return report, fmt.Errorf("nothing is installed in %s: %w", dir, err)
 	}
 	release, err := holdFolder(dir)
 	if err != nil {
@@ -85,48 +108,67 @@ func install(ctx context.Context, c config.Config, files []string, how installat
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err
 	}
-	staged, err := output.While(how.progress, "describing drivers", func() ([]stagedDriver, error) {
+	all, err := output.While(how.progress, "describing drivers", func() ([]stagedDriver, error) {
 		return stageAll(ctx, dir, files, how.isolation)
 	})
 	defer func() {
-		for _, s := range staged {
+		for _, s := range all {
 			_ = os.Remove(s.temp) // gone already where it was installed
 		}
 	}()
 	if err != nil {
 		return report, err
 	}
+	fit := report.keep(all, func(s stagedDriver) error { return s.unfit(old, all, how.force) })
+	if err := how.approve(grantsOf(c, old, fit)); err != nil {
+		return report, err
+	}
+	fit, err = output.While(how.progress, "starting drivers", func() ([]stagedDriver, error) {
+		return report.keep(fit, func(s stagedDriver) error { return s.try(ctx, c, how.isolation) }), ctx.Err()
+	})
+	if err != nil || len(fit) == 0 {
+		return report, err
+	}
+	return report, report.place(c, old, fit)
+}
+
+// keep returns the drivers without a reason to refuse them, and records the others.
+func (r *lockReport) keep(all []stagedDriver, unfit func(stagedDriver) error) []stagedDriver {
+	var fit []stagedDriver
+	for _, s := range all {
+		if why := unfit(s); why != nil {
+			r.Refused = append(r.Refused, refusedDriver{s.file, s.entry.Name, why.Error()})
+			continue
+		}
+		fit = append(fit, s)
+	}
+	return fit
+}
+
+// place moves the binaries into the folder and writes the lock.
+func (r *lockReport) place(c config.Config, old driverhost.Lock, fit []stagedDriver) error {
 	next := old
 	next.Drivers = slices.Clone(old.Drivers)
-	for _, s := range staged {
-		if err := mayReplace(old, s.entry, how.force); err != nil {
-			return report, err
-		}
+	for _, s := range fit {
 		next.Drivers = slices.DeleteFunc(next.Drivers, func(e driverhost.LockedEntry) bool { return e.Name == s.entry.Name })
 		next.Drivers = append(next.Drivers, s.entry)
 	}
 	keepPlatforms(old, &next)
-	if err := sharedType(next, staged); err != nil {
-		return report, err
-	}
-	if err := how.approve(grantsOf(c, old, staged)); err != nil {
-		return report, err
-	}
-	if err := placeBinaries(dir, old, staged); err != nil {
-		return report, err
+	if err := placeBinaries(c.Drivers.Dir, old, fit); err != nil {
+		return err
 	}
 	// The lock comes last: a server that watches the folder takes up the
 	// binaries when it sees the lock that fits them.
-	if err := driverhost.WriteLock(report.Lock, next); err != nil {
-		return report, err
+	if err := driverhost.WriteLock(r.Lock, next); err != nil {
+		return err
 	}
 	for _, change := range lockChanges(old, next) {
-		if slices.ContainsFunc(staged, func(s stagedDriver) bool { return s.entry.Name == change.Name }) {
-			report.Drivers = append(report.Drivers, change)
+		if slices.ContainsFunc(fit, func(s stagedDriver) bool { return s.entry.Name == change.Name }) {
+			r.Drivers = append(r.Drivers, change)
 		}
 	}
-	report.Warnings = append(report.Warnings, afterInstall(c, old, next, staged)...)
-	return report, nil
+	r.Warnings = append(r.Warnings, afterInstall(c, old, next, fit)...)
+	return nil
 }
 
 // placeBinaries moves the staged binaries to their names in the folder, and removes
@@ -144,34 +186,63 @@ func placeBinaries(dir string, old driverhost.Lock, staged []stagedDriver) error
 	return nil
 }
 
-// stagedDriver is a driver that is copied into the folder but not installed yet.
+// stagedDriver is a file that is copied into the folder but not installed yet.
 type stagedDriver struct {
+	file  string // that the operator named
 	entry driverhost.LockedEntry
 	temp  string
+	fault error // why it is not a driver
 }
 
-// stageAll copies and describes the files. What is staged has to be removed,
-// with an error too.
+// stageAll copies and describes the files. What is staged has to be removed, with an error
+// too. That a file is not a driver is the fault of that file alone.
 func stageAll(ctx context.Context, dir string, files []string, isolation driverhost.Confinement) ([]stagedDriver, error) {
 	var staged []stagedDriver
 	for _, file := range files {
-		temp, err := copyExecutable(dir, file)
-		if err != nil {
-			return staged, fmt.Errorf("copy %s: %w", file, err)
+		s := stagedDriver{file: file}
+		if s.temp, s.fault = copyExecutable(dir, file); s.fault != nil {
+			s.fault = fmt.Errorf("copy %s: %w", file, s.fault)
+			staged = append(staged, s)
+			continue
 		}
-		staged = append(staged, stagedDriver{temp: temp})
 		// The copy is what is described and locked, whatever becomes of the original.
-		entry, err := driverhost.DescribeFile(ctx, temp, isolation)
-		if err != nil {
-			return staged, fmt.Errorf("%s is not a driver that can be installed: %w", file, copyError{err, temp, file})
+		entry, err := driverhost.DescribeFile(ctx, s.temp, isolation)
+		switch {
+		case err != nil:
+			s.fault = fmt.Errorf("%s is not a driver that can be installed: %w", file, copyError{err, s.temp, file})
+		case slices.ContainsFunc(staged, func(s stagedDriver) bool { return s.entry.Name == entry.Name }):
+			return append(staged, s), fmt.Errorf("nothing is installed: %s: a driver %q is among the files already", file, entry.Name)
+		default:
+			s.entry = entry
+			s.entry.File = driverhost.BinaryPrefix + entry.Name
 		}
-		entry.File = driverhost.BinaryPrefix + entry.Name
-		if slices.ContainsFunc(staged, func(s stagedDriver) bool { return s.entry.Name == entry.Name }) {
-			return staged, fmt.Errorf("%s: a driver %q is among the files already", file, entry.Name)
-		}
-		staged[len(staged)-1].entry = entry
+		staged = append(staged, s)
 	}
 	return staged, nil
+}
+
+// unfit says why a driver cannot take its place beside the others; nil: it can.
+func (s stagedDriver) unfit(old driverhost.Lock, all []stagedDriver, force bool) error {
+	if s.fault != nil {
+		return s.fault
+	}
+	if err := mayReplace(old, s.entry, force); err != nil {
+		return err
+	}
+	return sharedType(old, all, s)
+}
+
+// try starts a driver with its settings as a server would, and stops it again.
+func (s stagedDriver) try(ctx context.Context, c config.Config, isolation driverhost.Confinement) error {
+	staged := s.entry
+	staged.File = filepath.Base(s.temp)
+	d := verifiedDriver{}
+	tryDriver(ctx, c, staged, isolation, &d)
+	if len(d.Problems) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("driver %s does not work with its settings, so no server would take it: %s", s.entry.Name, strings.Join(d.Problems, "; "))
+	return copyError{fmt.Errorf("%w; settings are read from drivers.settings.%s.config of the configuration: write them there and install it again", err, s.entry.Name), s.temp, s.file}
 }
 
 // copyError is an error about a copy, told as one about the file that the
@@ -239,19 +310,25 @@ func mayReplace(old driverhost.Lock, e driverhost.LockedEntry, force bool) error
 
 // sharedType refuses a driver that handles a challenge type of another one: which
 // of the two judges a step would depend on a tree that nobody wrote for that.
-func sharedType(next driverhost.Lock, staged []stagedDriver) error {
-	for _, s := range staged {
-		if s.entry.Descriptor.Role != driver.RoleChallenge {
-			continue
+func sharedType(old driverhost.Lock, all []stagedDriver, s stagedDriver) error {
+	if s.entry.Descriptor.Role != driver.RoleChallenge {
+		return nil
+	}
+	others := slices.Clone(old.Drivers)
+	for _, other := range all {
+		if i := slices.IndexFunc(others, func(e driverhost.LockedEntry) bool { return e.Name == other.entry.Name }); i >= 0 {
+			others[i] = other.entry
+		} else {
+			others = append(others, other.entry)
 		}
-		for _, challengeType := range s.entry.Descriptor.Handles {
-			for _, other := range next.Drivers {
-				if other.Name == s.entry.Name || other.Descriptor.Role != driver.RoleChallenge || !slices.Contains(other.Descriptor.Handles, challengeType) {
-					continue
-				}
-				return fmt.Errorf("driver %s is not installed: driver %s handles challenges of type %q already; run `kairos driver remove %s` first, "+
-					"or change what %s handles", s.entry.Name, other.Name, challengeType, other.Name, s.entry.Name)
+	}
+	for _, challengeType := range s.entry.Descriptor.Handles {
+		for _, other := range others {
+			if other.Name == s.entry.Name || other.Descriptor.Role != driver.RoleChallenge || !slices.Contains(other.Descriptor.Handles, challengeType) {
+				continue
 			}
+			return fmt.Errorf("driver %s is not installed: driver %s handles challenges of type %q already; run `kairos driver remove %s` first, "+
+				"or change what %s handles", s.entry.Name, other.Name, challengeType, other.Name, s.entry.Name)
 		}
 	}
 	return nil
@@ -299,29 +376,43 @@ func unchangedVersion(was, is driverhost.LockedEntry) string {
 		is.Name, is.Version, what)
 }
 
-// whatNext says how running servers get to know.
-func whatNext(ctx context.Context, c config.Config) string {
-	const idle = "no server runs with these drivers; the next one that starts takes them as they are"
-	next := idle
-	err := new(servers.Choice).With(ctx, c, func(servers []socket.Found) error {
-		var watching, waiting []int
-		for _, s := range servers {
-			if s.Watch {
-				watching = append(watching, s.PID)
-				continue
-			}
-			waiting = append(waiting, s.PID)
-		}
-		switch {
-		case len(waiting) > 0:
-			next = fmt.Sprintf("run `kairos reload`, so that the servers that run (%s) take them up", output.List(waiting))
-		case len(watching) > 0:
-			next = fmt.Sprintf("nothing: the servers that run (%s) watch the folder and take them up by themselves", output.List(watching))
-		}
+const idle = "no server runs with these drivers; the next one that starts takes them as they are"
+
+// tellServers has the running servers of the drivers folder take up what is in it now.
+func (r *lockReport) tellServers(cmd *cobra.Command, c config.Config) {
+	err := new(servers.Choice).With(cmd.Context(), c, func(found []socket.Found) error {
+		r.Servers = changeAll(cmd, found, func(ctx context.Context, t api.Transport) (setup.Report, error) {
+			return operations.ReloadDrivers.Call(ctx, t, operations.ReloadRequest{})
+		})
 		return nil
 	})
 	if err != nil {
-		return fmt.Sprintf("%s (%v)", idle, err)
+		r.Warnings = append(r.Warnings, fmt.Sprintf("no server could be asked to take this up: %v", err))
 	}
-	return next
+}
+
+// toldText says what the servers did.
+func toldText(p *output.Printer, reports []changeReport) {
+	if len(reports) == 0 {
+		p.Printf("next: %s\n", idle)
+	}
+	for _, r := range reports {
+		switch {
+		case r.Report == nil:
+			p.Printf("server %d refused and runs on as before: %s\n", r.Server.PID, output.Lines(r.Refused))
+		case r.Report.Changed():
+			r.text(p)
+		default:
+			p.Printf("server %d: took them up\n", r.Server.PID) // a server that watches the folder was faster
+		}
+	}
+}
+
+// refusals is an error if servers run on as before.
+func refusals(reports []changeReport) error {
+	refused := slices.DeleteFunc(slices.Clone(reports), func(r changeReport) bool { return r.Report != nil })
+	if len(refused) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d servers refused and run on as before", len(refused), len(reports))
 }

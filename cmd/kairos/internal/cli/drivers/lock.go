@@ -31,6 +31,22 @@ type lockReport struct {
 	Drivers []lockChange `json:"drivers"`
 	// Warnings are what the operator should know besides.
 	Warnings []string `json:"warnings"`
+	// Refused are the files that were not installed.
+	Refused []refusedDriver `json:"refused,omitempty"`
+	// Servers are the running servers and what they did.
+	Servers []changeReport `json:"servers,omitempty"`
+}
+
+// refusals is an error if files were not installed.
+func (r lockReport) refusals() error {
+	if len(r.Refused) == 0 {
+		return nil
+	}
+	why := make([]string, len(r.Refused))
+	for i, one := range r.Refused {
+		why[i] = one.Why
+	}
+	return fmt.Errorf("%s not installed: %s", output.Count(len(r.Refused), "driver"), strings.Join(why, "\n"))
 }
 
 // lockChange is what became of one entry of a lock.

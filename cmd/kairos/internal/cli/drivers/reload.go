@@ -87,22 +87,7 @@ func changeServers(cmd *cobra.Command, at *session.Session, choice *servers.Choi
 	change func(context.Context, api.Transport) (setup.Report, error),
 ) error {
 	return choice.Running(cmd, at, instead, func(found []socket.Found) error {
-		reports := make([]changeReport, len(found))
-		refused := 0
-		ctx, cancel := context.WithTimeout(cmd.Context(), reloadTime)
-		defer cancel()
-		for i, s := range found {
-			reports[i].Server = servers.InfoOf(s)
-			r, err := output.While(cmd.ErrOrStderr(), fmt.Sprintf("waiting for server %d", s.PID), func() (setup.Report, error) {
-				return change(ctx, s)
-			})
-			if err != nil {
-				reports[i].Refused = reasonOf(err)
-				refused++
-				continue
-			}
-			reports[i].Report = &r
-		}
+		reports := changeAll(cmd, found, change)
 		err := out.Print(cmd.OutOrStdout(), struct {
 			Servers []changeReport `json:"servers"`
 		}{reports}, func(p *output.Printer) {
@@ -110,11 +95,27 @@ func changeServers(cmd *cobra.Command, at *session.Session, choice *servers.Choi
 				r.text(p)
 			}
 		})
-		if err == nil && refused > 0 {
-			return fmt.Errorf("%d of %d servers refused and run on as before", refused, len(found))
-		}
-		return err
+		return errors.Join(err, refusals(reports))
 	})
+}
+
+// changeAll does the same to every server, one after the other.
+func changeAll(cmd *cobra.Command, found []socket.Found, change func(context.Context, api.Transport) (setup.Report, error)) []changeReport {
+	reports := make([]changeReport, len(found))
+	ctx, cancel := context.WithTimeout(cmd.Context(), reloadTime)
+	defer cancel()
+	for i, s := range found {
+		reports[i].Server = servers.InfoOf(s)
+		r, err := output.While(cmd.ErrOrStderr(), fmt.Sprintf("waiting for server %d", s.PID), func() (setup.Report, error) {
+			return change(ctx, s)
+		})
+		if err != nil {
+			reports[i].Refused = reasonOf(err)
+			continue
+		}
+		reports[i].Report = &r
+	}
+	return reports
 }
 
 func (r changeReport) text(p *output.Printer) {

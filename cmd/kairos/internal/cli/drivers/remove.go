@@ -47,10 +47,12 @@ func driverRemoveCommand(at *session.Session, out *output.Format) *cobra.Command
 			if _, ok := c.Drivers.Settings[args[0]]; ok {
 				report.Warnings = append(report.Warnings, fmt.Sprintf("drivers.settings.%s is left in %s; delete it, or keep it for the day the driver is installed again", args[0], at.File))
 			}
-			return out.Print(cmd.OutOrStdout(), report, func(p *output.Printer) {
+			report.tellServers(cmd, c)
+			err = out.Print(cmd.OutOrStdout(), report, func(p *output.Printer) {
 				report.text(p)
-				p.Printf("next: %s\n", whatNext(cmd.Context(), c))
+				toldText(p, report.Servers)
 			})
+			return errors.Join(err, refusals(report.Servers))
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "remove it although open runs need it, without asking")
