@@ -78,6 +78,7 @@ func attempt[Res any](
 	if key, ok := s.spec.memoKey(in); ok {
 		if res, ok := recall[Res](g.memory, key); ok {
 			g.endCall(false)
+			s.journal.remembered()
 			return res, false, nil
 		}
 		defer func() {

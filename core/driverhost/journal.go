@@ -30,6 +30,7 @@ type journal struct {
 	calls      int64
 	failures   int64
 	repeats    int64
+	fromMemory int64
 	lastError  string
 	lastAt     time.Time
 	excess     MemoryExcess
@@ -110,6 +111,12 @@ func (j *journal) repeated() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.repeats++
+}
+
+func (j *journal) remembered() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.fromMemory++
 }
 
 // crashed records an unexpected end of a process.

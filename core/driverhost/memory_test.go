@@ -46,6 +46,9 @@ func TestAPureDriverIsAskedTheSameOnce(t *testing.T) {
 			t.Errorf("%s: the process counts %s calls, want %s", tc.claim, got, tc.want)
 		}
 	}
+	if s, _ := h.StatusOf("pure"); s.Calls-s.Remembered != 4 {
+		t.Errorf("%d calls, %d of them from memory: want 4 that reached the process", s.Calls, s.Remembered)
+	}
 }
 
 func TestWhatIsRememberedEndsWithTheProcess(t *testing.T) {

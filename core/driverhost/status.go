@@ -29,7 +29,8 @@ type Status struct {
 	RetryAt     time.Time          `json:"retry_at,omitzero"` // backoff ends
 	Calls       int64              `json:"calls"`
 	Failures    int64              `json:"failures"`
-	Repeats     int64              `json:"repeats"` // calls made again because the process died under them
+	Repeats     int64              `json:"repeats"`    // calls made again because the process died under them
+	Remembered  int64              `json:"remembered"` // calls of a pure driver that were answered from memory, without the process
 	InFlight    int                `json:"in_flight"`
 	Latency     map[string]Latency `json:"latency,omitempty"` // by method
 	RSSBytes    int64              `json:"rss_bytes,omitempty"`
@@ -128,7 +129,7 @@ func (j *journal) statusIn(out *Status) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	out.Generation, out.Starts, out.Crashes = j.generation, j.generation, j.crashes
-	out.Calls, out.Failures, out.Repeats = j.calls, j.failures, j.repeats
+	out.Calls, out.Failures, out.Repeats, out.Remembered = j.calls, j.failures, j.repeats, j.fromMemory
 	out.LastError, out.LastErrorAt, out.Excess = j.lastError, j.lastAt, j.excess
 	out.Latency = make(map[string]Latency, len(j.latency))
 	for method, s := range j.latency {

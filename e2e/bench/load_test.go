@@ -64,8 +64,7 @@ func mint(b *testing.B, a *agent, doc string) string {
 	return minted.Items[0].URI
 }
 
-// bareDriverCalls are the calls of one kairos_next on drivers that go-plugin
-// alone has started.
+// bareDriverCalls are the calls of callsOn on drivers that go-plugin alone has started.
 func bareDriverCalls(b *testing.B) func() {
 	b.Helper()
 	return callsOn(b, dispense(b, "shell").Challenge(), dispense(b, "agent").Capability())
@@ -98,8 +97,8 @@ const wireSamples = 1200
 
 // BenchmarkWireNext is one kairos_next of one client over HTTP against the sum
 // of its floors, each measured right after it: a tool that does nothing on
-// mcp-go's own HTTP server, the driver calls on bare go-plugin clients, and one
-// durable commit. Beside them stands our wire with an engine that does nothing.
+// mcp-go's own HTTP server, as many driver calls on bare go-plugin clients as it really
+// makes, and one durable commit. Beside them stands our wire with an engine that does nothing.
 func BenchmarkWireNext(b *testing.B) {
 	for _, era := range eras {
 		b.Run(era, func(b *testing.B) {
@@ -115,6 +114,8 @@ func BenchmarkWireNext(b *testing.B) {
 			arguments := map[string]any{"uri": r.uri, "solution": map[string]any{"type": "shell", "nonce": "n", "proof_hash": "h", "shell": map[string]any{"exit_code": 0}}}
 
 			var next, call, wire, durable, drivers samples
+			r.begin(b) // starts the drivers
+			made := callsMade(b, kairos.cmd.Process.Pid)
 			for b.Loop() {
 				for range wireSamples {
 					if r.left == 0 {
@@ -129,9 +130,10 @@ func BenchmarkWireNext(b *testing.B) {
 					drivers.measure(calls)
 				}
 			}
-			reportNext(b, next, call, durable, drivers)
+			f := floors{call, durable, drivers, made() / float64(len(next))}
+			f.reportNext(b, next)
 			b.ReportMetric(wire.p50(), "our-wire-ms")
-			addNext("HTTP, "+era, next, call, durable, drivers)
+			f.addNext("HTTP, "+era, next)
 		})
 	}
 }

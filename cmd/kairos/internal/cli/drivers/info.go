@@ -243,7 +243,7 @@ func printStatus(p *output.Printer, s driverhost.Status) {
 	if !s.RetryAt.IsZero() {
 		printRow(p, "next start", "not before "+output.Moment(s.RetryAt))
 	}
-	printRow(p, "calls", fmt.Sprintf("%d, %d failed, %d made again, %d in flight", s.Calls, s.Failures, s.Repeats, s.InFlight))
+	printRow(p, "calls", fmt.Sprintf("%d, %d from memory, %d failed, %d made again, %d in flight", s.Calls, s.Remembered, s.Failures, s.Repeats, s.InFlight))
 	for _, method := range slices.Sorted(maps.Keys(s.Latency)) {
 		l := s.Latency[method]
 		printRow(p, "latency", fmt.Sprintf("%-10s p50 %.2f ms  p90 %.2f ms  p99 %.2f ms  max %.2f ms  (%d calls)", method, l.P50, l.P90, l.P99, l.Max, l.Count))
