@@ -1,6 +1,8 @@
 package drivers
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,6 +89,34 @@ func replaceOnce(t *testing.T, path, old, with string) {
 	if err := os.WriteFile(path, []byte(strings.Replace(string(b), old, with, 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A driver that begins to use another package of the SDK needs no other module.
+func TestAScaffoldBuildsWithEveryPackageOfTheSDK(t *testing.T) {
+	s := scaffold{Name: "first-try", Role: driver.RoleChallenge, Lang: "go", Dir: filepath.Join(t.TempDir(), "driver")}
+	if err := errorOf(s.complete("0.1.0-dev"), s.write); err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	root := filepath.Join(s.Checkout, "sdk")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() || path == root {
+			return err
+		}
+		if d.Name() == "testdata" || d.Name() == "drivertest" { // whose test is in the scaffold
+			return filepath.SkipDir
+		}
+		name, err := filepath.Rel(root, path)
+		fmt.Fprintf(&all, "import _ %q\n", sdkModule+"/"+filepath.ToSlash(name))
+		return err
+	})
+	if err != nil || strings.Count(all.String(), "\n") < 13 {
+		t.Fatalf("the packages of the SDK: %v\n%s", err, all.String())
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, "all.go"), []byte("package main\n\n"+all.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	in(t, s.Dir, "go", "vet", "./...")
 }
 
 // go mod tidy has nothing to change. It reads modules that no build reads, so
