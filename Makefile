@@ -100,7 +100,8 @@ examples: build ## build and test the example drivers, run the kit on them and p
 	@for e in $(GO_EXAMPLES); do \
 		(cd examples/drivers/$$e && $(GO) vet ./... && $(GO) test ./... && \
 			$(GO) build -ldflags '-s -w' -o build/kairos-driver-$$(basename $$e | tr - _) .) && \
-		$(INSTALL) examples/drivers/$$e/build/kairos-driver-$$(basename $$e | tr - _) || exit 1; \
+		config=examples/drivers/$$e/kairos.yaml && mkdir -p /tmp/kairos-ask-folder && \
+		$(INSTALL) $$(test ! -e $$config || echo --config $$config) examples/drivers/$$e/build/kairos-driver-$$(basename $$e | tr - _) || exit 1; \
 	done
 	@if $(call lacks,python3); then echo "examples: PYTHON 3 IS MISSING, regex-python is left out"; else \
 		(cd examples/drivers/regex-python && python3 -B -m unittest) && \

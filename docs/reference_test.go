@@ -259,7 +259,8 @@ what to give so that it runs; one whose rule is not about the driver (the other 
 marked ` + "`-`" + `. Where a method, or a kind of input, has no sample, the kit makes up a request as far as the descriptor allows.
 
 The kit gives idempotency keys as the server does: a driver with effect ` + "`reads`" + ` gets one for each sample, one with ` + "`changes`" + ` a new one for
-each call, so that it acts each time. A sample may name its own. What a driver did can be seen in its replies alone: let the proof or the answer
+each call, so that it acts each time. A sample may name its own. Write ` + "`{{fresh}}`" + ` in a sample for a name that there can be only once, such as
+that of a tag or an account: it becomes another name for each key, and the same one where a call is made again. What a driver did can be seen in its replies alone: let the proof or the answer
 name it, for example by the number of the payment, or ` + "`call/acts-once`" + ` cannot tell one act from two. ` + "`challenge/asks-first`" + ` sees
 an act that came before any answer only if the driver tells of it, at once or asked with ` + "`recover`" + `.
 
