@@ -19,9 +19,13 @@ import (
 func Page(d driver.Descriptor, level int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n\n%s driver, version %s.\n\n| | |\n|---|---|\n", strings.Repeat("#", level), cell(d.Name), d.Role, cell(d.Version))
+	sends := make([]string, len(d.Sends)) // without any it may send what MCP defines, which says nothing of it
+	for i, m := range d.Sends {
+		sends[i] = m.Method
+	}
 	for _, fact := range [][2]string{
 		{"handles", strings.Join(d.Handles, ", ")}, {"effect", string(d.Effect)}, {"features", strings.Join(d.Features, ", ")},
-		{"needs", strings.Join(d.Needs, ", ")}, {"sends", strings.Join(d.Methods(), ", ")}, {"approval", string(d.Approval)},
+		{"needs", strings.Join(d.Needs, ", ")}, {"sends", strings.Join(sends, ", ")}, {"approval", string(d.Approval)},
 		{"transport", cmp.Or(string(d.Transport), "grpc")}, {"state versions", strings.Trim(fmt.Sprint(d.StateVersions), "[]")},
 	} {
 		if fact[1] != "" {

@@ -12,7 +12,7 @@ import (
 
 func driverDocsCommand(at *session.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "docs NAME", Short: "Print the manual page of a driver: its parameters, output and configuration",
+		Use: "docs NAME", Short: "Print the manual page of a driver",
 		Long: "Prints a Markdown page made from the descriptor of the driver in drivers.lock: what a challenge of its type may say, what\n" +
 			"later steps see of it, and how it is configured. It starts no driver.",
 		Example: "  kairos driver docs shell\n  kairos driver docs word_count > word_count.md",
