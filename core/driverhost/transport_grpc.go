@@ -110,8 +110,8 @@ func (l *grpcTransport) dial() error {
 	return nil
 }
 
-// notStarted words a failed start. What go-plugin says is about its own parts, and
-// blames the author of the plugin for what a program printed that is none.
+// notStarted words a failed start. The errors of go-plugin are about its own parts, and
+// blame the author of the plugin for the output of a program that is not one.
 func (l *grpcTransport) notStarted(err error) error {
 	started := l.process.pid() != 0
 	switch why := l.process.handshake.fault(); {

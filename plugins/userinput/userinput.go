@@ -37,7 +37,7 @@ type userInput struct{ *settings.Of[prompt.Own] }
 
 // params is what a challenge demands.
 type params struct {
-	Prompt   string          `json:"prompt" doc:"the question to the person; empty: whether to go on"`
+	Prompt   string          `json:"prompt" doc:"the question to the person; empty: whether to continue"`
 	form     json.RawMessage // flat JSON Schema; nil: approved or rejected
 	approves bool            // the step says that the answer is an approval
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Page is the manual page of a driver. The heading has the level, 1 for a page of its
-// own. What a descriptor says is text of a stranger: it is made safe to show.
+// own. A descriptor is text of a stranger: it is made safe to show.
 func Page(d driver.Descriptor, level int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n\n%s driver, version %s.\n\n| | |\n|---|---|\n", strings.Repeat("#", level), cell(d.Name), d.Role, cell(d.Version))
