@@ -102,8 +102,9 @@ func ParseFile(document []byte, file string) ([]Chain, []Diagnostic) {
 		for k := range chains[i].Steps {
 			s := &chains[i].Steps[k]
 			s.Line, s.ChallengeLine = titled.Line(s.Line), titled.Line(s.ChallengeLine)
-			for n := range s.Places {
-				s.Places[n].Line = titled.Line(s.Places[n].Line)
+			for n := range s.Anchors {
+				at := &s.Anchors[n].Place
+				at.Line = titled.Line(at.Line)
 			}
 		}
 	}

@@ -121,6 +121,7 @@ func fromKeywords(text string) string {
 var (
 	anyVariable    = regexp.MustCompile(`\$(?:\{[^}]*\}?|[A-Za-z_][A-Za-z0-9_]*)`)
 	bracedVariable = regexp.MustCompile(`\$\{[^}]*\}?`)
+	variable       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
 // expand puts the values of the variables in their places. One that is not set is an

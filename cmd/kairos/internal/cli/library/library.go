@@ -177,7 +177,7 @@ func mintFile(ctx context.Context, stdin io.Reader, t api.Transport, in api.Mint
 		reply.Warnings[i].Line = titled.Line(reply.Warnings[i].Line)
 	}
 	if note := titled.Finding(); note != nil && err == nil {
-		reply.Warnings = append([]api.Diagnostic{api.Diagnostic(*note)}, reply.Warnings...)
+		reply.Warnings = append([]api.Diagnostic{{Severity: note.Severity, Line: note.Line, Column: note.Column, Message: note.Message}}, reply.Warnings...)
 	}
 	return reply, inFile(titled, err)
 }
