@@ -95,12 +95,12 @@ type scan struct {
 // AdvanceLine is called by the parser after each line.
 func (s *scan) AdvanceLine() {
 	s.Reader.AdvanceLine()
-	line, at := s.Position()
-	s.take(at.Start >= len(s.outline.src))
+	s.take(len(s.open.OpenedBlocks()) == 0)
 	if s.nested += max(0, len(s.open.OpenedBlocks())-freeNesting); s.nested > maxNested {
 		s.outline.excess = "too many lines of the document are deep in lists and quotes"
 	}
 	if s.outline.excess != "" {
+		line, _ := s.Position()
 		s.SetPosition(line, text.NewSegment(len(s.outline.src), len(s.outline.src)))
 	}
 }
@@ -115,13 +115,14 @@ func (s *scan) SkipBlankLines() (text.Segment, int, bool) {
 }
 
 // take moves closed blocks from the tree to the outline: every block has at
-// most its last child open, and none at the end.
-func (s *scan) take(end bool) {
+// most its last child open, and none if all are closed. An open block must stay: an
+// underlined heading takes its text from the paragraph before it when it is closed.
+func (s *scan) take(all bool) {
 	if open := s.open.OpenedBlocks(); s.root == nil && len(open) > 0 {
 		s.root = open[0].Node.Parent()
 	}
 	for n := s.root; n != nil; n = n.LastChild() {
-		for c := n.FirstChild(); c != nil && (end || c != n.LastChild()); c = n.FirstChild() {
+		for c := n.FirstChild(); c != nil && (all || c != n.LastChild()); c = n.FirstChild() {
 			s.collect(c, n == s.root)
 			n.RemoveChild(n, c)
 		}
