@@ -45,7 +45,7 @@ func render(ctx context.Context, t *turn, a plan.Render) (plan.Action, error) {
 	if a.Question = &q; a.Diagnostics == nil {
 		a.Diagnostics = t.Run.Step.Refused[in.ID]
 	}
-	made, err := t.drivers().Render(ctx, t.State, a, plan.Rendering{Call: c, Recovering: recovering, Input: in, Link: link})
+	made, err := t.drivers().Render(ctx, t.State, a, plan.Rendering{Made: plan.Made{Call: c, Recovering: recovering}, Input: in, Link: link})
 	t.heard(made.Result.NotDone)
 	if err != nil {
 		return nil, err

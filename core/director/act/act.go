@@ -45,7 +45,7 @@ func (d Drivers) Keyed(s *plan.State, c run.Call) (run.Call, error) {
 
 // Judge lets the challenge driver judge the answers so far.
 func (d Drivers) Judge(ctx context.Context, s *plan.State, c run.Call, recovering bool) plan.Judging {
-	made, step := plan.Judging{Call: c, Recovering: recovering}, s.Run.Step
+	made, step := plan.Judging{Made: plan.Made{Call: c, Recovering: recovering}}, s.Run.Step
 	drv, ok := d.Finder.Challenge(c.Driver)
 	if !ok {
 		made.Err = plan.Unavailable("driver %s is not configured", c.Driver)

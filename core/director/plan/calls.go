@@ -91,6 +91,29 @@ type Deferral struct {
 // before did nothing.
 const maxNotDone = 1
 
+// Made is a call of a driver that was made.
+type Made struct {
+	Call run.Call
+	// Recovering: it asked what came of an earlier call.
+	Recovering bool
+	Err        error
+}
+
+// unfinished is what follows from a call that broke a rule, which Err then says, was never
+// made, or came to no outcome; nil: it has an outcome. Again goes on with a call that was
+// never made as one that cannot have acted.
+func (m *Made) unfinished(s *State, said Deferral, again func(*State, Made) Action) Action {
+	if m.Err == nil {
+		m.Err = Breach(s, m.Call, m.Recovering, said)
+	}
+	if m.Call.Acts && notCalled(m.Err) && !m.Recovering {
+		idle := *m
+		idle.Call.Acts = false
+		return Apply{Events: settle(s, neverCalled(m.Err)), Then: Look(func(s *State) Action { return again(s, idle) })}
+	}
+	return withoutOutcome(s, m.Call, m.Recovering, said, m.Err)
+}
+
 // withoutOutcome is what follows where a call may have acted and came to no outcome; nil: it came to
 // one, or cannot have acted. The driver is asked next, once.
 func withoutOutcome(s *State, c run.Call, recovering bool, l Deferral, failure error) Action {

@@ -296,25 +296,15 @@ func Verdict(s *State, k *input.Task, res driver.AdvanceResult) Action {
 
 // Judging is what a challenge driver made of the answers so far.
 type Judging struct {
-	Call       run.Call
-	Recovering bool
-	Result     driver.AdvanceResult
-	Err        error
+	Made
+	Result driver.AdvanceResult
 }
 
 // Judged is what follows from a call of the challenge driver.
 func Judged(s *State, k *input.Task, made Judging) Action {
 	res := made.Result
-	l := Deferral{Pending: res.Pending, Unknown: res.Unknown, NotDone: res.NotDone}
-	if made.Err == nil {
-		made.Err = Breach(s, made.Call, made.Recovering, l)
-	}
-	if made.Call.Acts && notCalled(made.Err) && !made.Recovering {
-		again := made
-		again.Call.Acts = false
-		return Apply{Events: settle(s, neverCalled(made.Err)), Then: Look(func(s *State) Action { return Judged(s, k, again) })}
-	}
-	if a := withoutOutcome(s, made.Call, made.Recovering, l, made.Err); a != nil {
+	again := func(s *State, m Made) Action { return Judged(s, k, Judging{m, res}) }
+	if a := made.unfinished(s, Deferral{Pending: res.Pending, Unknown: res.Unknown, NotDone: res.NotDone}, again); a != nil {
 		return a
 	}
 	switch {

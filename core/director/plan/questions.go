@@ -18,27 +18,20 @@ import (
 // Rendering is what a capability driver made of an input. The request and the message
 // show the marks of the link instead of its secrets.
 type Rendering struct {
-	Call       run.Call
-	Recovering bool
-	Input      driver.Input // as it was asked for
-	Result     driver.RenderResult
-	Err        error
-	Link       *run.ApprovalLink
+	Made
+	Input  driver.Input // as it was asked for
+	Result driver.RenderResult
+	Link   *run.ApprovalLink
 }
 
 // Rendered sends the question that a driver made, or takes what it answered without one.
 func Rendered(s *State, a Render, made Rendering) Action {
 	k, q, r, res := a.Task, *a.Question, a.Route, made.Result
-	l := Deferral{Pending: res.Pending, Unknown: res.Unknown, NotDone: res.NotDone}
-	if made.Err == nil {
-		made.Err = Breach(s, made.Call, made.Recovering, l)
+	again := func(s *State, m Made) Action {
+		made.Made = m
+		return Rendered(s, a, made)
 	}
-	if made.Call.Acts && notCalled(made.Err) && !made.Recovering {
-		again := made
-		again.Call.Acts = false
-		return Apply{Events: settle(s, neverCalled(made.Err)), Then: Look(func(s *State) Action { return Rendered(s, a, again) })}
-	}
-	if a := withoutOutcome(s, made.Call, made.Recovering, l, made.Err); a != nil {
+	if a := made.unfinished(s, Deferral{Pending: res.Pending, Unknown: res.Unknown, NotDone: res.NotDone}, again); a != nil {
 		return a
 	}
 	in, approves := q.Input, input.Of(q.Input.Kind).Approves
