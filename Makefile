@@ -247,11 +247,10 @@ bench-before: build ## compare whole runs over HTTP with the commit BEFORE (HEAD
 bench-stored: build ## run the part of bench about what is stored: 1,000,000 runs, many protocols, 50,000 open runs, PostgreSQL, memory after 100,000 runs
 	$(BENCH) -bench '^BenchmarkWire(Stored|Open|Postgres|Memory|Disk|Steps)$$' ./e2e/bench | tee $(BIN)/bench-stored.txt
 
-.PHONY: bench-profile
-bench-profile: build ## print where the processor time of a kairos_next and of a whole run goes
+.PHONY: profile
+profile: build ## build the program that writes a profile of its processor time: docs/development/measuring.md
 	$(GO) build -tags $(TAGS),profile -o $(BIN)/profile/kairos ./cmd/kairos
 	@rm -rf $(BIN)/profile/drivers && cp -r $(BIN)/drivers $(BIN)/profile/drivers
-	KAIROS_PROFILED=1 KAIROS_BIN=$(CURDIR)/$(BIN)/profile $(GO) test -run '^$$' -bench '^BenchmarkProfile$$' -benchtime 1x ./e2e/bench
 
 .PHONY: bench-sandbox
 bench-sandbox: ## compare a command in the sandbox with bubblewrap started by hand

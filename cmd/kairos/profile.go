@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// A build for measuring, see make bench-profile: SIGUSR1 starts a profile of the processor
+// A build for measuring, see make profile: SIGUSR1 starts a profile of the processor
 // time in the file that KAIROS_CPU_PROFILE names, and SIGUSR1 again ends it.
 func init() {
 	signals := make(chan os.Signal, 1)
