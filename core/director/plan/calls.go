@@ -100,7 +100,7 @@ type Made struct {
 }
 
 // unfinished is what follows from a call that broke a rule, which Err then says, was never
-// made, or came to no outcome; nil: it has an outcome. Again goes on with a call that was
+// made, or came to no outcome; nil: it has an outcome. Again continues with a call that was
 // never made as one that cannot have acted.
 func (m *Made) unfinished(s *State, said Deferral, again func(*State, Made) Action) Action {
 	if m.Err == nil {
