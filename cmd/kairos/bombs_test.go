@@ -314,8 +314,7 @@ func TestNoDocumentKillsTheServer(t *testing.T) {
 		t.Skip("SKIPPED: the peak of a process's memory is read from /proc, which this system does not have")
 	}
 	only := regexp.MustCompile(os.Getenv("KAIROS_BOMBS"))
-	b := withShippedDrivers(t, "http: {rate: {per_minute: 100000}}
-")
+	b := withShippedDrivers(t, "")
 	b.client.Timeout = 2 * bombTime
 	b.limitData()
 	kinds := slices.Sorted(maps.Keys(bombs()))

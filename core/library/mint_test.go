@@ -7,6 +7,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -51,7 +52,7 @@ func TestWhatLooksLikeAChallengeIsStoredWithAWarning(t *testing.T) {
 	if err != nil || len(reply.Warnings) != 1 || !strings.Contains(reply.Warnings[0].Message, says) {
 		t.Errorf("Mint = %+v, %v, want a warning with %q", reply, err, says)
 	}
-	linted, err := w.Lint(t.Context(), doc)
+	linted, err := w.Lint(t.Context(), library.LintInput{Document: doc})
 	if err != nil || len(linted.Findings) != 1 || linted.Findings[0].Severity != driver.SeverityError {
 		t.Errorf("Lint = %+v, %v, want one error", linted.Findings, err)
 	}

@@ -21,7 +21,7 @@ func TestAReferenceToWhatADriverNeverGivesIsWarnedOf(t *testing.T) {
 		w := newWorld(t, nil)
 		document := "# Count\n\nAbout.\n\n## One\n\n" + block(`{"type": "`+tc.type_+`", `+tc.schema+`"`+tc.type_+`": {}}`) +
 			"## Two\n\nSay {{ " + tc.refer + " }}.\n\n" + block(`{"type": "shell", "shell": {"cmd": "echo {{ `+tc.refer+` }}"}}`)
-		linted, err := w.Lint(t.Context(), document)
+		linted, err := w.Lint(t.Context(), library.LintInput{Document: document})
 		if err != nil {
 			t.Fatal(err)
 		}

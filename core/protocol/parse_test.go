@@ -192,12 +192,6 @@ func TestDocumentStructure(t *testing.T) {
 		"an underlined heading that nobody sees, at the end": {
 			"# T\n## One\n\u00a0\n---\n", []chain{{"T", "", []string{"## One\n\u00a0\n---"}}},
 		},
-		"an underlined heading at the end": {
-			"# T\n## One\nTwo\n---", []chain{{"T", "", []string{"## One", "## Two"}}},
-		},
-		"an underlined heading that nobody sees, at the end": {
-			"# T\n## One\n\u00a0\n---\n", []chain{{"T", "", []string{"## One\n\u00a0\n---"}}},
-		},
 		"closing sequences": {
 			"# T #\n## One ##\n## C#\n## D \\#\n", []chain{{"T", "", []string{"## One", "## C#", "## D \\#"}}},
 		},

@@ -113,7 +113,7 @@ func configured(t *testing.T, yaml string) Source {
 }
 
 // Every mistake is named by its key, and a secret in its place is not repeated.
-func TestNearMisses(t *testing.T) {
+func TestNearMissesOfValues(t *testing.T) {
 	const secret = "sk-4711"
 	for name, tc := range map[string]struct{ yaml, want string }{
 		"drivers, may":                 {"drivers: {settings: {shell: {may: [observed]}}}", `drivers.settings.shell.may has "observed": it lists observe, answer-for-people, network, change, or nothing at all; did you mean "observe"?`},
