@@ -24,7 +24,13 @@ func Loopback(d driver.Driver) (*Client, func() error, error) {
 	listener := bufconn.Listen(1 << 20)
 	server := newServer(d, slog.New(slog.DiscardHandler))
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() {
+		err := server.Serve(listener)
+		if errors.Is(err, grpc.ErrServerStopped) { // stopped before it began
+			err = nil
+		}
+		served <- err
+	}()
 
 	options := append(DialOptions(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -29,7 +29,11 @@ type keystrokes struct{ see, press string }
 func (p *typist) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	b, ended := bytes.CutSuffix(b, []byte(endOfScreen))
 	p.screen.Write(b)
+	if ended {
+		return len(b), io.EOF
+	}
 	for len(p.plan) > 0 {
 		_, after, seen := strings.Cut(p.screen.String()[p.read:], p.plan[0].see)
 		if !seen {
@@ -115,17 +119,21 @@ func playAtTerminal(t *testing.T, s scene, early string, plan []keystrokes) (ter
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		_, _ = io.Copy(person, keyboard) // until the terminal is closed
+		_, _ = io.Copy(person, keyboard) // until the end is shown
 	}()
 	cfg := config(t, s)
 	cfg.In, cfg.Out, cfg.Forms, cfg.Signs = screen, screen, true, true
 	res, playErr := play(t, cfg)
-	if err := screen.Close(); err != nil {
+	// The screen is not closed: a form asks for its size in a goroutine that outlives it.
+	if _, err := io.WriteString(screen, endOfScreen); err != nil {
 		t.Error(err)
 	}
 	<-watched
 	return res, person, playErr
 }
+
+// endOfScreen is shown after a play, and nothing behind it.
+const endOfScreen = "\x1e"
 
 const (
 	approvalForm = `{"type":"object","properties":{"confirmation":{"type":"string","title":"Your decision",` +
