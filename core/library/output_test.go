@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
