@@ -59,7 +59,7 @@ func (k *catalog) stored(ctx context.Context, chain protocol.Chain) (*protocol.C
 	case fault.CodeOf(err) == fault.NotFound:
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("look for %q: %w", chain.Title, err)
+		return nil, fmt.Errorf("look for the built-in protocol %q: %w", chain.Title, err)
 	}
 	return &old, nil
 }

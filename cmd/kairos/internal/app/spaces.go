@@ -42,7 +42,9 @@ func (m *madeSpaces) all() []string {
 	defer cancel()
 	ids, err := m.store.Made(ctx)
 	if err != nil {
-		m.log.Warn("the spaces cannot be read", "error", err)
+		if !m.at.IsZero() { // whoever opens the database says why it cannot be read at all
+			m.log.Warn("the spaces cannot be read", "error", err)
+		}
 		return m.ids
 	}
 	m.ids, m.at = ids, time.Now()

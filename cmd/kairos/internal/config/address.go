@@ -29,7 +29,7 @@ func (d *Database) Understand() error {
 	case text == "":
 		*d = ""
 		return nil
-	case text == ":memory:":
+	case strings.HasSuffix(text, ":memory:"): // as sqlite:///:memory:, too
 		return errors.New("a database in memory would keep nothing: write the path of a file, such as ./kairos.db")
 	case quoted(text):
 		return errors.New("it is in quotes: write it without them")
@@ -67,8 +67,8 @@ func otherScheme(name, text string) error {
 		return fmt.Errorf("%s: write %s", what, spelling(text))
 	case base == "sqlite" || base == "sqlite3" || base == "file":
 		path, _, _ := strings.Cut(rest, "?")
-		path = strings.TrimPrefix(path, "//")
-		if base != "file" { // of SQLAlchemy: one more slash before the path
+		path, slashes := strings.CutPrefix(path, "//")
+		if slashes && base != "file" { // of SQLAlchemy: one more slash before the path
 			path = strings.TrimPrefix(path, "/")
 		}
 		return fmt.Errorf("a SQLite database is named by its path alone: write %s", cmp.Or(path, "the path of a file"))

@@ -166,6 +166,8 @@ func addresses() map[string]nearMiss {
 		"sqlite:///kairos.db":                                    "a SQLite database is named by its path alone: write kairos.db",
 		"sqlite:////srv/kairos.db":                               "write /srv/kairos.db",
 		"sqlite:kairos.db":                                       "write kairos.db",
+		"sqlite:/srv/kairos.db":                                  "write /srv/kairos.db",
+		"sqlite:///:memory:":                                     "a database in memory would keep nothing",
 		"file:/srv/kairos.db?mode=ro":                            "write /srv/kairos.db",
 		"file:///srv/kairos.db":                                  "write /srv/kairos.db",
 		"mysql://me:swordfish@db/kairos":                         "mysql: is not a database that KAIROS works with",
