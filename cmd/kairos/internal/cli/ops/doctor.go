@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/drivers"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/servers"
@@ -109,6 +108,8 @@ func examine(ctx context.Context, s session.Session, deep bool) doctorReport {
 		r.servers(ctx, c)
 		if r.database(c.Database, deep) {
 			r.engine(ctx, s, deep)
+		} else {
+			r.machine(ctx, s)
 		}
 	}
 	return r.concluded()
@@ -268,62 +269,6 @@ func ailments(s socket.Found, d driverhost.Status, lock driverhost.Lock) []findi
 		})
 	}
 	return out
-}
-
-// database reports whether there is a database to look at. doctor makes none: before the
-// first start of a server there need not be one, unless all of it was to be read.
-func (r *doctorReport) database(d config.Database, deep bool) bool {
-	if app.DatabaseExists(d) {
-		return true
-	}
-	absent := app.NoDatabase(d)
-	if deep {
-		r.note("database", d.String(), finding{Problem: absent.Message, Fix: absent.Hint})
-		return false
-	}
-	r.note("database", "")
-	r.warn(absent.Message, absent.Hint)
-	return false
-}
-
-// engine looks at the database and asks the drivers.
-func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool) {
-	err := s.With(ctx, func(ctx context.Context, a *app.App) error {
-		if err := a.Store.Check(); err != nil {
-			r.check("database", a.Config.Database.String(), "", err)
-			return nil
-		}
-		if !r.sound(ctx, a) || deep && !r.integrity(ctx, a) {
-			return nil // whatever else reads or writes a damaged database may do more harm
-		}
-		r.index(ctx, a)
-		r.commands(ctx, a)
-		r.redactions(ctx, a)
-		r.embedding(ctx, a)
-		r.handover(a.Config.Handover.Dir)
-		u, err := a.Engine.Archive.Unserved(ctx, a.RunCaller())
-		if err != nil {
-			return fmt.Errorf("ask the drivers about what is stored: %w", err)
-		}
-		r.unserved(u)
-		return nil
-	})
-	if err != nil && !slices.ContainsFunc(r.Checks, func(c doctorCheck) bool {
-		return slices.ContainsFunc(c.Problems, func(f finding) bool { return f.Problem == err.Error() })
-	}) {
-		r.check("protocols", "", "", err)
-	}
-}
-
-// redactions finishes what an interrupted redaction left in the files.
-func (r *doctorReport) redactions(ctx context.Context, a *app.App) {
-	left, err := a.Store.Runs.Unscrubbed(ctx)
-	if err == nil && len(left) > 0 {
-		err = a.Store.Runs.Scrub(ctx)
-	}
-	if err != nil {
-		r.check("redactions", "", "stop the processes that read the database and run `kairos doctor` again", err)
-	}
 }
 
 func stepFix(s archive.UnservedStep) string {

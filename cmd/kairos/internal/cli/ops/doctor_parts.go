@@ -25,6 +25,78 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
+// database reports whether there is a database to look at. doctor makes none: before the
+// first start of a server there need not be one, unless all of it was to be read.
+func (r *doctorReport) database(d config.Database, deep bool) bool {
+	if app.DatabaseExists(d) {
+		return true
+	}
+	absent := app.NoDatabase(d)
+	if deep {
+		r.note("database", d.String(), finding{Problem: absent.Message, Fix: absent.Hint})
+		return false
+	}
+	r.note("database", "")
+	r.warn(absent.Message, absent.Hint)
+	return false
+}
+
+// engine looks at the database and asks the drivers.
+func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool) {
+	err := s.With(ctx, func(ctx context.Context, a *app.App) error {
+		if err := a.Store.Check(); err != nil {
+			r.check("database", a.Config.Database.String(), "", err)
+			return nil
+		}
+		if !r.sound(ctx, a) || deep && !r.integrity(ctx, a) {
+			return nil // whatever else reads or writes a damaged database may do more harm
+		}
+		r.index(ctx, a)
+		r.acts(ctx, a)
+		r.redactions(ctx, a)
+		r.embedding(ctx, a)
+		u, err := a.Engine.Archive.Unserved(ctx, a.RunCaller())
+		if err != nil {
+			return fmt.Errorf("ask the drivers about what is stored: %w", err)
+		}
+		r.unserved(u)
+		return nil
+	})
+	if err != nil && !slices.ContainsFunc(r.Checks, func(c doctorCheck) bool {
+		return slices.ContainsFunc(c.Problems, func(f finding) bool { return f.Problem == err.Error() })
+	}) {
+		r.check("protocols", "", "", err)
+	}
+}
+
+// machine looks at what needs no database: a server is not to fail at its first run.
+func (r *doctorReport) machine(ctx context.Context, s session.Session) {
+	err := s.Options.With(ctx, func(ctx context.Context, a *app.App) error {
+		r.acts(ctx, a)
+		return nil
+	})
+	if err != nil {
+		r.check("drivers", "", "", err)
+	}
+}
+
+// acts looks at what KAIROS does on this machine: it runs commands, and hands files over.
+func (r *doctorReport) acts(ctx context.Context, a *app.App) {
+	r.commands(ctx, a)
+	r.handover(a.Config.Handover.Dir)
+}
+
+// redactions finishes what an interrupted redaction left in the files.
+func (r *doctorReport) redactions(ctx context.Context, a *app.App) {
+	left, err := a.Store.Runs.Unscrubbed(ctx)
+	if err == nil && len(left) > 0 {
+		err = a.Store.Runs.Scrub(ctx)
+	}
+	if err != nil {
+		r.check("redactions", "", "stop the processes that read the database and run `kairos doctor` again", err)
+	}
+}
+
 // Fixes of a damaged database.
 const (
 	damagedPostgres = "stop every server that uses it and restore the last backup; the log of PostgreSQL and its extension amcheck say whether pages are damaged, too"
