@@ -26,8 +26,8 @@ func TestACommandIsCancelledFromAnotherTerminal(t *testing.T) {
 	lasting := fmt.Sprintf("7000.%d", os.Getpid())
 	p := s.pipe(t, legacyEra, hasNothing)
 	r := p.opens("# Wait\n\n## Wait\n\nWait.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"evidence\":\"server\",\"shell\":{\"cmd\":\"setsid sleep " + lasting + "; true\",\"timeout_seconds\":600}}}\n```\n")
-	if out, err := s.program("accept", "--run", r.RunID, "--yes").CombinedOutput(); err != nil {
-		t.Fatalf("allow: %v\n%s", err, out)
+	if out, err := s.program("accept", r.CurrentStep.URI, "--yes").CombinedOutput(); err != nil {
+		t.Fatalf("accept: %v\n%s", err, out)
 	}
 	p.leave()
 	p = s.pipe(t, legacyEra, hasForms)

@@ -83,14 +83,14 @@ func ships(line string) string {
 	return "# Ship\n\n## Ship\n\nShip it.\n\n```json\n" + string(shell) + "\n```\n"
 }
 
-// allowed opens a run that may run the command, and returns the protocol's address.
-func (c *commands) allowed(line string) (uri string) {
+// accepted mints a protocol that may run the command, and returns its address.
+func (c *commands) accepted(line string) (uri string) {
 	c.t.Helper()
 	p := c.pipe(c.t, legacyEra, hasNothing)
 	r := p.opens(ships(line))
 	p.leave()
-	if out, err := c.program("accept", "--run", r.RunID, "--yes").CombinedOutput(); err != nil {
-		c.t.Fatalf("allow: %v\n%s", err, out)
+	if out, err := c.program("accept", r.CurrentStep.URI, "--yes").CombinedOutput(); err != nil {
+		c.t.Fatalf("accept: %v\n%s", err, out)
 	}
 	return r.CurrentStep.URI
 }
@@ -98,7 +98,7 @@ func (c *commands) allowed(line string) (uri string) {
 // ran has a command approved and run to its end.
 func (c *commands) ran(line string) *api.StepReply {
 	c.t.Helper()
-	uri := c.allowed(line)
+	uri := c.accepted(line)
 	p := c.pipe(c.t, legacyEra, hasForms)
 	defer p.leave()
 	r := p.begun(uri, "")
@@ -160,7 +160,7 @@ func TestACommandActsAtMostOnceForAnApprovalWhateverIsKilled(t *testing.T) {
 	}
 	c := withCommands(t, ", network: host", "")
 	// What is said tells the runs from one another: each has a workspace of its own.
-	uri := c.allowed(fmt.Sprintf(`bash -c "cat main.txt >/dev/tcp/127.0.0.1/%d" && sleep 0.05`, c.port))
+	uri := c.accepted(fmt.Sprintf(`bash -c "cat main.txt >/dev/tcp/127.0.0.1/%d" && sleep 0.05`, c.port))
 	outcomes, approved := map[string]int{}, map[string]int{}
 	var open *api.StepReply // of the run that was cut short
 	ended := func(p *piped, r *api.StepReply, who, what string) {
@@ -287,7 +287,7 @@ func TestAFullDiskOfCopiesLosesNoStep(t *testing.T) {
 	c := withCommands(t, "", "")
 	c.tmp = disk // of the driver, too
 	c.put("large", strings.Repeat("x", 5<<20))
-	uri := c.allowed("cat main.txt")
+	uri := c.accepted("cat main.txt")
 	p := c.pipe(t, legacyEra, hasForms)
 	defer p.leave()
 	ballast := filepath.Join(disk, "ballast")

@@ -34,8 +34,8 @@ func withCounter(t *testing.T, settings string, args ...string) (s *served, uri 
 	p := s.pipe(t, legacyEra, hasNothing)
 	r := p.opens(oneCount)
 	p.leave()
-	if out, err := s.program("accept", "--run", r.RunID, "--yes").CombinedOutput(); err != nil {
-		t.Fatalf("allow: %v\n%s", err, out)
+	if out, err := s.program("accept", r.CurrentStep.URI, "--yes").CombinedOutput(); err != nil {
+		t.Fatalf("accept: %v\n%s", err, out)
 	}
 	return s, r.CurrentStep.URI
 }

@@ -32,7 +32,7 @@ func TestTheProgramKeepsAnIndexInQdrant(t *testing.T) {
 	t.Setenv("QDRANT_API_KEY", "open-sesame")
 	s := newServed(t)
 	s.lock()
-	s.configure("qdrant: {url: 'http://" + db.Address() + "', collection: e2e, timeout: 2s}\n")
+	s.configure("qdrant: {url: 'http://" + db.Address() + "', collection: e2e}\n")
 	if out, err := s.program("config", "check").CombinedOutput(); err != nil || !strings.Contains(string(out), "collection e2e") {
 		t.Errorf("config check = %s, %v, want the collection", out, err)
 	}
@@ -113,7 +113,7 @@ func TestAServerWorksWithoutItsIndexAndCatchesUp(t *testing.T) {
 	db.Kill(t)
 	s := newServed(t)
 	s.lock()
-	s.configure("qdrant: {url: 'http://" + db.Address() + "', timeout: 1s}\n")
+	s.configure("qdrant: {url: 'http://" + db.Address() + "'}\n")
 	l := s.startHTTP()
 	if status, reply := l.request("POST", "/api/kairos_mint/raw", "text/markdown", backupProtocol); status != 200 {
 		t.Fatalf("kairos_mint without Qdrant = %d %v, want 200", status, reply)

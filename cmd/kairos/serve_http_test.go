@@ -174,7 +174,7 @@ func TestHealthNamesAQdrantThatHangs(t *testing.T) {
 	defer mute.Close()
 	s := newServed(t)
 	s.lock()
-	s.configure("qdrant: {url: 'http://" + mute.Addr().String() + "', timeout: 1h}\n")
+	s.configure("qdrant: {url: 'http://" + mute.Addr().String() + "'}\n")
 	l := s.startHTTP()
 	if status, reply := l.request("GET", "/readyz", "", ""); status != 200 {
 		t.Errorf("/readyz = %d %v, want 200", status, reply)
