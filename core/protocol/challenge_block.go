@@ -68,7 +68,7 @@ func (p *parse) challengeBlock(s *Step, f fence, look look, body span) (block, b
 	case !ok:
 		return b, false
 	case !isObject(challenge.value):
-		p.failAt(b.place(challenge.start), s.Label, fmt.Sprintf("%q must be an object", b.key()))
+		p.found.failAt(b.place(challenge.start), s.Label, fmt.Sprintf("%q must be an object", b.key()))
 		return b, false
 	case !f.alone:
 		return b, false // reported with what is nearly a challenge
@@ -88,7 +88,7 @@ func (p *parse) warnBeside(s *Step, b block) {
 	const most = 10
 	own := b.key()
 	if own == keyContract {
-		p.warnAt(b.place(b.top[own].key), s.Label, `"contract" is read as "challenge", which is how it is written here`)
+		p.found.warnAt(b.place(b.top[own].key), s.Label, `"contract" is read as "challenge", which is how it is written here`)
 	}
 	keys := slices.Sorted(maps.Keys(b.top))
 	for i, key := range keys[:min(len(keys), most+1)] {
@@ -97,7 +97,7 @@ func (p *parse) warnBeside(s *Step, b block) {
 		case i == most:
 			p.warn(b.start, s.Label, fmt.Sprintf("%d keys beside %q are dropped", len(keys)-1, own))
 		default:
-			p.warnAt(b.place(b.top[key].key), s.Label, fmt.Sprintf("the key %q beside %q is dropped", cut(key), own))
+			p.found.warnAt(b.place(b.top[key].key), s.Label, fmt.Sprintf("the key %q beside %q is dropped", cut(key), own))
 		}
 	}
 }
@@ -120,5 +120,5 @@ func (p *parse) readProblem(b block, step string, err error) {
 		p.fail(b.start, step, "the block must be a JSON object")
 		return
 	}
-	p.failAt(b.place(at.offset), step, "invalid JSON: "+at.message+jsonHint(b.json, at.offset))
+	p.found.failAt(b.place(at.offset), step, "invalid JSON: "+at.message+jsonHint(b.json, at.offset))
 }

@@ -77,7 +77,7 @@ func (c Chain) parseStep(i int, doc []byte) (Step, []Diagnostic) {
 		}
 	}
 	if i == len(c.Steps)-1 {
-		return parseStep(doc, (*parse).checkLast)
+		return parseStep(doc, openLast)
 	}
 	return ParseStep(doc)
 }
@@ -143,11 +143,11 @@ var (
 // heading of the step. Without a heading the Label is empty and the Text has no
 // heading: the caller keeps the heading and puts it above the text. The Name
 // is that of the challenge or the slug of the label, and may be empty.
-func ParseStep(doc []byte) (Step, []Diagnostic) { return parseStep(doc, (*parse).checkClosed) }
+func ParseStep(doc []byte) (Step, []Diagnostic) { return parseStep(doc, openEnd) }
 
-// parseStep parses a step; check rejects what is not allowed at its place, given
-// the expected number of headings.
-func parseStep(doc []byte, check func(p *parse, s Step, headings int)) (Step, []Diagnostic) {
+// parseStep parses a step; open says what is not allowed at its place, given the
+// expected number of headings.
+func parseStep(doc []byte, open func(s Step, headings int) string) (Step, []Diagnostic) {
 	src, problem := source(doc)
 	if problem != nil {
 		return Step{}, []Diagnostic{*problem}
@@ -162,12 +162,10 @@ func parseStep(doc []byte, check func(p *parse, s Step, headings int)) (Step, []
 		return Step{}, p.found.list
 	}
 	s := p.onlyStep()
-	switch {
-	case p.found.failed:
-	case s.Label == "":
-		check(p, s, 0)
-	default:
-		check(p, s, 1)
+	if !p.found.failed {
+		if problem := open(s, min(1, len(s.Label))); problem != "" {
+			p.fail(0, s.Label, problem)
+		}
 	}
 	return s, p.found.list
 }
@@ -224,27 +222,28 @@ func (p *parse) bodyOnly() Step {
 	return s
 }
 
-// checkClosed rejects a text that, as a step, would absorb the next step or begin
+// openEnd is the problem of a text that, as a step, would absorb the next step or begin
 // others. It must contain the given number of headings.
-func (p *parse) checkClosed(s Step, headings int) {
+func openEnd(s Step, headings int) string {
 	written := parse{text: outlineOf(RenderStep(s) + "\n## after\n")}
 	all := written.text.outer()
 	if len(all) != headings+1 || all[headings].text != "after" {
-		p.fail(0, s.Label, "the text leaves a code fence or an HTML block open, hides a heading in a list, or has an H1 without text")
+		return "the text leaves a code fence or an HTML block open, hides a heading in a list, or has an H1 without text"
 	}
+	return ""
 }
 
-// checkLast is checkClosed for the last step of a chain: without a challenge after
-// it, an open block absorbs nothing.
-func (p *parse) checkLast(s Step, headings int) {
+// openLast is openEnd for the last step of a chain: without a challenge after it, an
+// open block absorbs nothing.
+func openLast(s Step, headings int) string {
 	if s.Challenge != nil {
-		p.checkClosed(s, headings)
-		return
+		return openEnd(s, headings)
 	}
 	written := parse{text: outlineOf(RenderStep(s))}
 	if len(written.text.outer()) != headings {
-		p.fail(0, s.Label, "the text hides a heading in a list, or has an H1 without text")
+		return "the text hides a heading in a list, or has an H1 without text"
 	}
+	return ""
 }
 
 // outer are the headings that begin a protocol or a step.

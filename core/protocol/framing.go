@@ -66,14 +66,14 @@ func (p *parse) frame(c *Chain) {
 		if c.Triggers = append(c.Triggers, triggers...); !all {
 			about = append(about, s.framed())
 		}
-		p.warnAt(Place{s.Line, 1}, "", fmt.Sprintf("%q is read as the triggers of the protocol, not as a step; list them in the front matter: triggers: [%s]", s.Label, quotedList(triggers)))
+		p.found.warnAt(Place{s.Line, 1}, "", fmt.Sprintf("%q is read as the triggers of the protocol, not as a step; list them in the front matter: triggers: [%s]", s.Label, quotedList(triggers)))
 	}
 	var rules []string
 	for len(c.Steps) > 1 && c.Steps[len(c.Steps)-1].frames(closings) {
 		s := c.Steps[len(c.Steps)-1]
 		c.Steps = c.Steps[:len(c.Steps)-1]
 		rules = append(rules, s.framed())
-		p.warnAt(Place{s.Line, 1}, "", fmt.Sprintf("%q is read as a part of the description, not as a step; write it above the first step", s.Label))
+		p.found.warnAt(Place{s.Line, 1}, "", fmt.Sprintf("%q is read as a part of the description, not as a step; write it above the first step", s.Label))
 	}
 	slices.Reverse(rules)
 	if about = append(about, rules...); len(about) == 0 {

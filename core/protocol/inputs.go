@@ -26,9 +26,9 @@ func (p *parse) inputs(about span) json.RawMessage {
 		switch {
 		case !ok:
 		case !isObject(schema.value):
-			p.failAt(b.place(schema.start), "", `"inputs" must be a JSON Schema object`)
+			p.found.failAt(b.place(schema.start), "", `"inputs" must be a JSON Schema object`)
 		case declared != nil:
-			p.failAt(b.place(schema.key), "", "the inputs are declared twice")
+			p.found.failAt(b.place(schema.key), "", "the inputs are declared twice")
 		default:
 			declared = schema.value
 		}

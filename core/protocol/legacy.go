@@ -36,7 +36,9 @@ func (p *parse) takeLegacy(s *Step, body span) string {
 		// A blank line replaces it: otherwise the lines around it could become one
 		// paragraph, or a heading.
 		rest := p.text.src[body.start:start] + "\n" + p.text.src[end:body.end]
-		p.checkClosed(Step{Label: s.Label, Text: joinHeading(s.Label, rest)}, min(1, len(s.Label)))
+		if problem := openEnd(Step{Label: s.Label, Text: joinHeading(s.Label, rest)}, min(1, len(s.Label))); problem != "" {
+			p.fail(0, s.Label, problem)
+		}
 		return rest
 	}
 	return p.text.src[body.start:body.end]

@@ -27,7 +27,9 @@ func (p *parse) nearChallenges(s *Step, body span) {
 			p.found.add(tolerated(p.text.placeOf(f.start), s.Label, notOne+why))
 		}
 	}
-	p.unfenced(s, body)
+	if pos := p.text.unfenced(body); pos >= 0 {
+		p.found.add(tolerated(p.text.placeOf(pos), s.Label, notOne+"put it into a block between lines of ``` with the language json"))
+	}
 }
 
 // bareChallenge is a challenge without the marks of a block.
@@ -35,9 +37,9 @@ var bareChallenge = regexp.MustCompile("^[ \\t>*+-]*`*(?:\\{\\s*[\"'`\u201c\u201
 
 var indentedKey = regexp.MustCompile(`^[ \t]+\w+:`)
 
-// unfenced reports the first challenge outside of any block.
-func (p *parse) unfenced(s *Step, body span) {
-	blocks := p.text.within(body)
+// unfenced is where the first challenge outside of any block stands; -1: there is none.
+func (o outline) unfenced(body span) int {
+	blocks := o.within(body)
 	for start := body.start; start < body.end; {
 		for len(blocks) > 0 && blocks[0].end <= start {
 			blocks = blocks[1:]
@@ -46,14 +48,14 @@ func (p *parse) unfenced(s *Step, body span) {
 			start = blocks[0].end
 			continue
 		}
-		end := min(p.text.lineEnd(start), body.end)
-		line := strings.TrimRight(p.text.src[start:min(end, start+maxMessage)], "\n")
-		next := p.text.src[end:min(p.text.lineEnd(end), end+maxMessage)]
+		end := min(o.lineEnd(start), body.end)
+		line := strings.TrimRight(o.src[start:min(end, start+maxMessage)], "\n")
+		next := o.src[end:min(o.lineEnd(end), end+maxMessage)]
 		m := bareChallenge.FindStringSubmatch(line)
 		if m != nil && (m[1] == keyChallenge || isNear(m[1]) || m[2] != "" && indentedKey.MatchString(next)) {
-			p.found.add(tolerated(p.text.placeOf(start), s.Label, notOne+"put it into a block between lines of ``` with the language json"))
-			return
+			return start
 		}
 		start = end
 	}
+	return -1
 }

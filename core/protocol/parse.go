@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // MaxDocument is the largest document in bytes.
@@ -233,7 +232,7 @@ func (p *parse) chain(s section) (Chain, bool) {
 // single parses text without step headings as a chain of one step. Such a step has
 // no challenge, as existing clients expect.
 func (p *parse) single(s span) Chain {
-	label := p.singleLabel(s)
+	label := p.text.singleLabel(s, p.front.title)
 	if !p.weight.text("the text of the step", s.end-s.start) {
 		p.fail(s.start, label, p.weight.excess)
 	}
@@ -255,17 +254,17 @@ func (p *parse) single(s span) Chain {
 // a line of dashes.
 var notWords = regexp.MustCompile("^\\s*(?:\\||<!--|-->|```|~~~|-{3,}\\s*$|\\*{3,}\\s*$)")
 
-// singleLabel is a title that fits into a heading.
-func (p *parse) singleLabel(s span) string {
-	for _, h := range p.text.headingsIn(s) {
+// singleLabel is a title that fits into a heading; front is that of the front matter.
+func (o outline) singleLabel(s span, front string) string {
+	for _, h := range o.headingsIn(s) {
 		if label := orNothing(trimClosing(cut(h.text))); label != "" {
 			return label
 		}
 	}
-	if p.front.title != "" {
-		return trimClosing(cut(p.front.title))
+	if front != "" {
+		return trimClosing(cut(front))
 	}
-	for line := range strings.Lines(p.text.src[s.start:s.end]) {
+	for line := range strings.Lines(o.src[s.start:s.end]) {
 		if notWords.MatchString(line) {
 			continue
 		}
@@ -319,20 +318,8 @@ func trimBlank(s string) string {
 }
 
 func (p *parse) fail(pos int, step, message string) {
-	p.failAt(p.text.placeOf(pos), step, message)
+	p.found.failAt(p.text.placeOf(pos), step, message)
 }
 func (p *parse) warn(pos int, step, message string) {
-	p.warnAt(p.text.placeOf(pos), step, message)
-}
-
-func (p *parse) failAt(at Place, step, message string) {
-	p.found.add(finding(driver.SeverityError, at, step, message))
-}
-
-func (p *parse) warnAt(at Place, step, message string) {
-	p.found.add(finding(driver.SeverityWarning, at, step, message))
-}
-
-func finding(severity driver.Severity, at Place, step, message string) Diagnostic {
-	return Diagnostic{Severity: severity, Line: at.Line, Column: at.Column, Step: step, Message: plain.Clip(message, maxMessage)}
+	p.found.warnAt(p.text.placeOf(pos), step, message)
 }
