@@ -112,7 +112,7 @@ func (s Options) open() (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{Version: s.Version, Config: c, log: log, logged: logged, clock: clock.System(), changes: newChanges(), stopping: make(chan time.Duration, 1), stateKeys: cache.Once(c.StateKeys), space: localSpace}
+	a := &App{Version: s.Version, Config: c, log: log, logged: logged, clock: clock.System(), changes: newChanges(), stopping: make(chan time.Duration, 1), stateKeys: cache.Once(c.Keys().State), space: localSpace}
 	if s.Files {
 		a.space = FilesSpace
 	}

@@ -168,17 +168,17 @@ func TestKeysThatCouldNotBeReadAreReadLater(t *testing.T) {
 		t.Helper()
 		writeFile(t, path, text)
 	}
-	write(c.StateKeyFile(), []byte("half of a"))
-	a := &App{Config: c, stateKeys: cache.Once(c.StateKeys)}
+	write(c.Keys().StateFile(), []byte("half of a"))
+	a := &App{Config: c, stateKeys: cache.Once(c.Keys().State)}
 	names := cache.Once(func() (keyFingerprints, error) { return fingerprintsOf(a) })
 	if got, err := names(); err == nil || len(got.state) > 0 || got.signing != "" {
 		t.Errorf("names without keys = %+v, %v, want none and why", got, err)
 	}
-	write(c.StateKeyFile(), []byte(strings.Repeat("ab", 32)+"\n"))
+	write(c.Keys().StateFile(), []byte(strings.Repeat("ab", 32)+"\n"))
 	if got, err := names(); err == nil || len(got.state) != 1 || got.signing != "" {
 		t.Errorf("names without a signing key = %+v, %v, want one and what is missing", got, err)
 	}
-	write(c.SigningKeyFile(), statement.NewKey().Encode())
+	write(c.Keys().SigningFile(), statement.NewKey().Encode())
 	got, err := names()
 	if err != nil || len(got.state) != 1 || got.signing == "" {
 		t.Errorf("names = %+v, %v, want both", got, err)

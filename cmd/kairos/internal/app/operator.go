@@ -67,7 +67,7 @@ func (o operator) Statement(ctx context.Context, c access.Caller, id run.ID, wit
 
 // PublicKey implements operations.Statements.
 func (o operator) PublicKey() (statement.PublicKey, error) {
-	key, err := o.app.Config.SigningKey()
+	key, err := o.app.Config.Keys().Signing()
 	if err != nil {
 		return statement.PublicKey{}, err
 	}
@@ -247,7 +247,7 @@ func (a *App) Statement(ctx context.Context, c access.Caller, id run.ID, without
 	if withoutEvidence {
 		beside = nil
 	}
-	key, err := a.Config.SigningKey()
+	key, err := a.Config.Keys().Signing()
 	if err != nil {
 		return nil, err
 	}

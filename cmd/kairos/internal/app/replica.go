@@ -59,7 +59,7 @@ func newReplica(ctx context.Context, a *App, by Transports) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := a.Config.SigningKey(); err != nil {
+	if _, err := a.Config.Keys().Signing(); err != nil {
 		return nil, err
 	}
 	if r.relay, err = relay.New(relay.Config{ID: self.ID, Address: r.Address, Keys: keys, Gone: mcpserver.NoSession}, a.log); err != nil {
@@ -103,10 +103,10 @@ func fingerprintsOf(a *App) (names keyFingerprints, err error) {
 		}
 		names.state = append(names.state, hex.EncodeToString(name))
 	}
-	if _, missing := os.Stat(a.Config.SigningKeyFile()); missing != nil {
+	if _, missing := os.Stat(a.Config.Keys().SigningFile()); missing != nil {
 		return names, errors.Join(err, missing) // it is made when first needed
 	}
-	key, unreadable := a.Config.SigningKey()
+	key, unreadable := a.Config.Keys().Signing()
 	if unreadable != nil {
 		return names, errors.Join(err, unreadable)
 	}

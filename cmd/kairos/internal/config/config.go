@@ -193,12 +193,6 @@ func (d *Duration) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// The files in the folder of the keys.
-func (c Config) SigningKeyFile() string { return filepath.Join(c.KeysDir, "signing.key") }
-
-// StateKeyFile is the other one.
-func (c Config) StateKeyFile() string { return filepath.Join(c.KeysDir, "state.key") }
-
 func (c *Config) defaults() error {
 	if c.Database == "" {
 		dir, err := dataDir()

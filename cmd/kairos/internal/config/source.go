@@ -1,11 +1,8 @@
 package config
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +15,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/rules"
-	"github.com/kairos-mcp/kairos/core/statement"
 )
 
 // Source says where a configuration comes from.
@@ -231,85 +227,4 @@ func userInputFacts(c Config) decision.UserInputFacts {
 		return decision.UserInputFacts{Driver: "elicitation"}
 	}
 	return decision.UserInputFacts{Enabled: true, Driver: c.UserInput}
-}
-
-// keyFile is a file with a key, which is made where there is none, unless replicas share it.
-type keyFile struct {
-	path    string
-	what    string // the key
-	command string // that makes one for all replicas
-	read    func(path string) ([]byte, error)
-	fresh   func() []byte
-}
-
-func (c Config) key(f keyFile) ([]byte, error) {
-	text, err := f.read(f.path)
-	if errors.Is(err, fs.ErrNotExist) && c.Replica.Address == "" {
-		if err := files.MakeKey(f.path, f.fresh()); err != nil {
-			return nil, err
-		}
-		text, err = f.read(f.path)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("key file %s does not exist; replicas share one: make it once with `%s` and copy it to each of them", f.path, f.command)
-	case err != nil:
-		return nil, fmt.Errorf("read the key that %s: %w", f.what, err)
-	}
-	return text, nil
-}
-
-// SigningKey reads the key that signs statements.
-func (c Config) SigningKey() (key statement.Key, err error) {
-	text, err := c.key(keyFile{
-		c.SigningKeyFile(), "signs statements", "openssl genpkey -algorithm ed25519", files.ReadPrivate, func() []byte { return statement.NewKey().Encode() },
-	})
-	if err != nil {
-		return key, err
-	}
-	if key, err = statement.ParseKey(text); err != nil {
-		err = fmt.Errorf("key file %s: %w; restore it, or move it away to have a new one made, which others do not know yet", c.SigningKeyFile(), err)
-	}
-	return key, err
-}
-
-// CheckSigningKey reports a key that cannot be used. A missing key is not an error: it is made when first needed.
-func (c Config) CheckSigningKey() (detail string, err error) {
-	path := c.SigningKeyFile()
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && c.Replica.Address == "" {
-		return path + ", made when first needed", nil
-	}
-	_, err = c.SigningKey()
-	return path, err
-}
-
-// StateKeys reads the keys that open requestState, of which the first one seals it: a
-// restarted server must be able to open what the last one sealed.
-func (c Config) StateKeys() ([][32]byte, error) {
-	text, err := c.key(keyFile{c.StateKeyFile(), "seals questions to clients", "openssl rand -hex 32", files.Read, func() []byte {
-		var key [32]byte
-		_, _ = rand.Read(key[:]) // never fails
-		return []byte(hex.EncodeToString(key[:]) + "\n")
-	}})
-	if err != nil {
-		return nil, err
-	}
-	return parseKeys(c.StateKeyFile(), string(text))
-}
-
-// parseKeys reads a file with one key in each line.
-func parseKeys(path, text string) ([][32]byte, error) {
-	lines := strings.Fields(text)
-	keys := make([][32]byte, len(lines))
-	for i, line := range lines {
-		raw, err := hex.DecodeString(line)
-		if err != nil || len(raw) != len(keys[i]) {
-			return nil, fmt.Errorf("key file %s must hold 64 hex digits in each line; delete it to have a new one made", path)
-		}
-		copy(keys[i][:], raw)
-	}
-	if len(keys) == 0 {
-		return nil, fmt.Errorf("key file %s is empty; delete it to have a new key made", path)
-	}
-	return keys, nil
 }

@@ -20,8 +20,8 @@ func TestTheAddressOfADatabaseIsNotAPath(t *testing.T) {
 	if c.Database.Address() != secretAddress || !c.Database.Postgres() || c.Database.Files() != nil {
 		t.Errorf("Database = %q, a file: %v; want the address as it was written", c.Database.Address(), c.Database.Files())
 	}
-	if want := filepath.Join("kairos", "state.key"); !strings.HasSuffix(c.StateKeyFile(), want) || strings.Contains(c.StateKeyFile(), "postgres") {
-		t.Errorf("StateKeyFile = %s, want %s in the user's data folder", c.StateKeyFile(), want)
+	if want := filepath.Join("kairos", "state.key"); !strings.HasSuffix(c.Keys().StateFile(), want) || strings.Contains(c.Keys().StateFile(), "postgres") {
+		t.Errorf("StateFile = %s, want %s in the user's data folder", c.Keys().StateFile(), want)
 	}
 	t.Setenv("KAIROS_DB", "postgresql://other/kairos")
 	if c, err = configured(t, "database: "+secretAddress+"\n").Load(); err != nil || c.Database.Address() != "postgresql://other/kairos" {
@@ -62,9 +62,9 @@ func TestAReplicaMakesNoKeys(t *testing.T) {
 	var c Config
 	c.KeysDir = dir
 	c.Replica.Address = "http://10.0.0.5:3300"
-	_, stateErr := c.StateKeys()
-	_, signingErr := c.SigningKey()
-	_, checkErr := c.CheckSigningKey()
+	_, stateErr := c.Keys().State()
+	_, signingErr := c.Keys().Signing()
+	_, checkErr := c.Keys().CheckSigning()
 	for _, err := range []error{stateErr, signingErr, checkErr} {
 		if err == nil || !strings.Contains(err.Error(), "replicas share one: make it once with `openssl ") {
 			t.Errorf("a missing key: %v, want how to make one", err)
@@ -74,7 +74,7 @@ func TestAReplicaMakesNoKeys(t *testing.T) {
 		t.Errorf("files were made: %v, %v", made, err)
 	}
 	c.Replica.Address = ""
-	if _, err := c.StateKeys(); err != nil {
+	if _, err := c.Keys().State(); err != nil {
 		t.Errorf("a server alone: %v, want that it makes a key", err)
 	}
 }

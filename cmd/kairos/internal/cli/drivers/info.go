@@ -63,7 +63,7 @@ func driverInfoCommand(at *session.Session, out *output.Format) *cobra.Command {
 				info := driverInfo{Name: args[0], Servers: []driverIn{}, Running: len(servers) > 0}
 				if e, ok := EntryOf(lock, args[0]); ok {
 					info.Locked = &e
-					may := c.Drivers.Settings[e.Name].May
+					may := c.Config.Drivers.Settings[e.Name].May
 					info.Vouches = vouches(e.Descriptor, may)
 					info.May, info.MayNot = may.Of(e.Descriptor)
 				}

@@ -100,7 +100,7 @@ func examine(ctx context.Context, s session.Session, deep bool) doctorReport {
 	c, err := s.Load()
 	r.check("configuration", s.File, "", err)
 	if err == nil {
-		detail, err := c.CheckSigningKey()
+		detail, err := c.Keys().CheckSigning()
 		r.check("signing key", detail, "give it back to the account that runs kairos alone (chmod 600), or restore it", err)
 		r.drivers(ctx, c)
 		r.isolation(c, s.File)

@@ -62,8 +62,8 @@ this machine only.`,
 
 func status(cmd *cobra.Command, at *session.Session) (report statusReport, err error) {
 	c := servers.Look(*at, cmd.ErrOrStderr())
-	report = statusReport{Database: c.Database.String(), Servers: []serverStatus{}}
-	if !c.Database.Postgres() {
+	report = statusReport{Database: c.Config.Database.String(), Servers: []serverStatus{}}
+	if !c.Config.Database.Postgres() {
 		return report, new(servers.Choice).WithMaybe(cmd, c, func(found []socket.Found) error { return report.addLocal(cmd.Context(), c.OfDatabase(found)) })
 	}
 	return report, at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {

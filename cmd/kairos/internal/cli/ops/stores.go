@@ -75,7 +75,7 @@ func backupCommand(at *session.Session) *cobra.Command {
 // again.
 func besides(c config.Config, file string) []string {
 	kept := []string{}
-	for _, path := range []string{file, c.SigningKeyFile(), c.StateKeyFile(), c.Tree, c.ToolsFile, config.LockPath(c.Drivers.Dir)} {
+	for _, path := range []string{file, c.Keys().SigningFile(), c.Keys().StateFile(), c.Tree, c.ToolsFile, config.LockPath(c.Drivers.Dir)} {
 		if _, err := os.Stat(path); err == nil {
 			kept = append(kept, path)
 		}
@@ -115,7 +115,7 @@ func migrateCommand(at *session.Session) *cobra.Command {
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "moved %d protocols with %d older versions, and %d runs\n"+
 				"now set database: to that address, and copy %s and %s to every server\n",
-				moved.Protocols, moved.Versions, moved.Runs, c.StateKeyFile(), c.SigningKeyFile())
+				moved.Protocols, moved.Versions, moved.Runs, c.Keys().StateFile(), c.Keys().SigningFile())
 			return nil
 		},
 	}

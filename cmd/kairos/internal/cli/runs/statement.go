@@ -253,10 +253,10 @@ func keyOf(ctx context.Context, at *session.Session) (v publicKey, err error) {
 	if err != nil {
 		return v, err
 	}
-	key, err := c.SigningKey()
+	key, err := c.Keys().Signing()
 	if err != nil {
 		return v, err
 	}
 	public := key.Public()
-	return publicKey{operations.SigningKeyReply{KeyID: public.ID(), PublicKey: public.String(), PEM: public.PEM()}, c.SigningKeyFile()}, nil
+	return publicKey{operations.SigningKeyReply{KeyID: public.ID(), PublicKey: public.String(), PEM: public.PEM()}, c.Keys().SigningFile()}, nil
 }

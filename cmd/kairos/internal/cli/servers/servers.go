@@ -59,7 +59,7 @@ var errNoneUntilFixed = errors.New("no server runs with this configuration; fix 
 // Target is what is known of the configuration to a command that asks running
 // servers: a wrong file does not keep a command from reaching a server.
 type Target struct {
-	config.Config
+	Config config.Config
 	broken error  // why the configuration is not that of a server; nil: it is
 	file   string // the configuration file, absolute; empty: none
 }
@@ -77,7 +77,7 @@ func Look(s session.Session, warn io.Writer) Target {
 
 // concerns says whether a server runs with this configuration.
 func (l Target) concerns(f socket.Found) bool {
-	return samePath(f.DriversDir, l.Drivers.Dir) || (l.broken != nil && l.file != "" && f.Config == l.file)
+	return samePath(f.DriversDir, l.Config.Drivers.Dir) || (l.broken != nil && l.file != "" && f.Config == l.file)
 }
 
 // owns says whether a server runs with this configuration and not only with its drivers.
@@ -85,7 +85,7 @@ func owns(l Target, f socket.Found) bool {
 	if l.file != "" || f.Config != "" {
 		return f.Config == l.file
 	}
-	return l.concerns(f) && samePath(f.Database, string(l.Database))
+	return l.concerns(f) && samePath(f.Database, string(l.Config.Database))
 }
 
 // OfDatabase are those of the servers that use the database of this configuration. The
@@ -99,10 +99,10 @@ func (l Target) OfDatabase(found []socket.Found) []socket.Found {
 
 // Uses reports whether a server uses the database of this configuration.
 func (l Target) Uses(f socket.Found) bool {
-	for _, file := range l.Database.Files() {
+	for _, file := range l.Config.Database.Files() {
 		return samePath(f.Database, file)
 	}
-	return f.Database == l.Database.String()
+	return f.Database == l.Config.Database.String()
 }
 
 // LockOrServers reads the lock. Where servers run, as in dev mode without one,
@@ -111,7 +111,7 @@ func (l Target) LockOrServers(servers []socket.Found) (driverhost.Lock, error) {
 	if l.broken != nil && len(servers) == 0 {
 		return driverhost.Lock{}, errNoneUntilFixed
 	}
-	lock, err := l.ReadLock()
+	lock, err := l.Config.ReadLock()
 	if err != nil && len(servers) > 0 {
 		return driverhost.Lock{}, nil // the servers say what they run
 	}
@@ -138,7 +138,7 @@ func (s *Choice) Running(cmd *cobra.Command, at *session.Session, instead string
 			return fmt.Errorf("no server runs with this configuration, and %s uses its drivers with another one: name that with --config, or the server with --pid", others)
 		}
 		return fmt.Errorf("no server runs with the drivers of %s (or none that has answered a call yet, or its admin socket is off): %s",
-			c.Drivers.Dir, instead)
+			c.Config.Drivers.Dir, instead)
 	})
 }
 
@@ -221,7 +221,7 @@ func (s *Choice) find(ctx context.Context, c Target) (fit []socket.Found, refuse
 	case s.pid != 0:
 		return nil, refused, errors.Join(fmt.Errorf("no server with process id %d has an admin socket of yours", s.pid), refused)
 	}
-	if at := c.Admin.Socket; refused == nil && at != "" && at != config.AdminOff {
+	if at := c.Config.Admin.Socket; refused == nil && at != "" && at != config.AdminOff {
 		if err := socket.CheckSocket(at); err != nil { // why servers of this configuration have none
 			refused = fmt.Errorf("no server can listen at admin.socket: %w", err)
 		}
