@@ -70,7 +70,7 @@ func TestAStatementCannotDrawOnTheTerminal(t *testing.T) {
 
 // verbs are those that summaries begin with: one for each thing that commands do.
 var verbs = []string{
-	"Abandon", "Accept", "Add", "Allow", "Attest", "Begin", "Call", "Cancel", "Check", "Compare", "Copy", "Count", "Create", "Decide", "Delete", "Diagnose", "End", "Explain", "Export", "Generate", "Import", "Inspect",
+	"Abandon", "Accept", "Add", "Attest", "Begin", "Call", "Cancel", "Check", "Compare", "Copy", "Count", "Create", "Decide", "Delete", "Diagnose", "End", "Explain", "Export", "Generate", "Import", "Inspect",
 	"Install", "List", "Print", "Redact", "Reload", "Remove", "Restore", "Resume", "Revoke", "Run", "Search", "Serve", "Show", "Store", "Submit", "Update", "Verify", "Write",
 }
 
@@ -103,7 +103,7 @@ func TestEveryCommandSaysWhatItDoesInOneLine(t *testing.T) {
 }
 
 // The help of the program fits one screen. cobra's own commands, help and completion, do not
-// count; accept is still allow and grants here.
+// count.
 func TestTheProgramHasFewCommands(t *testing.T) {
 	const most = 22
 	var names []string
@@ -111,7 +111,7 @@ func TestTheProgramHasFewCommands(t *testing.T) {
 		switch {
 		case c.Hidden || len(c.Aliases) > 0:
 			t.Errorf("%s is hidden or has aliases", c.Name())
-		case c.Name() != "help" && c.Name() != "completion" && c.Name() != "grants":
+		case c.Name() != "help" && c.Name() != "completion":
 			names = append(names, c.Name())
 		}
 	}
