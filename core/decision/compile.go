@@ -237,7 +237,10 @@ func (c *compiler) driverOf(n ast.Node, named, key, name string, role driver.Rol
 			}
 		}
 		hint := yamldoc.Suggest(name, known)
-		if hint == "" {
+		switch {
+		case len(known) == 0:
+			hint = fmt.Sprintf(", and no other %s driver", role)
+		case hint == "":
 			hint = "; configured are " + strings.Join(known, ", ")
 		}
 		c.doc.Problem(n, named, "%s: no driver %q is configured%s", key, name, hint)

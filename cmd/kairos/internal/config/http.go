@@ -277,7 +277,7 @@ func (c Config) CheckListen() error {
 			continue
 		}
 		return fmt.Errorf("%s: listening on %s is refused: other machines reach it, and there is no authentication. "+
-			"Listen on 127.0.0.1, or use --insecure (http.insecure: true) on a trusted network", key, address)
+			"Listen on 127.0.0.1, or start it with --insecure on a trusted network", key, address)
 	}
 	return nil
 }
