@@ -8,12 +8,12 @@ import (
 )
 
 // Advise warns an author of what a protocol does not do although it reads as if it did.
-// Nothing of it keeps a protocol from being stored. A step with an error among the
-// findings gets no advice: its challenge may be what is wrong.
+// Nothing of it keeps a protocol from being stored. A step with an error of lint among
+// the findings gets no advice: its challenge may be what is wrong.
 func Advise(c Chain, findings []Diagnostic) []Diagnostic {
 	failed := map[string]bool{}
 	for _, d := range findings {
-		failed[d.Step] = failed[d.Step] || d.Severity == driver.SeverityError
+		failed[d.Step] = failed[d.Step] || d.Severity == driver.SeverityError || d.Tolerated
 	}
 	found := CheckIntroduction(c)
 	for _, s := range c.Steps {

@@ -69,7 +69,7 @@ func TestNearMissesOfTexts(t *testing.T) {
 		{"text before the H1", "Read me.\n\n# T\n\n## A" + step, "belongs to no protocol and is dropped"},
 		{"an H1 without anything", "# T\n\n## A" + step + "\n# U\n", "it is dropped"},
 		{"an empty H2", "# T\n\n## A" + step + "\n##\n\nx", "an empty H2 begins no step"},
-		{"an H2 without a blank", "# T\n\n##A" + step, "the document has no H2"},
+		{"an H2 without a blank", "# T\n\n##A" + step, "a document without H2 has no challenge; give the step an H2 heading"},
 		{"dashes below text", "# T\n\n## A\n\nNote\n---" + step, "the line of dashes below makes this text a step heading"},
 		{"no H2", "# T\n\nDo it.", "the document has no H2, so it is one step without a challenge"},
 		{"a step without a challenge", "# T\n\n## A\n\nx", "the step has no challenge"},

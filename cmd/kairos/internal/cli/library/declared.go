@@ -47,8 +47,8 @@ func (d declared) judge(_ context.Context, text library.Text) (found library.Lin
 			found.Findings = append(found.Findings, d.step(&c.Steps[i])...)
 		}
 		found.Findings = slices.Concat(found.Findings, protocol.CheckReferences(c), protocol.CheckHidden(c))
-		found.Findings = append(found.Findings, protocol.Advise(c, found.Findings)...)
 		found.Findings = append(found.Findings, protocol.CheckLookalikes(c.Steps, slices.Sorted(maps.Keys(d.types)))...)
+		found.Findings = append(found.Findings, protocol.Advise(c, found.Findings)...)
 	}
 	found.Findings = protocol.ForAuthors(found.Findings)
 	protocol.SortDiagnostics(found.Findings)
