@@ -78,20 +78,20 @@ var inRun = []Row{
 	},
 	{
 		Code: EvidenceNotAccepted, Counted: "no where the challenge says `evidence`", Status: 200,
-		Meaning: "the step takes the agent's word for nothing: only a person's own answer, or what the server observes itself",
+		Meaning: "the agent's word does not count: only a person's own answer, or what the server observes itself",
 		Advice:  "call kairos_next with the placeholder solution, so that the server asks the person, or looks itself",
 		Hint:    "use a client that can ask you, or the approval page; what KAIROS has to observe you cannot supply",
 	},
 	{
 		Code: ObservationUnavailable, Counted: "no", Status: 200,
-		Meaning: "the step counts only if the server observes it itself, and it could not",
+		Meaning: "only what the server observes itself counts, and it could not look",
 		Advice:  "tell the user what kept the server from looking, and do not do it yourself; once that is fixed, call kairos_next again without evidence",
 		Hint:    "fix what the message names, then submit again without evidence",
 	},
 	{
 		Code: RulesConflict, Counted: "no", Status: 200,
-		Meaning: "what the step demands and what the operator's rules demand have nothing in common: no evidence of the step can count, or nobody can approve it",
-		Advice:  "tell the user which step and which rule contradict each other; nothing that you submit helps",
+		Meaning: "the step and the operator's rules exclude each other: no evidence can count, or nobody can approve",
+		Advice:  "tell the user which step and rule contradict each other; nothing that you submit helps",
 		Hint:    "change the step with `kairos protocols update`, or the rule that the message names",
 	},
 	{
@@ -160,19 +160,19 @@ var inRun = []Row{
 	{
 		Code: DriverUnavailable, Counted: "no", Status: 503,
 		Meaning: "a driver failed or is missing; nothing is lost",
-		Advice:  "call the tool again once the driver works; the operator finds the cause in the server's log",
+		Advice:  "call the tool again once the driver works; the server's log has the cause",
 		Hint:    "`kairos driver info` and the log say what is wrong with the driver",
 	},
 	{
 		Code: FilesUnverified, Counted: "no", Status: 200,
 		Meaning: "the server has to check files and cannot",
-		Advice:  "tell the user that the step's files have to be checked by the server: by a client on its machine that lists its roots, or below a folder that the operator allows",
+		Advice:  "tell the user that the server checks files through a client on its machine that lists its roots, or below a folder that the operator allows",
 		Hint:    "use a client on the server's machine that lists its roots, or allow a folder in the configuration",
 	},
 	{
 		Code: FilesMismatch, Counted: "yes", Status: 200,
 		Meaning: "the files are not as the step demands, seen by the server or by the report itself",
-		Advice:  "make the files as the step demands, then call kairos_next again with the step's evidence",
+		Advice:  "correct the files, then call kairos_next again with the step's evidence",
 		Hint:    "make the files as the step demands and submit the evidence again",
 	},
 }
