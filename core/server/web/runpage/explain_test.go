@@ -23,11 +23,11 @@ func shippedTree(t testing.TB) *decision.Tree {
 	}
 	kinds := []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput, driver.KindAcceptance, "judge"}
 	for name, d := range map[string]driver.Descriptor{
-		"agent":       {Features: []string{driver.FeatureAgent}},
-		"elicitation": {Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitationForm}},
-		"page":        {Features: []string{driver.FeatureHuman, driver.FeaturePartial}},
+		"agent":       {Features: []string{driver.FeatureAgent}, AnswersBy: []string{driver.ByAgent}},
+		"elicitation": {Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitationForm}, AnswersBy: []string{driver.ByForm, driver.ByPage}},
+		"page":        {Features: []string{driver.FeatureHuman, driver.FeaturePartial}, AnswersBy: []string{driver.ByPage}},
 		"roots":       {Features: []string{driver.FeaturePartial}},
-		"sampling":    {Features: []string{driver.FeatureClientReview}, Needs: []string{driver.NeedSampling}},
+		"sampling":    {Features: []string{driver.FeatureClientReview}, Needs: []string{driver.NeedSampling}, AnswersBy: []string{driver.ByReview}},
 	} {
 		d.Name, d.Role, d.Handles = name, driver.RoleCapability, kinds
 		all = append(all, d)
