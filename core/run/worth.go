@@ -80,8 +80,8 @@ func (v Evidence) Files() driver.Provenance {
 }
 
 // Worth says in one line, without a full stop, what so many steps of a run are worth, of
-// which all have a proof, or what those of a protocol will be at least. What proves least
-// comes first: "1 of 4 steps proves nothing, 2 rest on the agent's word, 1 seen by KAIROS".
+// which all have a proof, or what those of a protocol will be at least. The steps that prove
+// least come first: "1 of 4 steps proves nothing, 2 rest on the agent's word, 1 seen by KAIROS".
 func Worth(total int, all []Voucher) string {
 	steps, files := map[grade]int{}, map[grade]int{}
 	if left := total - len(all); left > 0 {
