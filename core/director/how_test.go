@@ -90,7 +90,7 @@ func TestNearMisses(t *testing.T) {
 	} {
 		doc := strings.Replace(gatedStep, `"approval_mode":"user"`, `"approval":{"how":[`+tc.how+`]}`, 1)
 		_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: doc, ModelID: "test"})
-		if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), tc.says) {
+		if fault.CodeOf(err) != fault.DocumentRefused || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: mint = %v, want %q", name, err, tc.says)
 		}
 	}

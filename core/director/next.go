@@ -3,6 +3,7 @@ package director
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,8 +36,8 @@ func (u useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 		return Round{}, fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", library.SearchFirst)
 	}
 	t, err := u.runFor(ctx, c, in, s, stepUUID)
-	if fault.CodeOf(err) == fault.NotFound && s == nil && in.RunID == "" && !in.Cancel {
-		return Round{}, nothingSent(in.URI)
+	if err != nil && s == nil && in.RunID == "" && !in.Cancel {
+		return Round{}, nothingSent(err)
 	}
 	if err != nil {
 		return Round{}, cmp.Or(checkType(u, s, ""), err)
@@ -69,11 +70,16 @@ func (u useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	return t.drive(ctx, nil)
 }
 
-// nothingSent is the error of a call with neither a solution nor a step that is known.
-// Clients of the earlier server expect this code, and not that there is no such step.
-func nothingSent(uri string) error {
-	return fault.New(fault.MissingField, "Solution is missing, and no protocol has the step %.200s", uri).
-		With("retry_count", 0).WithNext("%s", library.SearchFirst)
+// nothingSent is the error of a call with neither a solution nor a step that there is.
+// Clients of the earlier server expect this code, and not NOT_FOUND.
+func nothingSent(err error) error {
+	var absent *fault.Error
+	if fault.CodeOf(err) != fault.NotFound || !errors.As(err, &absent) {
+		return err
+	}
+	both := absent.With("retry_count", 0)
+	both.Code, both.Message = fault.MissingField, "Solution is missing, and "+absent.Message
+	return both
 }
 
 // checkType refuses a solution of an unknown type, except the type of

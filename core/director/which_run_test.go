@@ -300,7 +300,7 @@ func TestOldURIsPointToTheirProtocol(t *testing.T) {
 	w := newWorld(t, nil)
 	old := w.mint("# Tidy up\n\n## A\n\na\n\n## B\n\nb\n\n## C\n\nc\n")
 	now := w.mint("# Tidy up\n\n## A\n\na\n\n## C\n\nc\n")
-	check := func(code fault.Code, message, action string) {
+	check := func(message, action string) {
 		t.Helper()
 		for call, ways := range reaches {
 			reach, ok := ways["former step"]
@@ -308,7 +308,10 @@ func TestOldURIsPointToTheirProtocol(t *testing.T) {
 				continue
 			}
 			reply, err := reach(w, w.caller, probe{Gone: old[1]})
-			said := learned(t, reply, err)
+			said, code := learned(t, reply, err), fault.NotFound
+			if call == "Next" { // without a solution, which clients of the earlier server take for what is wrong
+				code = fault.MissingField
+			}
 			if err == nil && call != "Update" || err != nil && fault.CodeOf(err) != code ||
 				!strings.Contains(said, message) || !strings.Contains(said, action) {
 				t.Errorf("%s of a former step says\n%s\nwant %s, %q and %q", call, said, code, message, action)
@@ -318,11 +321,11 @@ func TestOldURIsPointToTheirProtocol(t *testing.T) {
 			t.Errorf("Delete of a former step = %+v, %v, want an error that names %q", d, err, action)
 		}
 	}
-	check(fault.NotFound, "Tidy up", now[0])
+	check("Tidy up", now[0])
 	if _, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: now[:1]}); err != nil {
 		t.Fatal(err)
 	}
-	check(fault.NotFound, "is deleted", "kairos protocols restore "+protocol.ChainID("Tidy up"))
+	check("is deleted", "kairos protocols restore "+protocol.ChainID("Tidy up"))
 }
 
 func TestARunContinuesUnderTheURIsItBeganWith(t *testing.T) {
