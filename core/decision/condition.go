@@ -56,5 +56,5 @@ func (c Condition) ReadsCaller() string {
 
 // ReadsRun reports whether the condition reads what is known only in a run.
 func (c Condition) ReadsRun() bool {
-	return c.Reads("run") || c.Reads("config") || c.Reads("step", "granted")
+	return c.Reads("run") || c.Reads("config") || c.Reads("step", "accepted")
 }

@@ -89,6 +89,7 @@ type declaration struct {
 func knownBy(drivers []driver.Descriptor, set *Set) known {
 	k := known{members: map[string][]declaration{}}
 	for _, d := range drivers {
+		k.ways = append(k.ways, d.AnswersBy...)
 		switch {
 		case d.Role == driver.RoleChallenge:
 			k.types = append(k.types, d.Handles...)
@@ -114,6 +115,8 @@ func knownBy(drivers []driver.Descriptor, set *Set) known {
 	}
 	slices.Sort(k.types)
 	slices.Sort(k.judges)
+	slices.Sort(k.ways)
+	k.ways = slices.Compact(k.ways)
 	return k
 }
 

@@ -31,8 +31,14 @@ func locked() []driver.Descriptor {
 		challenge("shell", `{"properties":{"command":{"type":"array","items":{"type":"array","items":{"type":"string","pattern":"^[^-]"},"minItems":1}}}}`),
 		challenge("mcp", call), challenge("user_input", ""), challenge("comment", ""),
 		capability("agent", "", driver.KindEvidence), capability("llm", "", driver.KindEvidence, driver.KindJudge), capability("sampling", "", driver.KindJudge),
-		capability("tools", call, driver.KindEvidence),
+		capability("tools", call, driver.KindEvidence), approves("page", driver.ByPage), approves("elicitation", driver.ByForm, driver.ByPage),
+		approves("sampler", driver.ByReview), approves("acme", "acme-push"),
 	}
+}
+
+// approves is a driver that answers approvals in these ways.
+func approves(name string, ways ...string) driver.Descriptor {
+	return driver.Descriptor{Name: name, Role: driver.RoleCapability, Handles: []string{driver.KindApproval}, AnswersBy: ways}
 }
 
 func compile(t testing.TB, entries ...string) *rules.Set {
@@ -142,6 +148,14 @@ func TestNearMisses(t *testing.T) {
 		"one way as text":          {`{approval: {how: page}}`, `approval.how must be a list: write [page]`},
 		"no way":                   {`{approval: {how: []}}`, `approval.how is an empty list`},
 		"a way twice":              {`{approval: {how: [form, form]}}`, `approval.how has "form" twice`},
+		"a misspelt way":           {`{approval: {how: [from]}}`, `approval.how: no locked driver answers an approval by "from", did you mean "form"?`},
+		"a way in capitals":        {`{approval: {how: [Form, page]}}`, `no locked driver answers an approval by "Form", did you mean "form"?`},
+		"the driver of a way":      {`{approval: {how: [elicitation]}}`, `by "elicitation"; the ways are acme-push, form, page, review`},
+		"a way of nobody":          {`{approval: {how: [agent]}}`, `no locked driver answers an approval by "agent"`},
+		"a misspelt third party":   {`{approval: {how: [acme_push]}}`, `did you mean "acme-push"?`},
+		"an older word for review": {`{approval: {how: [client]}}`, `no locked driver answers an approval by "client"`},
+		"a way that is a number":   {`{approval: {how: [1]}}`, `approval.how must be a list of words, and 1 is not one`},
+		"ways in a list":           {`{approval: {how: [[form]]}}`, `approval.how must be a list of words`},
 		"no phrase":                {`{approval: {phrase: false}}`, `leave it out where nothing has to be typed`},
 		"a number as phrase":       {`{approval: {phrase: 42}}`, `approval.phrase must be true or a text in quotes, not 42`},
 		"an untypable phrase":      {`{approval: {phrase: " x"}}`, `approval.phrase must be one line`},
@@ -168,6 +182,10 @@ func TestNearMisses(t *testing.T) {
 		if _, err := rules.Compile(rules.Source{Name: "kairos.yaml", YAML: []byte(text)}, locked()); err == nil || !strings.Contains(err.Error(), "rules must be a list") {
 			t.Errorf("Compile(%s) = %v, want that it is not a list", text, err)
 		}
+	}
+	none := slices.DeleteFunc(locked(), func(d driver.Descriptor) bool { return len(d.AnswersBy) > 0 })
+	if _, err := rules.Compile(source("{approval: {how: [acme-push]}}"), none); err != nil {
+		t.Errorf("where no driver says how it answers, a way cannot be checked: %v", err)
 	}
 	for _, text := range []string{"", "log: {level: info}", "rules:", "# rules", "rules: []"} {
 		if set, err := rules.Compile(rules.Source{YAML: []byte(text)}, locked()); err != nil || set.Len() != 0 {
@@ -269,7 +287,8 @@ func TestDemandsIntersect(t *testing.T) {
 
 func TestOfATextOnlyWhatIsKnownIsDemanded(t *testing.T) {
 	set := compile(t, `{when: '!has(run.input.a)', evidence: server}`, `{when: 'step.index == 0', evidence: server}`,
-		`{when: 'protocol.space != "dev"', evidence: server}`, `{space: production, evidence: server}`, `{command: [x], evidence: server}`)
+		`{when: 'protocol.space != "dev"', evidence: server}`, `{space: production, evidence: server}`, `{command: [x], evidence: server}`,
+		`{when: '!step.accepted', evidence: server}`, `{when: 'config["strict"] == "yes"', evidence: server}`)
 	at := step("shell", `{"command":[["x"]]}`)
 	numbers := func(d rules.Demand) string {
 		return strings.ReplaceAll(strings.Join(d.By, " "), ": evidence: server", "")
