@@ -26,6 +26,7 @@ type doer struct {
 	effect  driver.Effect
 	asks    bool   // for a proposal
 	states  bool   // that a proposal is the arguments of its action
+	plans   string // what it states of its action, if that is not asked for
 	world   string // what it would act on; a plan for another world is refused
 	did     []string
 	refuses string                // why Preview is unavailable
@@ -60,6 +61,9 @@ func (d *doer) Preview(_ context.Context, req driver.PreviewRequest) (driver.Pre
 	plan := driver.Plan{Text: "act on " + d.world + string(req.Proposal), Data: data, Effect: d.effect}
 	if d.states && d.asks {
 		plan.Action = json.RawMessage(`{"arguments":` + string(req.Proposal) + `}`)
+	}
+	if d.plans != "" {
+		plan.Action = json.RawMessage(d.plans)
 	}
 	return driver.Planned(plan), err
 }
@@ -111,10 +115,14 @@ func offeringDoer(t *testing.T, effect driver.Effect, routes string, change ...f
 	w := newWorld(t, append(change, nil)[0])
 	w.doer = &doer{effect: effect, world: "earth"}
 	w.describes(doerDescriptor).capabilities["doer"] = w.doer
-	yaml := strings.ReplaceAll(shipped("{via: doer, when: step.accepted}"), "  acceptance:\n    - {via: elicitation, optional: true}\n", routes)
-	w.setups.replace(w.under(yaml))
+	w.setups.replace(w.under(doerTree(routes)))
 	w.caller.Client = formClient
 	return w, w.doer
+}
+
+// doerTree lets the doer act where that was accepted, and has these routes to who accepts it.
+func doerTree(routes string) string {
+	return strings.ReplaceAll(shipped("{via: doer, when: step.accepted}"), "  acceptance:\n    - {via: elicitation, optional: true}\n", routes)
 }
 
 // slow makes the doer take time: it can be asked how far it is, and cancelled.

@@ -56,6 +56,15 @@ func TestOnlyTheWaysThatCountApprove(t *testing.T) {
 				}
 			}, calls("APPROVAL_UNAVAILABLE"),
 		}},
+		"forms stop to count after one approved": {doc: gatedStep, client: both, change: hasPage, moves: []move{
+			calls(toPerson), answers(yes, "", "approved"), taking("page"), sends(works, toPerson), asksByURL(true), solved(), answers(yes, "WAITING_FOR_USER"), onPage("approved"), calls(""), sends(works, ""), solved(driver.AgentReported),
+		}},
+		"the page stops to count after it approved": {doc: gatedStep, change: hasPage, moves: []move{
+			calls("WAITING_FOR_USER"), onPage("approved"), taking("form", "page"), calls(""), taking("form"), sends(works, "APPROVAL_UNAVAILABLE", "does not count any more", "by form"), counted(0),
+		}},
+		"evidence that was taken before stays": {doc: gatedStep, client: both, moves: []move{
+			calls(toPerson), answers(yes, ""), sets("mcp", true), sends(works, "DRIVER_UNAVAILABLE"), taking("page"), sets("mcp", false), calls(""), solved(driver.AgentReported),
+		}},
 		"no way is left": {doc: how(`"page"`), client: both, change: hasPage, moves: []move{taking("form"), calls("RULES_CONFLICT", "approved only by page", "the server takes form")}},
 	})
 }

@@ -97,6 +97,15 @@ func (a Approval) Conflict() string {
 	return strings.Join(takes, ", and ") + `: change "how" of the step or of the rule, or ask the operator to change approval.how`
 }
 
+// Words say how the step is approved.
+func (a Approval) Words() string {
+	said := "by " + listed(a.How)
+	if a.Phrase != "" {
+		said += fmt.Sprintf(", and who approves types %q", a.Phrase)
+	}
+	return said
+}
+
 func listed(ways []string) string {
 	if len(ways) == 0 {
 		return "no way"

@@ -288,7 +288,7 @@ func TestDemandsIntersect(t *testing.T) {
 func TestOfATextOnlyWhatIsKnownIsDemanded(t *testing.T) {
 	set := compile(t, `{when: '!has(run.input.a)', evidence: server}`, `{when: 'step.index == 0', evidence: server}`,
 		`{when: 'protocol.space != "dev"', evidence: server}`, `{space: production, evidence: server}`, `{command: [x], evidence: server}`,
-		`{when: '!step.accepted', evidence: server}`, `{when: 'config["strict"] == "yes"', evidence: server}`)
+		`{when: '!step.accepted', evidence: server}`, `{when: 'config.user_input.enabled', evidence: server}`)
 	at := step("shell", `{"command":[["x"]]}`)
 	numbers := func(d rules.Demand) string {
 		return strings.ReplaceAll(strings.Join(d.By, " "), ": evidence: server", "")

@@ -57,6 +57,15 @@ const (
 	BasisAgent Basis = "agent"
 )
 
+// Way is the way of approving that the operator takes or not (driver.Descriptor.AnswersBy): the
+// page, whether who answered on it was identified or not.
+func (b Basis) Way() string {
+	if b == BasisLink {
+		return string(BasisPage)
+	}
+	return string(b)
+}
+
 // ApprovalLink lets a person answer an approval on a page of the server, apart from the
 // client. It is the question's and ends with it.
 type ApprovalLink struct {

@@ -194,8 +194,8 @@ func Answered(s *State, k *input.Task, q run.Question, r decision.Route, a drive
 	if problem := doubtOf(s, q.Input, a, q.Via); problem != "" {
 		return Close(s, q.Input.ID, r, decision.Errored, problem, q.Seq)
 	}
-	if !stillCounts(s, k, q) {
-		return Close(s, q.Input.ID, r, decision.Unavailable, fmt.Sprintf("it was answered by %s, which does not count any more", q.How), q.Seq)
+	if why := outdated(s, k, q); why != "" {
+		return Close(s, q.Input.ID, r, decision.Unavailable, why, q.Seq)
 	}
 	optional := input.Of(q.Input.Kind).Optional
 	to, err := settlement(s, k, q.Input, q.Phrase, true, a)

@@ -38,10 +38,17 @@ func HowIn(s *State, k *input.Task, in driver.Input, via string) []string {
 	return slices.DeleteFunc(slices.Clone(desc.AnswersBy), func(way string) bool { return !slices.Contains(k.Approval.How, way) })
 }
 
-// stillCounts reports whether the way in which the question is asked counts, if it is an approval: what
-// counts may have been narrowed since it was asked.
-func stillCounts(s *State, k *input.Task, q run.Question) bool {
-	return !input.Of(q.Input.Kind).Approves || slices.Contains(HowIn(s, k, q.Input, q.Via), q.How)
+// outdated says why the question does not approve as it is demanded now, if it is an approval: what
+// counts may have been narrowed since it was asked. Empty: it does.
+func outdated(s *State, k *input.Task, q run.Question) string {
+	switch {
+	case !input.Of(q.Input.Kind).Approves:
+	case !slices.Contains(HowIn(s, k, q.Input, q.Via), q.How):
+		return fmt.Sprintf("it was answered by %s, which does not count any more", q.How)
+	case q.Phrase != k.Approval.Phrase:
+		return "what has to be typed was changed meanwhile"
+	}
+	return ""
 }
 
 // approvalStands reports whether the open step is approved and the approval is not too old.

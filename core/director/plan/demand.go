@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/kairos-mcp/kairos/core/director/input"
@@ -91,4 +92,29 @@ func JudgedBy(k *input.Task, in driver.Input) string {
 		return ""
 	}
 	return k.Demand.Judge
+}
+
+// reopen starts the challenge over where the operator changed, since its driver asked for its
+// inputs, how the step is approved: an approval is demanded now, or the one that was given
+// does not count any more. Evidence that was taken before stays.
+func reopen(s *State) Action {
+	k, step, why := s.Task, s.Run.Step, ""
+	if _, taken := EvidenceOf(step); taken || k.Free() || step.Call != nil || step.Withheld != nil {
+		return nil
+	}
+	gated := func(in driver.Input) bool { return !input.Of(in.Kind).Ungated && Gated(s, k, in) }
+	switch a := step.Approval; {
+	case a != nil && !approvesNow(k, *a):
+		why = fmt.Sprintf("The approval of step %d does not count any more, because what is demanded of it was changed: %s", step.Index, k.Approval.Words())
+	case !step.Gated && slices.ContainsFunc(step.Inputs, gated):
+		why = fmt.Sprintf("Step %d has to be approved now, because what is demanded of it was changed: %s", step.Index, k.Approval.Words())
+	default:
+		return nil
+	}
+	return Apply{Events: []run.Event{{Kind: run.Restarted, Reason: why}}, Note: why}
+}
+
+// approvesNow reports whether an approval that was given meets what is demanded of it now.
+func approvesNow(k *input.Task, a run.Approval) bool {
+	return slices.Contains(k.Approval.How, a.Basis.Way()) && (a.Typed || k.Approval.Phrase == "")
 }

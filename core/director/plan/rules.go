@@ -27,6 +27,7 @@ var ordered = []rule{
 	{"a person declined on the approval page", declineOfPage},
 	{"what the step demands is not worked out", task},
 	{"another version of its driver kept what this one does not read", StartOver},
+	{"the approval that is demanded was changed meanwhile", reopen},
 	{"a person has answered the input by approving it", answeredByApproval},
 	{"the approval is too old to be used", lapsed},
 	{"an input is open", openInput},

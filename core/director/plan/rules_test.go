@@ -17,7 +17,7 @@ func TestWhatIsDueFollowsTheOrderOfTheRules(t *testing.T) {
 	pending := &driver.Pending{Reason: "busy"}
 	approved := func(age time.Duration) func(*plan.State) {
 		return func(s *plan.State) {
-			s.Run.Step.Approval = &run.Approval{Via: "form", Digest: digest, GrantedAt: now.Add(-age), ExpiresAt: now.Add(time.Hour - age), Provenance: driver.ClientAttested}
+			s.Run.Step.Approval = &run.Approval{Via: "form", Basis: run.BasisForm, Digest: digest, GrantedAt: now.Add(-age), ExpiresAt: now.Add(time.Hour - age), Provenance: driver.ClientAttested}
 		}
 	}
 	withheld := func(s *plan.State) {
@@ -47,6 +47,8 @@ func TestWhatIsDueFollowsTheOrderOfTheRules(t *testing.T) {
 		"evidence is open":                       {edits{needsEvidence}, "obtain evidence"},
 		"evidence waits for its approval":        {edits{needsEvidence, gated}, "obtain approval"},
 		"evidence is approved":                   {edits{needsEvidence, gated, approved(time.Minute)}, "obtain evidence"},
+		"its approval does not count any more":   {edits{needsEvidence, gated, approved(time.Minute), func(s *plan.State) { s.Task.Approval.How = []string{driver.ByPage} }}, "apply restarted"},
+		"an approval is demanded now":            {edits{needsEvidence, func(s *plan.State) { s.Task.Approval.Mode = driver.ApprovalUser }}, "apply restarted"},
 		"its approval is too old":                {edits{needsEvidence, gated, approved(2 * time.Hour)}, "apply approval_lapsed"},
 		"a judge is satisfied":                   {edits{withheld, judged(`{"satisfied":true,"reason":"ok"}`)}, "accept"},
 		"a judge is not satisfied":               {edits{withheld, judged(`{"satisfied":false,"reason":"no"}`)}, "apply rejected"},

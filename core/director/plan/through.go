@@ -212,7 +212,7 @@ func throughClient(s *State, k *input.Task, in driver.Input, r decision.Route) A
 		Phrase: PhraseIn(k, in), Input: in, Via: r.Via, Route: r.Index, Path: r.Path, Human: desc.Has(driver.FeatureHuman),
 		Asked: 1, Earlier: s.Run.Step.Superseded, Short: strings.Contains(in.Description, input.ReadMark),
 	}
-	if open != nil && open.Input.ID == in.ID && open.Route == r.Index && stillCounts(s, k, *open) {
+	if open != nil && open.Input.ID == in.ID && open.Route == r.Index && outdated(s, k, *open) == "" {
 		if a := askedBefore(s, k, in, r); a != nil {
 			return a
 		}
