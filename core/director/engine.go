@@ -97,13 +97,15 @@ func newSalt() string {
 	return hex.EncodeToString(b)
 }
 
-// shown is the error as a reply shows it; nil: it is not for a reply.
+// shown is the error as a reply shows it; nil: it is not for a reply. One of the store is
+// not: a reply would tell of a run that is not stored.
 func shown(err error) *fault.Error {
-	var f *fault.Error
-	if errors.As(err, &f) && f.Code != fault.Conflict {
+	switch f := new(fault.Error); {
+	case !errors.As(err, &f), f.Code == fault.Conflict, f.Code == fault.StoreFailed, f.Code == fault.StoreUnavailable:
+		return nil
+	default:
 		return f
 	}
-	return nil
 }
 
 // impossible turns a refusal of the state machine into what the caller may see.
