@@ -65,7 +65,7 @@ func TestToolsOfRealServersAreCalled(t *testing.T) {
 	if err := errors.Join(os.WriteFile(protocol, []byte(doc), 0o600), os.WriteFile(answers, []byte(rules), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if said := kairos(true, "run", protocol, "--script", answers); !strings.Contains(said, "verified: 3 steps seen by KAIROS") {
+	if said := kairos(true, "run", protocol, "--script", answers); !strings.Contains(said, "verified: all 3 steps seen by KAIROS") {
 		t.Errorf("kairos run says\n%s", said)
 	}
 	if written, err := os.ReadFile(letter + ".answer"); err != nil || string(written) != "Dear Adam" {

@@ -9,7 +9,7 @@
 // | tools: a reply is JSON text, equal to the structured content, which fits the output schema | every call below; core/server/mcp TestEveryResultFitsTheOutputSchemaAndItsText |
 // | tools: wrong arguments are a result that is an error and names the field | this: wrong arguments are named |
 // | documents: markdown or a JSON string of it | this: a document may be a JSON string |
-// | documents: numbers are taken off headings | this: headings lose their numbers; core/protocol TestStepHeadingsLoseTheirNumbers |
+// | documents: numbers are taken off headings | this: headings lose their numbers; core/protocol TestLabelsLoseTheNumbersOfHeadings |
 // | documents: a # in fenced code is no heading | core/protocol TestDocumentStructure |
 // | documents: a step's text is in its content | this: three steps are solved in order |
 // | documents: without H2 they are one step | this: a document without H2 is one step |
