@@ -72,15 +72,17 @@ func TestTheArchiveDoesTheMainJob(t *testing.T) {
 	if strings.Contains(string(texts), "kairos-mcp") {
 		t.Error("LICENSES.txt has the modules of this repository")
 	}
-	if err := os.WriteFile(filepath.Join(home, "answers.yaml"), []byte("rules:\n  - {on: shell, match: df, run: true}\n  - {on: shell, match: ls, run: true}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "answers.yaml"), []byte("rules:\n"+
+		"  - {on: elicitation, match: may the release go out, answer: {day: tuesday, watcher: Dora}}\n"+
+		"  - {on: elicitation, match: Release on tuesday, answer: approved}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	example, err := filepath.Abs("examples/shell.md")
+	example, err := filepath.Abs("examples/user-input.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := kairos("run", example, "--script", "answers.yaml", "--without", "elicitation,sampling", "--input", `{"directory": "/"}`)
-	if !strings.Contains(got, "\nverified: 2 steps reported by the agent\n") {
+	got := kairos("run", example, "--script", "answers.yaml")
+	if !strings.Contains(got, "\nverified: all 2 steps answered by a person\n") {
 		t.Errorf("kairos run prints\n%s", got)
 	}
 }

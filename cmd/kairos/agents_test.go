@@ -124,7 +124,8 @@ func encoded(t *testing.T, v any) []byte {
 	return b.Bytes()
 }
 
-// calendar is what the tools of examples/calendar-appointment.md return.
+// calendar is examples/calendar-appointment.md for an agent whose calls count. Its tools
+// return what is set here.
 func (f *follower) calendar() string {
 	f.t.Helper()
 	doc, err := os.ReadFile("../../examples/calendar-appointment.md")
@@ -139,7 +140,7 @@ func (f *follower) calendar() string {
 		},
 		"create_event": map[string]any{"success": true, "event_id": "e-1"},
 	}
-	return string(doc)
+	return strings.ReplaceAll(string(doc), `    "evidence": "server",`+"\n", "")
 }
 
 func TestAgentsThatReadOnlyCallsOrOnlyProsePlayEverything(t *testing.T) {

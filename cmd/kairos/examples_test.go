@@ -19,43 +19,43 @@ import (
 // example is a protocol of the folder examples and what a person types when it
 // runs at a terminal.
 type example struct {
-	name  string
-	flags string
-	typed []string
-	// machine are the lines that differ between machines, and what the transcript
-	// has in their place.
-	machine map[string]string
+	name   string
+	before string // an operator's command
+	flags  string
+	typed  []string
 }
 
+const (
+	// inPlace has KAIROS run the commands, on a copy of the folder.
+	inPlace = " --workspace ."
+	// addCalendar lets KAIROS call the tools of the calendar.
+	addCalendar = "tools add calendar --yes -- bin/calendar-server --state calendar.json"
+)
+
 var playedExamples = []example{
-	{name: "release-a-version", typed: []string{"1.4.0", "The export is twice as fast now.", "y", "y", "y", "y"}},
-	{name: "close-an-incident", typed: []string{
-		"mail-relay", "test -d examples", "y",
+	{name: "release-a-version", flags: inPlace, typed: []string{"1.4.0", "once", "The export is twice as fast now.", "y", "y", "y", "y"}},
+	{name: "close-an-incident", flags: inPlace, typed: []string{
+		"mail-relay", "test -d examples", "once", "y",
 		"The disk of the mail queue was full since Sunday.", "Dora", "2026-12-01", "y",
-		"A customer told us by phone. An alarm at 90 percent of the disk would have shown it a day earlier.", ".", "y",
+		"A customer told us by phone. An alarm at 90 percent of the disk would have shown it a day earlier.", "y",
 	}},
-	{name: "onboard-a-colleague", typed: []string{
-		"dora", "2026-12-01", "support", "Betty", "y",
-		"Read the runbook and answer one ticket, because that shows all our tools. It worked when the customer closes it.", ".", "y",
+	{name: "onboard-a-colleague", flags: inPlace, typed: []string{
+		"dora", "once", "2026-12-01", "support", "Betty", "y",
+		"Read the runbook and answer one ticket, because that shows all our tools. It worked when the customer closes it.", "y",
 	}},
 	{name: "user-input", typed: []string{"tuesday", "Dora", "y"}},
 	{name: "comment", typed: []string{
 		"The importer is finished; I compared the row counts of the nightly sample by hand.", ".",
-		"Open are the retry limits of the importer; next, ask the operators which limit they want.", ".",
+		"Open are the retry limits of the importer; next, ask the operators which limit they want.", ".", "y",
 	}},
-	{name: "files", typed: []string{"2026-W10", "y", "The week was quiet and all is well.", "."}},
-	{name: "mcp", flags: " --with-servers", typed: []string{"Betty", "y"}},
-	{name: "calendar-appointment", flags: " --with-servers", typed: []string{"Adam, Betty", "y", "30", "y", "y"}},
+	{name: "files", flags: inPlace, typed: []string{"2026-W10", "once", "y", "The week was quiet and all is well.", "."}},
+	{name: "shell", flags: inPlace, typed: []string{"examples", "once", "y", "y"}},
+	{name: "mcp", before: addCalendar, typed: []string{"Betty", "once"}},
+	{name: "calendar-appointment", before: addCalendar, typed: []string{"Adam, Betty", "once", "30", "y"}},
 	{name: "meet-a-colleague", flags: " --with-servers", typed: []string{"Betty", "y", "y", "y"}},
-	{name: "mixed", flags: " --with-servers", typed: []string{
-		"the mail relay", "Dora", "y", "45", "y", "y",
+	{name: "mixed", before: addCalendar, flags: inPlace, typed: []string{
+		"the mail relay", "Dora", "once", "y", "45",
 		"The mail relay is away for 45 minutes; please call Dora if you cannot wait for your mail.", ".", "y",
-	}},
-	{name: "shell", typed: []string{"examples", "y", "y"}, machine: map[string]string{
-		`Filesystem .*`:                "Filesystem     1024-blocks     Used Available Capacity Mounted on",
-		`\S+ +\d+ +\d+ +\d+ +\d+% /.*`: "/dev/sda1         61255492 20837180  37274312      36% /",
-		`total \d+`:                    "total 4",
-		`-rw-.* shell\.md`:             "-rw-r--r-- 1 dora staff 1082 Mar  5 09:00 shell.md",
 	}},
 }
 
@@ -74,8 +74,7 @@ func TestTheTranscriptsOfTheExamplesAreTrue(t *testing.T) {
 		t.Fatal(err)
 	}
 	drivers := buildDrivers(t)
-	env := append(os.Environ(), "KAIROS_DRIVERS_DIR="+drivers, "KAIROS_DB="+filepath.Join(dir, "kairos.db"),
-		"LOG_LEVEL=error", "DISPLAY=", "WAYLAND_DISPLAY=", "LC_ALL=C")
+	env := append(os.Environ(), "KAIROS_DRIVERS_DIR="+drivers, "LOG_LEVEL=error", "DISPLAY=", "WAYLAND_DISPLAY=", "LC_ALL=C")
 	for _, e := range playedExamples {
 		t.Run(e.name, func(t *testing.T) {
 			work, err := filepath.EvalSymlinks(t.TempDir())
@@ -86,11 +85,16 @@ func TestTheTranscriptsOfTheExamplesAreTrue(t *testing.T) {
 			if err := os.Symlink(filepath.Dir(drivers), filepath.Join(work, "bin")); err != nil {
 				t.Fatal(err)
 			}
-			line := "run examples/" + e.name + ".md" + e.flags
-			cmd := exec.Command(program, strings.Fields(line)...)
-			cmd.Dir, cmd.Env = work, env
-			said := strings.ReplaceAll(converse(t, cmd, e.typed), work, "/home/dora/kairos")
-			got := "$ kairos " + line + "\n" + e.timeless(said)
+			say := func(line string, typed ...string) string {
+				cmd := exec.Command(program, strings.Fields(line)...)
+				cmd.Dir, cmd.Env = work, append(slices.Clip(env), "KAIROS_DB="+filepath.Join(dir, e.name, "kairos.db"))
+				return "$ kairos " + line + "\n" + strings.ReplaceAll(converse(t, cmd, typed), work, "/home/dora/kairos")
+			}
+			got := ""
+			if e.before != "" {
+				got = say(e.before) + "\n"
+			}
+			got += timeless(say("run examples/"+e.name+".md"+e.flags, e.typed...))
 			path := filepath.Join("../../examples/transcripts", e.name+".txt")
 			if *updateRuns {
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -200,14 +204,14 @@ func converse(t *testing.T, cmd *exec.Cmd, typed []string) string {
 
 var (
 	anyRun     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}([0-9a-f]{8})\b`)
-	anyDigest  = regexp.MustCompile(`\b(?:[0-9a-f]{16,64}\b|[0-9a-f]{8}…)`)
+	anyDigest  = regexp.MustCompile(`\b(?:[0-9a-f]{16,64}\b|[0-9a-f]{8}…)|\bsha256 [0-9a-f]{12}\b`)
 	anyTime    = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
 	anySeconds = regexp.MustCompile(`(?m)\bin (\d+m)?\d+(\.\d+)?m?s$`)
 )
 
 // timeless replaces what differs from run to run and from machine to machine: the
 // run's id, digests, times.
-func (e example) timeless(said string) string {
+func timeless(said string) string {
 	const id, short = "01a20000-0000-7000-8000-00004b1d64f9", "4b1d64f9"
 	if m := anyRun.FindStringSubmatch(said); m != nil {
 		said = anyRun.ReplaceAllString(strings.ReplaceAll(said, m[0], id), id)
@@ -217,12 +221,12 @@ func (e example) timeless(said string) string {
 	said = anySeconds.ReplaceAllString(said, "in 1s")
 	const digits = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	said = anyDigest.ReplaceAllStringFunc(said, func(text string) string {
+		if name, of, ok := strings.Cut(text, " "); ok {
+			return name + " " + digits[:len(of)]
+		}
 		n := strings.IndexFunc(text+" ", func(r rune) bool { return !strings.ContainsRune(digits, r) })
 		return digits[:n] + text[n:]
 	})
-	for pattern, instead := range e.machine {
-		said = regexp.MustCompile(`(?m)^  \| `+pattern+`$`).ReplaceAllString(said, "  | "+instead)
-	}
 	return said
 }
 

@@ -235,3 +235,34 @@ func TestRenderHeadsEveryStep(t *testing.T) {
 		t.Errorf("Render (-want +got):\n%s", diff)
 	}
 }
+
+// The protocols that are shipped show how to write one: most of their steps rest on what
+// KAIROS saw or a person answered, not on the agent's word.
+func TestShippedProtocolsDemandMoreThanTheAgentsWord(t *testing.T) {
+	steps, demanding := 0, 0
+	for _, pattern := range []string{"../../examples/*.md", "../../examples/drivers/*/protocol.md", "../library/builtin/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: found %d documents, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			if filepath.Base(file) == "README.md" {
+				continue
+			}
+			doc, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			chains, _ := protocol.Parse(doc)
+			for _, step := range chains[0].Steps {
+				steps++
+				if common, err := protocol.CommonOf(step.Challenge); err == nil && common.Evidence.Provenances() != nil {
+					demanding++
+				}
+			}
+		}
+	}
+	if demanding*100 < steps*60 {
+		t.Errorf("%d of %d steps demand a person or the server, want at least 60 %%", demanding, steps)
+	}
+}

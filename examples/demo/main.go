@@ -1,7 +1,7 @@
 // Command demo plays the calendar protocol with `kairos run`: first with KAIROS calling
-// the calendar itself, and an agent that invents a booking; then as three kinds of
-// client that report what they did; then with a model that replies with prose and a
-// person who declines. It prints a timeline of each run, asks the calendar after
+// the calendar itself, and an agent that invents a booking; then a copy that demands
+// nobody's word, as three kinds of client that report what they did; then with a model
+// that replies with prose and a person who declines. It prints a timeline of each run, asks the calendar after
 // each which appointments it holds, and fails if anything deviates.
 package main
 
@@ -147,7 +147,7 @@ func play(ctx context.Context, bin string, verbose bool) (err error) {
 		return err
 	}
 	s := stage{bin: bin, examples: "examples", dir: dir, verbose: verbose}
-	if err := s.addCalendar(ctx); err != nil {
+	if err := errors.Join(s.addCalendar(ctx), s.copyProtocol("reported.md", `"evidence": `), s.copyProtocol("unapproved.md", `"approval": `, `"evidence": "person"`)); err != nil {
 		return err
 	}
 	for i, a := range acts {
@@ -191,23 +191,23 @@ func (s stage) addCalendar(ctx context.Context) error {
 	return err
 }
 
-// lie plays the protocol as an agent that does nothing and claims a booking. The protocol
-// is that of the other runs, except that calls of tools count only if KAIROS makes them,
-// and that nobody has to approve the booking: what refuses the claim is that alone. A
-// person has allowed KAIROS the two calls that only read.
-func (s stage) lie(ctx context.Context, events int) error {
-	fmt.Printf("\n=== an agent submits a booking that it invented\n\n")
-	const protocol = "Create calendar appointment"
+// copyProtocol writes the protocol without the lines of its challenges that begin so.
+func (s stage) copyProtocol(name string, without ...string) error {
 	doc, err := os.ReadFile(filepath.Join(s.examples, "calendar-appointment.md"))
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(s.dir, "observed.md")
-	doc = bytes.ReplaceAll(doc, []byte(`"type": "mcp",`), []byte(`"type": "mcp", "evidence": "server",`))
-	doc = bytes.ReplaceAll(doc, []byte(`"approval": {},`), nil)
-	if err := os.WriteFile(file, doc, 0o600); err != nil {
-		return err
+	for _, line := range without {
+		doc = regexp.MustCompile("(?m)^    "+regexp.QuoteMeta(line)+".*\n").ReplaceAll(doc, nil)
 	}
+	return os.WriteFile(filepath.Join(s.dir, name), doc, 0o600)
+}
+
+// lie plays the protocol as an agent that does nothing and claims a booking. No person is
+// needed here: what refuses the claim is alone that KAIROS has to make the calls. A person has accepted the two calls that only read.
+func (s stage) lie(ctx context.Context, events int) error {
+	fmt.Printf("\n=== an agent submits a booking that it invented\n\n")
+	const protocol = "Create calendar appointment"
 	step := func(args ...string) (string, error) {
 		return s.kairos(ctx, append(args, "--db", s.database(true))...)
 	}
@@ -221,7 +221,7 @@ func (s stage) lie(ctx context.Context, events int) error {
 		Solved  []any  `json:"solved"`
 	}
 	for _, args := range [][]string{
-		{"mint", file},
+		{"mint", filepath.Join(s.dir, "unapproved.md")},
 		{"accept", protocol, "--step", "1,3", "--yes"},
 		{"runs", "begin", protocol, "--input", `{"participants":["Adam","Betty"]}`, "-o", "json"},
 		{"runs", "next", protocol, "-o", "json", "--solution", `"type":"mcp"`},
@@ -239,7 +239,7 @@ func (s stage) lie(ctx context.Context, events int) error {
 		}
 	}
 	fmt.Printf("  %s: %s\n", reply.Code, reply.Message)
-	if reply.Code != "EVIDENCE_NOT_ACCEPTED" || len(reply.Solved) > 0 {
+	if reply.Code != "EVIDENCE_NOT_ACCEPTED" || len(reply.Solved) > 0 || !strings.Contains(reply.Message, `"event"`) {
 		return fmt.Errorf("the invented booking got the reply %q, must be EVIDENCE_NOT_ACCEPTED", reply.Code)
 	}
 	return s.countEvents(ctx, events)
@@ -249,8 +249,12 @@ var runLine = regexp.MustCompile(`(?m)run ([0-9a-f]{8}-[0-9a-f-]{27})\b`)
 
 // perform plays one run and compares its timeline with what must happen.
 func (s stage) perform(ctx context.Context, a act) error {
+	file := filepath.Join(s.examples, "calendar-appointment.md")
+	if !a.observed {
+		file = filepath.Join(s.dir, "reported.md")
+	}
 	args := []string{
-		"run", filepath.Join(s.examples, "calendar-appointment.md"), "--db", s.database(a.observed),
+		"run", file, "--db", s.database(a.observed),
 		"--servers", filepath.Join(s.examples, "demo", "servers.json"), "--input", `{"participants":["Adam","Betty","Candy"]}`,
 	}
 	for _, f := range a.flags {

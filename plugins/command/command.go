@@ -160,7 +160,7 @@ func (c config) plan(a asked, snapshot string) plan {
 }
 
 // unset says what an operator has to set before any command runs.
-const unset = "the operator names no workspace: set drivers.settings.command.config.workspace to the folder on a copy of which commands run"
+const unset = "no workspace is named: set drivers.settings.command.config.workspace to the folder on a copy of which commands run, or start `kairos run` with --workspace"
 
 // Preview implements driver.Previewer. It reads the workspace and starts nothing.
 func (c *command) Preview(ctx context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {

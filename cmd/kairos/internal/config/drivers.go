@@ -46,6 +46,21 @@ type DriverSettings struct {
 	CallTimeout Duration `yaml:"call_timeout"`
 }
 
+// workIn lets commands run on a copy of the folder. Their changes are written back unless
+// the configuration says something else.
+func (d *DriversConfig) workIn(folder string) {
+	own := d.Settings["command"]
+	with := map[string]any{"writes": true}
+	maps.Copy(with, own.Config)
+	with["workspace"] = folder
+	own.Config = with
+	d.Settings = maps.Clone(d.Settings)
+	if d.Settings == nil {
+		d.Settings = map[string]DriverSettings{}
+	}
+	d.Settings["command"] = own
+}
+
 func (d DriversConfig) problems() []error {
 	var errs []error
 	for _, err := range []error{d.modelTime(), d.isolationProblem()} {

@@ -24,6 +24,8 @@ type Source struct {
 	OverHTTP func(*Config)
 	// LogLevel is the level where none is configured. The default is info.
 	LogLevel string
+	// Workspace is the folder on a copy of which commands run, instead of the configured one.
+	Workspace string
 }
 
 // Load reads the file, then the environment, then the flags. Its error lists
@@ -58,6 +60,9 @@ func (s Source) assembleIn(tell func(from string, c Config)) (*Config, error) {
 	}
 	if s.OverHTTP != nil {
 		s.OverHTTP(&c)
+	}
+	if s.Workspace != "" {
+		c.Drivers.workIn(s.Workspace)
 	}
 	tell(FromFlag, c)
 	if c.Log.Level == "" {

@@ -35,7 +35,7 @@ import (
 // Flags are the flags of `kairos run`.
 type Flags struct {
 	script, servers, input, era string
-	logLevel                    string
+	logLevel, workspace         string
 	without, autoSampling       []string
 	llmURL, llmModel            string
 	temporary, withServers      bool
@@ -73,6 +73,7 @@ func (f *Flags) AddTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.script, "script", "", "answer everything from this YAML file")
 	flags.StringVar(&f.servers, "servers", "", "JSON file with mcpServers whose tools the agent may call; paths in it begin at its folder")
+	flags.StringVar(&f.workspace, "workspace", "", "let KAIROS run the commands of steps on a copy of this folder, and write back what they change; you approve each")
 	flags.StringVar(&f.logLevel, "log-level", "", "what the server logs here: debug, info, warn or error; empty: what is configured, else error")
 	flags.StringVar(&f.era, "era", "auto", "MCP version to speak: 2025, 2026 or auto")
 	flags.StringSliceVar(&f.without, "without", nil, "capabilities not to declare: elicitation, or one of its modes form and url, sampling, roots")
@@ -134,16 +135,20 @@ func begunSince(ctx context.Context, a *app.App, since time.Time) (run.ID, error
 	return begun[0], nil
 }
 
-// resume are the arguments with which `kairos runs resume` continues the run: with
-// the servers that this one had, which are a file's and not stored with the run.
+// resume are the arguments with which `kairos runs resume` continues the run: with the
+// workspace and the servers that this one had, which are not stored with the run.
 func (f Flags) resume(played terminal.Config, args []string) string {
+	with := "--play"
+	if f.workspace != "" {
+		with += " --workspace " + quoted(f.workspace)
+	}
 	switch file := strings.Join(args, " "); {
 	case f.servers != "":
-		return "--play --servers " + quoted(f.servers)
+		with += " --servers " + quoted(f.servers)
 	case len(played.Servers) > 0:
-		return "--play --servers " + quoted(sidecarOf(file))
+		with += " --servers " + quoted(sidecarOf(file))
 	}
-	return "--play"
+	return with
 }
 
 // hasForms reports whether questions can be forms. A screen reader reads lines
@@ -207,8 +212,9 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 	if inFiles && ownDB == "" && !app.DatabaseExists(loaded.Database) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "kairos: makes the database %s\n", loaded.Database)
 	}
-	c.Server = serverLine(self, at, database, inFiles)
-	return c, ownDB, nil
+	work, err := f.workLine()
+	c.Server = append(serverLine(self, at, database, inFiles), work...)
+	return c, ownDB, err
 }
 
 // document reads the protocol of a file and the servers beside it.
@@ -241,6 +247,17 @@ func serverLine(self string, at *session.Session, database string, inFiles bool)
 		line = append(line, "--files")
 	}
 	return line
+}
+
+// workLine gives the server the workspace, if one is named.
+func (f Flags) workLine() ([]string, error) {
+	if f.workspace == "" {
+		return nil, nil
+	}
+	if info, err := os.Stat(f.workspace); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("--workspace %s is not a folder: name the one on a copy of which commands run", f.workspace)
+	}
+	return []string{"--workspace", files.Absolute(f.workspace)[0]}, nil
 }
 
 // files reads the script and the servers that the flags name.

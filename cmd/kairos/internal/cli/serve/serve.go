@@ -67,7 +67,10 @@ func Command(at *session.Session) *cobra.Command {
 	cmd.Flags().Var(&httpFlag{&by}, "http", "serve HTTP, at HOST:PORT if given, else at http.listen (127.0.0.1:3300)")
 	cmd.Flags().Lookup("http").NoOptDefVal = "true"
 	cmd.Flags().BoolVar(&at.Files, "files", false, "work in the space of the files that kairos run plays")
-	_ = cmd.Flags().MarkHidden("files") // kairos run gives it to the server that it starts; the flag is there
+	cmd.Flags().StringVar(&at.Workspace, "workspace", "", "folder on a copy of which commands run")
+	for _, of := range []string{"files", "workspace"} { // kairos run gives them to the server that it starts
+		_ = cmd.Flags().MarkHidden(of) // the flags are there
+	}
 	cmd.Flags().BoolVar(&by.Stdio, "stdio", false, "serve stdin and stdout as well")
 	cmd.Flags().BoolVar(&by.Insecure, "insecure", false, "listen beyond loopback without authentication")
 	return cmd
