@@ -150,6 +150,9 @@ func (g grade) say(n int) string {
 // counted lists how many there are of each, what proves least first: steps out of a total,
 // or files, which have none.
 func counted(n map[grade]int, total int) string {
+	if total > 1 && n[unproved] == total {
+		return fmt.Sprintf("none of %d steps is proved", total)
+	}
 	order := slices.SortedFunc(maps.Keys(n), func(a, b grade) int {
 		return cmp.Or(slices.Index(grades, a)-slices.Index(grades, b), cmp.Compare(a, b))
 	})
@@ -160,6 +163,8 @@ func counted(n map[grade]int, total int) string {
 		case i > 0:
 		case n[g] == 1 && total <= 1:
 			parts[i] += " step"
+		case n[g] == total && total == 2:
+			parts[i] = "both steps"
 		case n[g] == total:
 			parts[i] = fmt.Sprintf("all %d steps", total)
 		case total > 0:

@@ -14,7 +14,7 @@ func TestWorthSaysWhoVouchesAndClaimsNoMore(t *testing.T) {
 		all  []run.Voucher
 		want string
 	}{
-		"nothing is solved": {left: 3, want: "all 3 steps are not proved"},
+		"nothing is solved": {left: 3, want: "none of 3 steps is proved"},
 		"one step":          {all: []run.Voucher{{Provenance: written}}, want: "1 step rests on a model's word"},
 		"as in the tutorial": {
 			all:  []run.Voucher{{Provenance: seen}, {Provenance: seen}, {Provenance: answered}, {Provenance: seen}},
@@ -26,6 +26,7 @@ func TestWorthSaysWhoVouchesAndClaimsNoMore(t *testing.T) {
 			want: "1 of 8 steps is not proved, 1 proves nothing, 1 failed and was not required, 1 rests on the agent's word, 1 rests on a model's word, " +
 				"1 answered by somebody with the link, 1 answered by a person, 1 seen by KAIROS",
 		},
+		"two of one kind": {all: []run.Voucher{{Provenance: reported}, {Provenance: reported}}, want: "both steps rest on the agent's word"},
 		"all of one kind": {all: []run.Voucher{{Provenance: seen}, {Provenance: seen}, {Provenance: seen}}, want: "all 3 steps seen by KAIROS"},
 		"files that others vouch for": {
 			all:  []run.Voucher{{Provenance: reported, Files: seen}, {Provenance: reported, Files: reported}, {Provenance: seen, Files: reported}},
