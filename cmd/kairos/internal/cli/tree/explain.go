@@ -56,7 +56,11 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 				return err
 			}
 			if in.of != "" {
-				return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				with := at.With
+				if isFile(in.of) {
+					with = at.Options.With // it needs no database
+				}
+				return with(cmd.Context(), func(ctx context.Context, a *app.App) error {
 					return output.Reply(cmd, out, printRules)(rulesOf(ctx, a, cmd.InOrStdin(), in.of, in.space))
 				})
 			}
@@ -186,10 +190,13 @@ type ruled struct {
 	library.Demanded
 }
 
+// isFile reports whether the protocol is one of a file, or of standard input.
+func isFile(of string) bool { return of == "-" || documents.IsMarkdown(of) }
+
 // rulesOf is what the rules demand of the steps of a protocol, of a file or a stored one.
 func rulesOf(ctx context.Context, a *app.App, stdin io.Reader, of, space string) ([]ruled, error) {
 	in := library.LintInput{Space: space}
-	if of == "-" || documents.IsMarkdown(of) {
+	if isFile(of) {
 		text, err := documents.Document{Name: of}.Read(ctx, stdin)
 		if err != nil {
 			return nil, err
