@@ -128,7 +128,7 @@ type lintDemand struct {
 type lintedProtocol struct {
 	File  string `json:"file"`
 	Title string `json:"title"`
-	Worth string `json:"worth,omitempty"` // empty without drivers
+	Worth string `json:"worth,omitempty"` // empty without drivers, and where the file has errors
 }
 
 // lintFinding is a diagnostic and its file.
@@ -196,9 +196,10 @@ func (l *linter) lint(ctx context.Context, file documents.Document) error {
 		}
 		found.Findings = append(found.Findings, protocol.Diagnostic{Severity: driver.SeverityError, Line: 1, Column: 1, Message: err.Error()})
 	}
+	unsound := slices.ContainsFunc(found.Findings, func(d protocol.Diagnostic) bool { return d.Severity == driver.SeverityError })
 	for i, c := range found.Chains {
 		one := lintedProtocol{File: name, Title: c.Title}
-		if i < len(found.Worths) {
+		if i < len(found.Worths) && !unsound {
 			one.Worth = found.Worths[i]
 		}
 		l.report.Protocols = append(l.report.Protocols, one)
