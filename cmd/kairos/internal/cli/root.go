@@ -17,6 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/drivers"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/library"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ops"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/play"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/runs"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/serve"
@@ -48,6 +49,7 @@ func Root(version string) *cobra.Command {
 	addGroup(cmd, "keep", "Keep protocols:", library.Commands(&at)...)
 	addGroup(cmd, "drivers", "Drivers:", drivers.Command(&at), tools.Command(&at), tree.Command(&at))
 	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), connect.Command(&at), drivers.Reload(&at))...)
+	keepEarlier(cmd, append(play.Steps(&at), library.Changes(&at)...)...)
 	cmd.SetCompletionCommandGroupID("operate")
 	cmd.SetHelpCommandGroupID("operate")
 	cmd.InitDefaultCompletionCmd()
@@ -78,6 +80,32 @@ func explainCompletion(cmd *cobra.Command) {
 	completion.Example = "  kairos completion bash"
 	for _, shell := range completion.Commands() {
 		shell.Example = "  kairos completion " + shell.Name()
+	}
+}
+
+// earlier are the commands of the earlier server's command line, with what each prints where
+// standard output is not a terminal and -o is not given: its scripts rely on both.
+var earlier = map[string]output.Format{
+	"search": output.FormatJSON, "mint": output.FormatJSON,
+	"begin": output.FormatJSON, "next": output.FormatMarkdown, "attest": output.FormatJSON,
+	"update": output.FormatJSON, "delete": output.FormatJSON,
+}
+
+// keepEarlier lets the program take the earlier commands. The given ones have another place
+// in the help, which does not list them here as well.
+func keepEarlier(root *cobra.Command, elsewhere ...*cobra.Command) {
+	for _, c := range elsewhere {
+		c.Hidden = true
+		root.AddCommand(c)
+	}
+	for _, c := range root.Commands() {
+		piped, kept := earlier[c.Name()]
+		if !kept || output.IsTerminal(os.Stdout) {
+			continue
+		}
+		if err := c.PersistentFlags().Lookup("output").Value.Set(string(piped)); err != nil {
+			panic(err) // it is one of the command's formats
+		}
 	}
 }
 
@@ -164,14 +192,16 @@ func explainUsage(cmd *cobra.Command) {
 func unknownCommand(cmd *cobra.Command, word string) error {
 	var names, paths []string
 	for _, below := range cmd.Commands() {
-		names = append(names, below.Name())
+		if !below.Hidden {
+			names = append(names, below.Name())
+		}
 	}
 	if word == "version" {
 		paths = append(paths, "`kairos --version`")
 	}
 	for _, group := range cmd.Root().Commands() {
 		for _, below := range append(group.Commands(), group) {
-			if below.Name() == word && group.Name() != "completion" {
+			if below.Name() == word && !below.Hidden && group.Name() != "completion" {
 				paths = append(paths, "`"+below.CommandPath()+"`")
 			}
 		}

@@ -262,7 +262,7 @@ func spacesCreate(at *session.Session) *cobra.Command {
 			"by its name. A space that is there stays as it is.",
 		Example: "  kairos spaces create production",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+			return at.Creating().WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				return output.Reply(cmd, out, func(p *output.Printer, r operations.CreateSpaceReply) {
 					if !r.Created {
 						p.Printf("space %s was there already\n", r.Name)
@@ -322,8 +322,15 @@ func protocolsCommand(at *session.Session) *cobra.Command {
 		Use: "protocols", Short: "List, show, change, restore and export stored protocols",
 		Example: "  kairos protocols list\n  kairos protocols dump 'Release a version' -o md\n  kairos protocols diff 'Release a version'",
 	}
-	cmd.AddCommand(listCommand(at), dumpCommand(at), updateCommand(at), deleteCommand(at), historyCommand(at), diffCommand(at), restoreCommand(at), exportCommand(at))
+	cmd.AddCommand(listCommand(at), dumpCommand(at), historyCommand(at), diffCommand(at), restoreCommand(at), exportCommand(at))
+	cmd.AddCommand(Changes(at)...)
 	return cmd
+}
+
+// Changes are the commands of `kairos protocols` that change what is stored, as the tools
+// of agents do.
+func Changes(at *session.Session) []*cobra.Command {
+	return []*cobra.Command{updateCommand(at), deleteCommand(at)}
 }
 
 // listed is a protocol of `kairos protocols list`.
