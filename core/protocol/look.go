@@ -24,15 +24,16 @@ type look struct {
 	// near says what would make it a challenge, which it is not; empty: nothing suggests
 	// that it is meant as one.
 	near string
-	// kind is the type that it would have as a challenge; empty: none.
-	kind string
+	// kind is the type that it would have as a challenge, and advice what would make it one;
+	// empty: none.
+	kind, advice string
 }
 
 // Lookalike is a block at the end of a step without a challenge that would be one if
-// Type were a type of challenges, which only its drivers know.
+// Type were a type of challenges, which only its drivers know. Advice says how.
 type Lookalike struct {
-	Type  string
-	Place Place
+	Type, Advice string
+	Place        Place
 }
 
 // meant reports whether the block is probably meant as a challenge.
@@ -42,7 +43,7 @@ func (l look) candidate(at Place) *Lookalike {
 	if l.meant() || l.kind == "" {
 		return nil
 	}
-	return &Lookalike{Type: l.kind, Place: at}
+	return &Lookalike{Type: l.kind, Advice: l.advice, Place: at}
 }
 
 // lookOf looks at a block.
@@ -64,7 +65,7 @@ func lookOf(f fence) look {
 	if f.isJSON() {
 		return l
 	}
-	l.kind = ""
+	l.kind, l.advice = "", ""
 	if l.challenge || l.refused != "" {
 		return look{near: fmt.Sprintf("a block of language %q is text; write json behind the opening marks", cut(f.language))}
 	}
@@ -147,13 +148,12 @@ func lookOfMembers(top map[string]member) look {
 	if l := lookOfKeys(keys, func(key string) bool { return isShaped(top[key].value) }); l != (look{}) {
 		return l
 	}
-	var kind string
-	_ = json.Unmarshal(top["type"].value, &kind) // of another type it is none
+	kind := typeOf(top)
 	switch {
 	case kind != "" && isObject(top[kind].value):
 		return look{near: inside(kind)}
 	case kind != "":
-		return look{kind: kind}
+		return look{kind: kind, advice: inside(kind)}
 	case isLegacy(top):
 		return look{near: `write {"challenge": {"cmd": ...}}`}
 	case len(keys) == 1:
@@ -185,13 +185,33 @@ func lookOfOne(key string, value json.RawMessage) look {
 	if !isObject(value) {
 		return look{}
 	}
+	instead := fmt.Sprintf("write %q in place of %q", keyChallenge, cut(key))
 	if isShaped(value) {
-		return look{near: fmt.Sprintf("write %q in place of %q", keyChallenge, cut(key))}
+		return look{near: instead}
 	}
-	if below, err := members(value); err == nil && isShaped(below[keyChallenge].value) {
+	below, err := members(value)
+	switch {
+	case err != nil:
+	case isObject(below[keyChallenge].value):
 		return look{near: fmt.Sprintf("take %q out of %q", keyChallenge, cut(key))}
+	case typeOf(below) != "":
+		return look{kind: typeOf(below), advice: instead}
+	case len(below) == 1 && isObject(below[onlyKey(below)].value):
+		return look{kind: onlyKey(below), advice: instead}
 	}
-	return look{kind: key}
+	return look{kind: key, advice: inside(key)}
+}
+
+// typeOf is the text of the member "type"; empty: it is none.
+func typeOf(top map[string]member) (kind string) {
+	_ = json.Unmarshal(top["type"].value, &kind) // of another type it is none
+	return kind
+}
+
+func onlyKey(top map[string]member) (key string) {
+	for key = range top {
+	}
+	return key
 }
 
 func has(top map[string]member, key string) bool {
@@ -243,7 +263,7 @@ func isLegacy(top map[string]member) bool {
 func CheckLookalikes(steps []Step, types []string) (found []Diagnostic) {
 	for _, s := range steps {
 		if s.Challenge == nil && s.Lookalike != nil && slices.Contains(types, s.Lookalike.Type) && len(found) < maxFindings {
-			found = append(found, tolerated(s.Lookalike.Place, s.Label, notOne+inside(s.Lookalike.Type)))
+			found = append(found, tolerated(s.Lookalike.Place, s.Label, notOne+s.Lookalike.Advice))
 		}
 	}
 	return found

@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+const belowChallenge = "put it below challenge:, indented"
+
 // lookOfYAML is the look of a block of YAML.
 func lookOfYAML(content string) look {
 	if isObject([]byte(content)) { // JSON is YAML
@@ -29,9 +31,9 @@ func lookOfYAML(content string) look {
 	case slices.Contains(k.keys, keyChallenge), slices.Contains(k.keys, keyContract) && k.typed:
 		return look{challenge: true}
 	case k.kind != "" && slices.Contains(k.keys, k.kind):
-		return look{near: "put it below challenge:, indented"}
+		return look{near: belowChallenge}
 	case k.kind != "":
-		return look{kind: k.kind}
+		return look{kind: k.kind, advice: belowChallenge}
 	}
 	if l := lookOfKeys(k.keys, func(key string) bool { return k.typed && key == k.keys[0] }); l != (look{}) || len(k.keys) != 1 {
 		return l
@@ -39,7 +41,7 @@ func lookOfYAML(content string) look {
 	if k.typed {
 		return look{near: "write challenge in place of " + cut(k.keys[0])}
 	}
-	return look{kind: k.keys[0]}
+	return look{kind: k.keys[0], advice: belowChallenge}
 }
 
 // beginsLikeYAML reports whether the first line of a text is the key of a challenge.

@@ -106,6 +106,10 @@ func foreignBlocks() (out []nearMiss) {
 		"the oldest form":         `{"cmd": "make test", "timeout_seconds": 60}`,
 		"mcp":                     `{"mcp": {"tool_name": "create_event"}}`,
 		"a comment":               `{"type": "comment", "comment": {"min_length": 20}, "required": true}`,
+		"a contract, only a type": `{"contract": {"type": "comment"}}`,
+		"a contract, only a key":  `{"contract": {"comment": {"min_length": 30}}}`,
+		"a proof, only a type":    `{"proof": {"type": "comment"}}`,
+		"a step, only a type":     `{"step": {"challenge": {"type": "comment"}}}`,
 		"a list":                  `[{"challenge": ` + shellChallenge + `}]`,
 		"a list of misspelt ones": `[{"chalenge": ` + shellChallenge + `}]`,
 	} {
