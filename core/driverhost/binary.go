@@ -1,6 +1,7 @@
 package driverhost
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -143,14 +144,10 @@ func (h *Host) describeBinary(ctx context.Context, path string) (e LockedEntry, 
 	if err != nil {
 		return LockedEntry{}, fmt.Errorf("describe: %w", err)
 	}
-	printed, err := h.describe(ctx, b)
+	d, err := h.describe(ctx, b)
 	if err == nil {
 		err = b.unchanged(before, hashed)
 	}
-	if err != nil {
-		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
-	}
-	d, err := decodeDescriptor(printed)
 	if err != nil {
 		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
 	}
@@ -180,8 +177,8 @@ func (b *binary) unchanged(before identity, hashed hashedFile) error {
 }
 
 // describe runs the binary with --describe, isolated as a driver is and without
-// a network, and returns what it prints.
-func (h *Host) describe(ctx context.Context, b *binary) ([]byte, error) {
+// a network, and returns what it prints. An error ends with its last line to stderr.
+func (h *Host) describe(ctx context.Context, b *binary) (d driver.Descriptor, err error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	last := ""
@@ -189,16 +186,22 @@ func (h *Host) describe(ctx context.Context, b *binary) ([]byte, error) {
 		binary: b, args: []string{driverrpc.DescribeFlag}, max: describeMax,
 		say: func(line []byte, _ bool) { last = cmp.Or(cleanLine(line), last) },
 	})
+	if err == nil {
+		d, err = decodeDescriptor(printed)
+	}
 	if err != nil && last != "" {
 		err = fmt.Errorf("%w: %s", err, last)
 	}
-	return printed, err
+	return d, err
 }
 
 // decodeDescriptor passes over keys that it does not know, so that a driver of a
 // later version of the contract can be locked.
 func decodeDescriptor(printed []byte) (driver.Descriptor, error) {
 	var d driver.Descriptor
+	if len(bytes.TrimSpace(printed)) == 0 {
+		return d, errors.New("it prints no descriptor")
+	}
 	if err := json.Unmarshal(printed, &d); err != nil {
 		return driver.Descriptor{}, fmt.Errorf("its descriptor is not readable: %w", err)
 	}

@@ -170,7 +170,8 @@ func TestUnreadableLocksSayWhichFileAndWhy(t *testing.T) {
 func TestDescribeAllNamesTheBinaryThatFails(t *testing.T) {
 	for name, tc := range map[string]struct{ script, want string }{
 		"fails":        {"#!/bin/sh\necho broken >&2\nexit 1\n", "broken"},
-		"says nothing": {"#!/bin/sh\n", "not readable"},
+		"says nothing": {"#!/bin/sh\n", "prints no descriptor"},
+		"says why":     {"#!/bin/sh\necho no libfoo >&2\n", "prints no descriptor: no libfoo"},
 		"is unsound":   {"#!/bin/sh\necho '{\"name\":\"x\"}'\n", "unsound"},
 		"says too much": {"#!/bin/sh\nwhile :; do echo 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'; " +
 			"n=$((n+1)); [ $n -gt 20000 ] && exit 0; done\n", "more than"},
