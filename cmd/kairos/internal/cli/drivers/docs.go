@@ -5,12 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/servers"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/drivers/manual"
 )
 
-func driverDocsCommand(at *session.Session) *cobra.Command {
+func driverDocsCommand(at *session.Session, out *output.Format) *cobra.Command {
 	return &cobra.Command{
 		Use: "docs NAME", Short: "Print the manual page of a driver",
 		Long: "Prints a Markdown page made from the descriptor of the driver in drivers.lock: what a challenge of its type may say, what\n" +
@@ -18,6 +19,9 @@ func driverDocsCommand(at *session.Session) *cobra.Command {
 		Example: "  kairos driver docs shell\n  kairos driver docs word_count > word_count.md",
 		Args:    oneDriver(at), ValidArgsFunction: session.First(completeDrivers(at)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !out.ForPeople() {
+				return fmt.Errorf("the page is Markdown: `kairos driver info %s -o %s` has what it is made from", args[0], *out)
+			}
 			c := servers.Look(*at, cmd.ErrOrStderr())
 			lock, err := c.Config.ReadLock()
 			if err != nil {

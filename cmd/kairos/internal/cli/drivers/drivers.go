@@ -28,7 +28,7 @@ func Command(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	out.AddTo(cmd)
 	cmd.AddCommand(
-		driverListCommand(at, out), driverInfoCommand(at, out), driverDocsCommand(at), driverVerifyCommand(at, out),
+		driverListCommand(at, out), driverInfoCommand(at, out), driverDocsCommand(at, out), driverVerifyCommand(at, out),
 		driverLockCommand(at, out), driverInstallCommand(at, out), driverRemoveCommand(at, out), driverNewCommand(at, out),
 		driverRollbackCommand(at, out), driverLogsCommand(at, out), driverTestCommand(at),
 	)

@@ -74,7 +74,23 @@ func initCommand() *cobra.Command {
 
 func configCommand(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Show and check the configuration, and print its schema", Example: "  kairos config check\n  kairos config show"}
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(configCheck(at), configShow(at), configSchema(at))
+	return cmd
+}
+
+// checked is what `kairos config check` found to be right.
+type checked struct {
+	Database  string `json:"database"`
+	Exists    bool   `json:"database_exists"`
+	Index     string `json:"index,omitempty"`
+	Drivers   string `json:"drivers"`
+	Embedding string `json:"embedding,omitempty"`
+}
+
+// configCheck is `kairos config check`.
+func configCheck(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	return out.AddTo(&cobra.Command{
 		Use: "check", Short: "Check the configuration, the driver settings and the decision tree", Args: cobra.NoArgs,
 		Long: "Reads the configuration, the settings of the drivers and the decision tree, reports every problem at once, and then\n" +
 			"checks that the database and the index answer.",
@@ -84,26 +100,33 @@ func configCommand(at *session.Session) *cobra.Command {
 				return err
 			}
 			return at.Options.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				detail := ""
-				if d := a.Config.Database; !app.DatabaseExists(d) {
-					detail = "\n           which does not exist yet: " + app.NoDatabase(d).Hint
-				} else if err := errors.Join(a.Store.Check(), a.Index.Usable(ctx)); err != nil {
-					return err
+				d := a.Config.Database
+				c := checked{Database: d.String(), Exists: app.DatabaseExists(d), Drivers: a.Config.Drivers.Dir}
+				if c.Exists {
+					if err := errors.Join(a.Store.Check(), a.Index.Usable(ctx)); err != nil {
+						return err
+					}
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "ok\n  database %s%s\n", a.Config.Database, detail)
 				if a.Index != nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "  index    %s\n", a.Index.Feeder.Location())
+					c.Index = a.Index.Feeder.Location()
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "  drivers  %s\n", a.Config.Drivers.Dir)
 				if e := a.Config.Embedding; e.On() {
-					fmt.Fprintf(cmd.OutOrStdout(), "  embedding %s %s at %s\n", e.Provider, filepath.Base(e.Model), e.At())
+					c.Embedding = fmt.Sprintf("%s %s at %s", e.Provider, filepath.Base(e.Model), e.At())
 				}
-				return nil
+				return out.Print(cmd.OutOrStdout(), c, func(p *output.Printer) {
+					p.Printf("ok\n  database  %s\n", c.Database)
+					if !c.Exists {
+						p.Printf("            which does not exist yet: %s\n", app.NoDatabase(d).Hint)
+					}
+					for _, row := range [][2]string{{"index", c.Index}, {"drivers", c.Drivers}, {"embedding", c.Embedding}} {
+						if row[1] != "" {
+							p.Printf("  %-9s %s\n", row[0], row[1])
+						}
+					}
+				})
 			})
 		},
 	})
-	cmd.AddCommand(configShow(at), configSchema(at))
-	return cmd
 }
 
 // configShow is `kairos config show`.
