@@ -37,7 +37,13 @@ func (d *Database) Understand() error {
 		return fmt.Errorf("it is a connection string of libpq: write %s", fromKeywords(text))
 	}
 	at := scheme.FindString(text)
-	if at == "" {
+	switch {
+	case at != "":
+	case almostURL.MatchString(text):
+		return fmt.Errorf("it looks like the address of a server: write %s, or ./ before the path of a SQLite file", postgresSpelling)
+	case almostQuery.MatchString(text):
+		return fmt.Errorf("a SQLite database is named by its path alone: write %s", almostQuery.ReplaceAllString(text, ""))
+	default:
 		path, err := understoodPath(text)
 		*d = Database(path)
 		return err
@@ -52,6 +58,13 @@ func (d *Database) Understand() error {
 	}
 	return otherScheme(name, text)
 }
+
+// What looks like an address, but has no scheme: postgres//host, me@host/kairos, //host/kairos;
+// and what ends like one: kairos.db?mode=ro.
+var (
+	almostURL   = regexp.MustCompile(`^(?i:(?:postgres|postgresql|sqlite3?)?//|[^/]+@[^/]+/)`)
+	almostQuery = regexp.MustCompile(`\?[A-Za-z_]+=[^/]*$`)
+)
 
 // otherScheme is the error for an address that begins with a scheme which is not that of
 // PostgreSQL.
