@@ -19,7 +19,7 @@ var (
 	// A block whose fence names a file is that file for the blocks after it.
 	named = regexp.MustCompile(`^\w+ ([\w-]+\.\w+)$`)
 	// The tools of agents as commands print text at a terminal and JSON elsewhere.
-	asTool = regexp.MustCompile(`^kairos (?:search|begin|attest|mint|update|delete|dump|spaces)\b`)
+	asTool = regexp.MustCompile(`^kairos (?:search|mint|spaces|runs (?:begin|attest)|protocols (?:update|delete|dump))\b`)
 )
 
 // TestTheManualShowsWhatCommandsPrint runs the blocks of a page in their order in

@@ -101,6 +101,8 @@ func (s Setup) Worth(at Place) string {
 	for i, step := range at.Chain.Steps {
 		switch demand := s.demandAt(at, i); {
 		case step.Challenge == nil:
+		case demand.Evidence == nil && s.takesOwnAnswer(at, i):
+			all[i].Provenance = driver.LinkHolder
 		case demand.Evidence == nil:
 			all[i].Provenance = driver.AgentReported
 		default:
@@ -108,6 +110,20 @@ func (s Setup) Worth(at Place) string {
 		}
 	}
 	return run.Worth(len(all), all)
+}
+
+// takesOwnAnswer reports whether the step's evidence is a person's own answer, given in one of
+// the ways of approving, because the step or a rule demands an approval of a type that asks a
+// person.
+func (s Setup) takesOwnAnswer(at Place, i int) bool {
+	use, _ := s.JudgeOf(at.Chain.Steps[i])
+	judge, _, _ := s.Drivers.Describe(use)
+	common, err := protocol.CommonOf(at.Chain.Steps[i].Challenge)
+	if err != nil || judge.Approval != driver.ApprovalUser {
+		return false
+	}
+	a := ApprovalOf(ApprovalSources{Server: s.Ways(), Rules: s.RulesAt(at, i), Step: common, Type: judge.Approval})
+	return a.Stated && a.Mode == driver.ApprovalUser && !slices.Contains(a.How, driver.ByAgent)
 }
 
 // Contradiction says why nothing can meet what is demanded of the step, and what to do;

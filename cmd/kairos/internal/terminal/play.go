@@ -91,6 +91,11 @@ func (p *play) run(ctx context.Context) error {
 		return err
 	}
 	p.result.Chain = uri
+	if p.host.cfg.Session == "" {
+		if err := p.sayWorth(ctx, uri); err != nil {
+			return err
+		}
+	}
 	reply, err := p.begin(ctx, uri)
 	if err != nil {
 		return err
@@ -134,6 +139,24 @@ func (p *play) call(ctx context.Context, tool string, arguments map[string]any) 
 		return nil, toolFailure(tool, res)
 	}
 	return payload(res)
+}
+
+// sayWorth says before anything begins what a finished run will be worth.
+func (p *play) sayWorth(ctx context.Context, uri string) error {
+	raw, err := p.call(ctx, "kairos_dump", map[string]any{"uri": uri, "protocol": true})
+	if err != nil {
+		return err
+	}
+	var protocol struct {
+		Worth string `json:"worth"`
+	}
+	if err := json.Unmarshal(raw, &protocol); err != nil {
+		return fmt.Errorf("decode the protocol: %w", err)
+	}
+	if protocol.Worth != "" {
+		p.host.console.say("A finished run is worth at least this: %s.", protocol.Worth)
+	}
+	return nil
 }
 
 func (p *play) begin(ctx context.Context, uri string) (stepReply, error) {

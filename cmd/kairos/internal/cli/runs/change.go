@@ -163,7 +163,11 @@ func printRedacted(p *output.Printer, r archive.RedactReply) {
 	if len(r.Quoting) > 0 {
 		p.Printf("what was asked in %s quoted it and is erased, too; their own evidence stays: erase it as well if it repeats the values\n", run.StepsText(r.Quoting))
 	}
-	p.Printf("its digests stay; the run is verified: %t\n", r.Verified)
+	if r.Verified {
+		p.Printf("its digests stay, and its proofs still verify\n")
+		return
+	}
+	p.Printf("its digests stay; the run is not verified\n")
 }
 
 // runsPrune is `kairos runs prune`.
