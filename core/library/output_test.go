@@ -12,7 +12,7 @@ import (
 func TestAReferenceToWhatADriverNeverGivesIsWarnedOf(t *testing.T) {
 	block := func(challenge string) string { return "```json\n{\"challenge\": " + challenge + "}\n```\n\n" }
 	const own = `"output_schema": {"type": "object", "properties": {"m": {"type": "integer"}}}, `
-	for name, tc := range map[string]struct{ schema, type_, refer, want string }{
+	for name, tc := range map[string]struct{ schema, kind, refer, want string }{
 		"given":                    {"", "count", "steps.one.n", ""},
 		"not given":                {"", "count", "steps.one.m", `the result of the step has no "m" and allows no other keys; it has n`},
 		"misspelt":                 {"", "count", "steps.one.nn", `did you mean "n"?`},
@@ -20,7 +20,7 @@ func TestAReferenceToWhatADriverNeverGivesIsWarnedOf(t *testing.T) {
 		"of a driver without":      {"", "shell", "steps.one.anything", ""},
 	} {
 		w := newWorld(t, nil)
-		document := "# Count\n\nAbout.\n\n## One\n\n" + block(`{"type": "`+tc.type_+`", `+tc.schema+`"`+tc.type_+`": {}}`) +
+		document := "# Count\n\nAbout.\n\n## One\n\n" + block(`{"type": "`+tc.kind+`", `+tc.schema+`"`+tc.kind+`": {}}`) +
 			"## Two\n\nSay {{ " + tc.refer + " }}.\n\n" + block(`{"type": "shell", "shell": {"cmd": "echo {{ `+tc.refer+` }}"}}`)
 		linted, err := w.Lint(t.Context(), library.LintInput{Document: document})
 		if err != nil {

@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,5 +110,5 @@ func (s *Step) insertType(kind string, offset int) {
 		moved = append(moved, Anchor{a.Offset + len(added), a.Place})
 	}
 	s.Anchors = append(s.Anchors[:i:i], moved...)
-	s.Challenge = slices.Concat(s.Challenge[:brace], json.RawMessage(added), rest)
+	s.Challenge = slices.Concat(s.Challenge[:brace], added, rest)
 }

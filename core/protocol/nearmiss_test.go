@@ -166,9 +166,9 @@ func misplacedBlocks() []nearMiss {
 // unknownKeys are known keys of a challenge, misspelt.
 func unknownKeys() (out []nearMiss) {
 	for key, meant := range map[string]string{
-		"aproval_mode": "approval_mode", "approval_mod": "approval_mode", "aproval": "approval", "requird": "required", "require": "required",
+		"aproval_mode": "approval_mode", "approval_mod": "approval_mode", "approvl": "approval", "requird": "required", "require": "required", //nolint:misspell // what is tested
 		"evidnce": "evidence", "evidences": "evidence", "outputschema": "output_schema", "output-schema": "output_schema", "smapling": "sampling",
-		"file": "files", "files_require": "files_required", "juge": "judge", "nmae": "name", "typ": "type", "shel": "shell", "judges": "judge",
+		"file": "files", "files_require": "files_required", "juge": "judge", "nam": "name", "typ": "type", "shel": "shell", "judges": "judge",
 	} {
 		challenge := strings.TrimSuffix(shellChallenge, "}") + `, "` + key + `": "x"}`
 		out = append(out, nearMiss{"unknown key " + key, inStep(inLanguage("json", `{"challenge": `+challenge+`}`)), []string{"error", fmt.Sprintf("did you mean %q?", meant)}, false})

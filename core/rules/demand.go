@@ -52,8 +52,7 @@ func (d Demand) And(other Demand) Demand {
 func (d Demand) Narrowed(only []driver.Provenance) Demand { return d.And(Demand{Evidence: only}) }
 
 func (a *Approval) and(other *Approval) *Approval {
-	switch {
-	case a == nil:
+	if a == nil {
 		a, other = other, nil
 	}
 	if a == nil {

@@ -55,7 +55,7 @@ const (
 )
 
 // drain is how long calls may continue after the end.
-func (t Transports) drain(c config.Config) time.Duration {
+func (t Transports) drain() time.Duration {
 	if !t.HTTP {
 		return stdioDrain
 	}
@@ -134,7 +134,7 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 			serve("metrics", h.serveMetrics)
 		}
 	}
-	stopIn := by.drain(a.Config) + closeTime
+	stopIn := by.drain() + closeTime
 	return together(ctx, func() { a.stopping <- stopIn }, all...)
 }
 
@@ -160,7 +160,7 @@ func mcpConfig(a *App, by Transports, name string) mcpserver.Config {
 		Principal:      LocalPrincipal, Space: a.space, Groups: a.made.all,
 		StateKeys: a.stateKeys, Clock: a.clock,
 		PlainWait: c.MCP.PlainWait(), ProgressWait: c.MCP.ProgressWait(), AskAgain: c.MCP.AskAgain(),
-		DrainTimeout: by.drain(c), Observer: observer(a.measures, func(m *metrics.Metrics) mcpserver.Observer { return m }),
+		DrainTimeout: by.drain(), Observer: observer(a.measures, func(m *metrics.Metrics) mcpserver.Observer { return m }),
 	}
 }
 

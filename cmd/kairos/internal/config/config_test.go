@@ -131,7 +131,7 @@ func TestNearMissesOfValues(t *testing.T) {
 		"http, unknown":                {"http: {lisen: x}", "lisen"},
 		"http, all right":              {"http: {listen: '[::1]:0', allowed_hosts: [a], trusted_proxies: [10.0.0.1]}\nmetrics: {listen: off}", ""},
 		"embedding, provider":          {"embedding: {provider: openai}", `unknown key "embedding.provider"; the keys here are url, model, api_key_file`},
-		"embedding, a typo":            {"embedding: {modle: m}", `did you mean "model"?`},
+		"embedding, a typo":            {"embedding: {modl: m}", `did you mean "model"?`},
 		"embedding, no scheme":         {"embedding: {url: 'localhost:11434', model: m}", "http://"},
 		"embedding, a key in the url":  {"embedding: {url: 'https://me:" + secret + "@host', model: m}", "name or password"},
 		"embedding, a key":             {"embedding: {model: m, api_key: " + secret + "}", `did you mean "api_key_file"?`},
