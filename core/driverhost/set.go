@@ -18,6 +18,7 @@ type Set struct {
 	host *Host
 	plan
 	slots map[string]*slot // fixed at creation
+	gone  []string         // Gone; fixed before the set is used
 
 	mu       sync.Mutex // guards the fields below
 	holders  int

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sync"
 	"time"
@@ -61,19 +62,27 @@ func (h *Host) assemble(p plan, old, files *Set, again []string) (*Set, error) {
 }
 
 // inPlace checks that the files of the drivers that continue to run are the locked
-// ones: after a restart of the server others would not start.
+// ones: after a restart of the server others would not start. A file that is gone holds
+// nobody else up: it is noted.
 func (s *Set) inPlace(old *Set) error {
 	var all []error
 	for name, sl := range s.slots {
 		if old == nil || old.slots[name] != sl || sl.spec.attach != nil {
 			continue
 		}
-		if err := sl.pinned.inPlace(); err != nil {
+		switch err := sl.pinned.inPlace(); {
+		case errors.Is(err, fs.ErrNotExist):
+			s.gone = append(s.gone, fmt.Sprintf("driver %s runs on until the server restarts: %v", name, err))
+		case err != nil:
 			all = append(all, fmt.Errorf("driver %s: %w", name, err))
 		}
 	}
+	slices.Sort(s.gone)
 	return errors.Join(all...)
 }
+
+// Gone says of which drivers that continue to run the files are gone.
+func (s *Set) Gone() []string { return s.gone }
 
 // start starts every driver that old does not run, concurrently.
 func (s *Set) start(ctx context.Context, old *Set) error {

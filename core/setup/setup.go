@@ -223,7 +223,7 @@ func (c *Current) reload(ctx context.Context, again []string) (Report, error) {
 		return Report{}, err
 	}
 	report := old.changes(next)
-	report.NeedsRestart = differing(c.started, w.Restart)
+	report.NeedsRestart, report.Warnings = differing(c.started, w.Restart), set.Gone()
 	if !report.Changed() {
 		c.discard(set)
 		return c.finish(report, began), nil

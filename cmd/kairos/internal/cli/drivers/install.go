@@ -340,8 +340,11 @@ func toldText(p *output.Printer, reports []changeReport) {
 // refusals is an error if servers run on as before.
 func refusals(reports []changeReport) error {
 	refused := slices.DeleteFunc(slices.Clone(reports), func(r changeReport) bool { return r.Report != nil })
-	if len(refused) == 0 {
+	switch {
+	case len(refused) == 0:
 		return nil
+	case len(reports) == 1:
+		return errors.New("the server refused and runs on as before")
 	}
 	return fmt.Errorf("%d of %d servers refused and run on as before", len(refused), len(reports))
 }

@@ -129,7 +129,7 @@ func (r changeReport) text(p *output.Printer) {
 	case len(r.Report.NeedsRestart) > 0:
 		what = "nothing changed that a running server takes up"
 	default:
-		what = "nothing to change, everything is the same"
+		what = "nothing to change"
 	}
 	p.Printf("server %d: %s, took %s\n", r.Server.PID, what, took(*r.Report))
 	for _, c := range r.Report.Changes {
