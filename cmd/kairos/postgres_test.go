@@ -68,9 +68,9 @@ func TestARunMovesToPostgreSQL(t *testing.T) {
 	if err := before.stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 runs", "has protocols or runs already"} {
+	for _, want := range []string{"1 server of this database", "has protocols or runs already"} {
 		out, err := s.program("db", "migrate", "--to", address).CombinedOutput()
-		if !strings.Contains(string(out), want) || (err == nil) != (want == "1 runs") {
+		if !strings.Contains(string(out), want) || (err == nil) != (want == "1 server of this database") {
 			t.Errorf("migrate = %s, %v, want %q", out, err, want)
 		}
 	}

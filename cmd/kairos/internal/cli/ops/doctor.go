@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,10 @@ func doctorCommand(at *session.Session) *cobra.Command {
 func examine(ctx context.Context, s session.Session, deep bool) doctorReport {
 	r := newReport()
 	c, err := s.Load()
-	r.check("configuration", s.File, "", err)
+	r.check("configuration", cmp.Or(s.File, "the defaults: no file is named"), "", err)
+	if beside, fix, found := strings.Cut(s.Unread(), ": "); found {
+		r.warn(beside, fix)
+	}
 	if err == nil {
 		detail, err := c.Keys().CheckSigning()
 		r.check("signing key", detail, "give it back to the account that runs kairos alone (chmod 600), or restore it", err)
@@ -235,13 +239,11 @@ func runningServers(all, others int) string {
 	case all == 0:
 		return "none runs with these drivers"
 	case others == all:
-		return fmt.Sprintf("none of this database; %d of other databases with these drivers", others)
+		return fmt.Sprintf("none of this database; %s of other databases with these drivers", output.Count(others, "server"))
 	case others > 0:
-		return fmt.Sprintf("%d of this database; %d of other databases with these drivers", all-others, others)
-	case all == 1:
-		return "1 runs"
+		return fmt.Sprintf("%s of this database; %d of other databases with these drivers", output.Count(all-others, "server"), others)
 	}
-	return fmt.Sprintf("%d run", all)
+	return output.Count(all, "server") + " of this database"
 }
 
 // ailments says what is wrong with a driver in a server.

@@ -96,6 +96,7 @@ func configCheck(at *session.Session) *cobra.Command {
 			"checks that the database and the index answer.",
 		Example: "  kairos config check --config kairos.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			at.NoteUnread(cmd)
 			if err := at.CheckFiles(); err != nil {
 				return err
 			}
@@ -138,6 +139,7 @@ func configShow(at *session.Session) *cobra.Command {
 			"flag or the default. Settings of drivers are named without their values, which may be secret.",
 		Example: "  kairos config show\n  kairos config show --config kairos.yaml -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			at.NoteUnread(cmd)
 			at.LogLevel = "" // commands log less than the server does
 			return output.Reply(cmd, out, func(p *output.Printer, settings []config.Setting) {
 				rows := [][]string{{"KEY", "VALUE", "FROM"}}

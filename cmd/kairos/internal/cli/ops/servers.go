@@ -54,6 +54,7 @@ every 5 s; one that was killed is listed as lost for an hour. kairos reload, kai
 this machine only.`,
 		Example: "  kairos status\n  kairos status -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			at.NoteUnread(cmd)
 			return output.Reply(cmd, out, printStatus)(status(cmd, at))
 		},
 	}

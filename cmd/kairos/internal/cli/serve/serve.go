@@ -39,6 +39,7 @@ func Command(at *session.Session) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			at.NoteUnread(cmd)
 			at.LogLevel = ""
 			if len(args) == 1 {
 				by.Address = args[0]

@@ -52,6 +52,23 @@ func (s Session) Server() string {
 	return os.Getenv(ServerEnv)
 }
 
+// Unread says that this folder has a configuration file that no flag names. Empty: it has none,
+// or one is named.
+func (s Session) Unread() string {
+	const usual = "kairos.yaml"
+	if info, err := os.Stat(usual); s.File != "" || err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return "the file " + usual + " in this folder is not read: give --config " + usual + ", or set KAIROS_CONFIG"
+}
+
+// NoteUnread prints that, for the commands of operators.
+func (s Session) NoteUnread(cmd *cobra.Command) {
+	if said := s.Unread(); said != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", said)
+	}
+}
+
 // Creating is the session of a command that makes the database where there is none.
 func (s Session) Creating() Session {
 	s.Creates = true
