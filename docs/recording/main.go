@@ -29,13 +29,19 @@ type moment struct {
 
 var play = []moment{
 	{nil, `\$ $`, 0.5},
-	{[]string{"kairos run release-a-version.md --input '{\"version\": \"1.4.0\"}'"}, `1\.4\.0"}'`, 1.5},
-	{[]string{"Enter"}, `enter submit`, 2.5},
+	{[]string{"kairos run release-a-version.md --workspace . --input '{\"version\": \"1.4.0\"}'"}, `1\.4\.0"}'`, 1.5},
+	{[]string{"Enter"}, `Accept this\?[\s\S]*enter submit`, 4},
+	{[]string{"o"}, `> once`, 1.5},
+	{[]string{"Enter"}, `Step 1 [\s\S]*enter submit`, 2.5},
 	{[]string{"Exports are twice as fast."}, `twice as fast`, 1.5},
-	{[]string{"Enter"}, `Step 2 [\s\S]*Run it\?`, 4},
-	{[]string{"Enter"}, `Step 3 [\s\S]*Run it\?`, 4},
-	{[]string{"Enter"}, `Step 4 [\s\S]*Run it\?`, 3},
+	{[]string{"Enter"}, `Step 2 [\s\S]*enter submit`, 4},
+	{[]string{"a"}, `> approve`, 1.5},
+	{[]string{"Enter"}, `Step 3 [\s\S]*enter submit`, 4},
+	{[]string{"a"}, `> approve`, 1},
+	{[]string{"Enter"}, `Step 4 [\s\S]*enter submit`, 3},
+	{[]string{"a"}, `> approve`, 1},
 	{[]string{"Enter"}, `Step 5 [\s\S]*enter submit`, 4},
+	{[]string{"a"}, `> approve`, 1},
 	{[]string{"Enter"}, `verified: [\s\S]*\$ $`, 8},
 }
 

@@ -291,16 +291,19 @@ var clauses = []struct {
 // maxValue bounds an answer.
 const maxValue = 8 << 20
 
+// elsewhere says how a run continues that needs a person whom this client cannot ask.
+const elsewhere = "A client that shows forms can continue the run."
+
 // nobodyCounts is the error where no route is left that could supply what counts.
 func nobodyCounts(s *State, in driver.Input) *fault.Error {
-	code, whom := fault.ApprovalUnavailable, "that is not possible here"
+	code, whom, next := fault.ApprovalUnavailable, "that is not possible here", " "+elsewhere
 	switch counting := demanded(s).Evidence; {
 	case observes(s):
-		code, whom = fault.ObservationUnavailable, "it cannot do so here"
+		code, whom, next = fault.ObservationUnavailable, "it cannot do so here", ""
 	case len(counting) == 2:
 		whom = "neither is possible here"
 	case !slices.Contains(counting, driver.ClientAttested) && !slices.Contains(counting, driver.LinkHolder):
-		code = fault.DriverUnavailable
+		code, next = fault.DriverUnavailable, ""
 	}
-	return fault.New(code, "%s, and %s%s.", onlyCounts(s), whom, troubles(s, in.ID))
+	return fault.New(code, "%s, and %s%s.%s", onlyCounts(s), whom, troubles(s, in.ID), next)
 }

@@ -284,7 +284,7 @@ func NoRoute(s *State, k *input.Task, in driver.Input) Action {
 			"Only a person can approve what a person declined"+troubles(s, in.ID), noLinkGiven, HowToTakeBack(s)))}
 	case TakesNoReport(s, k, in):
 		return Halt{Fault: fault.New(fault.ApprovalUnavailable, "%s", plain.Sentences(notByReport,
-			fmt.Sprintf("Nobody can be asked through this client%s", troubles(s, in.ID)), noLink(s, k)))}
+			fmt.Sprintf("Nobody can be asked through this client%s", troubles(s, in.ID)), noLink(s, k), elsewhere))}
 	case k.Demand.Evidence != nil && kind.Evidence:
 		return Halt{Fault: nobodyCounts(s, in), Acceptable: true}
 	case kind.Approves:

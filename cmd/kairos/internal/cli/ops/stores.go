@@ -88,7 +88,7 @@ func migrateCommand(at *session.Session) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use: "migrate --to ADDRESS", Short: "Copy the SQLite database with protocols and runs to PostgreSQL", Args: cobra.NoArgs,
-		Long: "Copies protocols with their history, ratings and vectors, runs with everything that happened in them, grants and declines from the\n" +
+		Long: "Copies protocols with their history, ratings and vectors, runs with everything that happened in them, acceptances and declines from the\n" +
 			"configured SQLite database into an empty PostgreSQL database. Stop all servers before. The SQLite file stays as it is.\n\n" +
 			"Others can see the command line: leave the password out of the address and set PGPASSWORD or PGPASSFILE.",
 		Example: "  kairos db migrate --to postgres://kairos@db.example/kairos",

@@ -56,7 +56,7 @@ func runCommand(at *session.Session) *cobra.Command {
 			"nothing else, and agents do not find it; with --temporary nothing is kept. A run that stops can be resumed later.\n" +
 			"A protocol NAME.md may have servers with its tools beside it, in NAME.servers.json. They are shown, and started if you agree.\n" +
 			"The key of a model's endpoint is read from " + terminal.KeyEnv + ".",
-		Example: "  kairos run examples/shell.md\n  kairos run 'Release a version' --script answers.yaml",
+		Example: "  kairos run hello.md --workspace .\n  kairos run 'Release a version' --script answers.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return Play(cmd, at, f, args) },
 	}
