@@ -29,18 +29,11 @@ func TestTheManualShowsWhatCommandsPrint(t *testing.T) {
 	long(t)
 	t.Parallel()
 	dir := t.TempDir()
-	program := filepath.Join(dir, "kairos") // it starts itself by its name
-	b, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(program, b, 0o755); err != nil { //nolint:gosec // it is a program
-		t.Fatal(err)
-	}
+	programIn(t, dir)
 	drivers := buildDrivers(t) // beside the programs of the examples
 	env := append(os.Environ(), "KAIROS_DRIVERS_DIR="+drivers, "LOG_LEVEL=error", "LC_ALL=C", "PATH="+dir+":"+filepath.Dir(drivers)+":"+os.Getenv("PATH"))
 	pages := 0
-	err = filepath.WalkDir("../../docs", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../../docs", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" {
 			if d != nil && d.Name() == "node_modules" {
 				return fs.SkipDir
@@ -61,6 +54,20 @@ func TestTheManualShowsWhatCommandsPrint(t *testing.T) {
 	if pages == 0 {
 		t.Fatal("no page has a block to run; the test looks in the wrong place")
 	}
+}
+
+// programIn puts the program into the folder, under the name by which it starts itself.
+func programIn(t *testing.T, dir string) (program string) {
+	t.Helper()
+	b, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	program = filepath.Join(dir, "kairos")
+	if err := os.WriteFile(program, b, 0o755); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	return program
 }
 
 func runPage(t *testing.T, page string, env []string) {

@@ -384,6 +384,9 @@ func TestTheStarterIsShortAndSaysTheDefaults(t *testing.T) {
 			t.Errorf("%s is %v, want the default", s.Key, s.Value)
 		}
 	}
+	if _, err := configured(t, strings.Replace(Starter, "# rules:", "rules:", 1)).Load(); err != nil || !strings.Contains(Starter, "\n# rules:") {
+		t.Errorf("the example of a rule, without its mark: %v", err)
+	}
 }
 
 // A person removes the comment marks of what they change. With all of them

@@ -140,8 +140,8 @@ run:
   ttl: 168h # how long a run may stay open
   keep: 2160h # how long a run is kept that has ended
 log:
-  level: info
-  format: text # or json
+  level: info # or debug, warn, error
+# rules: [{space: production, evidence: server}] # what must hold there, whatever protocols say
 `
 
 // Sample is a configuration file with every key, its meaning and its default, all
