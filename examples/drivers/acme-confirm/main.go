@@ -20,6 +20,8 @@ const (
 	capability = "/experimental/acme~1confirm"
 	// kind is an input that acme_release needs and no shipped driver obtains.
 	kind = "acme.confirmation"
+	// way is the word for approvals through this driver, which rules and steps name in "how".
+	way = "acme"
 )
 
 func main() { driverrpc.Main(definition()) }
@@ -27,7 +29,7 @@ func main() { driverrpc.Main(definition()) }
 func definition() driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
-			Name: "acme_confirm", Version: "0.1.0", Role: driver.RoleCapability, Handles: []string{kind, driver.KindEvidence},
+			Name: "acme_confirm", Version: "0.1.0", Role: driver.RoleCapability, Handles: []string{kind, driver.KindEvidence, driver.KindApproval}, AnswersBy: []string{way},
 			Effect: driver.EffectPure, Features: []string{driver.FeatureHuman},
 			// The server takes no route to this driver from another client, and sends
 			// for it nothing but this method.
@@ -54,12 +56,12 @@ func (confirmer) Render(_ context.Context, req driver.RenderRequest) (driver.Ren
 	switch {
 	case !req.Client.Declares(capability):
 		return driver.CannotRender("the client does not declare " + capability), nil
-	case req.Input.Kind != kind && req.Input.Kind != driver.KindEvidence:
+	case req.Input.Kind != kind && req.Input.Kind != driver.KindEvidence && req.Input.Kind != driver.KindApproval:
 		return driver.CannotRender("it asks for a confirmation, not for " + req.Input.Kind), nil
 	case req.Input.Sensitive:
 		return driver.CannotRender("a secret is not a confirmation"), nil
 	}
-	if req.Input.Kind == driver.KindEvidence && len(schema.Validate(req.Input.Schema, value(req.Input, ""))) > 0 {
+	if req.Input.Kind != kind && len(schema.Validate(req.Input.Schema, value(req.Input, ""))) > 0 {
 		return driver.CannotRender("the question cannot be answered with yes or no"), nil
 	}
 	q := question{Question: req.Input.Description, Protocol: req.Step.Protocol, Step: req.Step.Label}
@@ -102,9 +104,9 @@ func (confirmer) Interpret(_ context.Context, req driver.InterpretRequest) (driv
 	return driver.NotAnAnswer(driver.Problem("/answer", "must be yes, no or later")), nil
 }
 
-// value is the approval in the form of the input: evidence has that of user_input.
+// value is the confirmation in the form of the input: evidence and approvals have that of user_input.
 func value(in driver.Input, by string) json.RawMessage {
-	if in.Kind == driver.KindEvidence {
+	if in.Kind != kind {
 		return json.RawMessage(`{"confirmation":"approved"}`)
 	}
 	raw, err := json.Marshal(map[string]any{"confirmed": true, "by": by})

@@ -34,6 +34,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		"of its own kind": {kind, `{"answer":"yes","by":"alice"}`, `{"by":"alice","confirmed":true}`},
 		"evidence":        {driver.KindEvidence, `{"answer":"yes","by":"alice"}`, `{"confirmation":"approved"}`},
+		"an approval":     {driver.KindApproval, `{"answer":"yes","by":"alice"}`, `{"confirmation":"approved"}`},
 		"another word":    {kind, `{"answer":"YES","by":"alice"}`, ""},
 		"a long name":     {kind, `{"answer":"yes","by":"` + strings.Repeat("x", 201) + `"}`, ""},
 		"a list":          {kind, `["yes"]`, ""},
