@@ -58,3 +58,19 @@ func (c Condition) ReadsCaller() string {
 func (c Condition) ReadsRun() bool {
 	return c.Reads("run") || c.Reads("config") || c.Reads("step", "accepted")
 }
+
+// Spaces are the names with which the condition compares protocol.space.
+func (c Condition) Spaces() []string {
+	if c.when == nil {
+		return nil
+	}
+	return c.when.spaces
+}
+
+// Spaces are the names with which conditions of the tree compare protocol.space.
+func (t *Tree) Spaces() (names []string) {
+	for _, c := range t.conditions() {
+		names = append(names, Condition{c}.Spaces()...)
+	}
+	return names
+}

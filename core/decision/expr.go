@@ -67,6 +67,7 @@ type condition struct {
 	source  string
 	program cel.Program
 	looksAt []factPath
+	spaces  []string // with which it compares protocol.space
 }
 
 // conditionError is a problem at a position inside the expression.
@@ -107,7 +108,7 @@ func compileCondition(source string) (*condition, []conditionError) {
 	if err != nil {
 		return nil, []conditionError{{line: 1, message: err.Error()}}
 	}
-	return &condition{source: source, program: program, looksAt: pathsIn(checked.NativeRep().Expr())}, nil
+	return &condition{source: source, program: program, looksAt: pathsIn(checked.NativeRep().Expr()), spaces: spacesIn(checked.NativeRep().Expr())}, nil
 }
 
 func isLiteralTrue(checked *cel.Ast) bool {

@@ -150,16 +150,54 @@ func pathOf(e ast.Expr) (factPath, bool) {
 		default:
 			return nil, false
 		}
-		if key.Kind() != ast.LiteralKind {
-			return nil, false
-		}
-		name, ok := key.AsLiteral().(types.String)
+		name, ok := literal(key)
 		if !ok {
 			return nil, false
 		}
 		p, ok := pathOf(of)
-		return append(p, string(name)), ok
+		return append(p, name), ok
 	default:
 		return nil, false
 	}
+}
+
+// spacesIn lists the names with which an expression compares protocol.space.
+func spacesIn(e ast.Expr) (names []string) {
+	take := func(e ast.Expr) {
+		if name, ok := literal(e); ok {
+			names = append(names, name)
+		}
+	}
+	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
+			return
+		}
+		switch e.AsCall().FunctionName() {
+		case operators.Equals, operators.NotEquals, operators.In:
+		default:
+			return
+		}
+		for i, side := range e.AsCall().Args() {
+			if p, ok := pathOf(side); !ok || p.String() != "protocol.space" {
+				continue
+			}
+			if other := e.AsCall().Args()[1-i]; other.Kind() == ast.ListKind {
+				for _, item := range other.AsList().Elements() {
+					take(item)
+				}
+			} else {
+				take(other)
+			}
+		}
+	}))
+	return names
+}
+
+// literal is the text that an expression is, if it is one.
+func literal(e ast.Expr) (string, bool) {
+	if e.Kind() != ast.LiteralKind {
+		return "", false
+	}
+	text, ok := e.AsLiteral().(types.String)
+	return string(text), ok
 }

@@ -142,6 +142,20 @@ func (s *Set) ReadsDigest() bool {
 	return s != nil && slices.ContainsFunc(s.rules, func(r rule) bool { return r.when.Reads("protocol", "digest") })
 }
 
+// Spaces are the names of spaces that rules match, or compare with in conditions.
+func (s *Set) Spaces() (names []string) {
+	if s == nil {
+		return nil
+	}
+	for _, r := range s.rules {
+		if name, ok := r.match["space"]; ok {
+			names = append(names, name)
+		}
+		names = append(names, r.when.Spaces()...)
+	}
+	return names
+}
+
 // Len is the number of rules.
 func (s *Set) Len() int {
 	if s == nil {

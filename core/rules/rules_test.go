@@ -305,6 +305,14 @@ func TestOfATextOnlyWhatIsKnownIsDemanded(t *testing.T) {
 	}
 }
 
+func TestTheNamesOfSpacesAreKnown(t *testing.T) {
+	set := compile(t, "{space: production, evidence: server}", `{when: 'protocol.space == "ops" || "lab" != protocol.space', evidence: server}`,
+		`{when: 'protocol.space in ["a", "b"] && protocol.title == "c"', evidence: server}`, `{when: 'protocol.space.startsWith("x")', evidence: server}`)
+	if got, want := set.Spaces(), []string{"production", "ops", "lab", "a", "b"}; !slices.Equal(got, want) {
+		t.Errorf("Spaces() = %q, want %q", got, want)
+	}
+}
+
 var someRules = rapid.Custom(func(t *rapid.T) string {
 	match := rapid.SampledFrom([]string{"", "type: shell, ", "command: [x], ", "space: production, ", `when: 'challenge.params.a == "x"', `}).Draw(t, "match")
 	effect := rapid.SampledFrom([]string{"evidence: person", "evidence: server", "approval: {}", "approval: {how: [form, page]}", "approval: {how: [page, review]}", "judge: llm"}).Draw(t, "effect")
