@@ -44,12 +44,12 @@ func unknownKey(key, kind string) (message string, misspelt bool) {
 	switch {
 	case !below && (commonKeys[strings.ToLower(key)] || kind != "" && key == pointerEscaper.Replace(kind)):
 		return "", false
+	case !below && kind != "" && fields.Misspelt(key, []string{kind}) != "":
+		return fmt.Sprintf("the type is %.80q and its object %.80q: both must be the same word", kind, key), true
 	case !below:
 		known = commonNames
-		if kind != "" {
-			known = append([]string{kind}, known...)
-		}
-		misspelt = fields.Misspelt(key, known) != ""
+		longer := slices.IndexFunc(known, func(k string) bool { return strings.HasPrefix(key, k+"_") }) // of an earlier build, such as evidence_from
+		misspelt = longer >= 0 || fields.Misspelt(key, known) != ""
 		if kind == "" && !misspelt {
 			return "", false
 		}

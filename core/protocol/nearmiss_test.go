@@ -168,7 +168,7 @@ func unknownKeys() (out []nearMiss) {
 	for key, meant := range map[string]string{
 		"aproval_mode": "approval_mode", "approval_mod": "approval_mode", "approvl": "approval", "requird": "required", "require": "required", //nolint:misspell // what is tested
 		"evidnce": "evidence", "evidences": "evidence", "outputschema": "output_schema", "output-schema": "output_schema", "smapling": "sampling",
-		"file": "files", "files_require": "files_required", "juge": "judge", "nam": "name", "typ": "type", "shel": "shell", "judges": "judge",
+		"file": "files", "files_require": "files_required", "juge": "judge", "nam": "name", "typ": "type", "judges": "judge",
 	} {
 		challenge := strings.TrimSuffix(shellChallenge, "}") + `, "` + key + `": "x"}`
 		out = append(out, nearMiss{"unknown key " + key, inStep(inLanguage("json", `{"challenge": `+challenge+`}`)), []string{"error", fmt.Sprintf("did you mean %q?", meant)}, false})
@@ -180,6 +180,15 @@ func unknownKeys() (out []nearMiss) {
 	for inner, meant := range map[string]string{`"sampling": {"temprature": 1}`: "temperature", `"judge": {"requird": true}`: "required", `"approval": {"phrse": "x"}`: "phrase"} {
 		challenge := strings.TrimSuffix(shellChallenge, "}") + `, ` + inner + `}`
 		out = append(out, nearMiss{"misspelt " + inner, inStep(inLanguage("json", `{"challenge": `+challenge+`}`)), []string{"error", fmt.Sprintf("did you mean %q?", meant)}, false})
+	}
+	for name, challenge := range map[string]string{
+		"its object misspelt": `{"type": "shell", "shel": {"cmd": "make test"}}`, "its type misspelt": `{"type": "shel", "shell": {"cmd": "make test"}}`,
+	} {
+		out = append(out, nearMiss{name, inStep(inLanguage("json", `{"challenge": `+challenge+`}`)), []string{"error", "both must be the same word"}, false})
+	}
+	for _, key := range []string{"evidence_from", "approval_phrase"} {
+		challenge := strings.TrimSuffix(shellChallenge, "}") + `, "` + key + `": "server"}`
+		out = append(out, nearMiss{"a longer key, " + key, inStep(inLanguage("json", `{"challenge": `+challenge+`}`)), []string{"error", "did you mean"}, false})
 	}
 	return append(out, nearMiss{"a misspelt key without a type", inStep(inLanguage("json", `{"challenge": {"cmd": "make", "requird": true}}`)), []string{"error", `did you mean "required"?`}, false})
 }

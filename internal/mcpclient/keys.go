@@ -22,7 +22,7 @@ var ErrForeign = errors.New(`there is no "` + serversKey + `" in it, so it is pr
 // Fix is what to do about a file that Parse refuses.
 func Fix(err error) string {
 	if errors.Is(err, ErrForeign) {
-		return "set tools_file (or KAIROS_TOOLS) to a file of its own, such as kairos-tools.json"
+		return "set KAIROS_TOOLS to a file of its own, such as kairos-tools.json"
 	}
 	return "`kairos tools` writes this file: correct it by hand, or move it away and add the servers again"
 }
