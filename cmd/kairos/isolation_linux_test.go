@@ -136,6 +136,15 @@ func (g guarded) own() {
 // kairos runs a command that must succeed.
 func (g guarded) kairos(args ...string) string {
 	g.t.Helper()
+	said, err := g.tries(args...)
+	if err != nil {
+		g.t.Fatalf("kairos %q: %v\n%s", args, err, said)
+	}
+	return said
+}
+
+// tries runs a command.
+func (g guarded) tries(args ...string) (string, error) {
 	cmd := exec.Command(g.at("bin/kairos"), args...)
 	cmd.Dir, cmd.Stdin = g.at("project"), strings.NewReader("once\n")
 	if args[0] == "driver" {
@@ -146,10 +155,7 @@ func (g guarded) kairos(args ...string) string {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(g.account), Gid: uint32(g.account)}}
 	}
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		g.t.Fatalf("kairos %q: %v\n%s", args, err, out)
-	}
-	return string(out)
+	return string(out), err
 }
 
 // saves makes a backup, which takes the place of the database, an export of a run, which
@@ -255,9 +261,17 @@ func (g guarded) commands() {
 	}
 }
 
-// tools are called through a server that npx starts.
+// tools are called through a server that npx starts. One that cannot start where the driver is
+// confined is not added, although it starts at a terminal.
 func (g guarded) tools() {
 	g.t.Helper()
+	const needsHome = `cat "$HOME/.ssh/id_ed25519" >/dev/null || exit 3; exec cat`
+	said, err := g.tries("tools", "add", "needs", "--yes", "--", "sh", "-c", needsHome)
+	for _, want := range []string{"exit code 3", "it said: cat: ", "No such file", "drivers.settings.tools.folders"} {
+		if err == nil || !strings.Contains(said, want) {
+			g.t.Errorf("tools add says %s, %v, want %q", said, err, want)
+		}
+	}
 	if _, err := os.Stat("/usr/bin/npx"); err != nil {
 		g.t.Log("NPX IS MISSING: a tool server in Node.js is NOT TESTED")
 		return

@@ -285,6 +285,16 @@ type Tool struct {
 	Pin  // Class is the one that its annotations suggest
 }
 
+// List is the plan with which the driver only lists what a server offers, and Listed its answer.
+type (
+	List struct {
+		Server string `json:"list"`
+	}
+	Listed struct {
+		Tools []Tool `json:"tools"`
+	}
+)
+
 // LaunchDigest identifies how the server is started or reached.
 func (s Server) LaunchDigest() string {
 	sum := sha256.Sum256([]byte(s.Started()))

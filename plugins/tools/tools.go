@@ -111,6 +111,10 @@ func (t *tools) meant(name string) (mcpclient.Found, mcpclient.Server, error) {
 // Render implements driver.Capability: it makes the call that was planned, once, and
 // says what came of it whenever it is asked again.
 func (t *tools) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	var l mcpclient.List
+	if json.Unmarshal(req.Plan, &l) == nil && l.Server != "" {
+		return t.list(ctx, l.Server), nil
+	}
 	c := t.calls.find(req.IdempotencyKey)
 	switch {
 	case c != nil && req.Cancel:

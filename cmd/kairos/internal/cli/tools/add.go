@@ -70,7 +70,7 @@ func (in added) add(cmd *cobra.Command, at *session.Session, args []string) erro
 	if err := confined(at, args[0], s); err != nil {
 		return err
 	}
-	found, err := listed(cmd.Context(), args[0], s)
+	found, err := listed(cmd.Context(), at, args[0], s)
 	if err != nil {
 		return err
 	}

@@ -30,9 +30,9 @@ func (d difference) any() bool {
 }
 
 // compare starts the server and compares it with what was accepted.
-func compare(ctx context.Context, name string, s mcpclient.Server) (d difference, err error) {
+func compare(ctx context.Context, at *session.Session, name string, s mcpclient.Server) (d difference, err error) {
 	d = difference{launch: s.Launch != s.LaunchDigest(), was: s.Start, is: s.Started(), changed: map[string][]mcpclient.Change{}}
-	if d.now, err = listed(ctx, name, s); err != nil {
+	if d.now, err = listed(ctx, at, name, s); err != nil {
 		return d, err
 	}
 	there := map[string]bool{}
@@ -129,7 +129,7 @@ func comparing(at *session.Session, whole bool, cmd *cobra.Command) *cobra.Comma
 		}
 		var errs []error
 		for _, name := range names {
-			d, err := compare(cmd.Context(), name, f.Servers[name])
+			d, err := compare(cmd.Context(), at, name, f.Servers[name])
 			if err != nil {
 				if d.launch {
 					p.Printf("%s: not as accepted\n", name)
@@ -163,7 +163,7 @@ them, unless --reads or --changes says otherwise; a new one changes something un
 			if err != nil {
 				return err
 			}
-			d, err := compare(cmd.Context(), args[0], s)
+			d, err := compare(cmd.Context(), at, args[0], s)
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
@@ -85,10 +86,14 @@ func addedServer(f mcpclient.File, name string) (mcpclient.Server, error) {
 	return s, nil
 }
 
-// listed starts the server and lists its tools.
-func listed(ctx context.Context, name string, s mcpclient.Server) (tools []mcpclient.Tool, err error) {
+// listed starts the server and lists its tools: as a server of KAIROS starts it, if the driver
+// for that is installed.
+func listed(ctx context.Context, at *session.Session, name string, s mcpclient.Server) (tools []mcpclient.Tool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("no answer within %s", startTime))
 	defer cancel()
+	if tools, installed, err := app.ToolsOf(ctx, at.Options, name, s, startTime); installed || err != nil {
+		return tools, err
+	}
 	c, err := mcpclient.Open(ctx, name, s, mcpclient.Options{})
 	if err != nil {
 		return nil, err
