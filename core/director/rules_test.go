@@ -66,7 +66,7 @@ func ruling(entries ...string) move {
 	}
 }
 
-// What the operator demands holds for steps that were open before, as far as nothing was done at them.
+// The demands of the operator hold for steps that were open before, unless something was done at them.
 func TestRulesHoldForRunsThatAreUnderWay(t *testing.T) {
 	typed := `{"action":"accept","content":{"confirmation":"approved","phrase":"act"}}`
 	changed := "what is demanded of it was changed"

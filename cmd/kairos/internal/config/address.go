@@ -59,8 +59,8 @@ func (d *Database) Understand() error {
 	return otherScheme(name, text)
 }
 
-// What looks like an address, but has no scheme: postgres//host, me@host/kairos, //host/kairos;
-// and what ends like one: kairos.db?mode=ro.
+// An address without a scheme: postgres//host, me@host/kairos, //host/kairos;
+// or a path that ends like an address: kairos.db?mode=ro.
 var (
 	almostURL   = regexp.MustCompile(`^(?i:(?:postgres|postgresql|sqlite3?)?//|[^/]+@[^/]+/)`)
 	almostQuery = regexp.MustCompile(`\?[A-Za-z_]+=[^/]*$`)
