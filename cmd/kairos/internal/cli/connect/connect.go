@@ -125,7 +125,7 @@ func thisProgram(at *session.Session) (command, error) {
 	if err != nil {
 		return command{}, fmt.Errorf("find the path of this program: %w", err)
 	}
-	if at.OnServer() {
+	if session.OnServer(*at) {
 		return command{}, errors.New("--db is the address of a PostgreSQL database, which may have a password: write it into a configuration file and use --config")
 	}
 	if at.File != "" {

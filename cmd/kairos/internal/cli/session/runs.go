@@ -133,7 +133,7 @@ func (s *Session) CompleteRuns(cmd *cobra.Command, args []string, typed string) 
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var found []cobra.Completion
-	s.whileTyping(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+	whileTyping(cmd.Context(), s, func(ctx context.Context, t api.Transport) error {
 		page, err := operations.ListRuns.Call(ctx, t, operations.ListRunsRequest{All: true, Limit: completionItems})
 		for _, r := range page.Runs {
 			// Runs begun in one minute begin with the same digits, so the end of an id is offered.
@@ -216,7 +216,7 @@ func First(complete cobra.CompletionFunc) cobra.CompletionFunc {
 // reports no errors: a person is typing.
 func (s *Session) CompleteURIs(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var found []cobra.Completion
-	s.whileTyping(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+	whileTyping(cmd.Context(), s, func(ctx context.Context, t api.Transport) error {
 		reply, err := api.Spaces.Call(ctx, t, api.SpacesRequest{Titles: true, Limit: completionItems})
 		if err != nil {
 			return err
@@ -236,7 +236,7 @@ func (s *Session) CompleteURIs(cmd *cobra.Command, args []string, typed string) 
 
 // whileTyping runs do like WithTools, but for a bounded time, without a word and
 // without making a database.
-func (s *Session) whileTyping(ctx context.Context, do func(context.Context, api.Transport) error) {
+func whileTyping(ctx context.Context, s *Session, do func(context.Context, api.Transport) error) {
 	if s.Server() == "" {
 		if c, err := s.Load(); err != nil || !app.DatabaseExists(c.Database) {
 			return

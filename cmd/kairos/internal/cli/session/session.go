@@ -75,8 +75,8 @@ func (s Session) Creating() Session {
 	return s
 }
 
-// OnServer reports whether --db is the address of a database server.
-func (s Session) OnServer() bool {
+// OnServer reports whether --db of the session is the address of a database server.
+func OnServer(s Session) bool {
 	d := config.Database(s.Database)
 	return d.Understand() == nil && d.Postgres()
 }
