@@ -42,14 +42,14 @@ var examples = []example{
 	{
 		folder: "http-check", driver: "http_check",
 		prepare: func(t *testing.T) []string { return site(t, "Welcome to KAIROS") },
-		says:    []string{"http_check via http_check (server-observed)", `"status":200`},
+		says:    []string{"http_check via http_check (the server)", `"status":200`},
 		unlike:  func(t *testing.T) []string { return site(t, "It works!") },
 		refusal: `does not contain "Welcome". (http_check.HTTP_BODY)`,
 	},
 	{
 		folder: "ask-folder", driver: "ask_folder",
 		prepare: func(t *testing.T) []string { return team(t, "Yes: the tests are green.") },
-		says:    []string{"solved 1 Ask the team: comment via ask_folder (link-holder)", "solved 2 Write the release note: comment via agent (agent-reported)"},
+		says:    []string{"solved 1 Ask the team: comment via ask_folder (a person (page link))", "solved 2 Write the release note: comment via agent (the agent)"},
 		unlike:  func(t *testing.T) []string { return team(t, "Is the release of this week shipped, and why?") },
 		refusal: "COMMENT_IRRELEVANT",
 		// The server asks by itself, and what it gets is tried once more where nobody is at
@@ -58,14 +58,14 @@ var examples = []example{
 	},
 	{
 		folder: "regex-python", driver: "regex",
-		says:    []string{"solved 1 Write the message: regex via agent (agent-reported)"},
+		says:    []string{"solved 1 Write the message: regex via agent (the agent)"},
 		refusal: `The text matches (?i)\bwip\b, which it must not. (regex.PATTERN_FORBIDDEN)`,
 	},
 	{
 		folder: "word-count", driver: "word_count",
 		says: []string{
-			"solved 1 Write the announcement: word_count via agent (agent-reported)",
-			"solved 2 Write it in Japanese: word_count via agent (agent-reported)",
+			"solved 1 Write the announcement: word_count via agent (the agent)",
+			"solved 2 Write it in Japanese: word_count via agent (the agent)",
 		},
 		refusal: "The text has 5 words; 8 to 30 are asked for. (word_count.TOO_FEW_WORDS)",
 	},
