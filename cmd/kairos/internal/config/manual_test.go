@@ -13,7 +13,7 @@ import (
 // yamlBlock is a block of YAML in a page.
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// What the manual shows of a kairos.yaml is taken as it is written.
+// Each configuration in the manual loads as it is written.
 func TestTheConfigurationsOfTheManualAreTaken(t *testing.T) {
 	var schema schemaNode
 	if err := json.Unmarshal(Schema, &schema); err != nil {
