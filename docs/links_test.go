@@ -281,7 +281,7 @@ func TestTheRecordingShowsTheExample(t *testing.T) {
 	if len(steps) < 3 {
 		t.Fatalf("the example has %d steps; the test looks in the wrong place", len(steps))
 	}
-	want := []string{"verified: 2 steps answered by you, 3 reported by the agent"}
+	want := []string{"verified: 2 of 5 steps answered by a person, 3 seen by KAIROS"}
 	for i, s := range steps {
 		want = append(want, fmt.Sprintf("Step %d of %d: %s", i+1, len(steps), s[1]))
 	}
