@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -50,7 +51,7 @@ func TestTheFivePoliciesOfTheManualHold(t *testing.T) {
 			slip: "review", fix: `did you mean "review"?`,
 		},
 	}
-	slips := map[string]string{"form, page": "from, page", "evidence: server": "evidence: sever", "judge: llm": "judge: lmm", "[fly, deploy]": "fly deploy", "review": "reveiw"}
+	slips := map[string]string{"form, page": "from, page", "evidence: server": "evidence: sever", "judge: llm": "judge: lmm", "[fly, deploy]": "fly deploy", "review": "revew"}
 	if len(parts) != len(policies) {
 		t.Fatalf("the manual has %d policies, want %d", len(parts), len(policies))
 	}
@@ -73,7 +74,7 @@ func TestTheFivePoliciesOfTheManualHold(t *testing.T) {
 			}
 			run := func(args ...string) string {
 				cmd := exec.CommandContext(t.Context(), program, args...)
-				cmd.Dir, cmd.Env = dir, append(env, "KAIROS_DB="+filepath.Join(dir, "kairos.db"), "KAIROS_CONFIG=kairos.yaml")
+				cmd.Dir, cmd.Env = dir, append(slices.Clone(env), "KAIROS_DB="+filepath.Join(dir, "kairos.db"), "KAIROS_CONFIG=kairos.yaml")
 				out, _ := cmd.CombinedOutput() // it says what failed
 				return string(out)
 			}

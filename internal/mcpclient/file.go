@@ -285,15 +285,15 @@ type Tool struct {
 	Pin  // Class is the one that its annotations suggest
 }
 
-// List is the plan with which the driver only lists what a server offers, and Listed its answer.
-type (
-	List struct {
-		Server string `json:"list"`
-	}
-	Listed struct {
-		Tools []Tool `json:"tools"`
-	}
-)
+// List is the plan with which the driver only lists what a server offers.
+type List struct {
+	Server string `json:"list"`
+}
+
+// Listed is what List answers.
+type Listed struct {
+	Tools []Tool `json:"tools"`
+}
 
 // LaunchDigest identifies how the server is started or reached.
 func (s Server) LaunchDigest() string {
