@@ -5,6 +5,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"strings"
@@ -57,7 +58,7 @@ func Root(version string) *cobra.Command {
 	cmd.SetVersionTemplate(ops.Version(version))
 	explainUsage(cmd)
 	cmd.SetHelpFunc(printHelp)
-	cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
+	cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), "{{if .Runnable}}", `{{if and .Runnable (not (index .Annotations "`+group+`"))}}`, 1))
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		hint := "--help lists the flags"
 		if format := unknownFormat.FindStringSubmatch(err.Error()); format != nil && cmd.Flags().Lookup("output") != nil {
@@ -162,11 +163,19 @@ func fit(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
+// group marks a command that does nothing but hold others.
+const group = "kairos.group"
+
 // explainUsage lets a command and those below it say how they are used when they
 // are used wrongly. A group of commands refuses one that it does not have,
 // instead of printing its help as if nothing were wrong.
 func explainUsage(cmd *cobra.Command) {
 	if cmd.HasSubCommands() && !cmd.Runnable() {
+		cmd.Annotations = maps.Clone(cmd.Annotations) // commands share theirs
+		if cmd.Annotations == nil {
+			cmd.Annotations = map[string]string{}
+		}
+		cmd.Annotations[group] = "yes"
 		cmd.Args = cobra.ArbitraryArgs
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

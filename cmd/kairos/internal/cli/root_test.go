@@ -256,6 +256,21 @@ func TestExamplesAreCommandsThatAreTaken(t *testing.T) {
 	}
 }
 
+// A command that works by itself and has others below it says how it is used, too.
+func TestHelpSaysHowACommandAboveOthersIsUsed(t *testing.T) {
+	for name, want := range map[string]string{
+		"accept": "Usage:\n  kairos accept PROTOCOL [flags]\n  kairos accept [command]\n", "runs": "Usage:\n  kairos runs [command]\n",
+	} {
+		var out strings.Builder
+		cmd := Root("1")
+		cmd.SetOut(&out)
+		cmd.SetArgs([]string{name, "--help"})
+		if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("kairos %s --help (%v) prints\n%s\nwant %s", name, err, &out, want)
+		}
+	}
+}
+
 var update = flag.Bool("update", false, "write the table of commands into the manual")
 
 // The tables of the manual lie between these lines.
@@ -306,12 +321,15 @@ func commandRows(b *strings.Builder, c *cobra.Command) {
 	if c.Hidden {
 		return
 	}
+	if c.Annotations[group] == "" {
+		commandRow(b, c)
+	}
 	for _, below := range c.Commands() {
 		commandRows(b, below)
 	}
-	if c.HasSubCommands() {
-		return
-	}
+}
+
+func commandRow(b *strings.Builder, c *cobra.Command) {
 	var flags []string
 	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if name, _ := pflag.UnquoteUsage(f); f.Name != "help" && !f.Hidden {

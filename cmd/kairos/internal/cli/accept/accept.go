@@ -38,7 +38,7 @@ type flags struct {
 func Command(at *session.Session) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
-		Use: "accept [PROTOCOL]", Short: "Accept what drivers do for the steps of a protocol", Args: cobra.MaximumNArgs(1),
+		Use: "accept PROTOCOL", Short: "Accept what drivers do for the steps of a protocol", Args: cobra.MaximumNArgs(1),
 		Annotations: localOnly, ValidArgsFunction: at.CompleteURI,
 		Long: `Shows the steps of a protocol that a driver could do itself, and what it would do, and lets it once you accept that. The text
 of a protocol is never a permission. You accept this version of the protocol: an edited one, another driver or a greater effect asks
@@ -82,7 +82,7 @@ func (f flags) target(ctx context.Context, a *app.App, args []string) (on offers
 		on.URI = ref.URI
 		return on, err
 	case f.run == "":
-		return on, errors.New("name a protocol by its title, its URI or a file, or a run with --run; `kairos list` lists the protocols")
+		return on, errors.New("name a protocol by its title, its URI or a file, or a run with --run; `kairos protocols list` lists the protocols")
 	}
 	return on, nil
 }
