@@ -524,6 +524,19 @@ func TestAnEditedProtocolShowsWhatChanged(t *testing.T) {
 	}
 }
 
+// TestAGreaterEffectIsOfferedAnew: what was accepted for a look does not cover a driver that
+// would now change something.
+func TestAGreaterEffectIsOfferedAnew(t *testing.T) {
+	w, d := offeringDoer(t, driver.EffectReads, offered)
+	uri := w.mint(plainStep)[0]
+	w.accept(offers.On{URI: uri})
+	d.effect = driver.EffectChanges
+	if offer, err := w.Actable(t.Context(), w.caller, offers.On{URI: uri}); err != nil || offer.Steps[0].Acceptance != "" {
+		t.Errorf("Actable = %+v, %v, want a step that nobody accepted", offer.Steps, err)
+	}
+	contains(t, string(w.ask(w.beginRound(uri, ""), "elicitation/create").Params), "act on earth")
+}
+
 // TestAFormNamesWhatDriversCannotDo: a step that no driver can do now is not
 // offered, and the form says why.
 func TestAFormNamesWhatDriversCannotDo(t *testing.T) {

@@ -64,7 +64,7 @@ func (o *Offers) on(ctx context.Context, c access.Caller, on On) (chain protocol
 type AcceptInput struct {
 	Offer
 	Steps []int // 1-based; empty: every step that a driver could do
-	// LooksOnly: drivers may look, and change nothing.
+	// LooksOnly: drivers may look, and change nothing. Steps that would are left out.
 	LooksOnly bool
 	By        string
 }
@@ -73,12 +73,12 @@ type AcceptInput struct {
 // version. Only what stands at the server's own terminal or operator socket, or a logged-in
 // person, may call it: never an agent.
 func (o *Offers) Accept(ctx context.Context, c access.Caller, in AcceptInput) ([]acceptances.Acceptance, error) {
-	if err := in.Check(in.Steps); err != nil {
+	if err := in.Check(); err != nil {
 		return nil, err
 	}
 	var all []acceptances.Acceptance
 	for _, s := range in.Offer.Steps {
-		if s.Cannot != "" || len(in.Steps) > 0 && !slices.Contains(in.Steps, s.Step) {
+		if !in.Takes(s) {
 			continue
 		}
 		a := in.acceptance(s, in.By)
@@ -91,20 +91,30 @@ func (o *Offers) Accept(ctx context.Context, c access.Caller, in AcceptInput) ([
 	return o.acceptances.Record(ctx, c, all)
 }
 
-// Check refuses steps that cannot be accepted; none: all that drivers could do.
-func (o Offer) Check(steps []int) error {
-	for _, n := range steps {
+// Takes reports whether the step is among what is accepted.
+func (in AcceptInput) Takes(s Step) bool {
+	return s.Cannot == "" && (len(in.Steps) == 0 || slices.Contains(in.Steps, s.Step)) && (!in.LooksOnly || s.Effect != driver.EffectChanges)
+}
+
+// Check refuses steps that cannot be accepted.
+func (in AcceptInput) Check() error {
+	o := in.Offer
+	for _, n := range in.Steps {
 		i := slices.IndexFunc(o.Steps, func(s Step) bool { return s.Step == n })
 		switch {
 		case n < 1 || n > o.Total:
 			return fault.New(fault.InvalidArgument, "there is no step %d: %q has %d; nothing was accepted", n, o.Title, o.Total)
 		case i < 0 || o.Steps[i].Cannot != "":
 			return fault.New(fault.InvalidArgument, "no driver could do step %d of %q itself; nothing was accepted", n, o.Title).WithHint("%s", o.actable())
+		case !in.Takes(o.Steps[i]):
+			return fault.New(fault.InvalidArgument, "step %d of %q would change something, so looks alone cannot be accepted of it; nothing was accepted", n, o.Title)
 		}
 	}
 	switch {
-	case o.Could() > 0:
+	case slices.ContainsFunc(o.Steps, in.Takes):
 		return nil
+	case o.Could() > 0:
+		return fault.New(fault.InvalidArgument, "each step of %q that a driver could do would change something, so looks alone cannot be accepted", o.Title)
 	case len(o.Steps) > 0:
 		return fault.New(fault.InvalidArgument, "no driver could do a step of %q itself", o.Title).WithHint("%s", o.actable())
 	}

@@ -128,7 +128,8 @@ func (o *Offers) Of(ctx context.Context, u drivers.Setup, chain protocol.Chain, 
 		}}
 		if a, ok := First(previews, u, k, client); ok {
 			for _, accepted := range all {
-				if accepted.Covers(r.ID, a.Step, a.Driver, driver.EffectReads) {
+				// What an effect that is not known yet needs, the run will say.
+				if accepted.Covers(r.ID, a.Step, a.Driver, cmp.Or(a.Effect, driver.EffectReads)) {
 					a.Acceptance = accepted.ID
 				}
 			}
