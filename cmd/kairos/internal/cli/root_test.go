@@ -163,17 +163,19 @@ func TestEveryToolHasACommand(t *testing.T) {
 // A command that is typed almost right is answered with the one that is meant.
 func TestNearMisses(t *testing.T) {
 	for name, tc := range map[string]struct{ typed, want string }{
-		"command of a group": {"dump", "did you mean `kairos protocols dump`? `kairos --help` lists them"},
-		"earlier command":    {"db begin", "did you mean `kairos runs begin`? `kairos db --help` lists them"},
-		"several groups":     {"history", "`kairos protocols history`"},
-		"swapped letters":    {"sttaus", "did you mean `kairos status`?"},
-		"within a group":     {"runs lst", "did you mean `kairos runs list`? `kairos runs --help` lists them"},
-		"other group":        {"db restore", "did you mean `kairos protocols restore`?"},
-		"version":            {"version", "`kairos --version`"},
-		"nothing like it":    {"frobnicate", "unknown command \"frobnicate\" for \"kairos\"; `kairos --help` lists them"},
-		"flag":               {"status --outptu json", "unknown flag: --outptu"},
-		"format":             {"runs list --json", "the flag for that is -o json"},
-		"schema":             {"config schema drivers", "usage: kairos config schema [config|tree|challenge]"},
+		"command of a group":  {"dump", "did you mean `kairos protocols dump`? `kairos --help` lists them"},
+		"earlier command":     {"db begin", "did you mean `kairos runs begin`? `kairos db --help` lists them"},
+		"several groups":      {"history", "`kairos protocols history`"},
+		"swapped letters":     {"sttaus", "did you mean `kairos status`?"},
+		"within a group":      {"runs lst", "did you mean `kairos runs list`? `kairos runs --help` lists them"},
+		"other group":         {"db restore", "did you mean `kairos protocols restore`?"},
+		"version":             {"version", "`kairos --version`"},
+		"nothing like it":     {"frobnicate", "unknown command \"frobnicate\" for \"kairos\"; `kairos --help` lists them"},
+		"flag":                {"status --outptu json", "unknown flag: --outptu"},
+		"a run that is empty": {"accept X --run= --yes", "--run is empty: is a variable behind it not set?"},
+		"a key that is empty": {"runs verify X --key=", "--key is empty: is a variable behind it not set?"},
+		"format":              {"runs list --json", "the flag for that is -o json"},
+		"schema":              {"config schema drivers", "usage: kairos config schema [config|tree|challenge]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := Root("1")

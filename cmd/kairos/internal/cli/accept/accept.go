@@ -18,6 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/offers"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -49,9 +50,9 @@ that run only.`,
 		Example: "  kairos accept 'Release a version'\n  kairos accept 'Release a version' --step 2 --looks-only\n  kairos accept --run RUN",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				on, err := f.target(ctx, a, args)
+				on, file, err := f.target(ctx, a, args)
 				if err == nil {
-					err = f.accept(ctx, cmd, a, on)
+					err = f.accept(ctx, cmd, a, on, file)
 				}
 				if len(args) == 1 && fault.CodeOf(err) == fault.NotFound {
 					return orRun(ctx, a, args[0], err)
@@ -68,23 +69,41 @@ that run only.`,
 	return cmd
 }
 
-// target finds the protocol and the run that are meant.
-func (f flags) target(ctx context.Context, a *app.App, args []string) (on offers.On, err error) {
+// target finds the protocol and the run that are meant, and the protocol as a file has it, if one is named.
+func (f flags) target(ctx context.Context, a *app.App, args []string) (on offers.On, file *protocol.Chain, err error) {
 	t := session.Local(a)
 	if f.run != "" {
 		if on.Run, err = session.FindRun(ctx, t, f.run); err != nil {
-			return on, err
+			return on, nil, err
 		}
 	}
 	switch {
 	case len(args) == 1:
 		ref, err := reference.Find(ctx, t, args[0])
+		if err != nil {
+			return on, nil, err
+		}
 		on.URI = ref.URI
-		return on, err
+		file, err = reference.InFile(ctx, args[0])
+		return on, file, err
 	case f.run == "":
-		return on, errors.New("name a protocol by its title, its URI or a file, or a run with --run; `kairos protocols list` lists the protocols")
+		return on, nil, errors.New("name a protocol by its title, its URI or a file, or a run with --run; `kairos protocols list` lists the protocols")
 	}
-	return on, nil
+	return on, nil, nil
+}
+
+// sameText refuses a file that says something else than the version that would be accepted.
+func sameText(file *protocol.Chain, offer offers.Offer) error {
+	if file == nil {
+		return nil
+	}
+	switch digest, err := file.ContentDigest(); {
+	case err != nil:
+		return err
+	case digest == offer.Protocol:
+		return nil
+	}
+	return fmt.Errorf("the file differs from the version of %q that would be accepted; nothing was accepted. Store the file with `kairos mint FILE --force`, or name what is stored by its title", offer.Title)
 }
 
 // orRun says that an argument which names no protocol names a run.
@@ -102,14 +121,17 @@ func orRun(ctx context.Context, a *app.App, arg string, err error) error {
 	return fmt.Errorf("%s is a run: `kairos accept --run %s` accepts what drivers do in it, `kairos accept PROTOCOL` in every run of the stored version", arg, arg)
 }
 
-func (f flags) accept(ctx context.Context, cmd *cobra.Command, a *app.App, on offers.On) error {
+func (f flags) accept(ctx context.Context, cmd *cobra.Command, a *app.App, on offers.On, file *protocol.Chain) error {
 	offer, err := a.Engine.Offers.Actable(ctx, a.RunCaller(), on)
+	if err == nil {
+		err = sameText(file, offer)
+	}
 	if err != nil {
 		return err
 	}
-	p := &output.Printer{W: cmd.OutOrStdout()}
+	p, in := &output.Printer{W: cmd.OutOrStdout()}, offers.AcceptInput{Offer: offer, Steps: f.steps, LooksOnly: f.looksOnly, By: session.Operator()}
 	f.print(p, offer)
-	if err := offer.Check(f.steps); err != nil {
+	if err := in.Check(); err != nil {
 		return errors.Join(p.Err, err)
 	}
 	if !f.yes {
@@ -120,7 +142,7 @@ func (f flags) accept(ctx context.Context, cmd *cobra.Command, a *app.App, on of
 			return errors.New("nothing was accepted")
 		}
 	}
-	all, err := a.Engine.Offers.Accept(ctx, a.RunCaller(), offers.AcceptInput{Offer: offer, Steps: f.steps, LooksOnly: f.looksOnly, By: session.Operator()})
+	all, err := a.Engine.Offers.Accept(ctx, a.RunCaller(), in)
 	if err != nil {
 		return err
 	}
@@ -128,6 +150,11 @@ func (f flags) accept(ctx context.Context, cmd *cobra.Command, a *app.App, on of
 	p.Printf("  kairos accept list                    shows what is accepted\n")
 	for _, one := range all {
 		p.Printf("  kairos accept revoke %-16s takes step %d back\n", output.ShortID(one.ID), one.Step)
+	}
+	for _, s := range offer.Steps {
+		if f.looksOnly && s.Acceptance != "" && s.Effect == driver.EffectChanges {
+			p.Printf("Step %d may still change something, as it was accepted before: kairos accept revoke %s\n", s.Step, output.ShortID(s.Acceptance))
+		}
 	}
 	return p.Err
 }
@@ -152,7 +179,7 @@ func (f flags) print(p *output.Printer, offer offers.Offer) {
 	}
 	effect := "Steps that change something ask each time."
 	if f.looksOnly {
-		effect = "Drivers may look, and change nothing."
+		effect = "Drivers may look, and change nothing: steps that change something are left out."
 	}
 	p.Printf("For %s. %s\n", scope, effect)
 }

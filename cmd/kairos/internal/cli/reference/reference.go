@@ -177,16 +177,25 @@ func Spaces(ctx context.Context, t api.Transport, titles bool) (api.SpacesReply,
 // TitleOf is the title of the protocol in a file, or the argument itself if it
 // does not name a file.
 func TitleOf(ctx context.Context, arg string) (string, error) {
+	chain, err := InFile(ctx, arg)
+	if err != nil || chain == nil {
+		return arg, err
+	}
+	return chain.Title, nil
+}
+
+// InFile is the protocol in a file; nil: the argument does not name a file.
+func InFile(ctx context.Context, arg string) (*protocol.Chain, error) {
 	if info, err := os.Stat(arg); !documents.IsMarkdown(arg) && (err != nil || !info.Mode().IsRegular()) {
-		return arg, nil //nolint:nilerr // what is not a file is a title
+		return nil, nil //nolint:nilerr,nilnil // what is not a file is a title
 	}
 	b, err := documents.Document{Name: arg}.Read(ctx, nil)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	chains, _ := protocol.ParseFile(b, arg)
 	if len(chains) != 1 {
-		return "", fmt.Errorf("%s holds %s, so it does not name one; use a title", arg, output.Count(len(chains), "protocol"))
+		return nil, fmt.Errorf("%s holds %s, so it does not name one; use a title", arg, output.Count(len(chains), "protocol"))
 	}
-	return chains[0].Title, nil
+	return &chains[0], nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
@@ -102,11 +103,8 @@ func MayAsk(cmd *cobra.Command) bool {
 // CheckServer refuses --url where nobody would ask the server, rather than
 // answer from another database than the one that is meant.
 func (s Session) CheckServer(cmd *cobra.Command) error {
-	for _, name := range []string{"config", "db", "url"} {
-		// A variable of the shell that is not set leaves nothing, and not the default.
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.TrimSpace(f.Value.String()) == "" {
-			return fmt.Errorf("--%s is empty: is a variable behind it not set? Leave --%[1]s out for the default", name)
-		}
+	if name := emptyFlag(cmd); name != "" {
+		return fmt.Errorf("--%s is empty: is a variable behind it not set? Leave --%[1]s out for the default", name)
 	}
 	if s.URL == "" {
 		if s.Server() != "" && cmd.Annotations[asksServers] == "" && onStoredProtocols[topCommand(cmd)] {
@@ -124,6 +122,17 @@ func (s Session) CheckServer(cmd *cobra.Command) error {
 		return fmt.Errorf("--db and --url exclude each other: one names the local database, the other a server")
 	}
 	return nil
+}
+
+// emptyFlag names a flag whose text is empty; empty: there is none. A variable of the shell that is
+// not set leaves nothing, and the default may mean more: every run, or any key.
+func emptyFlag(cmd *cobra.Command) (name string) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && strings.TrimSpace(f.Value.String()) == "" {
+			name = f.Name
+		}
+	})
+	return name
 }
 
 // onStoredProtocols are the commands that people could take for those of a server.
