@@ -77,6 +77,10 @@ func TestRulesHoldForRunsThatAreUnderWay(t *testing.T) {
 		"a phrase is demanded of what was approved": {doc: paying, client: formClient, world: ruledWorld("{approval: {}}"), moves: []move{
 			calls(toPerson), answers(yes, ""), ruling("{approval: {phrase: true}}"), sends(works, toPerson), answers(yes, toPerson), answers(typed, ""), sends(works, ""),
 		}},
+		"another phrase is demanded of what was approved": {doc: paying, client: formClient, world: ruledWorld("{approval: {phrase: true}}"), moves: []move{
+			calls(toPerson), answers(typed, ""), ruling("{approval: {phrase: ship it}}"), sends(works, toPerson, "type exactly: ship it"), answers(typed, toPerson),
+			answers(strings.Replace(typed, `"act"`, `"ship it"`, 1), ""), sends(works, ""),
+		}},
 		"a phrase is demanded of what is asked": {doc: paying, client: formClient, world: ruledWorld("{approval: {}}"), moves: []move{
 			calls(toPerson), ruling("{approval: {phrase: true}}"), answers(yes, "APPROVAL_UNAVAILABLE", "what has to be typed was changed"), calls(toPerson), answers(typed, ""),
 		}},
@@ -119,6 +123,9 @@ func TestRulesHoldForWhatADriverPlans(t *testing.T) {
 			allowed, calls(toPerson, "act on earth", "type exactly: act"), did(0), answers(yes, toPerson), did(0), answers(typed, ""), calls(""), did(1), solved(driver.ServerObserved),
 		}},
 		"another action": {doc: plainStep, client: formClient, world: planning(`{"tool":"look"}`, "{tool: pay, approval: {}}"), moves: []move{allowed, calls(""), did(1)}},
+		"another action than its input states": {doc: paying, client: formClient, world: planning(`{"tool":"look"}`, "{tool: pay, approval: {how: [form], phrase: true}}"), moves: []move{
+			allowed, calls(toPerson, "type exactly: act"), did(0), answers(typed, ""), calls(""), did(1),
+		}},
 		"an action that it could not read": {doc: plainStep, client: formClient, world: planning(`{"tool":{"unparsed":"?"}}`, "{tool: pay, approval: {}}"), moves: []move{
 			allowed, calls(toPerson), did(0),
 		}},

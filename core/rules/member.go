@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -66,6 +67,19 @@ func unparsed(value any) bool {
 	object, ok := value.(map[string]any)
 	_, marked := object["unparsed"]
 	return ok && marked
+}
+
+// settled are the values without what is left open in them.
+func settled(values []any) []any {
+	values = slices.DeleteFunc(slices.Clone(values), unparsed)
+	for i, value := range values {
+		if list, ok := value.([]any); ok {
+			values[i] = slices.DeleteFunc(slices.Clone(list), func(element any) bool {
+				return unparsed(element) || slices.ContainsFunc(wordsOf(element), unparsed)
+			})
+		}
+	}
+	return values
 }
 
 // wordsOf are the words of an element of a list, or of another way to read it.

@@ -48,7 +48,8 @@ type Subject struct {
 type Action struct {
 	// Drivers stated it. A member that one of them declares and nobody stated may be anything.
 	Drivers []string
-	// Stated are JSON objects, the later in place of the earlier.
+	// Stated are JSON objects, the first ones first. A later one fills in what an earlier one left
+	// open, and takes back nothing that it said.
 	Stated []json.RawMessage
 }
 
@@ -177,16 +178,16 @@ func OfChallenge(c protocol.Common) Demand {
 	return d
 }
 
-// action is an Action that was decoded.
+// action is an Action that was decoded. Each value of a member counts.
 type action struct {
 	drivers []string
-	members map[string]any
+	members map[string][]any
 }
 
 func decoded(actions []Action) []action {
 	out := make([]action, len(actions))
 	for i, a := range actions {
-		out[i] = action{drivers: a.Drivers, members: map[string]any{}}
+		out[i] = action{drivers: a.Drivers, members: map[string][]any{}}
 		for _, stated := range a.Stated {
 			var members map[string]any
 			if json.Unmarshal(stated, &members) != nil {
@@ -194,7 +195,7 @@ func decoded(actions []Action) []action {
 			}
 			for name, value := range members {
 				if value != nil { // as if it were left out
-					out[i].members[name] = value
+					out[i].members[name] = append(settled(out[i].members[name]), value)
 				}
 			}
 		}
@@ -205,9 +206,9 @@ func decoded(actions []Action) []action {
 // stated reports whether the action has all the members.
 func (s *Set) stated(members []member, a action) bool {
 	for _, m := range members {
-		value, there := a.members[m.name]
+		values, there := a.members[m.name]
 		switch {
-		case there && m.matches(value):
+		case slices.ContainsFunc(values, m.matches):
 		case !there && slices.ContainsFunc(a.drivers, func(name string) bool { return s.states[name][m.name] }):
 		default:
 			return false

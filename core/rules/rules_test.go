@@ -245,11 +245,33 @@ func TestMatchers(t *testing.T) {
 			}
 		})
 	}
-	d := compile(t, "{server: shop, tool: pay, evidence: server}").For(rules.Subject{Actions: []rules.Action{{
-		Drivers: []string{"mcp", "tools"}, Stated: []json.RawMessage{json.RawMessage(`{"tool":"pay"}`), json.RawMessage(`{"server":"bank"}`)},
-	}}})
-	if !d.Zero() {
-		t.Errorf("what the plan fills in does not count: %v", d.By)
+}
+
+// What a plan states fills in what the input left open. What the input stated, it cannot take back.
+func TestAPlanOnlyAdds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rule, input, plan string
+		want              bool
+	}{
+		"what the input left out":        {"server: shop, tool: pay", `{"tool":"pay"}`, `{"server":"bank"}`, false},
+		"what the input could not read":  {"tool: pay", `{"tool":{"unparsed":"?"}}`, `{"tool":"look"}`, false},
+		"what nobody says":               {"server: shop, tool: pay", `{"tool":"pay"}`, `{}`, true},
+		"another tool than the input":    {"tool: pay", `{"tool":"pay"}`, `{"tool":"look"}`, true},
+		"a tool that the plan adds":      {"tool: pay", `{"tool":"look"}`, `{"tool":"pay"}`, true},
+		"another server than the input":  {"server: shop, tool: pay", `{"server":"shop","tool":"pay"}`, `{"server":"bank"}`, true},
+		"nothing instead of the input":   {"tool: pay", `{"tool":"pay"}`, `{"tool":null}`, true},
+		"a word that was open":           {"command: [fly, deploy]", `{"command":[["fly",{"unparsed":"$X"}]]}`, `{"command":[["fly","status"]]}`, false},
+		"the command beside an open one": {"command: [fly, deploy]", `{"command":[["fly","deploy"],["echo",{"unparsed":"$X"}]]}`, `{"command":[["echo","x"]]}`, true},
+		"another reading that was open":  {"command: [fly, deploy]", `{"command":[{"reads_as":["fly",{"unparsed":"$X"}]}]}`, `{"command":[["fly","status"]]}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := compile(t, "{"+tc.rule+", evidence: server}").For(rules.Subject{Actions: []rules.Action{{
+				Drivers: []string{"mcp", "tools", "shell"}, Stated: []json.RawMessage{json.RawMessage(tc.input), json.RawMessage(tc.plan)},
+			}}})
+			if !d.Zero() != tc.want {
+				t.Errorf("%s matches: %v", tc.rule, d.By)
+			}
+		})
 	}
 }
 

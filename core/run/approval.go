@@ -1,6 +1,8 @@
 package run
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -22,6 +24,8 @@ type Approval struct {
 	By string `json:"by,omitempty"`
 	// Typed: a phrase had to be typed, and was.
 	Typed bool `json:"typed,omitempty"`
+	// Phrase is the SHA-256 of that phrase, in hex.
+	Phrase string `json:"phrase,omitempty"`
 	// Visits are how the approval page was reached: each time it was opened before
 	// the answer, then the answer itself. At most MaxVisits openings are kept.
 	Visits []Visit `json:"visits,omitempty"`
@@ -38,6 +42,18 @@ type Approval struct {
 
 // Expired reports whether the approval is too old at that time.
 func (a Approval) Expired(at time.Time) bool { return !a.ExpiresAt.IsZero() && at.After(a.ExpiresAt) }
+
+// AskedFor records the phrase that had to be typed; empty: none.
+func (a *Approval) AskedFor(phrase string) {
+	if a.Typed = phrase != ""; a.Typed {
+		a.Phrase = fmt.Sprintf("%x", sha256.Sum256([]byte(phrase)))
+	}
+}
+
+// Has reports whether the phrase was typed, or nothing has to be.
+func (a *Approval) Has(phrase string) bool {
+	return phrase == "" || a.Phrase == fmt.Sprintf("%x", sha256.Sum256([]byte(phrase)))
+}
 
 // Basis is how a person's yes came to the server: one of these, or a driver's own word
 // (driver.Descriptor.AnswersBy). None of them proves that a person was there.

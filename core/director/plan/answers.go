@@ -132,7 +132,7 @@ func Supplied(s *State, of Read, how string, a driver.Answer) Action {
 	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a}
 	if input.Of(in.Kind).Approves {
 		ev.Approval = NewApproval(s, r, a.Provenance, run.Basis(how))
-		ev.Approval.Typed = phrase != ""
+		ev.Approval.AskedFor(phrase)
 		ev.Reason = in.Description
 	}
 	return Apply{Events: []run.Event{ev}, Then: settled(in, a)}
@@ -219,7 +219,8 @@ func Answered(s *State, k *input.Task, q run.Question, r decision.Route, a drive
 	ev := run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a}
 	if input.Of(q.Input.Kind).Approves {
 		ev.Approval = NewApproval(s, r, a.Provenance, run.Basis(q.How))
-		ev.Approval.Digest, ev.Approval.Typed = q.Digest, q.Phrase != ""
+		ev.Approval.Digest = q.Digest
+		ev.Approval.AskedFor(q.Phrase)
 	}
 	answered := Apply{Events: []run.Event{ev}, Then: settled(q.Input, a)}
 	if optional {

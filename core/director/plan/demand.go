@@ -116,5 +116,5 @@ func reopen(s *State) Action {
 
 // approvesNow reports whether an approval that was given meets what is demanded of it now.
 func approvesNow(k *input.Task, a run.Approval) bool {
-	return slices.Contains(k.Approval.How, a.Basis.Way()) && (a.Typed || k.Approval.Phrase == "")
+	return slices.Contains(k.Approval.How, a.Basis.Way()) && a.Has(k.Approval.Phrase)
 }

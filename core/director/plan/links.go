@@ -69,7 +69,8 @@ func keptLink(s *State, l *run.ApprovalLink, concealed string) *run.ApprovalLink
 func ApprovedByLink(s *State, q run.Question, by string, v run.Visit) Apply {
 	a := NewApproval(s, decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
 	a.Visits = append(slices.Clone(q.Link.Opened), v)
-	a.Digest, a.Typed, a.Questions = q.Digest, q.Phrase != "", append(slices.Clone(q.Earlier), q.Seq)
+	a.Digest, a.Questions = q.Digest, append(slices.Clone(q.Earlier), q.Seq)
+	a.AskedFor(q.Phrase)
 	if by != "" {
 		a.Basis, a.By, a.Provenance = run.BasisPage, by, driver.ClientAttested
 	}
