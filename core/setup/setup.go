@@ -290,7 +290,7 @@ func (c *Current) Rollback(ctx context.Context) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("restore the earlier drivers: %w", err)
 	}
-	next := &snapshot{desired: target.desired, set: set, tree: target.tree}
+	next := &snapshot{desired: target.desired, set: set, tree: target.tree, rules: target.rules}
 	report := old.changes(next)
 	report.NeedsRestart = differing(c.started, next.desired.Restart)
 	c.replace(old, next)

@@ -403,6 +403,25 @@ func (r *rig) play(uri string) (run.ID, error) {
 	return "", errors.New("the run does not end")
 }
 
+// A rollback must not excuse a step from what the operator demands.
+func TestRulesHoldAfterARollback(t *testing.T) {
+	r := newRig(t)
+	r.change(func(r *rig) { r.rules = "rules: [{evidence: server}]" })
+	r.reload()
+	r.install("staged", traits{Version: "2.0.0", Reads: []int{1}, Writes: 1})
+	r.lock()
+	r.reload()
+	report, err := r.Rollback(t.Context())
+	if err != nil || report.Rules != setup.Same {
+		t.Errorf("Rollback = %+v, %v, want the same rules", report, err)
+	}
+	s, release := r.Hold()
+	defer release()
+	if s.Rules.Len() != 1 {
+		t.Errorf("there are %d rules after a rollback, want 1", s.Rules.Len())
+	}
+}
+
 func TestRulesAreTakenUpWithTheTree(t *testing.T) {
 	r := newRig(t)
 	held := func() int {
