@@ -49,6 +49,13 @@ func TestTwoServersOnPostgreSQLFeedOneIndex(t *testing.T) {
 		out, err := one.program("db", "index", "check").CombinedOutput()
 		return err == nil && strings.Contains(string(out), "4 protocols") && strings.Contains(string(out), "0 missing, 0 wrong, 0 stray")
 	})
+	eventually(t, "status has the address of both", func() bool {
+		out, err := one.program("status").CombinedOutput()
+		return err == nil && strings.Contains(string(out), strings.TrimPrefix(one.url, "http://")) && strings.Contains(string(out), strings.TrimPrefix(other.url, "http://"))
+	})
+	if out, err := one.program("doctor", "--url", one.url).CombinedOutput(); !strings.Contains(string(out), "PostgreSQL") {
+		t.Errorf("doctor says %s, %v, want PostgreSQL", out, err)
+	}
 }
 
 // TestARunMovesToPostgreSQL begins a run on SQLite, moves the database and finishes the

@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -185,4 +187,21 @@ func TestDevModeNeedsNoLockAndIsLoud(t *testing.T) {
 		}
 		s.logs("shell changed", 1)
 	})
+}
+
+// A metrics port that another program has would show that program's metrics as its own.
+func TestAConfiguredMetricsPortThatIsTakenIsRefused(t *testing.T) {
+	t.Parallel()
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	s := newServed(t)
+	s.lock()
+	s.write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\ntree: tree.yaml\ndrivers: {dir: .}\nmetrics: {listen: '%s'}\n", other.Addr()))
+	out, err := s.program("serve", "--http=127.0.0.1:0").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), fmt.Sprintf("listens on %s: set it to 127.0.0.1:0 for any free port", other.Addr())) {
+		t.Errorf("serve ended with %v and says %s, want what to set", err, out)
+	}
 }

@@ -39,6 +39,8 @@ type Replica struct {
 type State struct {
 	Host string `json:"host"`
 	PID  int    `json:"pid"`
+	// HTTP is where it serves clients, empty if it does not listen.
+	HTTP string `json:"http,omitempty"`
 	// Keys are the names of the keys that it opens questions of clients with; it seals
 	// them with the first one. Signing is the name of the key that signs statements.
 	Keys    []string `json:"keys,omitempty"`

@@ -74,7 +74,7 @@ func newReplica(ctx context.Context, a *App, by Transports) (*replica, error) {
 // replicaState is what the other servers and `kairos status` read about this one.
 func replicaState(a *App) replicas.State {
 	host, _ := os.Hostname() // empty then
-	s := replicas.State{Host: host, PID: os.Getpid(), Drivers: []replicas.Driver{}}
+	s := replicas.State{Host: host, PID: os.Getpid(), HTTP: a.mainPort.String(), Drivers: []replicas.Driver{}}
 	if err := driversWork(a.host); err != nil {
 		s.NotReady = err.Error()
 	}
