@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -17,6 +18,7 @@ type RunsInput struct {
 	State  run.State // empty: any
 	Cursor string    // NextCursor of the previous reply; empty: from the start
 	Limit  int       // 0: 100; at most 1000
+	Worth  bool      // say what each is worth; each is read for that
 }
 
 // RunsReply is a page of runs.
@@ -40,10 +42,28 @@ func (a *Archive) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (R
 	for _, s := range runs {
 		s = a.runs.AsOfNow(s)
 		if (in.State == "" || s.State == in.State) && (!in.Live || s.State.Live()) {
+			if in.Worth {
+				if s.Worth, err = a.worth(ctx, s.ID); err != nil {
+					return RunsReply{}, err
+				}
+			}
 			reply.Runs = append(reply.Runs, s)
 		}
 	}
 	return reply, nil
+}
+
+// worth says what the steps of the run are worth. A run that cannot be read does not hide
+// the others.
+func (a *Archive) worth(ctx context.Context, id run.ID) (string, error) {
+	r, err := a.runs.Read(ctx, id)
+	switch {
+	case err == nil:
+		return r.Worth(), nil
+	case ctx.Err() != nil || fault.CodeOf(err) == fault.StoreUnavailable:
+		return "", fmt.Errorf("say what run %s is worth: %w", id, err)
+	}
+	return "cannot be read", nil
 }
 
 // eachLive calls do for each of the caller's runs that can continue, last changed

@@ -123,6 +123,8 @@ type Summary struct {
 	Connection string    `json:"connection,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
 	UpdatedAt  time.Time `json:"updated_at"`
+	// Worth is Run.Worth in lists that were asked for it, otherwise empty.
+	Worth string `json:"worth,omitempty"`
 }
 
 // Summary of the run.

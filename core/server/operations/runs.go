@@ -51,6 +51,7 @@ type ListRunsRequest struct {
 	State  run.State `json:"state,omitempty" doc:"Only runs in this state" enum:"open,asking,waiting,complete,closed,ended"`
 	Limit  int       `json:"limit,omitempty" doc:"How many runs at most; default 100" min:"1" max:"1000"`
 	Cursor string    `json:"cursor,omitempty" doc:"next_cursor of the reply before, for the next runs"`
+	Worth  bool      `json:"worth,omitempty" doc:"Say who vouches for the steps of each; default false"`
 }
 
 // States are the states that runs can be listed by.
@@ -60,7 +61,7 @@ func listRuns(ctx context.Context, e Engine, c access.Caller, in ListRunsRequest
 	if in.State != "" && !slices.Contains(States, in.State) {
 		return archive.RunsReply{}, fault.New(fault.InvalidArgument, "no run is in state %.80q; the states are %v", in.State, States)
 	}
-	return e.AllRuns(ctx, c, archive.RunsInput{Live: !in.All && in.State == "", State: in.State, Cursor: in.Cursor, Limit: in.Limit})
+	return e.AllRuns(ctx, c, archive.RunsInput{Live: !in.All && in.State == "", State: in.State, Cursor: in.Cursor, Limit: in.Limit, Worth: in.Worth})
 }
 
 // RunRequest names a run.

@@ -38,7 +38,7 @@ func searchCommand(at *session.Session) *cobra.Command {
 				return explainSearch(cmd, at, out, in)
 			}
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				return output.Reply(cmd, out, func(p *output.Printer, r api.SearchReply) { printChoices(p, r, worths(ctx, t, r.Choices)) })(api.Search.Call(ctx, t, in))
+				return output.Reply(cmd, out, func(p *output.Printer, r api.SearchReply) { printChoices(ctx, p, t, r) })(api.Search.Call(ctx, t, in))
 			})
 		},
 	}
@@ -60,32 +60,30 @@ func explainSearch(cmd *cobra.Command, at *session.Session, out *output.Format, 
 	})
 }
 
-// worths says for each match what the steps of the protocol will be worth at least. What
-// cannot be read any more is left out.
-func worths(ctx context.Context, t api.Transport, choices []api.Choice) []string {
-	all := make([]string, len(choices))
-	for i, c := range choices {
-		if c.Role != "match" {
-			continue
-		}
-		if dumped, err := api.Dump.Call(ctx, t, api.DumpRequest{URI: c.URI, Protocol: true}); err == nil {
-			all[i] = dumped.Worth
-		}
+// worthOf says what the steps of the protocol will be worth at least; empty: it cannot be
+// read any more.
+func worthOf(ctx context.Context, t api.Transport, uri string) string {
+	dumped, err := api.Dump.Call(ctx, t, api.DumpRequest{URI: uri, Protocol: true})
+	if err != nil {
+		return ""
 	}
-	return all
+	return dumped.Worth
 }
 
-func printChoices(p *output.Printer, reply api.SearchReply, worths []string) {
+func printChoices(ctx context.Context, p *output.Printer, t api.Transport, reply api.SearchReply) {
 	rows := [][]string{{"SCORE", "ROLE", "PROTOCOL", "WORTH", "URI"}}
-	for i, c := range reply.Choices {
-		score, title := "-", c.Label
+	for _, c := range reply.Choices {
+		score, title, worth := "-", c.Label, ""
 		if c.Score != nil {
 			score = fmt.Sprintf("%.3f", *c.Score)
 		}
 		if c.ChainLabel != nil {
 			title = *c.ChainLabel
 		}
-		rows = append(rows, []string{score, c.Role, title, cmp.Or(worths[i], "-"), p.ID(c.URI)})
+		if c.Role == "match" {
+			worth = worthOf(ctx, t, c.URI)
+		}
+		rows = append(rows, []string{score, c.Role, title, cmp.Or(worth, "-"), p.ID(c.URI)})
 	}
 	p.Printf("%s\n\n", output.Lines(output.Commands(reply.Message)))
 	p.Rows(rows)
@@ -336,6 +334,7 @@ func Changes(at *session.Session) []*cobra.Command {
 // listed is a protocol of `kairos protocols list`.
 type listed struct {
 	Title string `json:"title"`
+	Worth string `json:"worth"` // what a run of it will be worth at least
 	Steps int    `json:"steps"`
 	Space string `json:"space"`
 	URI   string `json:"uri"` // of the first step
@@ -346,8 +345,8 @@ func listCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use: "list", Short: "List protocols", Args: cobra.NoArgs, Annotations: session.AsksServers,
-		Long: "Lists the protocols that you can run, those of your own space first. A terminal shows the end of each URI, which commands\n" +
-			"take as well.",
+		Long: "Lists the protocols that you can run and what a run of each will be worth at least, those of your own space first. A\n" +
+			"terminal shows the end of each URI, which commands take as well.",
 		Example: "  kairos protocols list\n  kairos protocols list -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
@@ -358,7 +357,7 @@ func listCommand(at *session.Session) *cobra.Command {
 				all := []listed{}
 				for _, s := range reply.Spaces {
 					for _, c := range s.Chains {
-						all = append(all, listed{c.Title, c.StepCount, s.Name, c.URI})
+						all = append(all, listed{c.Title, worthOf(ctx, t, c.URI), c.StepCount, s.Name, c.URI})
 					}
 				}
 				return out.Print(cmd.OutOrStdout(), all, func(p *output.Printer) { printProtocols(p, all) })
@@ -369,9 +368,9 @@ func listCommand(at *session.Session) *cobra.Command {
 }
 
 func printProtocols(p *output.Printer, all []listed) {
-	rows := [][]string{{"PROTOCOL", "STEPS", "SPACE", "URI"}}
+	rows := [][]string{{"PROTOCOL", "WORTH", "STEPS", "SPACE", "URI"}}
 	for _, l := range all {
-		rows = append(rows, []string{l.Title, strconv.Itoa(l.Steps), l.Space, p.ID(l.URI)})
+		rows = append(rows, []string{l.Title, cmp.Or(l.Worth, "-"), strconv.Itoa(l.Steps), l.Space, p.ID(l.URI)})
 	}
 	p.Rows(rows)
 }

@@ -2,6 +2,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,8 @@ func runsList(at *session.Session, out *output.Format) *cobra.Command {
 	var state string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List runs",
-		Long: "Lists the open runs, last changed first; with --all or --state also those that have ended, last begun first.\n" +
+		Long: "Lists the open runs and what each is worth so far, last changed first; with --all or --state also those that have\n" +
+			"ended, last begun first.\n" +
 			"A run is open, asking (a question is not answered yet), waiting (for a driver), complete (to be attested), closed\n" +
 			"(attested) or ended (abandoned or expired).",
 		Example: "  kairos runs list\n  kairos runs list --state waiting -o json",
@@ -48,7 +50,7 @@ func runsList(at *session.Session, out *output.Format) *cobra.Command {
 				return fmt.Errorf("no run is in state %q; the states are %s", state, output.List(operations.States))
 			}
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				n, err := listRuns(ctx, t, out, cmd.OutOrStdout(), operations.ListRunsRequest{All: all, State: run.State(state)})
+				n, err := listRuns(ctx, t, out, cmd.OutOrStdout(), operations.ListRunsRequest{All: all, State: run.State(state), Worth: true})
 				if err != nil || n > 0 || all || state != "" || !out.ForPeople() {
 					return err
 				}
@@ -84,9 +86,9 @@ func listRuns(ctx context.Context, t api.Transport, out *output.Format, w io.Wri
 		return 0, err
 	}
 	return len(all), out.Print(w, all, func(p *output.Printer) {
-		rows := [][]string{{"RUN", "PROTOCOL", "STATE", "STEP", "CHANGED"}}
+		rows := [][]string{{"RUN", "PROTOCOL", "WORTH", "STATE", "STEP", "CHANGED"}}
 		for _, r := range all {
-			rows = append(rows, []string{p.ID(string(r.ID)), r.Title, stateOf(r), stepOf(r), output.Moment(r.UpdatedAt)})
+			rows = append(rows, []string{p.ID(string(r.ID)), r.Title, cmp.Or(r.Worth, "-"), stateOf(r), stepOf(r), output.Moment(r.UpdatedAt)})
 		}
 		p.Table(rows)
 	})

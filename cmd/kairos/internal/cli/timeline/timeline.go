@@ -15,9 +15,10 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Timeline tells a run: a block for each step, a line for each moment.
+// Timeline tells a run: what it is worth, then a block for each step, a line for each moment.
 func Timeline(p *output.Printer, line archive.Timeline) {
 	p.Printf("%s   run %s\n", line.Run.Title, line.Run.ID)
+	p.Printf("  %s\n", verdict(line))
 	if line.Protocol != nil {
 		p.Printf("  follows %s\n", line.Protocol)
 	}
@@ -36,7 +37,6 @@ func Timeline(p *output.Printer, line archive.Timeline) {
 	if line.Unscrubbed {
 		p.Printf("\n  erased values of this run may still be in the files of the database: `kairos doctor` removes them\n")
 	}
-	p.Printf("\n  %s\n", verdict(line))
 }
 
 // verdict says whether the run is verified, and never without what that is worth.
