@@ -632,6 +632,47 @@ func TestTheOfferFollowsTheFormForTheRunsInput(t *testing.T) {
 	}
 }
 
+// TestAResumedRunAsksWhatItStandsStillFor: a run that was begun where nobody could be asked
+// is resumed by a person, who is asked what the step cannot do without.
+func TestAResumedRunAsksWhatItStandsStillFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		doc, code string
+		asks      bool
+	}{
+		"only what KAIROS sees counts": {with(plainStep, `"evidence":"server"`), "OBSERVATION_UNAVAILABLE", true},
+		"the agent may do it":          {plainStep, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, d := offeringDoer(t, driver.EffectReads, offered)
+			person := w.caller.Client
+			w.caller.Client = driver.Client{}
+			uri := w.mint(tc.doc)[0]
+			begun := w.begin(uri)
+			w.code(begun, tc.code)
+			resumed := func() director.Round {
+				t.Helper()
+				r, err := w.Begin(t.Context(), w.caller, api.BeginRequest{SessionID: begun.RunID})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			w.code(w.reply(resumed()), tc.code) // still nobody to ask
+			w.caller.Client = person
+			if !tc.asks {
+				w.code(w.reply(resumed()), "")
+				return
+			}
+			a := w.ask(resumed(), "elicitation/create")
+			contains(t, string(a.Params), "KAIROS can do these steps of the protocol", "1. Act (driver doer, only looks)")
+			open := w.reply(w.answer(a, allows("once")))
+			if w.code(w.next(uri, placeholder(open)), ""); len(d.did) != 1 {
+				t.Errorf("did %q", d.did)
+			}
+		})
+	}
+}
+
 // TestAcceptingAgainReplaces: of one step there is one acceptance, and revoking it is enough.
 func TestAcceptingAgainReplaces(t *testing.T) {
 	w, d := withDoer(t, driver.EffectReads)

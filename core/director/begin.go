@@ -118,6 +118,7 @@ func (u useCase) reopen(ctx context.Context, c access.Caller, in api.BeginReques
 	if err := sameRoots(t, in.Roots); err != nil {
 		return Round{}, err
 	}
+	t.resumed = true
 	t.Note = plain.Sentences(t.Note, fmt.Sprintf("Resumed run %s.", t.Run.ID))
 	t.Tried = fmt.Sprintf("%s with %s and session_id %s", api.ToolBegin, in.URI, t.Run.ID)
 	if !plan.Complete(t.State) {

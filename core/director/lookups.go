@@ -107,6 +107,7 @@ func keepAccepted(ctx context.Context, t *turn, q run.Question) error {
 		return err
 	}
 	defer t.change.Stored()
+	t.acceptancesLoaded, t.Opened = false, 0
 	_, err = t.e.parts.Acceptances.Record(ctx, t.Caller, all)
 	return err
 }

@@ -82,7 +82,7 @@ func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err er
 		case plan.Reply:
 			round, err = t.reply(ctx, a.StepReply)
 		case plan.Halt:
-			err = halted(ctx, t, a)
+			action, err = nil, halted(ctx, t, a)
 		}
 	}
 	return round, err
@@ -135,10 +135,15 @@ func (t *turn) showOnly(f *plan.Failure) {
 	}
 }
 
-// halted is the error of a halt.
+// halted is the error of a halt. Nil: whoever resumed the run is asked whether they accept
+// what it stands still for.
 func halted(ctx context.Context, t *turn, h plan.Halt) error {
-	if !h.Acceptable {
+	switch {
+	case !h.Acceptable:
 		return h.Fault
+	case t.resumed && !t.OfferReady:
+		t.OfferReady = true
+		return nil
 	}
 	f := *h.Fault
 	f.Message = plain.Sentences(f.Message, acceptable(ctx, t))

@@ -41,6 +41,8 @@ type turn struct {
 
 	// acceptancesLoaded: what is accepted for the run's protocol was looked up.
 	acceptancesLoaded bool
+	// resumed: the call shows the open step of a run that was under way.
+	resumed bool
 	// routes are what the observer hears once their events are stored. began says when the
 	// route to an input was begun; what is not in it began with the call.
 	routes []observe.Route

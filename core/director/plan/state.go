@@ -89,7 +89,8 @@ type State struct {
 	// Approved is the action that a person approved in this call.
 	Approved declines.Action
 
-	// CanAccept: a grant can be stored. OfferReady: the run's input came during this call.
+	// CanAccept: an acceptance can be stored. OfferReady: the run's input came during this
+	// call, or the call resumes a run that stands still because nobody accepted.
 	// OfferOver: this call has nothing to offer any more. Offer is the question what drivers
 	// may do, once it was looked up.
 	CanAccept, OfferReady, OfferOver bool
