@@ -31,7 +31,7 @@ func TestTheManualShowsWhatCommandsPrint(t *testing.T) {
 	dir := t.TempDir()
 	programIn(t, dir)
 	drivers := buildDrivers(t) // beside the programs of the examples
-	env := append(os.Environ(), "KAIROS_DRIVERS_DIR="+drivers, "LOG_LEVEL=error", "LC_ALL=C", "PATH="+dir+":"+filepath.Dir(drivers)+":"+os.Getenv("PATH"))
+	env := append(os.Environ(), "KAIROS_DRIVERS_DIR="+drivers, "LC_ALL=C", "PATH="+dir+":"+filepath.Dir(drivers)+":"+os.Getenv("PATH"))
 	pages := 0
 	err := filepath.WalkDir("../../docs", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" {

@@ -189,7 +189,8 @@ func (c *command) Preview(ctx context.Context, req driver.PreviewRequest) (drive
 func (p plan) text(s workspace.Snapshot) string {
 	var b strings.Builder
 	b.WriteString("Run a command on a copy of " + p.Workspace)
-	fmt.Fprintf(&b, "\n  copy: %d files, %s", s.Files, short(p.Snapshot))
+	files := map[bool]string{true: "file", false: "files"}[s.Files == 1]
+	fmt.Fprintf(&b, "\n  copy: %d %s, %s", s.Files, files, short(p.Snapshot))
 	if s.History != "" {
 		fmt.Fprintf(&b, "\n  history: %s", s.History)
 	}

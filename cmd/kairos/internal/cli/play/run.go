@@ -85,9 +85,7 @@ func (f *Flags) AddTo(cmd *cobra.Command) {
 // Play executes a protocol with the person at this terminal and prints what
 // happened.
 func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err error) {
-	quiet := *at
-	quiet.LogLevel = "error" // a person reads what is asked and proved, not what the server notes
-	at = &quiet
+	at = quiet(at)
 	config, ownDB, err := f.config(cmd, at, args)
 	if err != nil {
 		return err
@@ -123,6 +121,14 @@ func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err 
 		})
 	})
 	return errors.Join(playErr, sumErr)
+}
+
+// quiet lets the program log errors only, unless more is configured: a person reads what is
+// asked and proved, not what the server notes of it.
+func quiet(at *session.Session) *session.Session {
+	q := *at
+	q.LogLevel = "error"
+	return &q
 }
 
 // begunSince is the run that was interrupted at a question which came before the

@@ -43,7 +43,7 @@ of a run that is under way, with a fresh nonce. kairos runs next --follow contin
 				}
 			}
 			in.Roots = fixed(roots)
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+			return quiet(at).WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				named, err := reference.Find(ctx, t, args[0])
 				if err != nil {
 					return err
@@ -176,7 +176,7 @@ filled in. The title of a protocol, or a file that holds it, means its open run.
 			if len(given) > 1 && !follow {
 				return errors.New("several --solution need --follow: each is for one step")
 			}
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+			return quiet(at).WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				named, err := reference.Find(ctx, t, args[0])
 				if err != nil {
 					return err
