@@ -157,7 +157,7 @@ func in(t *testing.T, dir, name string, args ...string) {
 func installs(t *testing.T, s scaffold) {
 	t.Helper()
 	c := config.Config{Drivers: config.DriversConfig{Dir: filepath.Join(t.TempDir(), "drivers")}}
-	if _, err := install(t.Context(), c, []string{filepath.Join(s.Dir, s.Binary)}, installation{approve: func([]grant) error { return nil }}); err != nil {
+	if _, err := install(t.Context(), c, []string{filepath.Join(s.Dir, s.Binary)}, installation{approve: func([]grant) error { return nil }, tell: func(*lockReport) {}}); err != nil {
 		t.Fatal(err)
 	}
 	lock, err := driverhost.ReadLock(config.LockPath(c.Drivers.Dir))

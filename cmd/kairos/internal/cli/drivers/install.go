@@ -51,12 +51,10 @@ func driverInstallCommand(at *session.Session, out *output.Format) *cobra.Comman
 			report, err := install(cmd.Context(), c, args, installation{
 				force: force, isolation: app.Confinement(c, at.File), progress: cmd.ErrOrStderr(),
 				approve: func(grants []grant) error { return approveGrants(cmd, grants, yes) },
+				tell:    func(r *lockReport) { r.tellServers(cmd, c) },
 			})
 			if err != nil {
 				return err
-			}
-			if report.changed() {
-				report.tellServers(cmd, c)
 			}
 			err = out.Print(cmd.OutOrStdout(), report, func(p *output.Printer) {
 				report.text(p)
@@ -77,6 +75,7 @@ type installation struct {
 	force     bool // also where a driver takes something away
 	isolation driverhost.Confinement
 	approve   func([]grant) error // an error: nothing is installed
+	tell      func(*lockReport)   // has the running servers take up what changed
 	progress  io.Writer           // the terminal, if there is one
 }
 
@@ -112,7 +111,7 @@ func install(ctx context.Context, c config.Config, files []string, how installat
 	})
 	defer func() {
 		for _, s := range all {
-			_ = os.Remove(s.temp) // gone already where it was installed
+			_, _ = os.Remove(s.temp), os.Remove(s.was()) // gone already where it was installed
 		}
 	}()
 	if err != nil {
@@ -128,7 +127,14 @@ func install(ctx context.Context, c config.Config, files []string, how installat
 	if err != nil || len(fit) == 0 {
 		return report, err
 	}
-	return report, report.place(c, old, fit)
+	if err := report.place(c, old, fit); err != nil || !report.changed() {
+		return report, err
+	}
+	how.tell(&report)
+	if refusedWhy(report.Servers) == "" || len(old.Drivers) == 0 || len(report.misfits) > 0 {
+		return report, nil // or the configuration is what has to change
+	}
+	return report, report.oneByOne(c, old, fit, how.tell)
 }
 
 // keep returns the drivers without a reason to refuse them, and records the others.
@@ -142,47 +148,6 @@ func (r *lockReport) keep(all []stagedDriver, unfit func(stagedDriver) error) []
 		fit = append(fit, s)
 	}
 	return fit
-}
-
-// place moves the binaries into the folder and writes the lock.
-func (r *lockReport) place(c config.Config, old driverhost.Lock, fit []stagedDriver) error {
-	next := old
-	next.Drivers = slices.Clone(old.Drivers)
-	for _, s := range fit {
-		next.Drivers = slices.DeleteFunc(next.Drivers, func(e driverhost.LockedEntry) bool { return e.Name == s.entry.Name })
-		next.Drivers = append(next.Drivers, s.entry)
-	}
-	keepPlatforms(old, &next)
-	if err := placeBinaries(c.Drivers.Dir, old, fit); err != nil {
-		return err
-	}
-	// The lock comes last: a server that watches the folder takes up the
-	// binaries when it sees the lock that fits them.
-	if err := driverhost.WriteLock(r.Lock, next); err != nil {
-		return err
-	}
-	for _, change := range lockChanges(old, next) {
-		if slices.ContainsFunc(fit, func(s stagedDriver) bool { return s.entry.Name == change.Name }) {
-			r.Drivers = append(r.Drivers, change)
-		}
-	}
-	r.Warnings = append(r.Warnings, afterInstall(c, old, next, fit)...)
-	return nil
-}
-
-// placeBinaries moves the staged binaries to their names in the folder, and removes
-// those that they replace under another name.
-func placeBinaries(dir string, old driverhost.Lock, staged []stagedDriver) error {
-	for _, s := range staged {
-		to := filepath.Join(dir, s.entry.File)
-		if err := os.Rename(s.temp, to); err != nil {
-			return fmt.Errorf("install driver %s: %w", s.entry.Name, copyError{err, s.temp, to})
-		}
-		if was, ok := EntryOf(old, s.entry.Name); ok && was.File != s.entry.File {
-			_ = os.Remove(filepath.Join(dir, was.File)) // its place is taken; gone already is as good
-		}
-	}
-	return nil
 }
 
 // stagedDriver is a file that is copied into the folder but not installed yet.
@@ -264,7 +229,7 @@ func copyExecutable(dir, file string) (temp string, err error) {
 }
 
 // afterInstall says what the operator should know of what is installed now.
-func afterInstall(c config.Config, old, next driverhost.Lock, staged []stagedDriver) []string {
+func afterInstall(old driverhost.Lock, staged []stagedDriver) []string {
 	var out []string
 	for _, s := range staged {
 		was, ok := EntryOf(old, s.entry.Name)
@@ -281,7 +246,7 @@ func afterInstall(c config.Config, old, next driverhost.Lock, staged []stagedDri
 			}
 		}
 	}
-	return append(out, misfits(c, next)...)
+	return out
 }
 
 // misfits says that the decision tree, approval.how or the rules do not fit the drivers of a lock, if so.

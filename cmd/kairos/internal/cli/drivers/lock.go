@@ -33,6 +33,8 @@ type lockReport struct {
 	Warnings []string `json:"warnings"`
 	// Refused are the files that were not installed.
 	Refused []refusedDriver `json:"refused,omitempty"`
+	// misfits are those of the warnings that say why no server takes the drivers up.
+	misfits []string
 	// Servers are the running servers and what they did.
 	Servers []changeReport `json:"servers,omitempty"`
 }
