@@ -128,7 +128,7 @@ func (o *Offers) Of(ctx context.Context, u drivers.Setup, chain protocol.Chain, 
 		}}
 		if a, ok := First(previews, u, k, client); ok {
 			for _, accepted := range all {
-				// What an effect that is not known yet needs, the run will say.
+				// Where the effect is not known yet, the run says what it needs.
 				if accepted.Covers(r.ID, a.Step, a.Driver, cmp.Or(a.Effect, driver.EffectReads)) {
 					a.Acceptance = accepted.ID
 				}

@@ -247,7 +247,7 @@ func TestMatchers(t *testing.T) {
 	}
 }
 
-// What a plan states fills in what the input left open. What the input stated, it cannot take back.
+// A plan fills in what the input left open, and takes back nothing that the input stated.
 func TestAPlanOnlyAdds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rule, input, plan string
