@@ -17,12 +17,12 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// calendar is the example of the calendar with a last step that the agent does:
+// calendar is the protocol of the calendar with a last step that the agent does:
 // four steps, three of which the server obtains itself, two from the client's
 // model and one from a person.
 func calendar(b *testing.B) string {
 	b.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "calendar-appointment.md"))
+	text, err := os.ReadFile(filepath.Join("..", "protocols", "calendar-appointment.md"))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -199,9 +199,9 @@ async function childrenOf(pid) {
   return lists.join(' ').split(/\s+/).filter(Boolean).map(Number);
 }
 
-/** Stores an example and returns the URIs of its steps. */
-export async function mintExample(session, name) {
-  return mint(session, await readFile(join(here, '..', '..', 'examples', name), 'utf8'));
+/** Stores a protocol of e2e/protocols, in which the word of agents counts, and returns the URIs of its steps. */
+export async function mintFile(session, name) {
+  return mint(session, await readFile(join(here, '..', 'protocols', name), 'utf8'));
 }
 
 /** Stores a document and returns the URIs of its steps. */

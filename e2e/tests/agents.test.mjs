@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { exec } from 'node:child_process';
 
 import {
-  attest, calledByAgent, eventCount, inBothEras, mint, mintExample, minutes, next, outcome, participants, person,
+  attest, calledByAgent, eventCount, inBothEras, mint, mintFile, minutes, next, outcome, participants, person,
   placeholder, provenances, solution,
 } from '../lib/kairos.mjs';
 import { http } from '../lib/client.mjs';
@@ -25,7 +25,7 @@ const honestly = async (reply, calendar) => solution(reply, await work[reply.cha
 async function connected(world, era, config) {
   const calendar = await world.calendar(era);
   const session = await world.client(era, { config });
-  return { calendar, session, steps: await mintExample(session, 'mixed.md') };
+  return { calendar, session, steps: await mintFile(session, 'mixed.md') };
 }
 
 /** Plays the mixed protocol up to its last step, which needs an approval. */
@@ -104,7 +104,7 @@ inBothEras('a step without a challenge is passed by any well-formed solution', a
 
 inBothEras('wrong solutions are refused with their codes and counted', async (world, era) => {
   const session = await world.client(era);
-  const steps = await mintExample(session, 'shell.md');
+  const steps = await mintFile(session, 'shell.md');
   const begun = await session.call('kairos_begin', { uri: steps[0], input: { directory: world.dir } });
   const good = await honestly(begun);
   const failures = [
@@ -126,7 +126,7 @@ inBothEras('wrong solutions are refused with their codes and counted', async (wo
 inBothEras('a client that only shows forms is never asked to sample', async (world, era) => {
   const calendar = await world.calendar(era);
   const session = await world.client(era, { elicit: person(minutes(20)).elicit });
-  const [uri] = await mintExample(session, 'calendar-appointment.md');
+  const [uri] = await mintFile(session, 'calendar-appointment.md');
   const begun = await session.call('kairos_begin', { uri, input: { participants } });
   assert.equal(begun.step_index, 1);
   const resolved = await next(session, begun, await honestly(begun, calendar));

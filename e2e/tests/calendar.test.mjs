@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 
 import {
-  accept, approved, attest, eventCount, inBothEras, mintExample, minutes, modelWith, next, participants, person,
+  accept, approved, attest, eventCount, inBothEras, mintFile, minutes, modelWith, next, participants, person,
   placeholder, provenances,
 } from '../lib/kairos.mjs';
 
@@ -11,7 +11,7 @@ inBothEras('one begin and four nexts book one appointment', async (world, era) =
   const human = person(minutes(45), approved);
   const model = modelWith(calendar);
   const session = await world.client(era, { elicit: human.elicit, sample: model.sample });
-  const steps = await mintExample(session, 'calendar-appointment.md');
+  const steps = await mintFile(session, 'calendar-appointment.md');
 
   const { choices } = await session.call('kairos_search', { query: 'calendar appointment' });
   assert.deepEqual([choices[0].uri, choices[0].role], [steps[0], 'match']);
@@ -80,7 +80,7 @@ inBothEras('a form filled in wrongly is asked for again and then accepted', asyn
   const calendar = await world.calendar(era);
   const human = person(minutes(481), minutes(60));
   const session = await world.client(era, { elicit: human.elicit, sample: modelWith(calendar).sample });
-  const [uri] = await mintExample(session, 'calendar-appointment.md');
+  const [uri] = await mintFile(session, 'calendar-appointment.md');
   const begun = await session.call('kairos_begin', { uri, input: { participants } });
   const confirmed = await next(session, begun);
   assert.equal(human.asked.length, 2);
@@ -90,12 +90,12 @@ inBothEras('a form filled in wrongly is asked for again and then accepted', asyn
 inBothEras('missing inputs are asked for in a form, lists too; without forms they are named', async (world, era) => {
   const human = person(accept({ participants: 'Adam, Betty' }), accept({ name: 'Adam' }));
   const session = await world.client(era, { elicit: human.elicit });
-  const [appointment] = await mintExample(session, 'calendar-appointment.md');
+  const [appointment] = await mintFile(session, 'calendar-appointment.md');
   const listed = await session.call('kairos_begin', { uri: appointment });
   assert.equal(human.asked.length, 1);
   assert.deepEqual(listed.challenge.mcp.arguments, { names: ['Adam', 'Betty'] }, 'a list is typed as a text');
 
-  const [colleague] = await mintExample(session, 'mcp.md');
+  const [colleague] = await mintFile(session, 'mcp.md');
   const begun = await session.call('kairos_begin', { uri: colleague });
   assert.equal(human.asked.length, 2);
   assert.deepEqual(begun.challenge.mcp.arguments, { names: ['Adam'] });
@@ -111,7 +111,7 @@ inBothEras('a repeated placeholder repeats nothing', async (world, era) => {
   const calendar = await world.calendar(era);
   const human = person(minutes(30), approved);
   const session = await world.client(era, { elicit: human.elicit, sample: modelWith(calendar).sample });
-  const [uri] = await mintExample(session, 'calendar-appointment.md');
+  const [uri] = await mintFile(session, 'calendar-appointment.md');
   let reply = await session.call('kairos_begin', { uri, input: { participants } });
   for (let i = 0; i < 3; i++) reply = await next(session, reply);
   const last = placeholder(reply);

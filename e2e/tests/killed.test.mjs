@@ -5,14 +5,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 import { eras, legacy, modern } from '../lib/client.mjs';
 import {
-  approved, attest, eventCount, mintExample, minutes, modelWith, next, participants, person, placeholder, playOn,
+  approved, attest, eventCount, mintFile, minutes, modelWith, next, participants, person, placeholder, playOn,
   playUpTo, provenances, scenario,
 } from '../lib/kairos.mjs';
 
 /** Plays the calendar protocol up to a step and goes away. */
 async function leaveAt(world, step, era, calendar) {
   const session = await world.client(era, { elicit: person(minutes(30)).elicit, sample: modelWith(calendar).sample });
-  const steps = await mintExample(session, 'calendar-appointment.md');
+  const steps = await mintFile(session, 'calendar-appointment.md');
   let reply = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
   reply = await playUpTo(session, reply, step);
   await session.close();
@@ -86,7 +86,7 @@ for (const dies of eras) {
 
 scenario(`no driver outlives a server that was killed (${legacy})`, async world => {
   const session = await world.client(legacy);
-  const [uri] = await mintExample(session, 'user-input.md');
+  const [uri] = await mintFile(session, 'user-input.md');
   const reply = await session.call('kairos_begin', { uri });
   const drivers = await killAt(world, legacy, { reply });
   if (process.platform !== 'linux') return; // only /proc tells whose children they were

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 
 import { legacy, modern } from '../lib/client.mjs';
 import {
-  approved, attest, calledByAgent, eventCount, inBothEras, mintExample, minutes, modelSaying, modelWith, next,
+  approved, attest, calledByAgent, eventCount, inBothEras, mintFile, minutes, modelSaying, modelWith, next,
   outcome, participants, person, playOn, playUpTo, provenances, scenario, solution,
 } from '../lib/kairos.mjs';
 
@@ -14,7 +14,7 @@ async function upToStep(world, era, step, model, config) {
   let now = able;
   const human = person(minutes(30), approved);
   const session = await world.client(era, { config, elicit: human.elicit, sample: params => now.sample(params) });
-  const steps = await mintExample(session, 'calendar-appointment.md');
+  const steps = await mintFile(session, 'calendar-appointment.md');
   let reply = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
   reply = await playUpTo(session, reply, step);
   now = model;
@@ -38,7 +38,7 @@ inBothEras('a model that answers anything but the JSON asked for is asked once t
     const session = await world.client(era, {
       elicit: person(minutes(30)).elicit, sample: params => model.sample(params),
     });
-    const steps = await mintExample(session, 'calendar-appointment.md');
+    const steps = await mintFile(session, 'calendar-appointment.md');
     let failed;
     for (const [what, text] of Object.entries(wrong)) {
       model = able;
@@ -62,7 +62,7 @@ inBothEras('prose in the first step leaves the challenge to the agent', async (w
   const calendar = await world.calendar(era);
   const model = modelSaying(wrong.prose);
   const session = await world.client(era, { elicit: person(minutes(30)).elicit, sample: model.sample });
-  const steps = await mintExample(session, 'calendar-appointment.md');
+  const steps = await mintFile(session, 'calendar-appointment.md');
   const begun = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
   assert.equal(model.asked.length, 2);
   assert.equal(begun.current_step.uri, steps[0]);
@@ -80,7 +80,7 @@ inBothEras('a model that repairs its answer is believed like one that was right 
   // The repair comes with the first request in front of it.
   const repaired = params => able.sample({ ...params, messages: [params.messages[0]] });
   const session = await world.client(era, { sample });
-  const steps = await mintExample(session, 'calendar-appointment.md');
+  const steps = await mintFile(session, 'calendar-appointment.md');
   const begun = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
   assert.equal(talks, 2);
   assert.deepEqual(provenances(begun), [[1, 'sampling', 'model-generated']]);
@@ -137,7 +137,7 @@ inBothEras('an approval without a form is left to the review of the model reques
   const calendar = await world.calendar(era);
   const model = modelWith(calendar);
   const session = await world.client(era, { sample: model.sample });
-  const steps = await mintExample(session, 'calendar-appointment.md');
+  const steps = await mintFile(session, 'calendar-appointment.md');
   let reply = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
   reply = await next(session, reply, solution(reply, { confirmation: '{"duration_minutes":30}' }));
   assert.deepEqual(provenances(reply)[0], [2, 'agent', 'agent-reported'], JSON.stringify(reply));

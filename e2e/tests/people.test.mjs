@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 import { legacy, modern } from '../lib/client.mjs';
 import {
-  accept, attest, declined, eventCount, inBothEras, mintExample, minutes, modelWith, next, outcome, participants,
+  accept, attest, declined, eventCount, inBothEras, mintFile, minutes, modelWith, next, outcome, participants,
   person, placeholder, provenances, scenario, solution,
 } from '../lib/kairos.mjs';
 
@@ -13,7 +13,7 @@ inBothEras('a declined approval stops the step and the agent cannot undo it', as
   const human = person(minutes(30), declined);
   const model = modelWith(calendar);
   const session = await world.client(era, { elicit: human.elicit, sample: model.sample });
-  const steps = await mintExample(session, 'calendar-appointment.md');
+  const steps = await mintFile(session, 'calendar-appointment.md');
   let reply = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
   reply = await next(session, reply);
   const found = await next(session, reply);
@@ -52,7 +52,7 @@ inBothEras('a person who says no can change their mind, in the same way', async 
   const human = person(minutes(30), declined, { action: 'accept', content: { confirmation: 'rejected' } },
     { action: 'accept', content: { confirmation: 'approved' } });
   const session = await world.client(era, { elicit: human.elicit, sample: modelWith(calendar).sample });
-  const [uri] = await mintExample(session, 'calendar-appointment.md');
+  const [uri] = await mintFile(session, 'calendar-appointment.md');
   let reply = await session.call('kairos_begin', { uri, input: { participants } });
   for (let i = 0; i < 2; i++) reply = await next(session, reply);
   for (const count of [1, 2]) {
@@ -71,7 +71,7 @@ inBothEras('a declined form is not filled in by the agent', async (world, era) =
   const calendar = await world.calendar(era);
   const human = person(declined);
   const session = await world.client(era, { elicit: human.elicit, sample: modelWith(calendar).sample });
-  const [uri] = await mintExample(session, 'calendar-appointment.md');
+  const [uri] = await mintFile(session, 'calendar-appointment.md');
   const begun = await session.call('kairos_begin', { uri, input: { participants } });
   const refused = await next(session, begun);
   assert.deepEqual(outcome(refused), { error_code: 'USER_DECLINED', step_index: 2, must_obey: true });
@@ -83,7 +83,7 @@ inBothEras('a declined form is not filled in by the agent', async (world, era) =
 inBothEras('a form that is closed without an answer is asked again', async (world, era) => {
   const human = person({ action: 'cancel' }, accept({ day: 'monday', watcher: 'Adam' }));
   const session = await world.client(era, { elicit: human.elicit });
-  const steps = await mintExample(session, 'user-input.md');
+  const steps = await mintFile(session, 'user-input.md');
   const begun = await session.call('kairos_begin', { uri: steps[0] });
   const dismissed = await next(session, begun);
   assert.deepEqual(outcome(dismissed), { error_code: 'WAITING_FOR_USER', step_index: 1, must_obey: true });
@@ -109,7 +109,7 @@ scenario(`a form nobody answers waits, and the answer to the next call counts ($
     const session = await world.client(legacy, {
       config: impatient, elicit: human.elicit, sample: modelWith(calendar).sample,
     });
-    const steps = await mintExample(session, 'calendar-appointment.md');
+    const steps = await mintFile(session, 'calendar-appointment.md');
     const begun = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
 
     const waiting = await next(session, begun);
@@ -135,7 +135,7 @@ scenario(`an answer that comes between two calls counts (${legacy}; the other er
   const session = await world.client(legacy, {
     config: impatient, elicit: human.elicit, sample: modelWith(calendar).sample,
   });
-  const steps = await mintExample(session, 'calendar-appointment.md');
+  const steps = await mintFile(session, 'calendar-appointment.md');
   const begun = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
   const waiting = await next(session, begun);
   assert.equal(waiting.error_code, 'WAITING_FOR_USER');
@@ -159,7 +159,7 @@ scenario(`a form that is not answered is asked for again at each call, and only 
   const session = await world.client(modern, {
     elicit: person(minutes(30)).elicit, sample: modelWith(calendar).sample,
   });
-  const steps = await mintExample(session, 'calendar-appointment.md');
+  const steps = await mintFile(session, 'calendar-appointment.md');
   const begun = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
   const args = { uri: steps[1], solution: { type: 'user_input', nonce: begun.challenge.nonce } };
 
@@ -182,7 +182,7 @@ scenario(`with a progress token a call outlives the short wait (${legacy}; the o
   const session = await world.client(legacy, {
     config: { mcp: { wait: '2s' } }, elicit: human.elicit,
   });
-  const steps = await mintExample(session, 'user-input.md');
+  const steps = await mintFile(session, 'user-input.md');
   const begun = await session.call('kairos_begin', { uri: steps[0] });
   const notes = [];
   const chosen = await session.call('kairos_next', { uri: steps[0], solution: placeholder(begun) }, {
@@ -200,7 +200,7 @@ scenario(`a call that the client gives up leaves its form open, and the next cal
   async world => {
     const human = slowPerson();
     const session = await world.client(legacy, { elicit: human.elicit });
-    const steps = await mintExample(session, 'user-input.md');
+    const steps = await mintFile(session, 'user-input.md');
     const begun = await session.call('kairos_begin', { uri: steps[0] });
     const args = { uri: steps[0], solution: placeholder(begun) };
     await assert.rejects(session.call('kairos_next', args, { timeout: 300 }), /timed out/i);
@@ -219,7 +219,7 @@ for (const [how, options] of [['waits', {}], ['gives up', { timeout: 500 }]]) {
     async world => {
       const human = person(accept({ day: 'monday', watcher: 'Adam' }));
       const session = await world.client(legacy, { config: forgetful, elicit: human.elicit });
-      const steps = await mintExample(session, 'user-input.md');
+      const steps = await mintFile(session, 'user-input.md');
       const begun = await session.call('kairos_begin', { uri: steps[0] });
       const args = { uri: steps[0], solution: placeholder(begun) };
       session.answersToLose = 1;
@@ -238,7 +238,7 @@ for (const [how, options] of [['waits', {}], ['gives up', { timeout: 500 }]]) {
 
 scenario(`a client whose form breaks sends the agent to ask (${legacy}; the other era cannot tell)`, async world => {
   const session = await world.client(legacy, { elicit: async () => { throw new Error('no display'); } });
-  const steps = await mintExample(session, 'user-input.md');
+  const steps = await mintFile(session, 'user-input.md');
   const begun = await session.call('kairos_begin', { uri: steps[0] });
   const failed = await next(session, begun);
   assert.deepEqual(outcome(failed), { error_code: 'ELICITATION_FAILED', step_index: 1, must_obey: true });

@@ -1,7 +1,7 @@
 // The operator chooses by configuration who answers in a person's place.
 import assert from 'node:assert/strict';
 
-import { inBothEras, mintExample, modelSaying, next, person, provenances } from '../lib/kairos.mjs';
+import { inBothEras, mintFile, modelSaying, next, person, provenances } from '../lib/kairos.mjs';
 
 const window = '{"day":"wednesday","watcher":"Betty"}';
 const accepted = { action: 'accept', content: JSON.parse(window) };
@@ -9,7 +9,7 @@ const accepted = { action: 'accept', content: JSON.parse(window) };
 /** Plays the first step of a protocol that wants a person's input. */
 async function firstStep(world, era, driver, { elicit, sample }) {
   const session = await world.client(era, { config: { user_input: driver }, elicit, sample });
-  const steps = await mintExample(session, 'user-input.md');
+  const steps = await mintFile(session, 'user-input.md');
   const begun = await session.call('kairos_begin', { uri: steps[0] });
   return { session, reply: await next(session, begun) };
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 
 import { legacy } from '../lib/client.mjs';
 import {
-  accept, approved, attest, calledByAgent, eventCount, inBothEras, mintExample, minutes, modelWith, next,
+  accept, approved, attest, calledByAgent, eventCount, inBothEras, mintFile, minutes, modelWith, next,
   participants, person, placeholder, playOn, provenances, solution,
 } from '../lib/kairos.mjs';
 
@@ -25,7 +25,7 @@ inBothEras('naming the step being solved or the one after it gives the same repl
     const session = await world.client(era, {
       elicit: person(minutes(30), approved).elicit, sample: modelWith(calendar).sample,
     });
-    const steps = played.self ? played.steps : await mintExample(session, 'calendar-appointment.md');
+    const steps = played.self ? played.steps : await mintFile(session, 'calendar-appointment.md');
     played.steps = steps;
     let reply = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
     const replies = [timeless(reply)];
@@ -50,7 +50,7 @@ async function clientForTwo(world, era) {
     return minutes(durations[message.match(/appointment with \["(\w+)"\]/)[1]]);
   });
   const session = await world.client(era, { elicit: human.elicit, sample: modelWith(calendar).sample });
-  const steps = await mintExample(session, 'calendar-appointment.md');
+  const steps = await mintFile(session, 'calendar-appointment.md');
   return { calendar, session, steps };
 }
 
@@ -112,7 +112,7 @@ inBothEras('a run begun by one client goes on with another of the other capabili
   const calendar = await world.calendar(era);
   const asking = await world.client(era, { elicit: person(minutes(30)).elicit });
   const thinking = await world.client(era, { sample: modelWith(calendar).sample });
-  const [uri] = await mintExample(asking, 'calendar-appointment.md');
+  const [uri] = await mintFile(asking, 'calendar-appointment.md');
   const begun = await thinking.call('kairos_begin', { uri, input: { participants } });
   const confirmed = await next(asking, begun);
   assert.deepEqual(provenances(confirmed), [[2, 'elicitation', 'client-attested']]);
@@ -123,7 +123,7 @@ inBothEras('a run begun by one client goes on with another of the other capabili
 inBothEras('of solutions sent at once one is taken: a copy gets its reply, another is refused', async (world, era) => {
   const calendar = await world.calendar(era);
   const session = await world.client(era);
-  const [uri] = await mintExample(session, 'calendar-appointment.md');
+  const [uri] = await mintFile(session, 'calendar-appointment.md');
   const begun = await session.call('kairos_begin', { uri, input: { participants } });
   const evidence = await calledByAgent(calendar, begun);
   const given = solution(begun, evidence);
@@ -143,7 +143,7 @@ inBothEras('of solutions sent at once one is taken: a copy gets its reply, anoth
 inBothEras('two calls for one open form end with one answer', async (world, era) => {
   const human = person(accept({ day: 'monday', watcher: 'Adam' }));
   const session = await world.client(era, { elicit: human.elicit });
-  const steps = await mintExample(session, 'user-input.md');
+  const steps = await mintFile(session, 'user-input.md');
   const begun = await session.call('kairos_begin', { uri: steps[0] });
   const replies = await Promise.all([next(session, begun), next(session, begun)]);
   if (era === legacy) {

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 import { legacy, modern, stdio } from '../lib/client.mjs';
 import {
-  inBothEras, mint, mintExample, minutes, modelWith, next, participants, person, scenario,
+  inBothEras, mint, mintFile, minutes, modelWith, next, participants, person, scenario,
 } from '../lib/kairos.mjs';
 
 const nine = [
@@ -182,7 +182,7 @@ async function holdingAQuestion(world) {
   const session = await world.client(modern, {
     elicit: person(minutes(30)).elicit, sample: modelWith(calendar).sample,
   });
-  const steps = await mintExample(session, 'calendar-appointment.md');
+  const steps = await mintFile(session, 'calendar-appointment.md');
   const begun = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
   const args = { uri: steps[1], solution: { type: 'user_input', nonce: begun.challenge.nonce } };
   const leg = await session.leg('kairos_next', args);
