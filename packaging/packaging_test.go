@@ -74,7 +74,7 @@ func TestTheArchiveDoesTheMainJob(t *testing.T) {
 	}
 	if err := os.WriteFile(filepath.Join(home, "answers.yaml"), []byte("rules:\n"+
 		"  - {on: elicitation, match: may the release go out, answer: {day: tuesday, watcher: Dora}}\n"+
-		"  - {on: elicitation, match: Release on tuesday, answer: approved}\n"), 0o600); err != nil {
+		"  - {on: elicitation, match: watching, answer: approved}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	example, err := filepath.Abs("examples/user-input.md")

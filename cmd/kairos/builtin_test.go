@@ -149,10 +149,14 @@ var (
 	givenInput  = regexp.MustCompile(`and input (\{.*\})`)
 )
 
-// follow obeys next_action from a choice to the attestation, and returns its reply.
+// follow obeys next_action from a choice to the attestation, or to a step that only a person
+// can take, and returns the last reply.
 func (f *follower) follow(reply map[string]any) map[string]any {
 	f.t.Helper()
 	for range 50 {
+		if reply["error_code"] == "APPROVAL_UNAVAILABLE" {
+			return reply
+		}
 		action, _ := reply["next_action"].(string)
 		told := order.FindStringSubmatch(action)
 		if told == nil || reply["error_code"] != nil && reply["error_code"] != "MISSING_INPUT" {
@@ -285,7 +289,12 @@ func TestAnAgentThatFollowsTheBuiltInsWritesAndFindsAProtocol(t *testing.T) {
 			}
 
 			f.wish = "Forty litres were used; the basil in the corner looks unwell."
-			f.verified(f.follow(found))
+			last := f.follow(found)
+			if elicits {
+				f.verified(last)
+			} else if last["error_code"] != "APPROVAL_UNAVAILABLE" {
+				t.Errorf("the agent answered the question to the person: %v", last)
+			}
 			if elicits != (f.asked == 3) {
 				t.Errorf("the person was asked %d times by the server", f.asked)
 			}

@@ -71,7 +71,7 @@ func status(cmd *cobra.Command, at *session.Session) (report statusReport, err e
 		all, _, err := app.Replicas(ctx, a)
 		for _, r := range all {
 			report.Servers = append(report.Servers, serverStatus{
-				ID: r.ID, Address: cmp.Or(r.State.HTTP, r.Address), Version: r.Version, Started: r.Started, Unseen: max(r.Unseen, 0).Seconds(), Lost: r.Lost(), State: r.State,
+				ID: r.ID, Address: cmp.Or(r.Address, r.State.HTTP), Version: r.Version, Started: r.Started, Unseen: max(r.Unseen, 0).Seconds(), Lost: r.Lost(), State: r.State,
 			})
 		}
 		return err

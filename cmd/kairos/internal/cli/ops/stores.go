@@ -113,9 +113,10 @@ func migrateCommand(at *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "moved %d protocols with %d older versions, and %d runs\n"+
+			fmt.Fprintf(cmd.OutOrStdout(), "moved %s with %s, and %s\n"+
 				"now set database: to that address, and copy %s and %s to every server\n",
-				moved.Protocols, moved.Versions, moved.Runs, c.Keys().StateFile(), c.Keys().SigningFile())
+				output.Count(moved.Protocols, "protocol"), output.Count(moved.Versions, "older version"), output.Count(moved.Runs, "run"),
+				c.Keys().StateFile(), c.Keys().SigningFile())
 			return nil
 		},
 	}
