@@ -118,5 +118,5 @@ replica: {address: "http://%s"}
 
 // more has the keys of every server, unless the test wants others.
 func (c Config) more() string {
-	return "mcp: {wait: 1s}\n" + c.More
+	return "mcp: {wait: 4s}\n" + c.More
 }
