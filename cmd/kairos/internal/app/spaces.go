@@ -44,6 +44,7 @@ func (m *madeSpaces) all() []string {
 	if err != nil {
 		if !m.at.IsZero() { // whoever opens the database says why it cannot be read at all
 			m.log.Warn("the spaces cannot be read", "error", err)
+			m.at = time.Now() // one wait at a time: not each caller after another
 		}
 		return m.ids
 	}
