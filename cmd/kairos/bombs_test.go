@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	bombSize    = 10<<20 - 4096    // bytes: just below the largest document
-	bombText    = 1_000_000        // bytes: just below the largest text and challenge of a step
-	bombTime    = 30 * time.Second // four times what the slowest takes, four at once on an idle machine
-	bombMemory  = 512 << 20        // bytes of the server's resident memory
-	bombCeiling = 2 << 30          // bytes of data that a process may have
+	bombSize    = 10<<20 - 4096   // bytes: just below the largest document
+	bombText    = 1_000_000       // bytes: just below the largest text and challenge of a step
+	bombTime    = 2 * time.Minute // fifteen times what the slowest takes, four at once on an idle machine
+	bombMemory  = 512 << 20       // bytes of the server's resident memory
+	bombCeiling = 2 << 30         // bytes of data that a process may have
 )
 
 // whole repeats a part up to the size of a document.
