@@ -34,8 +34,8 @@ type Verbatim interface{ Verbatim() }
 // EncodeReply is Encode for what an agent reads of a tool: hidden characters, which
 // whoever wrote a protocol or submitted a result may have put into it, are shown by
 // their codes. In a Verbatim reply they are JSON escapes.
-func EncodeReply(reply any, indent string) ([]byte, error) {
-	b, err := Encode(reply, indent)
+func EncodeReply(reply any) ([]byte, error) {
+	b, err := Encode(reply, "")
 	if err != nil {
 		return nil, err
 	}

@@ -56,9 +56,9 @@ func (x *exchange) reply(ctx context.Context, c *call, round director.Round, ope
 	}
 	noteCode(ctx, reply.ErrorCode)
 	if encoded != nil {
-		return carrying(encoded, encoded), nil
+		return carrying(encoded), nil
 	}
-	return result(reply, "")
+	return result(reply)
 }
 
 // later keeps a call open that waits for a driver, and retries when the driver asked

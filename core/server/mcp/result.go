@@ -17,31 +17,22 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
-// result is the result with a reply. A run error is a normal reply. A non-empty indent
-// formats the text.
-func result(reply any, indent string) (*mcp.CallToolResult, error) {
-	text, err := api.EncodeReply(reply, indent)
+// result is the result with a reply. A run error is a normal reply.
+func result(reply any) (*mcp.CallToolResult, error) {
+	text, err := api.EncodeReply(reply)
 	if err != nil {
 		return nil, fmt.Errorf("encode reply: %w", err)
 	}
-	structured := text
-	if indent != "" { // a message of ours is one line
-		var line bytes.Buffer
-		if err := json.Compact(&line, text); err != nil {
-			return nil, fmt.Errorf("encode reply: %w", err)
-		}
-		structured = line.Bytes()
-	}
-	return carrying(text, structured), nil
+	return carrying(text), nil
 }
 
 // carrying is a result with structured content, and with the same JSON in text, which
 // most clients read.
-func carrying(text, structured []byte) *mcp.CallToolResult {
-	// JSON of a driver is passed on as it is.
+func carrying(reply []byte) *mcp.CallToolResult {
+	reply = valid(reply) // JSON of a driver is passed on as it is
 	return &mcp.CallToolResult{
-		Content:           []mcp.Content{mcp.TextContent{Type: "text", Text: string(valid(text))}},
-		StructuredContent: json.RawMessage(valid(structured)),
+		Content:           []mcp.Content{mcp.TextContent{Type: "text", Text: string(reply)}},
+		StructuredContent: json.RawMessage(reply),
 	}
 }
 
@@ -89,7 +80,7 @@ func errorResult(req mcp.CallToolRequest, f *fault.Error) (*mcp.CallToolResult, 
 	if req.Params.Name == api.Mint.Name {
 		fields["error"] = f.Code
 	}
-	res, err := result(fields, "")
+	res, err := result(fields)
 	if err != nil {
 		return nil, err
 	}

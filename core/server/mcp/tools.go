@@ -80,16 +80,12 @@ func (ts *tools) handler(t toolset.Tool) handler {
 			})
 		}
 	}
-	indent := ""
-	if t.Name == api.Attest.Name {
-		indent = "  " // people read this one
-	}
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		reply, err := t.Reply(ctx, ts.engine, ts.callers.of(ctx, req), req.Params.RawArguments)
 		if err != nil {
 			return failed(ctx, ts.clientLog.log, req, err)
 		}
-		return result(reply, indent)
+		return result(reply)
 	}
 }
 

@@ -234,14 +234,6 @@ func TestMissingOrPlaceholderSolutionReachesTheEngine(t *testing.T) {
 	}
 }
 
-func TestAttestTextIsSetOut(t *testing.T) {
-	w := dial(t, config(), newDirector())
-	r := w.result(w.call("kairos_attest", goodArgs["kairos_attest"]))
-	if !strings.HasPrefix(r.Content[0].Text, "{\n  \"results\": [") {
-		t.Errorf("text = %s, want two blanks of indent", r.Content[0].Text)
-	}
-}
-
 func TestServerInfoResourcesAndPrompts(t *testing.T) {
 	w := dial(t, config(), newDirector())
 	init := decode[struct {

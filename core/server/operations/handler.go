@@ -63,7 +63,7 @@ func handle(mux *http.ServeMux, d api.Declaration, reply func(ctx context.Contex
 			refuse(w, err)
 			return
 		}
-		b, err := api.EncodeReply(out, "")
+		b, err := api.EncodeReply(out)
 		if err != nil {
 			refuse(w, fmt.Errorf("encode the reply: %w", err))
 			return
@@ -84,7 +84,7 @@ func refuse(w http.ResponseWriter, err error) {
 	}
 	fields := f.Reply("")
 	fields["error"] = f.Code
-	b, err := api.EncodeReply(fields, "")
+	b, err := api.EncodeReply(fields)
 	if err != nil {
 		b = []byte(`{"error":"INTERNAL","message":"the error could not be encoded"}`)
 	}

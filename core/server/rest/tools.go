@@ -238,7 +238,7 @@ func truth(s string) bool { return strings.EqualFold(s, "true") || s == "1" }
 // succeed answers with the reply of the tool and what REST adds to it.
 func (t *tools) succeed(c *call, row served, reply any, metadata map[string]any) {
 	metadata["duration_ms"] = c.ms()
-	b, err := api.EncodeReply(reply, "")
+	b, err := api.EncodeReply(reply)
 	if err != nil {
 		t.fail(c, row, fmt.Errorf("encode a reply: %w", err))
 		return
@@ -279,7 +279,7 @@ func (t *tools) fail(c *call, row served, err error) {
 		return
 	}
 	fields["error"], fields["duration_ms"] = name, c.ms()
-	b, err := api.EncodeReply(fields, "")
+	b, err := api.EncodeReply(fields)
 	if err != nil {
 		c.json(http.StatusInternalServerError, map[string]any{"error": fault.Internal, "message": "the error could not be encoded"})
 		return
