@@ -9,19 +9,19 @@ import (
 // Attest declares kairos_attest.
 var Attest = Tool[AttestRequest, AttestReply]{Declaration{
 	Name: "kairos_attest", Title: "Finalize protocol execution",
-	Description: "Close a run when its last step is done, or give it up. Say how it went in message. The reply says whether every step was verified and which steps are missing.",
+	Description: "Close a run when its last step is done, or give it up. The reply says whether every step was verified and which steps are missing.",
 
 	Icon: "M12 3l8 3v6c0 5-4 8-8 9c-4-1-8-4-8-9v-6zM8 12l3 3l5-6",
 }}
 
 // AttestRequest closes a run.
 type AttestRequest struct {
-	URI          string  `json:"uri" doc:"URI of any step of the protocol" form:"uri"`
-	Outcome      string  `json:"outcome" doc:"How the run went" enum:"success,failure"` // success or failure
-	Message      string  `json:"message" doc:"What was achieved, or why it failed" min:"1"`
-	QualityBonus float64 `json:"quality_bonus,omitempty" doc:"Added to the rating; default 0. What is stored is bounded, and counts only for a verified run"`
-	ModelID      string  `json:"llm_model_id,omitempty" doc:"Model that executed the run"`
-	RunID        string  `json:"run_id,omitempty" doc:"The run, when several of one protocol are open"`
+	URI          string  `json:"uri" doc:"URI of any step" form:"uri"`
+	Outcome      string  `json:"outcome" enum:"success,failure"` // success or failure
+	Message      string  `json:"message" doc:"What was achieved, or why not" min:"1"`
+	QualityBonus float64 `json:"quality_bonus,omitempty" doc:"Added to the rating of a verified run"`
+	ModelID      string  `json:"llm_model_id,omitempty" doc:"The model that executed it"`
+	RunID        string  `json:"run_id,omitempty" doc:"Which run, if several are open"`
 }
 
 // AttestReply says what was attested and whether the run is verified: every

@@ -3,14 +3,14 @@ package api
 // Delete declares kairos_delete.
 var Delete = Tool[DeleteRequest, DeleteReply]{Declaration{
 	Name: "kairos_delete", Title: "Delete KAIROS Memory",
-	Description: "Delete stored steps. The uri of a protocol's first step deletes the whole protocol. The reply says for each uri what happened. Ask the user before you delete.",
+	Description: "Delete stored steps; the first step of a protocol deletes all of it. Ask the user before you delete.",
 	Destructive: true, Idempotent: true,
 	Icon: "M5 7h14M9 7v-3h6v3M7 7l1 13h8l1-13",
 }}
 
 // DeleteRequest names the steps to delete.
 type DeleteRequest struct {
-	URIs []string `json:"uris" doc:"URI of a step" min:"1" items:"uri"`
+	URIs []string `json:"uris" doc:"URIs of steps" min:"1" items:"uri"`
 }
 
 // DeleteReply lists the outcome for each URI, in order.

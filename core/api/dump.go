@@ -7,7 +7,7 @@ import (
 // Dump declares kairos_dump.
 var Dump = Tool[DumpRequest, DumpReply]{Declaration{
 	Name: "kairos_dump", Title: "Inspect memory or protocol (read-only)",
-	Description: "Read a step, or with protocol the whole protocol, as the Markdown it was stored from. It starts no run and proves nothing; use it to review or to prepare kairos_mint or kairos_update.",
+	Description: "Read a step or a protocol as the Markdown it was stored from, to review it or to prepare kairos_mint or kairos_update. It starts no run.",
 	ReadOnly:    true, Idempotent: true,
 	Icon: "M2 12c5-9 15-9 20 0c-5 9-15 9-20 0M12 9a3 3 0 1 0 0 6a3 3 0 1 0 0-6",
 }}
@@ -15,7 +15,7 @@ var Dump = Tool[DumpRequest, DumpReply]{Declaration{
 // DumpRequest asks for a step, or for its whole protocol.
 type DumpRequest struct {
 	URI      string `json:"uri" doc:"URI or UUID of a step" min:"1"`
-	Protocol bool   `json:"protocol,omitempty" doc:"Whole protocol; default false"`
+	Protocol bool   `json:"protocol,omitempty" doc:"The whole protocol"`
 }
 
 // DumpReply is a step or, with protocol, a whole chain as Markdown.

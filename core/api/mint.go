@@ -9,7 +9,7 @@ import (
 // Mint declares kairos_mint.
 var Mint = Tool[MintRequest, MintReply]{Declaration{
 	Name: "kairos_mint", Title: "Store memory or chain",
-	Description: "Store a protocol written in Markdown: the H1 is its title, each H2 a step, and a JSON block at a step's end its challenge. Read the resource kairos://doc/building-kairos-workflows first. An existing protocol of the same title is only replaced with force_update.",
+	Description: "Store a protocol written in Markdown: the H1 is its title, each H2 a step, and a JSON block at a step's end its challenge. Read the resource kairos://doc/building-kairos-workflows first.",
 	Destructive: true,
 	Icon:        "M12 4v16M4 12h16",
 	Route: Route{
@@ -33,9 +33,9 @@ const forceDescription = "Replace a protocol of the same title, and store what i
 // MintRequest stores a document.
 type MintRequest struct {
 	Document string `json:"markdown_doc" doc:"The whole document" min:"1" size:"document"`
-	ModelID  string `json:"llm_model_id" doc:"Model that wrote it" min:"1"`
-	Force    bool   `json:"force_update,omitempty" doc:"Replace the protocol of the same title, or store beside one of a similar title; default false"`
-	Space    string `json:"space,omitempty" doc:"Space to store in: personal, or a group by its name or id; default: your own"`
+	ModelID  string `json:"llm_model_id" doc:"The model that wrote it" min:"1"`
+	Force    bool   `json:"force_update,omitempty" doc:"Replace the protocol of the same title, or store beside one of a similar title"`
+	Space    string `json:"space,omitempty" doc:"personal, or a group by its name or id; default: your own"`
 }
 
 // MintReply lists what was stored, in document order.

@@ -9,7 +9,7 @@ import (
 // Next declares kairos_next.
 var Next = Tool[NextRequest, StepReply]{Declaration{
 	Name: "kairos_next", Title: "Submit solution and get next step",
-	Description: "Prove the open step and get the following one. Do the work that the challenge demands, then send solution with the nonce and proof_hash of that challenge and the object named like its type. Never invent a result. Where the server asks the user or the model itself, send only type and nonce.",
+	Description: "Prove the open step and get the following one. Do what the challenge demands, then send solution with its nonce and proof_hash and the object named like its type. Where the server asks the user or the model itself, send only type and nonce.",
 	OpenWorld:   true,
 	Icon:        "M5 5l8 7l-8 7M13 5l8 7l-8 7",
 }}
@@ -18,8 +18,8 @@ var Next = Tool[NextRequest, StepReply]{Declaration{
 type NextRequest struct {
 	URI      string          `json:"uri" doc:"URI from the last next_action" form:"uri"`
 	Solution json.RawMessage `json:"solution,omitempty" doc:"Proof of the open step" required:"true"` // empty: none
-	RunID    string          `json:"run_id,omitempty" doc:"The run, when several of one protocol are open"`
-	Cancel   bool            `json:"cancel,omitempty" doc:"true: end what the server does for the step now, instead of waiting for it. The solution is not used"`
+	RunID    string          `json:"run_id,omitempty" doc:"Which run, if several are open"`
+	Cancel   bool            `json:"cancel,omitempty" doc:"End what the server does for the step, instead of waiting; solution is not used"`
 }
 
 // Shapes implements Shaped.
@@ -29,29 +29,29 @@ func (NextRequest) Shapes() map[string]any { return map[string]any{"solution": S
 // types of the earlier server have fields of their own; that of any other type
 // is called like the type, or evidence.
 type Solution struct {
-	Type      string `json:"type" doc:"Type of the challenge that this solves"`
-	Nonce     string `json:"nonce,omitempty" doc:"challenge.nonce of the last reply; evidence is not accepted without it"`
-	ProofHash string `json:"proof_hash,omitempty" doc:"challenge.proof_hash of the last reply"`
+	Type      string `json:"type" doc:"challenge.type of the last reply"`
+	Nonce     string `json:"nonce,omitempty" doc:"challenge.nonce; evidence does not count without it"`
+	ProofHash string `json:"proof_hash,omitempty" doc:"challenge.proof_hash"`
 	Shell     struct {
-		ExitCode float64 `json:"exit_code" doc:"Exit code of the command as you ran it"`
+		ExitCode float64 `json:"exit_code"`
 		Stdout   string  `json:"stdout,omitempty"`
 		Stderr   string  `json:"stderr,omitempty"`
 		Duration float64 `json:"duration_seconds,omitempty"`
 	} `json:"shell,omitzero" doc:"You ran the command yourself"`
 	MCP struct {
-		Tool      string `json:"tool_name" doc:"Tool that you called"`
-		Arguments any    `json:"arguments,omitempty" doc:"What you called it with"`
-		Result    any    `json:"result" doc:"What it returned, unchanged"`
-		Success   bool   `json:"success" doc:"Whether the call succeeded"`
+		Tool      string          `json:"tool_name"`
+		Arguments json.RawMessage `json:"arguments,omitempty" form:"opaque"`
+		Result    any             `json:"result" doc:"What it returned, unchanged, as JSON text"`
+		Success   bool            `json:"success"`
 	} `json:"mcp,omitzero" doc:"You called the tool yourself"`
 	UserInput struct {
-		Confirmation string `json:"confirmation" doc:"The user's own answer, never yours"`
-		Timestamp    string `json:"timestamp,omitempty" doc:"When the user answered"`
+		Confirmation string `json:"confirmation" doc:"The user's own answer"`
+		Timestamp    string `json:"timestamp,omitempty"`
 	} `json:"user_input,omitzero" doc:"The user answered you"`
 	Comment struct {
-		Text string `json:"text" doc:"Your comment on this step, in your own words"`
+		Text string `json:"text" doc:"In your own words"`
 	} `json:"comment,omitzero" doc:"You wrote it"`
-	Evidence any `json:"evidence,omitempty" doc:"The answer for any other challenge type; challenge.<type> says what it must be"`
+	Evidence any `json:"evidence,omitempty" doc:"The answer to any other challenge type, as JSON text"`
 }
 
 // StepReply is the reply of begin and next.

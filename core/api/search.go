@@ -3,24 +3,29 @@ package api
 // Search declares kairos_search.
 var Search = Tool[SearchRequest, SearchReply]{Declaration{
 	Name: "kairos_search", Title: "Search for protocol chains",
-	Description: "Find the protocol for a task before you start it. query is what the user wants, in three to six words like a title; put the user's own sentence, and other words for it, into queries. Where confidence is sure, follow next_call. Where it is perhaps, choose: begin a match only if it is exactly what the user wants. Where it is none, refine or create.",
+	Description: "Find the protocol for a task before you start it. Where confidence is sure, follow next_call. Where it is perhaps, begin a match only if it is exactly what the user wants. Where it is none, refine or create. " + RulesOfARun,
 	ReadOnly:    true, Idempotent: true,
 	Icon: "M10 4a6 6 0 1 0 0 12a6 6 0 1 0 0-12M15 15l6 6",
 }}
+
+// RulesOfARun stand in the description of the tool that agents call first, because many
+// hosts do not show a model the instructions of a server.
+const RulesOfARun = "A run is kairos_begin, kairos_next for each step, kairos_attest. While must_obey is true, do exactly what next_action says; " +
+	"next_call is the same call with its arguments. Replace texts in angle brackets by what really happened: never make up a result, and never answer in the user's place."
 
 // SearchRequest looks for protocols.
 type SearchRequest struct {
 	Query string `json:"query" doc:"What the user wants, in three to six words like a title" min:"1"`
 	// Queries say the same in other words; at most 5. A protocol counts with
 	// the text that fits it best.
-	Queries []string `json:"queries,omitempty" doc:"The same in other words: the user's own sentence, synonyms, another language" max:"5"`
+	Queries []string `json:"queries,omitempty" doc:"The user's own sentence, synonyms, another language" max:"5"`
 	// Space narrows the search to one of the caller's spaces. Empty means all.
-	Space string `json:"space,omitempty" doc:"Only look in this space id"`
+	Space string `json:"space,omitempty" doc:"Only look in this space"`
 	// SpaceID is another name of Space, which wins.
-	SpaceID string `json:"space_id,omitempty" doc:"Same as space; space wins"`
+	SpaceID string `json:"space_id,omitempty" doc:"Same as space"`
 	// Limit is the number of matches at most, 1 to 10. The default is 5. While no match is
 	// sure there are 3 at most.
-	Limit int `json:"limit,omitempty" doc:"Matches at most, 5 if left out; 3 at most while none is sure" min:"1" max:"10"`
+	Limit int `json:"limit,omitempty" doc:"Matches at most; default 5" min:"1" max:"10"`
 }
 
 // SearchReply lists choices, best first; never empty.

@@ -3,18 +3,18 @@ package api
 // Spaces declares kairos_spaces.
 var Spaces = Tool[SpacesRequest, SpacesReply]{Declaration{
 	Name: "kairos_spaces", Title: "List spaces and chain counts",
-	Description: "List the spaces you can read and how many protocols each holds; with include_chain_titles also their titles, a page at a time.",
+	Description: "List the spaces you can read and how many protocols each holds, also by title.",
 	ReadOnly:    true, Idempotent: true,
 	Icon: "M4 4h6v6h-6zM14 4h6v6h-6zM4 14h6v6h-6zM14 14h6v6h-6z",
 }}
 
 // SpacesRequest says what to list of the spaces.
 type SpacesRequest struct {
-	Titles bool `json:"include_chain_titles,omitempty" doc:"List titles too; default false"`
+	Titles bool `json:"include_chain_titles,omitempty" doc:"List titles too"`
 	// Limit bounds the titles of one reply. The default is 500. More than 1000 are never given.
-	Limit int `json:"limit,omitempty" doc:"How many titles at most; default 500" min:"1" max:"1000"`
+	Limit int `json:"limit,omitempty" doc:"Titles at most; default 500" min:"1" max:"1000"`
 	// Cursor is the NextCursor of the reply before. The default is the start.
-	Cursor string `json:"cursor,omitempty" doc:"next_cursor of the reply before, for the next titles"`
+	Cursor string `json:"cursor,omitempty" doc:"next_cursor of the reply before"`
 }
 
 // SpacesReply lists spaces.

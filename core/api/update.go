@@ -7,16 +7,16 @@ import (
 // Update declares kairos_update.
 var Update = Tool[UpdateRequest, UpdateReply]{Declaration{
 	Name: "kairos_update", Title: "Update KAIROS Memory(s)",
-	Description: "Change stored steps. Give one Markdown document per uri, or updates that hold for all of them, never both. Open runs keep the steps as they were when they began.",
+	Description: "Change stored steps: one Markdown document per uri, or updates for all of them, never both. Open runs keep the steps that they began with.",
 	Destructive: true, Idempotent: true,
 	Icon: "M4 20l4-1l11-11l-3-3l-11 11zM14 7l3 3",
 }}
 
 // UpdateRequest changes steps: Documents[i] for URIs[i], or Updates for all.
 type UpdateRequest struct {
-	URIs      []string        `json:"uris" doc:"URI of a step" min:"1" items:"uri"`
-	Documents []string        `json:"markdown_doc,omitempty" doc:"The whole step as it is to be, one per uri: heading, text and challenge block. Without a block the step has no challenge afterwards; kairos_dump gives the step as it is" items:"min=1" size:"document"`
-	Updates   json.RawMessage `json:"updates,omitempty" doc:"Fields to set on every uri: text, label, challenge. Others are refused."`
+	URIs      []string        `json:"uris" doc:"URIs of steps" min:"1" items:"uri"`
+	Documents []string        `json:"markdown_doc,omitempty" doc:"The whole step, one per uri: heading, text and challenge block. Without a block the step has no challenge afterwards" items:"min=1" size:"document"`
+	Updates   json.RawMessage `json:"updates,omitempty" doc:"Fields to set on every uri"`
 }
 
 // Shapes implements Shaped.
@@ -24,7 +24,7 @@ func (UpdateRequest) Shapes() map[string]any { return map[string]any{"updates": 
 
 // Changes describes UpdateRequest.Updates, which is read strictly.
 type Changes struct {
-	Text      string          `json:"text,omitempty" doc:"New text; the challenge stays unless the text ends in a challenge block, the heading unless it begins with one"`
+	Text      string          `json:"text,omitempty" doc:"New text; challenge and heading stay unless it has its own"`
 	Label     string          `json:"label,omitempty" doc:"New heading"`
 	Challenge json.RawMessage `json:"challenge,omitempty" doc:"New challenge; null removes it" form:"null"`
 }

@@ -32,7 +32,8 @@ type Schema struct {
 	MaxProperties json.RawMessage `json:"maxProperties,omitempty"`
 
 	Required []string `json:"required,omitempty"`
-	// AdditionalProperties is false or the *Schema of the values of a dictionary.
+	// AdditionalProperties is false, true for an object of which nothing more is said, or
+	// the *Schema of the values of a dictionary.
 	AdditionalProperties any       `json:"additionalProperties,omitempty"`
 	AnyOf                []*Schema `json:"anyOf,omitempty"`
 }
@@ -88,6 +89,10 @@ func (n *node) schema() *Schema {
 		s.Type = n.types
 	} else if n.form != anything {
 		s.Type = typeNames[n.form]
+	}
+	if n.opaque {
+		s.AdditionalProperties = true
+		return s
 	}
 	low, high := n.limits(s)
 	if low != nil && n.min != nil {

@@ -47,6 +47,7 @@ type node struct {
 	pattern string
 	types   []string // the types in JSON where null is one of them
 	open    bool     // an object may have other members
+	opaque  bool     // an object of which nothing more is said
 }
 
 // bound is a limit of a number, a length or a duration.

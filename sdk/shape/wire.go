@@ -106,9 +106,9 @@ func (n *node) reshape(tag reflect.StructTag) error {
 	case form == "uri":
 		n.pattern = uriPattern
 	case form == "opaque":
-		*n = node{typ: n.typ, form: object, open: true, members: []field{}}
+		*n = node{typ: n.typ, form: object, opaque: true}
 	case form == "null":
-		n.types = []string{"object", "null"}
+		n.types, n.opaque = []string{"object", "null"}, true
 	default:
 		return fmt.Errorf("there is no form %q", form)
 	}

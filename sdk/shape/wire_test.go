@@ -50,9 +50,9 @@ func TestTagsBecomeKeywords(t *testing.T) {
 		"at":{"type":"string"},
 		"any":{"description":"anything"},
 		"raw":{"type":"object","properties":{"name":{"type":"string"}},"description":"read by somebody else","required":["name"]},
-		"blob":{"type":"object","properties":{},"description":"a part"},
+		"blob":{"type":"object","description":"a part","additionalProperties":true},
 		"named":{"type":"object","additionalProperties":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}},
-		"none":{"type":["object","null"]}
+		"none":{"type":["object","null"],"additionalProperties":true}
 		},"required":["id","uri","kind","score","blob"]}`)
 	if got := string(shape.SchemaOf(request{}).JSON()); got != want {
 		t.Errorf("SchemaOf = %s, want %s", got, want)

@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"strings"
 	"testing"
@@ -54,8 +55,14 @@ func callTool(t *testing.T, c *client.Client, tool string, args any) *mcp.CallTo
 	if err != nil {
 		t.Fatal(err)
 	}
-	fitsOutputSchema(t, tool, res.RawStructuredContent)
+	fitsOutputSchema(t, tool, replyOf(res))
 	return res
+}
+
+// replyOf is the reply as text, which clients of every version get.
+func replyOf(res *mcp.CallToolResult) json.RawMessage {
+	text, _ := res.Content[0].(mcp.TextContent)
+	return json.RawMessage(text.Text)
 }
 
 func TestRealClientsInEveryEra(t *testing.T) {
@@ -66,7 +73,7 @@ func TestRealClientsInEveryEra(t *testing.T) {
 				client.WithElicitationHandler(person{}),
 				client.WithSamplingHandler(model{}))
 			res := callTool(t, c, "kairos_begin", beginArgs)
-			got := decode[step](t, res.RawStructuredContent)
+			got := decode[step](t, replyOf(res))
 			if len(got.Solved) != 2 || !strings.Contains(string(got.Solved[1].Output), "42") {
 				t.Errorf("solved = %+v, want the person's and the model's answer", got.Solved)
 			}

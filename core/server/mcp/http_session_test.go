@@ -431,7 +431,7 @@ func TestRealClientsOverHTTPInEveryEra(t *testing.T) {
 				if tools, err := c.ListTools(t.Context(), mcp.ListToolsRequest{}); err != nil || len(tools.Tools) != 9 {
 					t.Errorf("tools = %v, %v", tools, err)
 				}
-				got := decode[step](t, callTool(t, c, "kairos_begin", beginArgs).RawStructuredContent)
+				got := decode[step](t, replyOf(callTool(t, c, "kairos_begin", beginArgs)))
 				if len(got.Solved) != 2 || !strings.Contains(string(got.Solved[1].Output), "42") {
 					t.Errorf("solved = %+v, want the person's and the model's answer", got.Solved)
 				}

@@ -250,6 +250,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 func (s *Server) hooks(callers callers) *server.Hooks {
 	h := &server.Hooks{}
 	h.AddBeforeListTools(func(context.Context, any, *mcp.ListToolsRequest) { s.tools.refresh() })
+	h.AddAfterListTools(plainTools)
 	h.AddAfterInitialize(func(ctx context.Context, _ any, req *mcp.InitializeRequest, res *mcp.InitializeResult) {
 		if from := originOf(ctx); from.conn != nil {
 			client := describe(&req.Params.ClientInfo, &req.Params.Capabilities, res.ProtocolVersion, from.transport)

@@ -51,7 +51,7 @@ func (ts *tools) addAll() {
 // add serves a tool, or replaces it.
 func (ts *tools) add(tool mcp.Tool, h handler) {
 	check := ts.checks[tool.Name]
-	ts.mcp.AddTool(tool, observed(ts.observer, ts.clientLog.logged(func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	ts.mcp.AddTool(tool, inVersion(observed(ts.observer, ts.clientLog.logged(func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if ts.firstCall != nil {
 			ts.once.Do(ts.firstCall)
 		}
@@ -68,7 +68,18 @@ func (ts *tools) add(tool mcp.Tool, h handler) {
 			theirs, _ = req.Params.Meta.AdditionalFields["traceparent"].(string)
 		}
 		return h(toolset.Traced(ctx, theirs), req)
-	})))
+	}))))
+}
+
+// inVersion leaves structured content out of the results for clients that do not know it.
+func inVersion(h server.ToolHandlerFunc) server.ToolHandlerFunc {
+	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		res, err := h(ctx, req)
+		if res != nil && !structured(ctx) {
+			res.StructuredContent = nil
+		}
+		return res, err
+	}
 }
 
 // handler decodes, calls the engine and encodes.
@@ -106,6 +117,13 @@ func (ts *tools) refresh() {
 	ts.add(declared(toolset.Table[i], types), ts.handler(toolset.Table[i]))
 }
 
+// listedTypes are the challenge types in the schema of kairos_next.
+func (ts *tools) listedTypes() []string {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return ts.listed
+}
+
 // announce reports whether clients have to be notified of the present types.
 func (ts *tools) announce() bool {
 	ts.mu.Lock()
@@ -120,16 +138,24 @@ func (ts *tools) announce() bool {
 // declared returns a tool as agents see it. types are the challenge types of the
 // configured drivers. If it is nil the schema does not list them.
 func declared(t toolset.Tool, types []string) mcp.Tool {
-	input := t.Input()
-	if types != nil {
-		input.Properties.Named("solution").Properties.Named("type").Enum = types
-	}
 	return mcp.Tool{
-		Name: t.Name, Title: t.Title, Description: t.Description,
-		RawInputSchema: input.JSON(), RawOutputSchema: t.Output().JSON(), Icons: []mcp.Icon{icon(t.Icon)},
+		Name: t.Name, Title: t.Title, Description: t.Description, Meta: loading(t.Name),
+		RawInputSchema: t.InputOf(types).Carried().JSON(), RawOutputSchema: t.Output().Outline().JSON(), Icons: []mcp.Icon{icon(t.Icon)},
 		Annotations: mcp.ToolAnnotation{
 			Title: t.Title, ReadOnlyHint: &t.ReadOnly, DestructiveHint: &t.Destructive,
 			IdempotentHint: &t.Idempotent, OpenWorldHint: &t.OpenWorld,
 		},
 	}
+}
+
+// ofRuns are the tools that agents need in every run.
+var ofRuns = []string{api.Search.Name, api.ToolBegin, api.ToolNext, api.ToolAttest}
+
+// loading asks hosts that load tools on demand to load those of a run at once: each of
+// them would cost the model a search of its own.
+func loading(tool string) *mcp.Meta {
+	if !slices.Contains(ofRuns, tool) {
+		return nil
+	}
+	return &mcp.Meta{AdditionalFields: map[string]any{"anthropic/alwaysLoad": true}}
 }

@@ -4,21 +4,25 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// Tools lists the tools with their present schemas: that of kairos_next names the
-// configured challenge types. It may be called concurrently.
+// Tools lists the tools with their whole schemas, as other faces than MCP serve them: that
+// of kairos_next names the configured challenge types. It may be called concurrently.
 func (s *Server) Tools() []toolset.Served {
 	s.tools.refresh()
-	served := s.mcp.ListTools() // New has added all of them
 	out := make([]toolset.Served, len(toolset.Table))
-	for i, name := range toolset.Names() {
-		t := served[name].Tool
+	for i, t := range toolset.Table {
+		var types []string
+		if t.Name == api.Next.Name {
+			types = s.tools.listedTypes()
+		}
 		out[i] = toolset.Served{
-			Name: name, Title: t.Title, Description: t.Description, Input: t.RawInputSchema, Output: t.RawOutputSchema,
+			Name: t.Name, Title: t.Title, Description: t.Description,
+			Input: t.InputOf(types).JSON(), Output: t.Output().JSON(),
 		}
 	}
 	return out

@@ -75,6 +75,16 @@ var Table = []Tool{
 	Replies(api.Spaces, Engine.Spaces),
 }
 
+// InputOf is Input with the challenge types that a solution may have. If types is nil the
+// schema does not list them.
+func (t Tool) InputOf(types []string) *shape.Schema {
+	input := t.Input()
+	if types != nil {
+		input.Properties.Named("solution").Properties.Named("type").Enum = types
+	}
+	return input
+}
+
 // Served is a tool as agents see it now.
 type Served struct {
 	Name, Title, Description string
