@@ -145,6 +145,11 @@ test-e2e: build ## run the whole program with clients, kills, faults and attacks
 	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients, the conformance suite and the Inspector do NOT run: install Node 20 or newer"
 	KAIROS_BIN=$(CURDIR)/$(BIN) $(TEST) -count=1 -p $$(( $$(nproc) + 1 )) $$($(GO) list ./e2e/... | grep -v /bench)
 
+.PHONY: test-clients
+test-clients: build ## play all agent programs in all situations, or CLIENTS=codex@latest; fetches them from npm; an hour; UPDATE=1 writes the table
+	KAIROS_BIN=$(CURDIR)/$(BIN) CLIENTS='$(or $(CLIENTS),all)' $(GO) test -count=1 -v -timeout 3h ./e2e/clients $(if $(UPDATE),-update)
+	$(if $(UPDATE),$(GO) test -count=1 ./docs -run AgentPrograms -update)
+
 .PHONY: test-forgery
 test-forgery: build ## play the attacks on records against the built programs and print who wins
 	KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) -C e2e/forgery test -count=1 -timeout 10m
