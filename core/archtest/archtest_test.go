@@ -121,7 +121,7 @@ var allowed = map[string][]string{
 	"packaging":                       {"core/driverhost"},
 	"e2e/conformance":                 {"core/server/mcp", "core/server/rest"},
 	"e2e/forgery":                     {},
-	"e2e/clients":                     {"e2e/programs"},
+	"e2e/clients":                     {},
 	"e2e/programs":                    {},
 	"e2e/disk":                        {},
 	"e2e/play":                        {"core/api", "core/archive", "e2e/programs"},
