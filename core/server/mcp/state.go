@@ -2,20 +2,16 @@ package mcp
 
 import (
 	"bytes"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/seal"
 )
 
 // stateLabel separates this use of the key from any other and names the layout
@@ -46,43 +42,15 @@ func answerKey(seq int64) string { return "q" + strconv.FormatInt(seq, 10) }
 var errState = errors.New("requestState is not valid for this call: it was changed, has expired, " +
 	"or belongs to another call. Send the call again without requestState")
 
-// sealer encrypts and authenticates requestStates. A text from a client is untrusted
-// until open has returned it.
+// sealer seals requestStates and opens them.
 type sealer struct {
-	ciphers func() ([]cipher.AEAD, error) // made from the keys at first use; the first one seals
-	ttl     time.Duration
-	clock   *clock.Clock
+	seal.Sealer
+	ttl   time.Duration
+	clock *clock.Clock
 }
 
 func newSealer(keys func() ([][32]byte, error), ttl time.Duration, clock *clock.Clock) sealer {
-	return sealer{ttl: ttl, clock: clock, ciphers: cache.Once(func() ([]cipher.AEAD, error) {
-		secrets, err := keys()
-		if err == nil && len(secrets) == 0 {
-			err = errors.New("there is no state key")
-		}
-		if err != nil {
-			return nil, err
-		}
-		all := make([]cipher.AEAD, len(secrets))
-		for i, secret := range secrets {
-			if all[i], err = newCipher(secret); err != nil {
-				return nil, err
-			}
-		}
-		return all, nil
-	})}
-}
-
-func newCipher(secret [32]byte) (cipher.AEAD, error) {
-	derived, err := hkdf.Key(sha256.New, secret[:], nil, stateLabel, 32)
-	if err != nil {
-		return nil, fmt.Errorf("derive state key: %w", err)
-	}
-	block, err := aes.NewCipher(derived)
-	if err != nil {
-		return nil, fmt.Errorf("state cipher: %w", err)
-	}
-	return cipher.NewGCMWithRandomNonce(block)
+	return sealer{seal.New(stateLabel, keys), ttl, clock}
 }
 
 // seal sets the expiry unless st has one: a question asked again does not live longer.
@@ -94,26 +62,21 @@ func (s sealer) seal(st sealedState) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode request state: %w", err)
 	}
-	ciphers, err := s.ciphers()
+	text, err := s.Seal(plain)
 	if err != nil {
 		return "", fmt.Errorf("seal request state: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(ciphers[0].Seal(nil, nil, plain, []byte(stateLabel))), nil
+	return text, nil
 }
 
 // open returns the state if it was sealed for this very call and is not over.
 func (s sealer) open(text string, b binding) (sealedState, error) {
-	ciphers, err := s.ciphers()
+	plain, err := s.Open(text)
+	if errors.Is(err, seal.ErrNotSealed) {
+		return sealedState{}, errState
+	}
 	if err != nil {
 		return sealedState{}, fmt.Errorf("open request state: %w", err)
-	}
-	box, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil {
-		return sealedState{}, errState
-	}
-	plain, err := unseal(ciphers, box)
-	if err != nil {
-		return sealedState{}, errState
 	}
 	var st sealedState
 	if err := json.Unmarshal(plain, &st); err != nil {
@@ -125,16 +88,6 @@ func (s sealer) open(text string, b binding) (sealedState, error) {
 		return sealedState{}, errState
 	}
 	return st, nil
-}
-
-// unseal opens a box with the key that sealed it.
-func unseal(ciphers []cipher.AEAD, box []byte) (plain []byte, err error) {
-	for _, c := range ciphers {
-		if plain, err = c.Open(nil, nil, box, []byte(stateLabel)); err == nil {
-			return plain, nil
-		}
-	}
-	return nil, err
 }
 
 // alive reports whether the state may still be sent back. One that has longer
