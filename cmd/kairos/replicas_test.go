@@ -140,7 +140,7 @@ func (r *replicated) holder(t *testing.T, c *mcpClient) *replicas.Server {
 }
 
 // losesNoQuestion: the replica that has asked is killed before the answer comes. A modern client answers
-// at another one. A client of the older era begins a new session, is asked again, and
+// at another one. A client of the older era continues its session there, is asked again, and
 // the run continues.
 func (r *replicated) losesNoQuestion(t *testing.T) {
 	s := &stage{r.visit(t, legacyEra, hasForms), t}
@@ -165,14 +165,13 @@ func (r *replicated) losesNoQuestion(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = res.Body.Close()
-		if res.StatusCode != http.StatusNotFound {
-			t.Errorf("an answer in a session of a replica that is gone = %d, want 404", res.StatusCode)
+		if res.StatusCode != http.StatusBadRequest {
+			t.Errorf("an answer to what a replica that is gone has asked = %d, want 400", res.StatusCode)
 		}
 	}
-	again := &stage{r.visit(t, legacyEra, hasForms), t}
-	k = again.next(first, "")
+	k = s.next(first, "")
 	k.answer(k.ask("elicitation/create"), filled(yes))
-	again.proves(k.step(), driver.ClientAttested)
+	s.proves(k.step(), driver.ClientAttested)
 
 	if gone := r.listed(t)[victim.URL()]; gone.ID == "" || gone.Lost {
 		t.Errorf("status of a replica that was just killed = %+v, want that it is listed and not yet lost", gone)

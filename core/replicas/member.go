@@ -1,8 +1,10 @@
 package replicas
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -39,9 +41,9 @@ type Member struct {
 	leases sync.Mutex // guards jobs
 	jobs   map[string]bool
 
-	mu     sync.Mutex // guards the fields below, and is held while they are read from the store
-	others map[string]Replica
-	read   time.Time // when others was read
+	mu     sync.Mutex         // guards the fields below, and is held while they are read from the store
+	others map[string]Replica // replaced as a whole
+	read   time.Time          // when others was read
 }
 
 // New returns a member. state returns the present state of this server, and must
@@ -135,12 +137,43 @@ func (m *Member) Run(ctx context.Context) {
 	}
 }
 
-// Address returns where another server is reached that can hold sessions of clients.
-// ok is false if there is no such server, or it is lost.
-func (m *Member) Address(ctx context.Context, id string) (address string, ok bool) {
-	if id == m.self.ID || len(id) != idLength {
-		return "", false
+// Holders returns the servers that can hold sessions of clients: the owner of the session if
+// it is there, and then the others in the order in which they take the session over. Servers
+// that know of each other return the same. This server is one of them.
+func (m *Member) Holders(ctx context.Context, owner, session string) []Replica {
+	all := []Replica{m.self}
+	if owner == m.self.ID || len(owner) != idLength {
+		return all
 	}
+	for id, r := range m.known(ctx, owner) {
+		if id != m.self.ID && r.Address != "" && !r.Lost() {
+			all = append(all, r)
+		}
+	}
+	weights := make(map[string]string, len(all))
+	for _, r := range all {
+		sum := sha256.Sum256([]byte(r.ID + " " + session))
+		weights[r.ID] = string(sum[:])
+	}
+	slices.SortFunc(all, func(a, b Replica) int {
+		if first := owns(b, owner) - owns(a, owner); first != 0 {
+			return first
+		}
+		return cmp.Compare(weights[a.ID], weights[b.ID])
+	})
+	return all
+}
+
+func owns(r Replica, owner string) int {
+	if r.ID == owner {
+		return 1
+	}
+	return 0
+}
+
+// known returns the servers of the database, read again if the one with the id is not among
+// them. Nobody may change the map.
+func (m *Member) known(ctx context.Context, id string) map[string]Replica {
 	asked := time.Now()
 	m.mu.Lock() // one read at a time, whose result all use that waited for it
 	defer m.mu.Unlock()
@@ -148,8 +181,7 @@ func (m *Member) Address(ctx context.Context, id string) (address string, ok boo
 	if age := asked.Sub(m.read); age > beat || !known && age > 0 {
 		m.refreshLocked(ctx)
 	}
-	r, ok := m.others[id]
-	return r.Address, ok && r.Address != "" && !r.Lost()
+	return m.others
 }
 
 // refreshLocked reads the other servers. Without the database they stay as they were.

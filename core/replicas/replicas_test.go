@@ -3,6 +3,7 @@ package replicas_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -105,6 +106,51 @@ func member(t *table, id string, keys ...string) *replicas.Member {
 	return replicas.New(t, replicas.Replica{ID: id, Address: "http://" + id}, func() replicas.State { return replicas.State{Keys: keys, Host: "host-" + id} }, slog.New(slog.DiscardHandler))
 }
 
+// owner returns where the owner of a session is; false: another server takes the session.
+func owner(t *testing.T, m *replicas.Member, id string) (address string, ok bool) {
+	t.Helper()
+	first := m.Holders(t.Context(), id, "session")[0]
+	return first.Address, first.ID == id
+}
+
+func TestReplicasAgreeWhoTakesASessionOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := newTable()
+		var members []*replicas.Member
+		for range 5 {
+			m := member(rows, replicas.NewID())
+			join(t, m)
+			members = append(members, m)
+		}
+		time.Sleep(time.Nanosecond)
+		order := func(m *replicas.Member, owner, session string) string {
+			var ids []string
+			for _, r := range m.Holders(t.Context(), owner, session) {
+				ids = append(ids, r.ID)
+			}
+			return strings.Join(ids, " ")
+		}
+		took := map[string]int{}
+		ended := replicas.NewID()
+		for i := range 100 {
+			session := fmt.Sprint("session ", i)
+			want := order(members[0], ended, session)
+			for _, m := range members[1:] {
+				if got := order(m, ended, session); got != want {
+					t.Fatalf("the order of %s = %s, want %s as at the first server", session, got, want)
+				}
+				if got := order(m, members[0].ID(), session); !strings.HasPrefix(got, members[0].ID()+" ") || len(got) != len(want) {
+					t.Fatalf("the order of %s = %s, want its owner first", session, got)
+				}
+			}
+			took[want[:len(ended)]]++
+		}
+		if len(took) != len(members) {
+			t.Errorf("the sessions go to %v, want them spread over all servers", took)
+		}
+	})
+}
+
 func TestReplicasAreFoundAsSoonAsTheyJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rows := newTable()
@@ -114,7 +160,7 @@ func TestReplicasAreFoundAsSoonAsTheyJoin(t *testing.T) {
 		find := func(want bool) {
 			t.Helper()
 			time.Sleep(time.Nanosecond)
-			if address, ok := first.Address(t.Context(), two); ok != want || ok && address != "http://"+two {
+			if address, ok := owner(t, first, two); ok != want || ok && address != "http://"+two {
 				t.Errorf("the other replica is at %q, %t, want %t", address, ok, want)
 			}
 		}
@@ -137,8 +183,8 @@ func TestReplicasAreFoundAsSoonAsTheyJoin(t *testing.T) {
 		find(false)
 		reads := rows.reads
 		for range 1000 {
-			first.Address(t.Context(), one)
-			first.Address(t.Context(), "no id at all")
+			owner(t, first, one)
+			owner(t, first, "no id at all")
 		}
 		if rows.reads != reads {
 			t.Errorf("ids that no replica can have cost %d reads", rows.reads-reads)
@@ -153,11 +199,11 @@ func TestAReplicaThatWasKilledIsLostInAMinute(t *testing.T) {
 		first, killed := member(rows, replicas.NewID()), member(rows, id)
 		join(t, killed)
 		time.Sleep(30 * time.Second) // it may have been stopped only for a while
-		if _, ok := first.Address(t.Context(), id); !ok {
+		if _, ok := owner(t, first, id); !ok {
 			t.Error("it is not found 30 s after it was killed")
 		}
 		time.Sleep(time.Minute)
-		if _, ok := first.Address(t.Context(), id); ok {
+		if _, ok := owner(t, first, id); ok {
 			t.Error("it is found a minute after it was killed")
 		}
 	})

@@ -133,12 +133,12 @@ func FuzzHTTP(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { s.Close() })
-	session := direct{t: f, h: s.HTTP()}.initialize()
+	session := direct{t: f, Server: s}.initialize()
 	f.Fuzz(func(t *testing.T, method, accept, kind, id, version, rpcMethod, name, body string) {
 		if !token(method) {
 			return
 		}
-		here := direct{t: t, h: s.HTTP()}
+		here := direct{t: t, Server: s}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond) // of streams
 		defer cancel()
 		r := httptest.NewRequestWithContext(ctx, method, "/mcp", strings.NewReader(body))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/sessions"
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
@@ -29,19 +31,27 @@ const transportHTTP = "http"
 type httpTransport struct {
 	server   *Server
 	log      *slog.Logger
-	sessions sessions
+	sessions liveSessions
+	ids      sessions.IDs
 
 	work     context.Context // done when calls must not continue
 	stopWork context.CancelFunc
 	running  sync.WaitGroup // requests and background work
-	lastID   atomic.Int64   // of requests to clients; no two clients get the same
+	lastID   atomic.Int64   // of requests to clients; no two clients get the same, see newHTTPTransport
 
 	mu     sync.Mutex // guards the field below
 	closed bool
 }
 
 func newHTTPTransport(s *Server) *httpTransport {
-	t := &httpTransport{server: s, log: s.log, sessions: newSessions(s.cfg)}
+	c := s.cfg
+	t := &httpTransport{server: s, log: s.log, sessions: newSessions(c), ids: sessions.New(sessions.Config{
+		Keys: c.StateKeys, Clock: c.Clock, Lifetime: c.SessionAge, Replica: c.Replica, Capabilities: c.Capabilities,
+	})}
+	// A client may still answer what another process has asked in its session. Such an answer
+	// matches nothing here, because each process counts from another number. Some clients
+	// keep ids in 32 bits.
+	t.lastID.Store(rand.Int64N(1 << 30))
 	t.work, t.stopWork = context.WithCancel(context.Background())
 	return t
 }

@@ -7,27 +7,28 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // delete ends a session at the request of its client.
 func (t *httpTransport) delete(rw http.ResponseWriter, r *http.Request, who access.Caller) {
-	s, release, ok := t.sessions.use(r.Context(), r.Header.Get(mcp.HeaderSessionID), who.Principal)
+	named, ok := t.named(rw, r, who)
 	if !ok {
-		noSession(rw)
 		return
 	}
-	defer release()
-	t.sessions.end(s)
+	if err := t.server.cfg.Ended.EndSession(r.Context(), named.Key, t.server.cfg.Clock.Settled(), named.Expires); err != nil {
+		t.log.ErrorContext(r.Context(), "a session is not ended", "error", err)
+		unavailable(rw, "the session cannot be ended now")
+		return
+	}
+	t.sessions.end(named.Key)
 	rw.WriteHeader(http.StatusOK)
 }
 
 // get serves a stream of messages that do not belong to a call.
 func (t *httpTransport) get(rw http.ResponseWriter, r *http.Request, who access.Caller) {
-	s, release, ok := t.sessions.use(r.Context(), r.Header.Get(mcp.HeaderSessionID), who.Principal)
+	s, release, ok := t.session(rw, r, who)
 	switch {
 	case !ok:
-		noSession(rw)
 		return
 	case !accepts(r.Header, "text/event-stream"):
 		release()

@@ -19,14 +19,12 @@ func (p *post) legacy(version string) {
 	if !p.checkVersion(version) {
 		return
 	}
-	id := p.r.Header.Get(mcp.HeaderSessionID)
-	if id == "" {
+	if p.r.Header.Get(mcp.HeaderSessionID) == "" {
 		p.sessionless(version)
 		return
 	}
-	sess, release, ok := p.http.sessions.use(p.r.Context(), id, p.who.Principal)
+	sess, release, ok := p.http.session(p.w, p.r, p.who)
 	if !ok {
-		noSession(p.w)
 		return
 	}
 	defer release()
@@ -91,18 +89,25 @@ func (p *post) origin(sess *httpSession) *origin {
 // initialize serves the handshake and keeps the session if it went well.
 func (p *post) initialize() {
 	sess := p.http.newSession(p.who.Principal)
-	ctx := p.http.server.mcp.WithContext(withOrigin(p.r.Context(), p.origin(sess)), &session{id: sess.id, conn: &sess.connection})
+	ctx := p.http.server.mcp.WithContext(withOrigin(p.r.Context(), p.origin(sess)), &session{conn: &sess.connection})
 	r := p.http.server.respond(ctx, p.msg, p.body)
 	if r == nil {
 		p.w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	if r.Error == nil {
+		id, named, err := p.http.ids.New(p.who.Principal, sess.legacyClient())
+		if err != nil {
+			p.http.log.ErrorContext(p.r.Context(), "the id of a session cannot be sealed", "error", err)
+			refuse500(p.w, p.msg.ID)
+			return
+		}
+		sess.is(named)
 		if err := p.http.sessions.add(sess, p.http.clientOf(p.r, p.who)); err != nil {
 			unavailable(p.w, err.Error())
 			return
 		}
-		p.w.Header().Set(mcp.HeaderSessionID, sess.id)
+		p.w.Header().Set(mcp.HeaderSessionID, id)
 	}
 	writeJSON(p.w, http.StatusOK, r)
 }

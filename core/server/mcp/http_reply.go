@@ -16,10 +16,6 @@ func noSession(rw http.ResponseWriter) {
 	refuseHTTP(rw, http.StatusNotFound, codeNoSession, "no such session: initialize again")
 }
 
-// NoSession replies to an HTTP request of a session that no server holds any more, upon
-// which the client begins a new one.
-func NoSession(rw http.ResponseWriter, _ *http.Request) { noSession(rw) }
-
 // unavailable asks the client to try again.
 func unavailable(rw http.ResponseWriter, why string) {
 	rw.Header().Set("Retry-After", strconv.Itoa(1))

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/kairos-mcp/kairos/core/sessions"
 )
 
 // Bounds of sessions.
@@ -16,9 +18,9 @@ const (
 // httpSession is one client of the legacy eras. An idle session has no goroutine.
 type httpSession struct {
 	connection
-	in        *sessions
+	in        *liveSessions
 	principal string
-	started   time.Time
+	expires   time.Time
 	gone      chan struct{} // closed when the session ends
 	requests  openRequests
 	inflight  inflights
@@ -29,6 +31,7 @@ type httpSession struct {
 	held       int64 // bytes in memory
 	users      int   // calls and streams
 	used       time.Time
+	checked    time.Time // when it was not ended by another process
 	rests      usage
 	place      *list.Element // in client.unused[rests]; nil: in use
 
@@ -36,14 +39,17 @@ type httpSession struct {
 	listeners []*listener
 }
 
+// newSession returns a session without an id.
 func (t *httpTransport) newSession(principal string) *httpSession {
 	now := time.Now()
-	s := &httpSession{in: &t.sessions, principal: principal, started: now, used: now, gone: make(chan struct{})}
-	s.id = t.server.cfg.SessionID()
+	s := &httpSession{in: &t.sessions, principal: principal, used: now, checked: now, gone: make(chan struct{})}
 	s.questions = newQuestions()
 	s.background = t.background
 	return s
 }
+
+// is makes it the session that an id names.
+func (s *httpSession) is(named sessions.Session) { s.id, s.expires = named.Key, named.Expires }
 
 // heldByClient is how many bytes the session keeps of what its client said about itself.
 func (s *httpSession) heldByClient() int64 {

@@ -54,19 +54,24 @@ func TestWhoOpensManySessionsEndsTheirOwn(t *testing.T) {
 	}
 	quiet := visitAs("ada")
 	busy := []*visitor{visitAs("bob"), visitAs("bob"), visitAs("bob"), visitAs("bob"), visitAs("bob")}
-	alive := func(v *visitor) int { return v.post(rpc("alive", "ping", obj{}), nil).status }
-	if got := alive(quiet); got != http.StatusOK {
-		t.Errorf("the session of ada, who has one, = %d: it made room for bob, who has all others", got)
+	kept := func(v *visitor) bool { return s.server.HasSession(v.session) }
+	if !kept(quiet) {
+		t.Error("the session of ada, who has one, made room for bob, who has all others")
 	}
-	if got := alive(busy[0]); got != http.StatusNotFound {
-		t.Errorf("the first session of bob = %d, want 404", got)
+	if kept(busy[0]) {
+		t.Error("the first session of bob is kept")
 	}
 	late := visitAs("eve")
-	if got := alive(late); got != http.StatusOK {
-		t.Errorf("eve's session = %d: who has none gets room from who has most", got)
+	if !kept(late) {
+		t.Error("eve's session is not kept: who has none gets room from who has most")
 	}
-	if got := alive(busy[2]); got != http.StatusNotFound {
-		t.Errorf("the longest idle session of bob = %d, want 404", got)
+	if kept(busy[2]) || !kept(busy[3]) {
+		t.Error("the longest idle session of bob is not the one that made room")
+	}
+	for _, v := range []*visitor{quiet, busy[0], busy[2]} {
+		if got := v.post(rpc("alive", "ping", obj{}), nil).status; got != http.StatusOK {
+			t.Errorf("a client whose session had to make room = %d, want 200", got)
+		}
 	}
 }
 
@@ -81,13 +86,12 @@ func TestFullServerEvictsTheLongestIdleSession(t *testing.T) {
 	r.reply(id) // the person may take longer than the call
 
 	next := s.visit(everything)
-	alive := func(v *visitor) int { return v.post(rpc("alive", "ping", obj{}), nil).status }
 	for what, check := range map[string]struct {
 		v    *visitor
-		want int
-	}{"with a question": {asking, 200}, "with a stream": {streaming, 200}, "idle": {idle, 404}, "new": {next, 200}} {
-		if got := alive(check.v); got != check.want {
-			t.Errorf("session %s = %d, want %d", what, got, check.want)
+		want bool
+	}{"with a question": {asking, true}, "with a stream": {streaming, true}, "idle": {idle, false}, "new": {next, true}} {
+		if got := s.server.HasSession(check.v.session); got != check.want {
+			t.Errorf("session %s is kept: %t, want %t", what, got, check.want)
 		}
 	}
 	asking.answer(question.ID, accepted)
@@ -101,10 +105,10 @@ func TestFullServerEvictsTheLongestIdleSession(t *testing.T) {
 	}
 }
 
-// direct speaks to a handler without a network, so that time can be a bubble's.
+// direct speaks to a server without a network, so that time can be a bubble's.
 type direct struct {
-	t  testing.TB
-	h  http.Handler
+	t testing.TB
+	*mcpserver.Server
 	at string // the address it calls from; empty: that of all tests
 }
 
@@ -125,7 +129,7 @@ func (d direct) do(ctx context.Context, method, session, body string) *httptest.
 		r.RemoteAddr = d.at
 	}
 	w := httptest.NewRecorder()
-	d.h.ServeHTTP(w, r)
+	d.HTTP().ServeHTTP(w, r)
 	return w
 }
 
@@ -149,14 +153,14 @@ func bubble(t *testing.T, cfg mcpserver.Config, e mcpserver.Engine, f func(t *te
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(t, direct{t: t, h: s.HTTP()})
+		f(t, direct{t: t, Server: s})
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v", err)
 		}
 	})
 }
 
-func TestIdleSessionsEndAndUsedOnesStay(t *testing.T) {
+func TestIdleSessionsAreDroppedAndUsedOnesKept(t *testing.T) {
 	cfg := config()
 	cfg.SessionIdle, cfg.SessionAge = time.Hour, 5*time.Hour
 	cfg.ProgressEvery = time.Second
@@ -170,21 +174,24 @@ func TestIdleSessionsEndAndUsedOnesStay(t *testing.T) {
 		wg.Go(func() { d.do(t.Context(), http.MethodPost, asks, call) })
 		for range 3 {
 			time.Sleep(50 * time.Minute)
-			if !d.alive(used) {
-				t.Fatal("a session that is used has ended")
+			if !d.HasSession(used) || !d.alive(used) {
+				t.Fatal("a session that is used is not kept")
 			}
 		}
-		if d.alive(idle) {
-			t.Error("an idle session has not ended")
+		if d.HasSession(idle) {
+			t.Error("an idle session is kept")
 		}
-		if d.alive(asks) {
-			t.Error("a session whose client has left a question open and gone has not ended")
+		if d.HasSession(asks) {
+			t.Error("a session whose client has left a question open and gone is kept")
 		}
-		if !d.alive(streams) {
-			t.Error("a session with a stream has ended")
+		if !d.HasSession(streams) {
+			t.Error("a session with a stream is not kept")
+		}
+		if !d.alive(idle) {
+			t.Error("the client of an idle session does not come back to it")
 		}
 		time.Sleep(3 * time.Hour)
-		for _, id := range []string{used, streams} {
+		for _, id := range []string{used, streams, idle} {
 			if d.alive(id) {
 				t.Error("a session has outlived its age")
 			}
@@ -221,7 +228,7 @@ func TestClientsThatAskAndVanishMakeRoom(t *testing.T) {
 			if id := here.initialize(); id == "" {
 				t.Fatalf("initialize %d is refused: sessions of clients that have gone are kept", i)
 			}
-			if here.alive(vanished[i]) {
+			if here.HasSession(vanished[i]) {
 				t.Errorf("a client that asked and vanished is not the first to make room")
 			}
 		}
@@ -230,11 +237,14 @@ func TestClientsThatAskAndVanishMakeRoom(t *testing.T) {
 				t.Fatal("initialize is refused")
 			}
 		}
-		if here.alive(idle) {
+		if here.HasSession(idle) {
 			t.Error("an idle session is left")
 		}
-		if !here.alive(asking) {
+		if !here.HasSession(asking) {
 			t.Error("a session whose client may still answer has made room for others before idle ones")
+		}
+		if !here.alive(idle) || !here.alive(vanished[0]) {
+			t.Error("a client whose session has made room is not served when it comes back")
 		}
 	})
 }
@@ -249,9 +259,9 @@ func TestQuestionsAreLimitedInBytes(t *testing.T) {
 			here.do(t.Context(), http.MethodPost, asking[len(asking)-1], rpc(1, "tools/call", obj{"name": "kairos_begin", "arguments": beginArgs}))
 		}
 		idle := here.initialize()
-		if here.alive(asking[0]) || !here.alive(asking[39]) || !here.alive(idle) {
-			t.Errorf("the first session with a question lives: %t, the last one: %t, an idle one: %t; want the first one ended",
-				here.alive(asking[0]), here.alive(asking[39]), here.alive(idle))
+		if here.HasSession(asking[0]) || !here.HasSession(asking[39]) || !here.HasSession(idle) {
+			t.Errorf("the first session with a question is kept: %t, the last one: %t, an idle one: %t; want the first one dropped",
+				here.HasSession(asking[0]), here.HasSession(asking[39]), here.HasSession(idle))
 		}
 	})
 }

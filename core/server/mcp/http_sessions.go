@@ -7,17 +7,19 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/kairos-mcp/kairos/core/sessions"
 )
 
-// sessions are the HTTP sessions of the legacy eras. They are limited in number and in
+// liveSessions are the HTTP sessions of the legacy eras. They are limited in number and in
 // bytes, first those of one client and then all, in idle time and in age.
-type sessions struct {
+type liveSessions struct {
 	max, perClient int
-	idle, age      time.Duration
+	idle           time.Duration
 
 	mu      sync.Mutex // guards the fields below, and those of each client and session that say so
 	closed  bool
-	byID    map[string]*httpSession
+	byID    map[string]*httpSession   // by sessions.Key of their ids
 	clients map[string]*sessionClient // with sessions
 	held    int64
 	sweeper *time.Timer // runs while there are sessions
@@ -25,7 +27,7 @@ type sessions struct {
 
 // sessionClient shares a part of the limits: a principal, or without a login an address.
 type sessionClient struct {
-	// guarded by sessions.mu
+	// guarded by liveSessions.mu
 	sessions int
 	held     int64
 	unused   [usages]list.List // sessions that nothing uses, the one used longest ago first
@@ -51,23 +53,42 @@ const (
 	questionBytes = 4 << 10  // by a question beside its text
 )
 
+// checkEvery is how long a session that another process has ended is served at most.
+const checkEvery = 5 * time.Second
+
+// checkDue reports whether a request has to look whether another process has ended the session.
+func (ss *liveSessions) checkDue(s *httpSession) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if time.Since(s.checked) < checkEvery {
+		return false
+	}
+	s.checked = time.Now() // further requests need not look
+	return true
+}
+
 var (
 	errSessionsClosed = errors.New("the server is shutting down")
 	errSessionsFull   = errors.New("too many sessions are in use")
 )
 
-func newSessions(c Config) sessions {
-	return sessions{
-		max: c.MaxSessions, perClient: c.MaxSessionsPerClient, idle: c.SessionIdle, age: c.SessionAge,
+func newSessions(c Config) liveSessions {
+	return liveSessions{
+		max: c.MaxSessions, perClient: c.MaxSessionsPerClient, idle: c.SessionIdle,
 		byID: map[string]*httpSession{}, clients: map[string]*sessionClient{},
 	}
 }
 
-// add keeps a session of the client, and evicts others if there are too many.
-func (ss *sessions) add(s *httpSession, client string) error {
-	size := sessionBytes + s.heldByClient()
+// add keeps a session of the client, and evicts others if there are too many: their clients
+// continue them by their ids.
+func (ss *liveSessions) add(s *httpSession, client string) error {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
+	return ss.addLocked(s, client)
+}
+
+func (ss *liveSessions) addLocked(s *httpSession, client string) error {
+	size := sessionBytes + s.heldByClient()
 	if ss.closed {
 		return errSessionsClosed
 	}
@@ -92,7 +113,7 @@ func (ss *sessions) add(s *httpSession, client string) error {
 // roomLocked evicts sessions until there is room for more of the client: its own as long
 // as it has more than its share, then those of the client that has the most. Those of an
 // earlier usage go first. A session with a call or a stream is not evicted.
-func (ss *sessions) roomLocked(c *sessionClient, sessions int, bytes int64, order ...usage) error {
+func (ss *liveSessions) roomLocked(c *sessionClient, sessions int, bytes int64, order ...usage) error {
 	for c.sessions+sessions > ss.perClient || c.held+bytes > maxHeld/2 {
 		if !ss.evictLocked(c, order) {
 			return fmt.Errorf("this client has %d sessions in use, and one client may have %d: end some, then try again", c.sessions, ss.perClient)
@@ -108,7 +129,7 @@ func (ss *sessions) roomLocked(c *sessionClient, sessions int, bytes int64, orde
 
 // evictLocked evicts a session of the client, or without one of the client that has the
 // most. It returns false if all of them are in use.
-func (ss *sessions) evictLocked(of *sessionClient, order []usage) bool {
+func (ss *liveSessions) evictLocked(of *sessionClient, order []usage) bool {
 	for _, u := range order {
 		var most *sessionClient
 		for _, c := range ss.clients {
@@ -126,7 +147,7 @@ func (ss *sessions) evictLocked(of *sessionClient, order []usage) bool {
 
 // hold counts bytes that a session keeps until drop, and if there are too many, evicts
 // sessions whose questions have no waiting client.
-func (ss *sessions) hold(s *httpSession, bytes int64) error {
+func (ss *liveSessions) hold(s *httpSession, bytes int64) error {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if s.client == nil {
@@ -142,7 +163,7 @@ func (ss *sessions) hold(s *httpSession, bytes int64) error {
 	return nil
 }
 
-func (ss *sessions) drop(s *httpSession, bytes int64) {
+func (ss *liveSessions) drop(s *httpSession, bytes int64) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if s.client != nil {
@@ -150,50 +171,65 @@ func (ss *sessions) drop(s *httpSession, bytes int64) {
 	}
 }
 
-func (ss *sessions) holdLocked(s *httpSession, bytes int64) {
+func (ss *liveSessions) holdLocked(s *httpSession, bytes int64) {
 	s.held += bytes
 	s.client.held += bytes
 	ss.held += bytes
 }
 
-// use returns the principal's session for a request, whose end release tells. A session of
-// another principal is not found.
-func (ss *sessions) use(ctx context.Context, id, principal string) (s *httpSession, release func(), ok bool) {
+// use returns the session with the key for a request of the principal, whose end release
+// tells. A session of another principal is not found.
+func (ss *liveSessions) use(ctx context.Context, key, principal string) (s *httpSession, release func(), ok bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	s, ok = ss.byID[id]
+	s, ok = ss.byID[key]
 	if !ok || s.principal != principal {
 		return nil, nil, false
 	}
-	now := time.Now()
-	if ss.expiredLocked(s, now) {
-		ss.endLocked(s)
-		return nil, nil, false
-	}
-	s.wakeLocked()
-	s.users++
-	s.used = now
-	return s, func() { s.release(ctx.Err() != nil) }, true
+	return s, ss.useLocked(ctx, s), true
 }
 
-// HasSession reports whether there is an HTTP session with the id.
-func (s *Server) HasSession(id string) bool { return s.http.sessions.has(id) }
-
-func (ss *sessions) has(id string) bool {
+// adopt is use for the session s, whether it is kept or not yet.
+func (ss *liveSessions) adopt(ctx context.Context, s *httpSession, client string) (*httpSession, func(), error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	_, ok := ss.byID[id]
+	if kept, ok := ss.byID[s.id]; ok {
+		return kept, ss.useLocked(ctx, kept), nil
+	}
+	if err := ss.addLocked(s, client); err != nil {
+		return nil, nil, err
+	}
+	return s, ss.useLocked(ctx, s), nil
+}
+
+func (ss *liveSessions) useLocked(ctx context.Context, s *httpSession) (release func()) {
+	s.wakeLocked()
+	s.users++
+	s.used = time.Now()
+	return func() { s.release(ctx.Err() != nil) }
+}
+
+// HasSession reports whether the HTTP session with the id is in memory.
+func (s *Server) HasSession(id string) bool { return s.http.sessions.has(sessions.Key(id)) }
+
+func (ss *liveSessions) has(key string) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	_, ok := ss.byID[key]
 	return ok
 }
 
-func (ss *sessions) end(s *httpSession) {
+// end ends the session with the key if it is kept.
+func (ss *liveSessions) end(key string) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	ss.endLocked(s)
+	if s, ok := ss.byID[key]; ok {
+		ss.endLocked(s)
+	}
 }
 
 // close ends all sessions and refuses new ones.
-func (ss *sessions) close() {
+func (ss *liveSessions) close() {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.closed = true
@@ -202,18 +238,15 @@ func (ss *sessions) close() {
 	}
 }
 
-func (ss *sessions) expiredLocked(s *httpSession, now time.Time) bool {
-	if now.Sub(s.started) >= ss.age {
-		return true
-	}
-	// An open question does not keep the session: the run has the question, and the
-	// client may be gone.
-	return now.Sub(s.used) >= ss.idle && s.users == 0
+// outlivedLocked reports whether the session is not kept in memory any longer. An open
+// question does not keep it: the run has the question, and the client may be gone.
+func (ss *liveSessions) outlivedLocked(s *httpSession, now time.Time) bool {
+	return !now.Before(s.expires) || now.Sub(s.used) >= ss.idle && s.users == 0
 }
 
 // endLocked ends a session: its streams close and its questions are cancelled. Calls
 // without a question continue.
-func (ss *sessions) endLocked(s *httpSession) {
+func (ss *liveSessions) endLocked(s *httpSession) {
 	if s.client == nil {
 		return
 	}
@@ -232,18 +265,18 @@ func (ss *sessions) endLocked(s *httpSession) {
 	}
 }
 
-// sweepEvery is the sweep interval: short compared with the limits of a session.
-func (ss *sessions) sweepEvery() time.Duration {
-	return min(max(min(ss.idle, ss.age)/10, time.Millisecond), time.Minute)
+// sweepEvery is the sweep interval: short compared with the time that sessions are kept.
+func (ss *liveSessions) sweepEvery() time.Duration {
+	return min(max(ss.idle/10, time.Millisecond), time.Minute)
 }
 
-// sweep ends expired sessions. One timer serves all sessions.
-func (ss *sessions) sweep() {
+// sweep drops sessions that are not kept any longer. One timer serves all sessions.
+func (ss *liveSessions) sweep() {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	now := time.Now()
 	for _, s := range ss.byID {
-		if ss.expiredLocked(s, now) {
+		if ss.outlivedLocked(s, now) {
 			ss.endLocked(s)
 		}
 	}
@@ -253,7 +286,7 @@ func (ss *sessions) sweep() {
 }
 
 // broadcast sends a message to every client that has a GET stream open.
-func (ss *sessions) broadcast(v any) {
+func (ss *liveSessions) broadcast(v any) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	for _, s := range ss.byID {

@@ -17,6 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/sessions"
 )
 
 // site is a server with an HTTP address.
@@ -263,7 +264,7 @@ func TestLegacyHTTPClientIsAskedOnTheStreamOfItsCall(t *testing.T) {
 		t.Errorf("solved = %+v, want all answers as the client sent them", got.Solved)
 	}
 	r.over()
-	if c := d.lastCaller(); c.Connection != v.session || c.Client.Name != "old" || !c.Client.Sampling {
+	if c := d.lastCaller(); c.Connection != sessions.Key(v.session) || c.Client.Name != "old" || !c.Client.Sampling {
 		t.Errorf("caller = %+v, want the session's client", c)
 	}
 }

@@ -192,7 +192,7 @@ func (s *Server) ProtocolsChanged(spaces []string) {
 	s.http.sessions.promptsChanged(spaces)
 }
 
-func (ss *sessions) promptsChanged(spaces []string) {
+func (ss *liveSessions) promptsChanged(spaces []string) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	for _, s := range ss.byID {

@@ -20,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
+	"github.com/kairos-mcp/kairos/core/sessions"
 )
 
 // Questions continues runs after a director.Ask.
@@ -87,9 +88,9 @@ type Config struct {
 	// Groups, if set, are the further spaces of these callers at the moment of a call.
 	Groups func() []string
 
-	// StateKeys returns the keys that open requestState; the first one seals it. It is
-	// called at the first use, because a start has no side effects, and again after a
-	// failure. Replicas that continue each other's questions share keys. The
+	// StateKeys returns the keys that open requestState and the ids of HTTP sessions; the
+	// first one seals them. It is called at the first use, because a start has no side
+	// effects, and again after a failure. Replicas share keys. The
 	// default is a random one, valid in this process.
 	StateKeys func() ([][32]byte, error)
 	// StateTTL is the lifetime of a requestState. The default is 24 h.
@@ -114,9 +115,13 @@ type Config struct {
 	// Principal and Space above. fault.Forbidden becomes a 403. It is called
 	// concurrently.
 	Identify func(*http.Request) (access.Caller, error)
-	// SessionID returns the id of a new HTTP session, which no client can guess and no
-	// other session has. The default is a random one.
-	SessionID func() string
+	// Replica, if set, stands in front of the ids of HTTP sessions that begin here.
+	Replica string
+	// Capabilities, if set, returns the JSON pointers of the capabilities of clients that an
+	// HTTP session has after a restart, too, beside those that MCP names.
+	Capabilities func() []string
+	// Ended keeps which HTTP sessions were ended. The default is the memory of this process.
+	Ended sessions.Store
 	// MaxSessions limits the HTTP sessions of the legacy eras. The default is 10000. A further one
 	// evicts one that nothing uses: first those whose clients hung up, of the client that
 	// holds the most.
@@ -124,10 +129,10 @@ type Config struct {
 	// MaxSessionsPerClient limits those of one client, which is a principal, and without
 	// Identify an address. The default is half of MaxSessions. A further one evicts one of its own.
 	MaxSessionsPerClient int
-	// SessionIdle is how long a session may be unused. The default is 1 h. One with a
-	// call, a stream or an open question is in use.
+	// SessionIdle is how long an unused session is kept in memory. The default is 1 h. One
+	// with a call or a stream is in use. Its client continues it later by its id.
 	SessionIdle time.Duration
-	// SessionAge is the maximum age of a session. The default is 24 h.
+	// SessionAge is the maximum age of a session. The default is 7 days, as that of runs.
 	SessionAge time.Duration
 	// Observer is notified of every tool call; may be nil.
 	Observer Observer
@@ -168,7 +173,7 @@ func (c Config) withDefaults() Config {
 	c.ProgressEvery = cmp.Or(c.ProgressEvery, time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
 	c.SessionIdle = cmp.Or(c.SessionIdle, time.Hour)
-	c.SessionAge = cmp.Or(c.SessionAge, 24*time.Hour)
+	c.SessionAge = cmp.Or(c.SessionAge, 7*24*time.Hour)
 	if c.MaxSessions == 0 {
 		c.MaxSessions = 10_000
 	}
@@ -176,8 +181,8 @@ func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}
-	if c.SessionID == nil {
-		c.SessionID = rand.Text
+	if c.Ended == nil {
+		c.Ended = &sessions.Memory{}
 	}
 	if c.StateKeys == nil {
 		c.StateKeys = randomKey

@@ -111,10 +111,8 @@ func (r *Relay) Accept(next http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
-		if m.to != r.cfg.ID { // another server had this address before
-			r.cfg.Gone(w, req)
-			return
-		}
+		// One for another replica is for the server that had this address before, which has
+		// ended: this one takes the session over.
 		req = req.WithContext(context.WithValue(req.Context(), passedOnKey{}, true))
 		if ip, err := netip.ParseAddr(m.client); err == nil {
 			req.RemoteAddr = netip.AddrPortFrom(ip, 0).String()

@@ -2,9 +2,9 @@ package relay
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -28,13 +28,16 @@ const connectTime = 2 * time.Second
 type Config struct {
 	// ID of this replica.
 	ID string
-	// Address returns where the replica with an id is reached; false: it is not there.
-	Address func(ctx context.Context, id string) (string, bool)
+	// Holders returns the replicas that may hold a session which began at the owner: the owner
+	// if it is there, and then the others in the order in which they take the session over,
+	// which is the same at every replica. This replica is one of them.
+	Holders func(ctx context.Context, owner, session string) []Holder
 	// Keys that all replicas share; the first one signs.
 	Keys [][32]byte
-	// Gone replies that a session does not exist.
-	Gone http.HandlerFunc
 }
+
+// Holder is a replica that may hold a session.
+type Holder struct{ ID, Address string }
 
 // Relay passes requests on and accepts those that others pass on.
 type Relay struct {
@@ -62,11 +65,9 @@ func New(cfg Config, log *slog.Logger) (*Relay, error) {
 // Close ends the connections that nothing uses.
 func (r *Relay) Close() { r.wire.CloseIdleConnections() }
 
-// NewSessionID returns an id for a session of this replica.
-func (r *Relay) NewSessionID() string { return r.cfg.ID + separator + rand.Text() }
-
 // Pass passes requests of sessions that other replicas hold on to them, and all others
-// to local. It expects the address of the client as the request's RemoteAddr, and limits
+// to local. A replica that cannot be reached has ended, and the next one takes the session
+// over. It expects the address of the client as the request's RemoteAddr, and limits
 // of rate and size to be checked before.
 func (r *Relay) Pass(local http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -74,28 +75,32 @@ func (r *Relay) Pass(local http.Handler) http.Handler {
 			local.ServeHTTP(w, req) // never a second time
 			return
 		}
-		owner, _, named := strings.Cut(req.Header.Get(sessionHeader), separator)
+		owner, session, named := strings.Cut(req.Header.Get(sessionHeader), separator)
 		if !named || owner == r.cfg.ID {
 			local.ServeHTTP(w, req)
 			return
 		}
-		address, ok := r.cfg.Address(req.Context(), owner)
-		if !ok {
-			local.ServeHTTP(w, req)
-			return
+		for _, h := range r.cfg.Holders(req.Context(), owner, session) {
+			if h.ID == r.cfg.ID {
+				break
+			}
+			if r.forward(w, req, h) {
+				return
+			}
 		}
-		to, err := url.Parse(address)
-		if err != nil {
-			r.log.ErrorContext(req.Context(), "the address of a replica cannot be read", "replica", owner, "error", err)
-			r.cfg.Gone(w, req)
-			return
-		}
-		r.forward(w, req, owner, to)
+		local.ServeHTTP(w, req)
 	})
 }
 
-// forward passes a request on to its owner.
-func (r *Relay) forward(w http.ResponseWriter, req *http.Request, owner string, to *url.URL) {
+// forward passes a request on to a replica, and reports false if that has ended: the request
+// is as it was.
+func (r *Relay) forward(w http.ResponseWriter, req *http.Request, holder Holder) (done bool) {
+	to, err := url.Parse(holder.Address)
+	if err != nil {
+		r.log.ErrorContext(req.Context(), "the address of a replica cannot be read", "replica", holder.ID, "error", err)
+		return false
+	}
+	done = true
 	client := ""
 	if at, err := netip.ParseAddrPort(req.RemoteAddr); err == nil {
 		client = at.Addr().Unmap().String()
@@ -105,7 +110,7 @@ func (r *Relay) forward(w http.ResponseWriter, req *http.Request, owner string, 
 		Rewrite: func(p *httputil.ProxyRequest) { // has removed Forwarded and X-Forwarded-*
 			p.SetURL(to)
 			p.Out.Host = p.In.Host // which both replicas are called by
-			p.Out.Header.Set(markHeader, r.sign(mark{to: owner, client: client, at: time.Now()}, p.In))
+			p.Out.Header.Set(markHeader, r.sign(mark{to: holder.ID, client: client, at: time.Now()}, p.In))
 		},
 		ModifyResponse: func(res *http.Response) error {
 			for name := range w.Header() { // the guards of both replicas set the same ones
@@ -113,24 +118,27 @@ func (r *Relay) forward(w http.ResponseWriter, req *http.Request, owner string, 
 			}
 			return nil
 		},
-		ErrorHandler: func(w http.ResponseWriter, req *http.Request, err error) { r.failed(w, req, owner, err) },
+		ErrorHandler: func(w http.ResponseWriter, req *http.Request, err error) { done = r.failed(w, req, holder, err) },
 	}
-	proxy.ServeHTTP(w, req)
+	attempt := req.WithContext(req.Context())
+	attempt.Body = io.NopCloser(req.Body) // a further replica may have to read it
+	proxy.ServeHTTP(w, attempt)
+	return done
 }
 
-// failed replies to a request that could not be passed on.
-func (r *Relay) failed(w http.ResponseWriter, req *http.Request, owner string, err error) {
+// failed replies to a request that could not be passed on, unless nothing was sent, because
+// the replica cannot be reached: then it reports false.
+func (r *Relay) failed(w http.ResponseWriter, req *http.Request, holder Holder, err error) (replied bool) {
 	if req.Context().Err() != nil {
-		return // the client has gone
+		return true // the client has gone
 	}
-	r.log.WarnContext(req.Context(), "a request could not be passed on to the replica of its session", "replica", owner, "error", err)
+	r.log.WarnContext(req.Context(), "a request could not be passed on to the replica of its session", "replica", holder.ID, "error", err)
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
-		// The client begins a new session, and the run continues there.
-		r.cfg.Gone(w, req)
-		return
+		return false
 	}
 	// It may have been served. A repeat gets the recorded reply.
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, "the replica of this session did not reply: repeat the call", http.StatusBadGateway)
+	return true
 }

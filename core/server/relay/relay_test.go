@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,16 +28,21 @@ type node struct {
 // cluster is where replicas are, by their ids.
 type cluster map[string]string
 
-func (c cluster) address(_ context.Context, id string) (string, bool) {
-	address, ok := c[id]
-	return address, ok
+// holders is the owner, and then all others by their names.
+func (c cluster) holders(_ context.Context, owner, _ string) (all []relay.Holder) {
+	for _, id := range slices.Sorted(maps.Keys(c)) {
+		if h := (relay.Holder{ID: id, Address: c[id]}); id == owner {
+			all = slices.Insert(all, 0, h)
+		} else {
+			all = append(all, h)
+		}
+	}
+	return all
 }
-
-func gone(w http.ResponseWriter, _ *http.Request) { http.Error(w, "gone", http.StatusNotFound) }
 
 func (c cluster) start(t *testing.T, id string, keys ...[32]byte) *node {
 	t.Helper()
-	r, err := relay.New(relay.Config{ID: id, Address: c.address, Keys: keys, Gone: gone}, slog.New(slog.DiscardHandler))
+	r, err := relay.New(relay.Config{ID: id, Holders: c.holders, Keys: keys}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +64,9 @@ func (c cluster) start(t *testing.T, id string, keys ...[32]byte) *node {
 	t.Cleanup(func() { n.Close(); r.Close() })
 	return n
 }
+
+// session is the id of a session that began at the node.
+func (n *node) session() string { return n.id + ".abc" }
 
 func (n *node) send(t *testing.T, method, session, body string, header ...string) (status int, reply string, h http.Header) {
 	t.Helper()
@@ -83,7 +93,7 @@ func (n *node) send(t *testing.T, method, session, body string, header ...string
 func TestTheReplicaOfTheSessionServesIt(t *testing.T) {
 	c := cluster{}
 	one, other := c.start(t, "one", [32]byte{1}), c.start(t, "other", [32]byte{1})
-	session := other.relay.NewSessionID()
+	session := other.session()
 	for _, method := range []string{"POST", "GET", "DELETE"} {
 		status, reply, h := one.send(t, method, session, "hello", "X-Forwarded-For", "203.0.113.9")
 		if status != 200 || reply != "from other" {
@@ -96,7 +106,7 @@ func TestTheReplicaOfTheSessionServesIt(t *testing.T) {
 	if want := "POST " + session + " 127.0.0.1 hello"; len(other.got) != 3 || other.got[0] != want || len(one.got) != 0 {
 		t.Errorf("the other replica got %q, the first %q, want %q first", other.got, one.got, want)
 	}
-	for name, session := range map[string]string{"own": one.relay.NewSessionID(), "nobody's": "x", "none": "", "of a replica that is gone": "third.abc"} {
+	for name, session := range map[string]string{"own": one.session(), "nobody's": "x", "none": "", "of a replica that is gone": "third.abc"} {
 		if _, reply, _ := one.send(t, "POST", session, ""); reply != "from one" {
 			t.Errorf("a request with %s session = %q, want it served here", name, reply)
 		}
@@ -109,17 +119,30 @@ func TestARequestIsPassedOnOnce(t *testing.T) {
 	// The table says that a third replica is where the other one is, and that one passes
 	// on what it gets for it, unless it knows better.
 	c["third"] = other.URL
-	if status, reply, _ := one.send(t, "POST", "third.abc", ""); status != 404 || len(other.got) != 0 {
-		t.Errorf("a request for a replica whose address another one has = %d %q, want 404", status, reply)
+	if status, reply, _ := one.send(t, "POST", "third.abc", ""); status != 200 || reply != "from other" || len(other.got) != 1 || len(one.got) != 0 {
+		t.Errorf("a request for a replica whose address another one has = %d %q, want it served there", status, reply)
 	}
 }
 
-func TestAReplicaThatDoesNotAnswerIsGone(t *testing.T) {
+// Each replica passes the request on to the same one, which gets the whole of it.
+func TestTheNextReplicaTakesTheSessionOver(t *testing.T) {
 	c := cluster{}
-	one, other := c.start(t, "one", [32]byte{1}), c.start(t, "other", [32]byte{1})
-	other.Close()
-	if status, reply, _ := one.send(t, "POST", other.relay.NewSessionID(), ""); status != 404 || reply != "gone\n" {
-		t.Errorf("a session of a replica that is gone = %d %q, want 404", status, reply)
+	var all []*node
+	for _, id := range []string{"a", "b", "c", "d"} {
+		all = append(all, c.start(t, id, [32]byte{1}))
+	}
+	body := strings.Repeat("hello ", 1<<12)
+	for ended, want := range []string{"a", "b", "c", "d"} {
+		for _, at := range all[ended:] {
+			at.relay.Close() // connections that the end of a replica may be about to break
+			if status, reply, _ := at.send(t, "POST", all[0].session(), body); status != 200 || reply != "from "+want {
+				t.Errorf("with %d replicas ended, at %s = %d %q, want it served by %s", ended, at.id, status, reply, want)
+			}
+		}
+		if got := all[ended].got; len(got) != len(all)-ended || !strings.HasSuffix(got[len(got)-1], body) {
+			t.Errorf("%s got %d requests, want %d, each whole", want, len(got), len(all)-ended)
+		}
+		all[ended].Close()
 	}
 }
 
@@ -129,7 +152,7 @@ func TestMarksCannotBeForged(t *testing.T) {
 	one := c.start(t, "one", [32]byte{1})
 	stranger := c.start(t, "stranger", [32]byte{2})
 	rotating := c.start(t, "rotating", [32]byte{2}, [32]byte{1})
-	session := one.relay.NewSessionID()
+	session := one.session()
 	for name, mark := range map[string]string{
 		"empty": "", "rubbish": "x", "unsigned": "one 10.1.2.3 " + fmt.Sprint(time.Now().Unix()) + " ", "signed by nobody": "one 10.1.2.3 " + fmt.Sprint(time.Now().Unix()) + " AAAA",
 	} {
@@ -145,7 +168,7 @@ func TestMarksCannotBeForged(t *testing.T) {
 	}
 	// A replica with a new key still accepts the old one, and what it signs is accepted
 	// once the key is known.
-	if status, reply, _ := one.send(t, "POST", rotating.relay.NewSessionID(), ""); status != 200 || reply != "from rotating" {
+	if status, reply, _ := one.send(t, "POST", rotating.session(), ""); status != 200 || reply != "from rotating" {
 		t.Errorf("passed on to a replica with a further key = %d %q", status, reply)
 	}
 }

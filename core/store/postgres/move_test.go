@@ -57,6 +57,7 @@ func filled(t *testing.T) (*sqlitetest.Store, []run.ID) {
 	}
 	must(t, s.SaveAcceptances(t.Context(), []acceptances.Acceptance{{ID: "g1", Space: mine, Protocol: "digest", Step: 1, Driver: "shell", Effect: driver.EffectReads, By: "me", At: time.Unix(3, 0).UTC()}}))
 	must(t, s.SaveDecline(t.Context(), declines.Decline{Principal: "me", Space: mine, Key: "rm", Run: ids[0], Step: 1, At: time.Unix(4, 0).UTC()}, time.Time{}))
+	must(t, s.EndSession(t.Context(), "session", time.Unix(5, 0), time.Unix(6, 0)))
 	return s, ids
 }
 
@@ -118,6 +119,8 @@ func contents(t *testing.T, s interface {
 	put("acceptances", accepted, err)
 	declined, err := s.DeclinesOf(ctx, "me", mine)
 	put("declines", declined, err)
+	ended, err := s.SessionEnded(ctx, "session")
+	put("session", ended, err)
 	return all
 }
 

@@ -38,6 +38,7 @@ type Store struct {
 	Archive   *Archive
 	People    *tables.People
 	Spaces    *tables.Spaces
+	Sessions  *tables.Sessions
 	Servers   *Servers
 	db        *database
 }
@@ -75,7 +76,7 @@ func OpenWith(address string, missing tables.Missing, log *slog.Logger) (*Store,
 	}
 	return &Store{
 		Protocols: &Protocols{Protocols: tables.NewProtocols(db.base()), db: db, index: wordindex.New()},
-		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()}, Spaces: &tables.Spaces{DB: db.base()},
+		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()}, Spaces: &tables.Spaces{DB: db.base()}, Sessions: &tables.Sessions{DB: db.base()},
 		Servers: &Servers{db}, db: db,
 	}, nil
 }

@@ -29,12 +29,13 @@ type store struct {
 	*postgres.Runs
 	*postgres.Archive
 	*tables.People
+	*tables.Sessions
 	*postgres.Servers
 	*postgres.Store
 }
 
 func parts(s *postgres.Store) *store {
-	return &store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Servers: s.Servers, Store: s}
+	return &store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Sessions: s.Sessions, Servers: s.Servers, Store: s}
 }
 
 // open opens a store, which is closed at the end of the test at the latest.

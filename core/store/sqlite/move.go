@@ -91,6 +91,11 @@ var parts = []part{
 	}},
 	{`SELECT id, document FROM acceptances ORDER BY id`, movedDocument[acceptances.Acceptance]("acceptance")},
 	{`SELECT action, document FROM declines`, movedDocument[declines.Decline]("decline")},
+	{`SELECT key, expires FROM ended_sessions`, func(_ *database, scan func(...any) error) (any, error) {
+		var e tables.EndedSession
+		err := scan(&e.Key, &e.Expires)
+		return e, err
+	}},
 	{`SELECT id, created FROM spaces`, func(_ *database, scan func(...any) error) (any, error) {
 		var m tables.MadeSpace
 		err := scan(&m.ID, &m.Created)

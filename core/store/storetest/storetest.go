@@ -24,6 +24,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/sessions"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -47,6 +48,7 @@ type Runs interface {
 	archive.Eraser
 	acceptances.Store
 	declines.Store
+	sessions.Store
 	io.Closer
 }
 
@@ -85,6 +87,7 @@ func RunRuns(t *testing.T, open func(t *testing.T) Runs) {
 	runArea(t, "redact", redactCases, open)
 	runArea(t, "acceptances", acceptanceCases, open)
 	runArea(t, "declines", declineCases, open)
+	runArea(t, "sessions", sessionCases, open)
 }
 
 func runArea[S io.Closer](t *testing.T, area string, cases map[string]func(*testing.T, S), open func(*testing.T) S) {

@@ -233,6 +233,18 @@ func (a *App) challengeTypes() []string {
 	return types
 }
 
+// capabilities are the pointers of those that the present drivers need of clients.
+func (a *App) capabilities() (pointers []string) {
+	for _, d := range a.setup.Descriptors() {
+		for _, need := range d.Needs {
+			if pointer, ok := driver.CapabilityPointer(need); ok && !slices.Contains(pointers, pointer) {
+				pointers = append(pointers, pointer)
+			}
+		}
+	}
+	return pointers
+}
+
 // observer is what is measured as an observer. Where nothing is, it is nil, and does not
 // merely hold a nil.
 func observer[T any](measures *metrics.Metrics, as func(*metrics.Metrics) T) (none T) {

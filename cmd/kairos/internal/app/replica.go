@@ -13,7 +13,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/replicas"
-	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/relay"
 )
 
@@ -62,7 +61,7 @@ func newReplica(ctx context.Context, a *App, by Transports) (*replica, error) {
 	if _, err := a.Config.Keys().Signing(); err != nil {
 		return nil, err
 	}
-	if r.relay, err = relay.New(relay.Config{ID: self.ID, Address: r.Address, Keys: keys, Gone: mcpserver.NoSession}, a.log); err != nil {
+	if r.relay, err = relay.New(relay.Config{ID: self.ID, Holders: r.holders, Keys: keys}, a.log); err != nil {
 		return nil, err
 	}
 	if err := r.Join(ctx); err != nil {
@@ -114,12 +113,13 @@ func fingerprintsOf(a *App) (names keyFingerprints, err error) {
 	return names, err
 }
 
-// sessionID makes ids of sessions. It is nil where the MCP server makes them itself.
-func (r *replica) sessionID() func() string {
+// mark stands in front of the ids of sessions that begin here. It is empty where no other
+// server passes requests on.
+func (r *replica) mark() string {
 	if r == nil || r.relay == nil {
-		return nil
+		return ""
 	}
-	return r.relay.NewSessionID
+	return r.ID()
 }
 
 // pass passes requests of other replicas' sessions on to them.
@@ -128,6 +128,14 @@ func (r *replica) pass(mcp http.Handler) http.Handler {
 		return mcp
 	}
 	return r.relay.Pass(mcp)
+}
+
+// holders are the replicas that may hold a session, in order.
+func (r *replica) holders(ctx context.Context, owner, session string) (all []relay.Holder) {
+	for _, other := range r.Holders(ctx, owner, session) {
+		all = append(all, relay.Holder{ID: other.ID, Address: other.Address})
+	}
+	return all
 }
 
 // accept accepts requests that other replicas pass on.

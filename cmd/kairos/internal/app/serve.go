@@ -91,7 +91,7 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 	first := sync.OnceFunc(ops.begin)
 	name := fmt.Sprintf("v%s+%s", a.Version, time.Now().UTC().Format("20060102.150405"))
 	mcp := mcpConfig(a, by, name)
-	mcp.FirstCall, mcp.SessionID = first, shared.sessionID()
+	mcp.FirstCall, mcp.Replica = first, shared.mark()
 	s, err := mcpserver.New(mcp, mcpserver.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, a.log)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func mcpConfig(a *App, by Transports, name string) mcpserver.Config {
 		Version:        name,
 		ChallengeTypes: a.challengeTypes,
 		Principal:      LocalPrincipal, Space: a.space, Groups: a.made.all,
-		StateKeys: a.stateKeys, Clock: a.clock,
+		StateKeys: a.stateKeys, Clock: a.clock, Ended: a.Store.Sessions, Capabilities: a.capabilities,
 		PlainWait: c.MCP.PlainWait(), ProgressWait: c.MCP.ProgressWait(), AskAgain: c.MCP.AskAgain(),
 		DrainTimeout: by.drain(), Observer: observer(a.measures, func(m *metrics.Metrics) mcpserver.Observer { return m }),
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/replicas"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/sessions"
 	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/former"
@@ -35,6 +36,7 @@ type Database struct {
 	Archive   archive.RunArchive
 	People    peopleStore
 	Spaces    spaceStore
+	Sessions  sessions.Store
 	Files     archive.Files  // nil: the server of the database returns free space by itself
 	Servers   replicas.Store // nil: no other servers share the database
 	checks
@@ -97,13 +99,13 @@ func openDatabase(c config.Config, missing tables.Missing, log *slog.Logger) (*D
 		if err != nil {
 			return nil, err
 		}
-		return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Servers: s.Servers, checks: s}, nil
+		return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Sessions: s.Sessions, Servers: s.Servers, checks: s}, nil
 	}
 	s, err := sqlite.OpenWith(c.Database.Address(), sqlite.Limits{}, missing, log)
 	if err != nil {
 		return nil, err
 	}
-	return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Files: s.Archive, checks: s}, nil
+	return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Sessions: s.Sessions, Files: s.Archive, checks: s}, nil
 }
 
 // engineStore puts the engine's store together.

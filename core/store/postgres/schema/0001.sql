@@ -180,6 +180,13 @@ CREATE TABLE spaces (
   created BIGINT NOT NULL -- milliseconds
 );
 
+-- The MCP sessions that were ended before their ids expire, by the key of the id.
+CREATE TABLE ended_sessions (
+  key     TEXT COLLATE "C" PRIMARY KEY,
+  expires BIGINT NOT NULL -- milliseconds
+);
+CREATE INDEX ended_sessions_by_time ON ended_sessions (expires);
+
 -- What operators and people accepted that drivers do: a step of a version of a protocol, in
 -- one run, or in every run where run is empty.
 CREATE TABLE acceptances (

@@ -207,6 +207,13 @@ CREATE TABLE spaces (
   created INTEGER NOT NULL -- milliseconds
 ) STRICT, WITHOUT ROWID;
 
+-- The MCP sessions that were ended before their ids expire, by the key of the id.
+CREATE TABLE ended_sessions (
+  key     TEXT PRIMARY KEY,
+  expires INTEGER NOT NULL -- milliseconds
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ended_sessions_by_time ON ended_sessions (expires);
+
 -- What operators and people accepted that drivers do: a step of a version of a protocol, in
 -- one run, or in every run where run is empty.
 CREATE TABLE acceptances (

@@ -15,6 +15,7 @@ type Store struct {
 	*sqlite.Runs
 	*sqlite.Archive
 	*tables.People
+	*tables.Sessions
 	*sqlite.Store
 }
 
@@ -29,5 +30,5 @@ func Open(path string, log *slog.Logger) (*Store, error) {
 
 // Of is a store that is open.
 func Of(s *sqlite.Store) *Store {
-	return &Store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Store: s}
+	return &Store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Sessions: s.Sessions, Store: s}
 }
