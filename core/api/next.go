@@ -70,9 +70,9 @@ type StepReply struct {
 	// Tried says what did not work, where ErrorCode is set.
 	Tried      string `json:"tried,omitempty" doc:"What did not work, when error_code is set"`
 	RetryCount *int   `json:"retry_count,omitempty" doc:"Failed attempts at this challenge"`
-	// RetryAfter is set while the run waits for a driver: after how many seconds
-	// asking again makes sense.
-	RetryAfter *float64 `json:"retry_after,omitempty" doc:"Seconds after which calling again makes sense, while the run waits for a driver" min:"0"`
+	// RetryAfter is set while the run waits for a driver or a person: after how many
+	// seconds asking again makes sense.
+	RetryAfter *float64 `json:"retry_after,omitempty" doc:"Seconds after which calling again makes sense, while the run waits" min:"0"`
 	// Progress, 0 to 1, and ProgressMessage are what that driver said of how far
 	// it is; nil and empty: it did not say.
 	Progress        *float64 `json:"progress,omitempty" doc:"How much of that is done, as far as the driver says" min:"0" max:"1"`

@@ -130,10 +130,10 @@ func TestWhoWaitsIsToldWhereTheQuestionStaysOpen(t *testing.T) {
 			contains(p.t, p.shown.Message, where, "calling kairos_next again continues it")
 		}
 	}
-	byURL, onThePage := driver.Client{ElicitationURL: true}, "stays open on the approval page https://"
+	byURL, onThePage := driver.Client{ElicitationURL: true}, "stays open on the approval page;"
 	scenes(t, map[string]scene{
 		"on the page alone":      {doc: gatedDoc, change: hasPage, moves: []move{calls("WAITING_FOR_USER", onThePage, "calling kairos_next again continues it")}},
-		"opened by the client":   {doc: gatedDoc, change: hasPage, client: byURL, moves: []move{calls(toPerson), waits("stays open in the client that was asked, and on the approval page https://")}},
+		"opened by the client":   {doc: gatedDoc, change: hasPage, client: byURL, moves: []move{calls(toPerson), waits("stays open in the client that was asked, and on the approval page;")}},
 		"in the client's form":   {doc: gatedDoc, change: hasPage, client: formClient, moves: []move{calls(toPerson), waits("stays open in the client that was asked;")}},
 		"opened and not settled": {doc: gatedDoc, change: hasPage, client: byURL, moves: []move{calls(toPerson), answers(`{"action":"accept"}`, "WAITING_FOR_USER", onThePage)}},
 	})
@@ -346,8 +346,8 @@ func TestWorkAfterANoToItsApprovalIsRefused(t *testing.T) {
 			w.code(r, "USER_DECLINED")
 			r = w.next(uris[1], solve(r, `{"ok":true}`))
 			w.code(r, "USER_DECLINED")
-			if byLink := !client.ElicitationForm; *r.RetryCount != 2 || r.ApprovalURL != "" || (r.NextCall == nil) != byLink {
-				t.Errorf("reply = %+v, want a counted failure, nobody asked, and the call that asks them again in their form", r)
+			if byLink := !client.ElicitationForm; *r.RetryCount != 2 || r.ApprovalURL != "" || r.MustObey || r.NextCall != nil {
+				t.Errorf("reply = %+v, want a counted failure, nobody asked, and no call: the person chooses", r)
 			} else if byLink {
 				return
 			}

@@ -527,6 +527,7 @@ type world struct {
 	setups  *setups
 	machine machine
 	caller  access.Caller
+	sent    string        // the last solution
 	another func() Engine // of another server with the same database
 
 	catalog catalog // where describes was called
@@ -771,6 +772,7 @@ func (w *world) next(uri, solution string) *api.StepReply {
 
 func (w *world) nextRound(uri, solution string) director.Round {
 	w.t.Helper()
+	w.sent = solution
 	r, err := w.Next(context.Background(), w.caller, api.NextRequest{URI: uri, Solution: json.RawMessage(solution)})
 	if err != nil {
 		w.t.Fatalf("Next: %v", err)
@@ -792,6 +794,7 @@ func (w *world) reply(r director.Round) *api.StepReply {
 	if r.Reply == nil {
 		w.t.Fatalf("the round asks %+v, want a reply", r.Ask)
 	}
+	ordersNoLoop(w.t, *r.Reply, w.sent)
 	return r.Reply
 }
 

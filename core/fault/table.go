@@ -85,7 +85,7 @@ var inRun = []Row{
 	{
 		Code: ObservationUnavailable, Counted: "no", Status: 200,
 		Meaning: "only what the server observes itself counts, and it could not look",
-		Advice:  "tell the user what kept the server from looking, and do not do it yourself; once that is fixed, call kairos_next again without evidence",
+		Advice:  "tell the user what kept the server from looking, and do not do it yourself",
 		Hint:    "fix what the message names, then submit again without evidence",
 	},
 	{
@@ -148,25 +148,25 @@ var inRun = []Row{
 	{
 		Code: JudgeUnavailable, Counted: "no", Status: 200,
 		Meaning: "the result must be judged, and no judge is available",
-		Advice:  "call kairos_next again from a client that offers sampling; the operator can also configure a model that judges",
+		Advice:  "tell the user that a client that offers sampling can have it judged, or a model that the operator configures",
 		Hint:    "configure a model that judges, or use a client that offers sampling",
 	},
 	{
 		Code: SamplingBudgetExceeded, Counted: "no", Status: 200,
 		Meaning: "models may not be asked more in this run, or by this caller in this hour",
-		Advice:  "obtain what the step demands yourself if its challenge allows it, or call the tool again in an hour",
+		Advice:  "do the step yourself where `next_call` asks for it; else tell the user which budget is used up: that of an hour refills by itself, the operator can raise that of a run",
 		Hint:    "do the step yourself, or try again in an hour",
 	},
 	{
 		Code: DriverUnavailable, Counted: "no", Status: 503,
 		Meaning: "a driver failed or is missing; nothing is lost",
-		Advice:  "call the tool again once the driver works; the server's log has the cause",
+		Advice:  "tell the user that the operator has to see to the driver: the server's log has the cause",
 		Hint:    "`kairos driver info` and the log say what is wrong with the driver",
 	},
 	{
 		Code: FilesUnverified, Counted: "no", Status: 200,
 		Meaning: "the server has to check files and cannot",
-		Advice:  "tell the user that the server checks files through a client on its machine that lists its roots, or below a folder that the operator allows",
+		Advice:  "begin again with `roots` where `next_call` does; else tell the user that the server checks files through a client on its machine that lists its roots, or below a folder that the operator allows",
 		Hint:    "use a client on the server's machine that lists its roots, or allow a folder in the configuration",
 	},
 	{

@@ -19,14 +19,14 @@ inBothEras('a declined approval stops the step and the agent cannot undo it', as
   const found = await next(session, reply);
 
   const refused = await next(session, found);
-  assert.deepEqual(outcome(refused), { error_code: 'USER_DECLINED', step_index: 4, must_obey: true });
+  assert.deepEqual(outcome(refused), { error_code: 'USER_DECLINED', step_index: 4, must_obey: false });
   assert.equal(refused.current_step.uri, steps[3]);
   assert.equal(refused.retry_count, 1);
   assert.equal(model.asked.length, 2, 'the model is not asked to do what was declined');
 
   const pretended = { tool_name: 'create_event', result: { success: true, event_id: 'evt-made-up' }, success: true };
   const ignored = await next(session, refused, solution(refused, pretended));
-  assert.deepEqual(outcome(ignored), { error_code: 'USER_DECLINED', step_index: 4, must_obey: true });
+  assert.deepEqual(outcome(ignored), { error_code: 'USER_DECLINED', step_index: 4, must_obey: false });
 
   // Nor with a client that cannot ask, however much the operator trusts agents.
   const agent = await world.client(era, { config: { approval: { how: ['form', 'agent'] } } });
@@ -74,7 +74,7 @@ inBothEras('a declined form is not filled in by the agent', async (world, era) =
   const [uri] = await mintFile(session, 'calendar-appointment.md');
   const begun = await session.call('kairos_begin', { uri, input: { participants } });
   const refused = await next(session, begun);
-  assert.deepEqual(outcome(refused), { error_code: 'USER_DECLINED', step_index: 2, must_obey: true });
+  assert.deepEqual(outcome(refused), { error_code: 'USER_DECLINED', step_index: 2, must_obey: false });
   const answer = await next(session, refused, solution(refused, { confirmation: '{"duration_minutes":30}' }));
   assert.deepEqual([answer.error_code, answer.step_index], ['USER_DECLINED', 2]);
   assert.equal(human.asked.length, 1);

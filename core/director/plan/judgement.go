@@ -58,7 +58,7 @@ func unjudged(s *State, k *input.Task) Action {
 			again = "once what the message names is fixed"
 		}
 		return Halt{Fault: fault.New(code, "Step %d demands that its result is judged, and %s. The result is kept", s.Run.Step.Index, why).
-			WithNext("call kairos_next with %s again %s, or call kairos_attest with outcome failure", protocol.URI(k.Step.UUID), again)}
+			WithNext("tell the user, and call kairos_next with %s again %s, or call kairos_attest with outcome failure", protocol.URI(k.Step.UUID), again)}
 	}
 	value, _ := json.Marshal(driver.JudgeValue{Reason: runs.NotJudged + plain.Clip(why, 1000)}) // two texts
 	return Apply{

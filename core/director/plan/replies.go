@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/filecheck"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -109,29 +110,34 @@ func LastSolved(s *State, n int) []api.Solved {
 
 // FailureReply turns a reply that shows the open step into the reply to a counted failure.
 func FailureReply(s *State, r api.StepReply, f Failure) api.StepReply {
-	uri, count := r.CurrentStep.URI, s.Run.Step.Failures
+	count := s.Run.Step.Failures
 	r.RetryCount = &count
 	r.ErrorCode = string(f.Code)
 	r.Message = plain.Sentences(f.Why, r.Message)
+	if r.MustObey { // else nothing that the agent submits helps
+		r = retried(s, r, f)
+	}
+	if count >= maxFailures {
+		r.ErrorCode = string(fault.MaxRetriesExceeded)
+		r.Message = plain.Sentences(r.Message, fmt.Sprintf("This was failure %d of this step (%s).", count, f.Code))
+		r = present.WaysOut(r)
+	}
+	return r
+}
+
+// retried says how to try again after a counted failure.
+func retried(s *State, r api.StepReply, f Failure) api.StepReply {
+	uri := r.CurrentStep.URI
 	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s; take nonce and proof_hash from this reply's challenge", uri, r.Challenge.Type)
 	switch {
-	case f.Code == fault.UserDeclined && declineStands(s):
-		r = outOfDecline(r)
 	case f.Code == fault.UserDeclined && !declinedByAgent(s):
-		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person again; `+
-			"do that only if they want to be asked, else call kairos_attest with %s and outcome failure", uri, r.Challenge.Type, r.Challenge.Nonce, uri)
-		r.NextCall = View(s).LeaveToServer(r.Challenge.Type)
+		r = outOfDecline(s, r)
 	case f.Code == fault.EvidenceNotAccepted:
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person`, uri, r.Challenge.Type, r.Challenge.Nonce)
 		r.NextCall = View(s).LeaveToServer(r.Challenge.Type)
 	case waitsForApproval(s):
 		r.Message = plain.Sentences(r.Message, "Each attempt needs an approval of its own: nothing is done again before it is given")
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}; %s`, uri, r.Challenge.Type, r.Challenge.Nonce, approvalFirst)
-	}
-	if count >= maxFailures {
-		r.ErrorCode = string(fault.MaxRetriesExceeded)
-		r.Message = plain.Sentences(r.Message, fmt.Sprintf("This was failure %d of this step (%s).", count, f.Code))
-		r = present.WaysOut(r)
 	}
 	return r
 }
@@ -159,11 +165,14 @@ const maxFailures = 3
 const NothingGiven = "Solution is missing: nobody but you can give it for this step."
 
 // outOfDecline says what is left to do. None of it is to be done without the person.
-func outOfDecline(r api.StepReply) api.StepReply {
-	uri := r.CurrentStep.URI
+func outOfDecline(s *State, r api.StepReply) api.StepReply {
+	uri, when := r.CurrentStep.URI, "if they want to be asked again"
+	if declineStands(s) {
+		when = "after the decline was taken back"
+	}
 	r.MustObey, r.NextCall = false, nil
 	r.NextAction = fmt.Sprintf("tell the person, and do what they choose: call kairos_attest with %s and outcome failure to end the run; "+
-		`or, after the decline was taken back, call kairos_next with %s and solution {"type":%q,"nonce":%q}, and the person is asked again`, uri, uri, r.Challenge.Type, r.Challenge.Nonce)
+		`or, %s, call kairos_next with %s and solution {"type":%q,"nonce":%q}, and the server asks them`, uri, when, uri, r.Challenge.Type, r.Challenge.Nonce)
 	return r
 }
 
@@ -237,23 +246,58 @@ func HaltReply(s *State, f *fault.Error) api.StepReply {
 	r.ErrorCode = string(f.Code)
 	r.Message = plain.Sentences(r.Message, f.Message)
 	r.RetryCount = &s.Run.Step.Failures
-	r.NextAction = cmp.Or(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is fixed, or call kairos_attest with %s and outcome failure to give up",
-		r.CurrentStep.URI, r.CurrentStep.URI))
+	r.NextAction = cmp.Or(f.NextAction, fmt.Sprintf("%s; then call kairos_next with %s, or call kairos_attest with %s and outcome failure to give up",
+		fault.RowOf(f.Code).Advice, r.CurrentStep.URI, r.CurrentStep.URI))
 	switch r.NextCall = api.CallOf(f); {
 	case r.NextCall != nil:
+	case f.Code == fault.UserDeclined:
+		return outOfDecline(s, r)
+	case f.Code == fault.FilesUnverified && rootsMayHelp(s):
+		return beginWithRoots(s, r)
 	case f.Code == fault.NonceMismatch: // both are to be taken from this reply
 		r.NextCall = View(s).Next(map[string]any{"type": r.Challenge.Type, "nonce": s.Run.Step.Nonce, "proof_hash": s.Run.ProofHash()})
-	default:
+	case f.Code == fault.EvidenceNotAccepted && s.Solution.Supplied(): // without it the server asks, or looks itself
 		r.NextCall = View(s).LeaveToServer(r.Challenge.Type)
+	default: // the same call would come to the same reply: a person or the operator has to act first
+		r.MustObey = false
+		return r
 	}
-	switch {
-	case f.Code == fault.UserDeclined && declineStands(s):
-		r = outOfDecline(r)
-	case s.Run.Step.Failures >= maxFailures:
+	if s.Run.Step.Failures >= maxFailures {
 		r = present.WaysOut(r)
 	}
 	return r
 }
+
+// rootsMayHelp reports whether the files of the step may be looked at in another run: one that
+// says which folders it works in, for a client of this machine that lists none itself.
+func rootsMayHelp(s *State) bool {
+	return len(s.Run.Roots) == 0 && !s.Caller.Client.Roots && filecheck.Local(s.Caller.Client)
+}
+
+// beginWithRoots is the reply of a run that began without the folders it works in, which are fixed.
+func beginWithRoots(s *State, r api.StepReply) api.StepReply {
+	uri := protocol.URI(s.Chain.Steps[0].UUID)
+	with := map[string]any{"uri": uri, "roots": []string{"<string: absolute path of a folder that the run works in>"}}
+	if len(s.Run.Input) > 0 {
+		with["input"] = s.Run.Input
+	}
+	r.NextCall = api.NewCall(api.ToolBegin, with)
+	r.NextAction = fmt.Sprintf("call kairos_begin with %s and roots, the absolute paths of the folders that you work in: this run began without them, and they cannot be added to it. "+
+		"Then call kairos_attest with %s and outcome failure to end this run", uri, present.Where(r.CurrentStep.URI, s.Run.ID))
+	return r
+}
+
+// WithLink ends the message with the link of the reply, if there is one: no other word and no mark
+// follows it, because readers would take that for a part of it.
+func WithLink(r api.StepReply) api.StepReply {
+	if r.ApprovalURL != "" {
+		r.Message = strings.TrimSpace(r.Message + " The approval page: " + r.ApprovalURL)
+	}
+	return r
+}
+
+// askPersonAgain is after how long it makes sense to call again while a person is asked.
+const askPersonAgain = 5 * time.Second
 
 // WaitingReply says that a person, or the client, was asked and has not answered.
 func WaitingReply(s *State, k *input.Task, q run.Question) api.StepReply {
@@ -274,7 +318,7 @@ func WaitingReply(s *State, k *input.Task, q run.Question) api.StepReply {
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again, %s", r.CurrentStep.URI, with)
 	if linkHolds(s, &q) {
 		r.ApprovalURL = MarkedURL(s, q.Link)
-		where = append(where, "on the approval page "+r.ApprovalURL)
+		where = append(where, "on the approval page")
 	}
 	said := "The person was asked and has not answered yet."
 	switch {
@@ -284,12 +328,13 @@ func WaitingReply(s *State, k *input.Task, q run.Question) api.StepReply {
 		said, r.NextAction = dismissal(s, q, r.NextAction)
 	}
 	if q.Elsewhere != "" {
-		said, where = plain.Sentences(q.Elsewhere, "Nobody has answered yet."), []string{"on the approval page " + r.ApprovalURL}
+		said, where = plain.Sentences(q.Elsewhere, "Nobody has answered yet."), []string{"on the approval page"}
 		r.NextAction = fmt.Sprintf("show the person approval_url, then call kairos_next with %s again, %s; "+
 			"the link is theirs alone, and good until %s", r.CurrentStep.URI, with, q.Link.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	open := strings.TrimSpace("The question stays open " + strings.Join(where, ", and "))
 	r.Message = plain.Sentences(r.Message, said, open+"; calling kairos_next again continues it")
+	r.RetryAfter = new(askPersonAgain.Seconds())
 	r.NextCall = View(s).LeaveToServer(r.Challenge.Type)
 	return r
 }
