@@ -185,6 +185,12 @@ func (p *page) refuse(c *call, err error) {
 	p.note(c, status, title, f.Message)
 }
 
+// changedLink answers an address that no link has. It shows nothing of it.
+func (p *page) changedLink(c *call, status int) {
+	p.note(c, status, "This link was changed on its way", "Nothing was decided. Copy the whole link again, without a space or a character behind it, "+
+		"or let the agent continue: it gets the link again.")
+}
+
 func (p *page) note(c *call, status int, title, text string) {
 	var body bytes.Buffer
 	fmt.Fprintf(&body, `<div class="narrow"><h1>%s</h1><p>%s</p></div>`, template.HTMLEscapeString(title), template.HTMLEscapeString(text))

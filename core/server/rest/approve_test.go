@@ -134,6 +134,43 @@ func TestThePhraseIsAskedForOnThePage(t *testing.T) {
 	}
 }
 
+// Programs that show links add what stands behind them, cut them, or escape them.
+func TestALinkThatWasChangedGetsAPage(t *testing.T) {
+	w := newWorld(t, nil)
+	path, again := w.gate("")
+	for name, tc := range map[string]struct {
+		path string
+		want int
+	}{
+		"with what stands behind it": {path + ";%20calling", 400},
+		"with a comma, escaped":      {path + "%2C", 400},
+		"with a space":               {path + "%20", 400},
+		"with a slash too many":      {"/" + path, 400},
+		"with another slash":         {strings.Replace(path, "/approve/", "/approve//", 1), 400},
+		"with dots":                  {"/x/.." + path, 400},
+		"escaped":                    {strings.Replace(path, "/approve/", "/approve%2F", 1), 400},
+		"with a slash at its end":    {path + "/", 404},
+		"cut":                        {path[:strings.LastIndexByte(path, '/')], 404},
+		"cut early":                  {"/approve", 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := w.get(tc.path)
+			if r.status != tc.want || !strings.HasPrefix(r.header.Get("Content-Type"), "text/html") || !strings.Contains(string(r.body), "This link was changed") {
+				t.Errorf("%d %s %s, want %d and a page", r.status, r.header.Get("Content-Type"), r.body, tc.want)
+			}
+			if secret := path[strings.LastIndexByte(path, '/')+1:]; strings.Contains(string(r.body), secret) {
+				t.Errorf("the page shows the secret: %s", r.body)
+			}
+		})
+	}
+	if r := w.get("//health"); !strings.HasPrefix(r.header.Get("Content-Type"), "application/json") {
+		t.Errorf("another path gets %s, want JSON", r.header.Get("Content-Type"))
+	}
+	if r := again(); r.str("error_code") != "WAITING_FOR_USER" {
+		t.Errorf("it is decided: %s", r.body)
+	}
+}
+
 func TestAnotherFormDecidesNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	path, again := w.gate("")

@@ -125,11 +125,16 @@ func (a *API) hardened(next handler) handler {
 }
 
 // located finds the route by the path as it was sent. There is one spelling of
-// each: what a proxy and this server could read differently is refused.
+// each: what a proxy and this server could read differently is refused. People get a page
+// that says so: programs that show links add the comma behind them, or cut them.
 func (a *API) located(next handler) handler {
 	return func(c *call) {
 		p := c.r.URL.EscapedPath()
 		if !canonical(p) {
+			if a.isLink(c.r) {
+				a.page.changedLink(c, http.StatusBadRequest)
+				return
+			}
 			c.refuse(fault.InvalidPath, "The path is not canonical: no //, no dot segments, nothing escaped.")
 			return
 		}
@@ -138,6 +143,11 @@ func (a *API) located(next handler) handler {
 		}
 		next(c)
 	}
+}
+
+// isLink reports whether somebody opens a link to the approval page, however it is written.
+func (a *API) isLink(r *http.Request) bool {
+	return a.cfg.Approvals != nil && strings.HasPrefix(path.Clean("/"+r.URL.Path)+"/", approvePrefix)
 }
 
 // canonical reports whether there is no other way to write the path.
@@ -149,6 +159,8 @@ func canonical(p string) bool {
 func (a *API) routed(next handler) handler {
 	return func(c *call) {
 		switch {
+		case c.route == nil && a.isLink(c.r):
+			a.page.changedLink(c, http.StatusNotFound)
 		case c.route == nil:
 			c.json(http.StatusNotFound, map[string]any{"error": "Not found"})
 		case len(c.route.methods) == 0 || slices.Contains(c.route.methods, c.r.Method):
