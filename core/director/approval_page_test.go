@@ -718,3 +718,26 @@ func TestAGuessedLinkReadsNothing(t *testing.T) {
 		t.Errorf("the real link without a database: %v, want its error", err)
 	}
 }
+
+// The port of a page is that of the process: what an earlier one stored must not lead to its.
+func TestALinkLeadsToTheServerThatShowsIt(t *testing.T) {
+	base := "http://127.0.0.1:1111"
+	w := newWorld(t, func(o *choices) {
+		o.ApprovalURL = func(id run.ID, secret string) string {
+			if base == "" {
+				return ""
+			}
+			return base + "/approve/" + string(id) + "/" + secret
+		}
+	})
+	uri, waits := w.gate(gatedDoc)
+	call := placeholder(waits)
+	base = "http://127.0.0.1:2222"
+	again := w.next(uri, call)
+	if want := strings.Replace(waits.ApprovalURL, "1111", "2222", 1); again.ApprovalURL != want {
+		t.Errorf("the link of the next server is %s, want %s", again.ApprovalURL, want)
+	}
+	if strings.Contains(again.Message, "1111") || !strings.Contains(again.Message, again.ApprovalURL) {
+		t.Errorf("the next server says %s, want its own address", again.Message)
+	}
+}

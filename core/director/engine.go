@@ -51,8 +51,10 @@ type Options struct {
 	// own in the solutions that clients are told of; any other is evidence.
 	SolutionFields []string
 	// ApprovalURL is the address of an approval page by run and secret, empty
-	// while there is none; nil: approvals have no page. Called concurrently.
+	// while there is none; nil: approvals have no page. Called concurrently. It may open the page.
 	ApprovalURL func(id run.ID, secret string) string
+	// HasPage reports whether there is a page, and opens none; nil: ApprovalURL is asked.
+	HasPage func() bool
 	// Keys returns the server's keys: the first one makes idempotency keys of drivers' calls
 	// and secrets of approval links, and links of the others still work; nil: a
 	// random one. Called once, unless it fails.
@@ -81,7 +83,7 @@ func New(parts Parts, opt Options, log *slog.Logger) *Engine {
 	if opt.Observer == nil {
 		opt.Observer = observe.Silence{}
 	}
-	return &Engine{parts: parts, opt: opt, log: log, secrets: secrets.New(opt.Keys), contents: cache.New[string, string](maxContents)}
+	return &Engine{parts: parts, opt: opt, log: log, secrets: secrets.New(opt.Keys, opt.ApprovalURL), contents: cache.New[string, string](maxContents)}
 }
 
 func newNonce(id run.ID) string {

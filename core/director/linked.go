@@ -278,8 +278,8 @@ func visit(t *turn) run.Visit {
 // linkFor is the link of an approval that is about to be asked: that of the
 // same question, if it is out already, else a new one; nil: there is no page.
 func linkFor(t *turn, in driver.Input) *run.ApprovalLink {
-	if !input.Of(in.Kind).Approves || !plan.HasPage(t.State) {
-		return nil
+	if !input.Of(in.Kind).Approves || !plan.HasPage(t.State) || t.e.opt.ApprovalURL(t.Run.ID, "secret") == "" {
+		return nil // the page may turn out not to open
 	}
 	if q := t.Run.Step.Question; plan.CurrentLink(t.State, q) && q.Input.ID == in.ID {
 		return q.Link
@@ -294,6 +294,9 @@ func revealReply(t *turn, r *api.StepReply) (err error) {
 	q := t.Run.Step.Question
 	if q == nil {
 		return nil
+	}
+	if r.ApprovalURL != "" && !plan.HasPage(t.State) {
+		r.ApprovalURL = "" // of a reply that a server with a page stored
 	}
 	for _, text := range []*string{&r.ApprovalURL, &r.Message, &r.NextAction} {
 		if *text, err = t.e.secrets.Reveal(t.Run.ID, q.Link, *text); err != nil {

@@ -101,6 +101,11 @@ type ApprovalLink struct {
 // ReadMark is the mark of the link to the same page that takes no answer.
 func (l ApprovalLink) ReadMark() string { return l.Mark + "-read" }
 
+// AddressMark stands in what is stored where the whole address of a link stood, by its mark or
+// its ReadMark. The address is that of the server that shows it: the port of an earlier process
+// may be closed.
+func AddressMark(mark string) string { return "approval-page:" + mark }
+
 // MaxVisits is how many openings of an approval page are kept.
 const MaxVisits = 16
 

@@ -269,7 +269,7 @@ func NobodyApproves(step int, how []string, troubles string) *fault.Error {
 	}
 	var instead []string
 	if slices.Contains(how, driver.ByPage) {
-		instead = append(instead, "tell the operator to give the server an approval page (serve --http, or approval.listen)")
+		instead = append(instead, "tell the operator to give the server an approval page (serve --page or --http, or approval.listen)")
 	}
 	if slices.Contains(how, driver.ByForm) {
 		instead = append(instead, "tell the person to continue the run with a client that offers elicitation")

@@ -20,8 +20,13 @@ func CurrentLink(s *State, q *run.Question) bool {
 // linkHolds: whoever has the link of the question may answer it.
 func linkHolds(s *State, q *run.Question) bool { return CurrentLink(s, q) && !q.Link.ReadOnly }
 
-// HasPage reports whether there is a page that links lead to.
-func HasPage(s *State) bool { return MarkedURL(s, &run.ApprovalLink{Mark: "mark"}) != "" }
+// HasPage reports whether there is a page that links lead to. It opens none.
+func HasPage(s *State) bool {
+	if s.Options.HasPage != nil {
+		return s.Options.HasPage()
+	}
+	return s.Options.ApprovalURL != nil && s.Options.ApprovalURL(s.Run.ID, "secret") != ""
+}
 
 // Answerable reports whether a link may be given to somebody who answers with it. Where the answer is the
 // step's evidence and the step does not count what a link's holder says, where the page does not
@@ -30,12 +35,12 @@ func Answerable(s *State, k *input.Task) bool {
 	return HasPage(s) && slices.Contains(k.Approval.How, driver.ByPage) && LinkMayApprove(s) && countsAsAnswer(s, k, GatedInput(s), driver.LinkHolder)
 }
 
-// MarkedURL is the address of a link with its mark instead of the secret, or empty.
+// MarkedURL is the mark of the address of a link, or empty.
 func MarkedURL(s *State, l *run.ApprovalLink) string {
-	if l == nil || s.Options.ApprovalURL == nil {
+	if l == nil || !HasPage(s) {
 		return ""
 	}
-	return s.Options.ApprovalURL(s.Run.ID, l.Mark)
+	return run.AddressMark(l.Mark)
 }
 
 // WhereToRead says where a person reads the whole of what a form shows in part.
@@ -43,7 +48,7 @@ func WhereToRead(s *State, l *run.ApprovalLink) string {
 	if l == nil {
 		return fmt.Sprintf("`kairos runs show %s -o json`, on the server's machine", s.Run.ID)
 	}
-	return s.Options.ApprovalURL(s.Run.ID, l.ReadMark()) + " (that page takes no answer)"
+	return run.AddressMark(l.ReadMark()) + " (that page takes no answer)"
 }
 
 // keptLink is the link that the question keeps. A link that was not given out is dropped: its

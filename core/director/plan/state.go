@@ -35,6 +35,8 @@ type Options struct {
 	SolutionFields []string
 	// ApprovalURL is the address of an approval page; nil: there is none.
 	ApprovalURL func(id run.ID, secret string) string
+	// HasPage reports whether ApprovalURL may be called for an address; nil: it is called to know.
+	HasPage func() bool
 }
 
 // Subject is an input of a step; input ids of two steps may be the same.

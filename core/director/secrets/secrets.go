@@ -3,6 +3,7 @@
 package secrets
 
 import (
+	"cmp"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
@@ -30,7 +31,10 @@ const (
 )
 
 // Secrets is safe for concurrent use.
-type Secrets struct{ keys func() (derived, error) }
+type Secrets struct {
+	keys    func() (derived, error)
+	address func(id run.ID, secret string) string // may be nil
+}
 
 // derived are the keys of each use.
 type derived struct {
@@ -39,9 +43,10 @@ type derived struct {
 }
 
 // New returns the secrets that are made from the server's keys, of which the first one makes
-// them; nil: from a random one. They are read once, when they are needed.
-func New(keys func() ([][32]byte, error)) Secrets {
-	return Secrets{cache.Once(func() (derived, error) { return derive(keys) })}
+// them; nil: from a random one. They are read once, when they are needed. address is that of a
+// link, empty where no page is served; nil: nowhere.
+func New(keys func() ([][32]byte, error), address func(id run.ID, secret string) string) Secrets {
+	return Secrets{keys: cache.Once(func() (derived, error) { return derive(keys) }), address: address}
 }
 
 func derive(keys func() ([][32]byte, error)) (d derived, err error) {
@@ -126,32 +131,48 @@ func (s Secrets) Link(id run.ID, secret string) (number int64, u Use, ok bool, e
 	return number, u, ok, nil
 }
 
-// pairs are the marks of a link, each followed by its secret; the mark that begins with
-// another comes first.
-func (s Secrets) pairs(id run.ID, l *run.ApprovalLink) ([]string, error) {
+// unserved is shown for the address of a link where this server has no page.
+const unserved = "(this server has no approval page)"
+
+// pairs are the marks of a link, each followed by what is shown for it; a mark that begins with
+// another comes first. Where there is no address, shown takes its place.
+func (s Secrets) pairs(id run.ID, l *run.ApprovalLink, shown string) ([]string, error) {
 	keys, err := s.keys()
 	if err != nil {
 		return nil, err
 	}
-	made := func(u Use) string { return ofLink(keys.links[0], id, l.Number, u) }
-	return []string{l.ReadMark(), made(ToRead), l.Mark, made(ToAnswer)}, nil
+	var pairs []string
+	for _, link := range []struct {
+		mark string
+		use  Use
+	}{{l.ReadMark(), ToRead}, {l.Mark, ToAnswer}} {
+		secret, at := ofLink(keys.links[0], id, l.Number, link.use), ""
+		if s.address != nil {
+			at = s.address(id, secret)
+		}
+		if at = cmp.Or(at, shown); at != "" {
+			pairs = append(pairs, run.AddressMark(link.mark), at)
+		}
+		pairs = append(pairs, link.mark, secret)
+	}
+	return pairs, nil
 }
 
-// Reveal puts the secrets of the run's link where its marks stand. The link may be nil.
+// Reveal puts the addresses and secrets of the run's link where its marks stand. The link may be nil.
 func (s Secrets) Reveal(id run.ID, l *run.ApprovalLink, text string) (string, error) {
 	if l == nil || !strings.Contains(text, l.Mark) {
 		return text, nil
 	}
-	pairs, err := s.pairs(id, l)
+	pairs, err := s.pairs(id, l, unserved)
 	return strings.NewReplacer(pairs...).Replace(text), err
 }
 
-// Conceal puts the marks of the run's link where its secrets stand. The link may be nil.
+// Conceal puts the marks of the run's link where its addresses and secrets stand. The link may be nil.
 func (s Secrets) Conceal(id run.ID, l *run.ApprovalLink, text string) (string, error) {
 	if l == nil {
 		return text, nil
 	}
-	pairs, err := s.pairs(id, l)
+	pairs, err := s.pairs(id, l, "")
 	slices.Reverse(pairs)
 	return strings.NewReplacer(pairs...).Replace(text), err
 }

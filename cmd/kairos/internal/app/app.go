@@ -62,7 +62,7 @@ type App struct {
 	Engine  *usecases.UseCases
 	// handover writes the handover file; nil if there is none.
 	handover *handover.Writer
-	page     address // below which the approval page is reached
+	page     *approvalPage
 	mainPort address // that is listened on
 	// stopping gets, when the server begins to stop, how long it may take.
 	stopping chan time.Duration
@@ -112,7 +112,7 @@ func (s Options) open() (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{Version: s.Version, Config: c, log: log, logged: logged, clock: clock.System(), changes: newChanges(), stopping: make(chan time.Duration, 1), stateKeys: cache.Once(c.Keys().State), space: localSpace}
+	a := &App{Version: s.Version, Config: c, log: log, logged: logged, clock: clock.System(), page: new(approvalPage), changes: newChanges(), stopping: make(chan time.Duration, 1), stateKeys: cache.Once(c.Keys().State), space: localSpace}
 	if s.Files {
 		a.space = FilesSpace
 	}
@@ -147,7 +147,7 @@ func (a *App) engineOptions() usecases.Options {
 	c := a.Config
 	return usecases.Options{
 		Options: director.Options{
-			ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.approvalURL,
+			ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, HasPage: a.page.offered,
 			RequireComplete: c.Attest.RequireComplete, Budgets: c.Sampling.Budgets(), Keys: a.stateKeys, Clock: a.clock,
 			Observer: observer(a.measures, func(m *metrics.Metrics) observe.Observer { return m }),
 		},

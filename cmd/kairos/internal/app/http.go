@@ -19,7 +19,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/metrics"
-	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
@@ -34,7 +33,7 @@ type httpService struct {
 	metrics http.Handler // nil: no port of its own
 	config  config.Config
 	log     *slog.Logger
-	page    *address        // of the approval page
+	page    *approvalPage
 	started func(at string) // called with the address of the main port once it is listened on
 	endMCP  func()          // ends what the MCP endpoint keeps open, and waits
 	say     io.Writer       // for people
@@ -61,7 +60,7 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 	if err != nil {
 		return nil, err
 	}
-	h := &httpService{api: api, replica: r, config: c, log: a.log, page: &a.page}
+	h := &httpService{api: api, replica: r, config: c, log: a.log, page: a.page}
 	if a.measures != nil {
 		h.metrics = a.measures.Handler(a.host)
 	}
@@ -97,7 +96,7 @@ func (h *httpService) serve(ctx context.Context) error {
 			if c.TLS.Cert != "" {
 				scheme = "https"
 			}
-			h.page.is(cmp.Or(c.PublicURL, reachedAt(scheme, at)))
+			h.page.at.is(cmp.Or(c.PublicURL, reachedAt(scheme, at)))
 			h.started(at.String())
 			fmt.Fprintf(h.say, "kairos: MCP at %[1]s://%[2]s/mcp, REST at %[1]s://%[2]s/api, health at %[1]s://%[2]s/health\n", scheme, at)
 		},
@@ -196,15 +195,6 @@ func (a *App) health() func(context.Context) rest.Health {
 	}
 }
 
-// approvalURL returns the link of an approval, or "" if the page is not served.
-func (a *App) approvalURL(id run.ID, secret string) string {
-	base := strings.TrimRight(a.page.String(), "/")
-	if base == "" {
-		return ""
-	}
-	return base + rest.ApprovalPath(id, secret)
-}
-
 // reachedAt is the address of a listener as people of this machine write it.
 func reachedAt(scheme string, at net.Addr) string {
 	host, port, err := net.SplitHostPort(at.String())
@@ -212,33 +202,4 @@ func reachedAt(scheme string, at net.Addr) string {
 		return scheme + "://" + net.JoinHostPort("localhost", port)
 	}
 	return scheme + "://" + at.String()
-}
-
-// serveApprovals serves the approval page alone, for a server without HTTP,
-// until ctx ends. Hosts start servers twice, so one that cannot listen continues
-// without the page.
-func (a *App) serveApprovals(ctx context.Context, version string) error {
-	api, err := rest.New(rest.Config{
-		Version: version, Approvals: a.Engine.Runs, Principal: LocalPrincipal, Space: a.space,
-		Access: rest.Access{Local: true}, Limits: rest.Limits{Concurrent: 16, Waiting: 16, PerMinute: 600, Burst: 100},
-	}, a.log)
-	if err != nil {
-		return err
-	}
-	listening := false
-	err = rest.Serve(ctx, rest.Listen{
-		Address: a.Config.Approval.Listen, Connections: 64, Shutdown: time.Second,
-		Started: func(at net.Addr) {
-			listening = true
-			a.page.is(reachedAt("http", at))
-			a.log.InfoContext(ctx, "approval page", "address", at.String())
-		},
-		Draining: api.Drain,
-	}, api, a.log)
-	if err != nil && !listening {
-		a.log.WarnContext(ctx, "there is no approval page: set approval.listen to 127.0.0.1:0 for any free port", slog.Any("error", err))
-		<-ctx.Done()
-		return nil
-	}
-	return err
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ func checkDev(address string) error {
 // Transports are what `kairos serve` serves.
 type Transports struct {
 	Stdio, HTTP bool
+	Page        bool   // over stdio: the approval page on any free port, unless configured
 	Address     string // of http, over the configuration; empty: as configured
 	Insecure    bool
 }
@@ -45,6 +47,9 @@ func (t Transports) Override(c *config.Config) {
 		c.HTTP.Listen = t.Address
 	}
 	c.HTTP.Insecure = t.Insecure
+	if t.Page {
+		c.Approval.Listen = cmp.Or(c.Approval.Listen, anyFreePort)
+	}
 }
 
 // stdioDrain is how long calls over stdin and stdout may continue after the end, and
@@ -109,7 +114,8 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 		serve("calls over stdin", func(ctx context.Context) error { return s.ServeStdio(ctx, os.Stdin, os.Stdout) })
 	}
 	if !by.HTTP && a.Config.Approval.Listen != "" {
-		serve("the approval page", func(ctx context.Context) error { return a.serveApprovals(ctx, name) })
+		a.page.offer()
+		serve("the approval page", func(ctx context.Context) error { return a.servePage(ctx, name) })
 	}
 	if by.HTTP {
 		h, err := a.httpService(s, shared, ops.admin, name)

@@ -24,11 +24,12 @@ import (
 func Command(at *session.Session) *cobra.Command {
 	var by app.Transports
 	cmd := &cobra.Command{
-		Use:   "serve [--http [HOST:PORT]] [--stdio]",
+		Use:   "serve [--http [HOST:PORT]] [--stdio] [--page]",
 		Short: "Serve MCP over stdin and stdout, or MCP and REST over HTTP",
 		Long: "Serves MCP over stdin and stdout, or with --http over HTTP together with REST and health, for clients of 2025-11-25 and\n" +
 			"older and of 2026-07-28. With --http and --stdio it serves both until stdin ends. Logs go to stderr. Over stdin and\n" +
-			"stdout the server opens the database and starts drivers with the first tool call.\n\n" +
+			"stdout the server opens the database and starts drivers with the first tool call. With --page people of clients without\n" +
+			"forms approve on a web page: it takes links only, and its port opens for the first of them.\n\n" +
 			"A running server reloads the configuration, the tree and drivers.lock when the files change, on SIGHUP and on\n" +
 			"`kairos reload`. If something is wrong, it logs the problem and continues unchanged.",
 		Example: "  kairos serve\n  kairos serve --http\n  kairos serve --http 127.0.0.1:8080 --config kairos.yaml",
@@ -73,6 +74,7 @@ func Command(at *session.Session) *cobra.Command {
 		_ = cmd.Flags().MarkHidden(of) // the flags are there
 	}
 	cmd.Flags().BoolVar(&by.Stdio, "stdio", false, "serve stdin and stdout as well")
+	cmd.Flags().BoolVar(&by.Page, "page", false, "over stdin and stdout: open an approval page on a free loopback port for the first link (with --http the main port has it)")
 	cmd.Flags().BoolVar(&by.Insecure, "insecure", false, "listen beyond loopback without authentication")
 	return cmd
 }
