@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/drivers/manual"
+	"github.com/kairos-mcp/kairos/e2e/clients"
 	"github.com/kairos-mcp/kairos/e2e/forgery"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
@@ -516,4 +517,8 @@ func TestTheDriverInTheWireDocumentationBreaksNoRule(t *testing.T) {
 			t.Error(result.Line())
 		}
 	}
+}
+
+func TestAgentProgramsAreThoseOfTheRecord(t *testing.T) {
+	generated(t, "clients/programs.md", clients.Page(), "go test ./docs -run AgentPrograms -update")
 }

@@ -78,6 +78,9 @@ func (g *game) ran(s *session, at *person) string {
 	}
 	printed := s.run(g.t.Context(), request(s.model.play))
 	g.log = append(g.log, s.model.notebook(), "printed: "+printed)
+	for _, f := range frames(s.recording()) {
+		g.log = append(g.log, fmt.Sprint("wire: ", f.From, " ", f.PID, " ", cut(f.Line)))
+	}
 	if at != nil {
 		at.pending.Wait()
 		g.log = append(g.log, at.diary())
@@ -225,14 +228,12 @@ func killed(g *game) string {
 	if words := g.ran(s, nil); words != verified {
 		return words
 	}
-	var runs struct {
-		Runs []json.RawMessage `json:"runs"`
-	}
+	var runs []json.RawMessage
 	if err := json.Unmarshal([]byte(w.run(g.t, "runs", "list", "--output", "json")), &runs); err != nil {
 		g.t.Fatal(err)
 	}
-	if len(runs.Runs) != 1 {
-		return fmt.Sprintf("the next session begins again: %d runs", len(runs.Runs))
+	if len(runs) != 1 {
+		return fmt.Sprintf("the next session begins again: %d runs", len(runs))
 	}
 	return clients.NextSession
 }

@@ -160,7 +160,8 @@ func (m *model) answer(t *talk) answer {
 		return next
 	}
 	m.note("> " + next.tool.name + " " + encoded(next.args))
-	if bare := next.tool.name[max(0, strings.Index(next.tool.name, "kairos_")):]; strings.HasPrefix(bare, "kairos_") {
+	name := unwrapped(turn{name: next.tool.name, args: next.args}).name
+	if bare := name[max(0, strings.Index(name, "kairos_")):]; strings.HasPrefix(bare, "kairos_") {
 		m.mu.Lock()
 		nth := m.calls[bare]
 		m.calls[bare]++
@@ -172,6 +173,9 @@ func (m *model) answer(t *talk) answer {
 	return next
 }
 
+// mostPauses is how often an agent waits for servers that the program is still starting.
+const mostPauses = 5
+
 var deferredName = regexp.MustCompile(`mcp__[A-Za-z0-9_-]+`)
 
 // located is the call under the name that the program has for the tool. Claude Code
@@ -180,25 +184,35 @@ func (m *model) located(t *talk, a answer) answer {
 	if found, ok := t.tool(a.tool.name); ok {
 		return answer{tool: found, args: a.args}
 	}
-	last := turn{}
+	last, pauses := turn{}, 0
 	for _, x := range t.turns {
 		if x.kind == called {
 			last = x
+			if awaits(x) {
+				pauses++
+			}
 		}
+	}
+	full := a.tool.name
+	for _, name := range deferredName.FindAllString(t.raw, -1) {
+		if strings.HasSuffix(name, "__"+a.tool.name) {
+			full = name
+			break
+		}
+	}
+	if through, ok := t.tool(caller); ok && finds(last.name) {
+		return wrapped(through, full, a.args)
 	}
 	for _, f := range finders {
 		finder, ok := t.tool(f)
 		if !ok || finds(last.name) {
 			continue
 		}
-		full := a.tool.name
-		for _, name := range deferredName.FindAllString(t.raw, -1) {
-			if strings.HasSuffix(name, "__"+a.tool.name) {
-				full = name
-				break
-			}
-		}
 		return answer{tool: finder, args: map[string]any{"query": "select:" + full, "max_results": 5}}
+	}
+	if sh := runs(t, pause); sh.words == "" && pauses < mostPauses && strings.HasPrefix(a.tool.name, "kairos_") {
+		sh.tool, _ = t.tool(sh.tool.name)
+		return sh
 	}
 	names := make([]string, 0, len(t.tools))
 	for _, x := range t.tools {

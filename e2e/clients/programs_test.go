@@ -28,6 +28,9 @@ type program struct {
 	own map[string]any
 	// local is the entry of a server that the program starts.
 	local func(command []string) map[string]any
+	// remote is the entry of a server over HTTP, for a program that kairos connect does
+	// not know.
+	remote func(url string) map[string]any
 	// args and env start it with a request. The variables name the model.
 	args func(s *session, request string) []string
 	env  func(model string) []string
@@ -55,6 +58,10 @@ var fakeProvider = map[string]any{
 
 func localList(command []string) map[string]any {
 	return map[string]any{"type": "local", "command": command, "enabled": true}
+}
+
+func remoteList(url string) map[string]any {
+	return map[string]any{"type": "remote", "url": url, "enabled": true}
 }
 
 // programs are in the order of the table.
@@ -94,7 +101,7 @@ var programs = []program{
 	},
 	{
 		name: "opencode", title: "opencode", packages: []string{"opencode-ai@1.18.33"}, scripts: true, bin: "opencode",
-		client: "opencode", file: "opencode.json", inProject: true, servers: "mcp", local: localList, own: fakeProvider,
+		remote: remoteList, file: "opencode.json", inProject: true, servers: "mcp", local: localList, own: fakeProvider,
 		args: func(_ *session, request string) []string { return []string{"run", "-m", "fake/fake", request} },
 		env: func(model string) []string {
 			return []string{"FAKE_URL=" + model + "/v1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1"}
@@ -102,7 +109,7 @@ var programs = []program{
 	},
 	{
 		name: "kilo", title: "Kilo", packages: []string{"@kilocode/cli@7.7.7", "@kilocode/cli-linux-x64@7.7.7"}, bin: "kilo",
-		client: "kilo", file: ".config/kilo/kilo.json", servers: "mcp", local: localList, own: fakeProvider,
+		remote: remoteList, file: ".config/kilo/kilo.json", servers: "mcp", local: localList, own: fakeProvider,
 		args: func(_ *session, request string) []string {
 			return []string{"run", "-m", "fake/fake", "--auto", request}
 		},
@@ -112,7 +119,7 @@ var programs = []program{
 	},
 	{
 		name: "qwen", title: "Qwen Code", packages: []string{"@qwen-code/qwen-code@0.24.4"}, bin: "qwen",
-		client: "qwen", file: ".qwen/settings.json", servers: "mcpServers", local: plain,
+		client: "gemini", file: ".qwen/settings.json", servers: "mcpServers", local: plain,
 		args: func(_ *session, request string) []string {
 			return []string{"-p", request, "--approval-mode", "yolo", "--auth-type", "openai", "-m", "fake"}
 		},
@@ -121,9 +128,12 @@ var programs = []program{
 	},
 	{
 		name: "copilot", title: "Copilot CLI", packages: []string{"@github/copilot@1.0.102"}, scripts: true, bin: "copilot",
-		client: "copilot", file: ".copilot/mcp-config.json", servers: "mcpServers",
+		file: ".copilot/mcp-config.json", servers: "mcpServers",
 		local: func(command []string) map[string]any {
 			return map[string]any{"type": "local", "command": command[0], "args": command[1:], "tools": []any{"*"}}
+		},
+		remote: func(url string) map[string]any {
+			return map[string]any{"type": "http", "url": url, "tools": []any{"*"}}
 		},
 		args: func(_ *session, request string) []string {
 			return []string{"-p", request, "--allow-all-tools", "--no-color"}
@@ -134,7 +144,13 @@ var programs = []program{
 	},
 	{
 		name: "cline", title: "Cline", packages: []string{"cline@3.0.65"}, scripts: true, bin: "cline",
-		client: "cline", file: ".cline/data/settings/cline_mcp_settings.json", servers: "mcpServers", local: plain,
+		file: ".cline/data/settings/cline_mcp_settings.json", servers: "mcpServers",
+		local: func(command []string) map[string]any {
+			return map[string]any{"transport": map[string]any{"type": "stdio", "command": command[0], "args": command[1:]}}
+		},
+		remote: func(url string) map[string]any {
+			return map[string]any{"transport": map[string]any{"type": "streamableHttp", "url": url}}
+		},
 		setUp: func(_ *session, model string) [][]string {
 			return [][]string{{"auth", "-p", "openai", "-k", "x", "-m", "fake", "-b", model + "/v1"}}
 		},

@@ -77,10 +77,20 @@ func (s *session) configure(ctx context.Context, w world) error {
 		return fmt.Errorf("make the folder of the configuration: %w", err)
 	}
 	calendar := s.program.local([]string{filepath.Join(s.kairos, "calendar-server"), "--state", filepath.Join(filepath.Dir(s.home), "calendar.json")})
-	if err := s.writeOwn(calendar); err != nil {
+	program := filepath.Join(s.kairos, "kairos")
+	if s.program.remote != nil {
+		entry := s.program.local([]string{program, "--db", w.database, "serve"})
+		if w.url != "" {
+			entry = s.program.remote(w.url)
+		}
+		if err := s.writeOwn(calendar, entry); err != nil {
+			return err
+		}
+		return s.putRecorder(program)
+	}
+	if err := s.writeOwn(calendar, nil); err != nil {
 		return err
 	}
-	program := filepath.Join(s.kairos, "kairos")
 	args := []string{"--db", w.database, "connect", s.program.client, "--file", s.file(), "--write"}
 	if w.url != "" {
 		args = append(args, "--http", w.url)
@@ -93,10 +103,14 @@ func (s *session) configure(ctx context.Context, w world) error {
 	return s.putRecorder(program)
 }
 
-func (s *session) writeOwn(calendar map[string]any) error {
+func (s *session) writeOwn(calendar, entry map[string]any) error {
 	text := fmt.Sprintf("[%s.calendar]\ncommand = %q\nargs = %s\n", s.program.servers, calendar["command"], encoded(calendar["args"]))
 	if !strings.HasSuffix(s.program.file, ".toml") {
-		own := map[string]any{s.program.servers: map[string]any{"calendar": calendar}}
+		servers := map[string]any{"calendar": calendar}
+		if entry != nil {
+			servers["kairos"] = entry
+		}
+		own := map[string]any{s.program.servers: servers}
 		for k, v := range s.program.own {
 			own[k] = v
 		}

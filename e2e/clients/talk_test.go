@@ -100,8 +100,8 @@ func (t *talk) outcomes() (all []outcome) {
 		case called:
 			calls[x.id] = x
 		case result:
-			c := calls[x.id]
-			if !finds(c.name) {
+			c := unwrapped(calls[x.id])
+			if !finds(c.name) && !awaits(c) {
 				all = append(all, outcome{c.name, c.args, x.text})
 			}
 		}
@@ -120,6 +120,48 @@ func finds(name string) bool {
 	}
 	return false
 }
+
+// caller is Qwen's tool that calls a deferred one.
+const caller = "tool_call"
+
+// wrapped is a call of a deferred tool by the program's caller.
+func wrapped(through tool, name string, args map[string]any) answer {
+	a := answer{tool: through, args: make(map[string]any)}
+	for key, p := range object(through.schema, "properties") {
+		schema, _ := p.(map[string]any)
+		switch {
+		case strings.Contains(key, "name") || key == "tool":
+			a.args[key] = name
+		case text(schema, "type") == "string":
+			a.args[key] = encoded(args)
+		default:
+			a.args[key] = args
+		}
+	}
+	return a
+}
+
+func unwrapped(c turn) turn {
+	if c.name != caller {
+		return c
+	}
+	for key, v := range c.args {
+		switch x := v.(type) {
+		case string:
+			if strings.Contains(key, "name") || key == "tool" {
+				c.name = x
+			}
+		case map[string]any:
+			c.args = x
+		}
+	}
+	return c
+}
+
+// pause is what the agent does while the program is still starting the servers.
+const pause = "sleep 3 # until the tools are there"
+
+func awaits(c turn) bool { return strings.Contains(encoded(c.args), pause) }
 
 // textOf is the text of a message or a result: a text, or a list of parts.
 func textOf(content any) string {
