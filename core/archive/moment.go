@@ -33,9 +33,11 @@ type Moment struct {
 	Via string `json:"via,omitempty"`
 	Why string `json:"why,omitempty"`
 	// Driver judged the evidence: name and version.
-	Driver     string            `json:"driver,omitempty"`
-	Question   string            `json:"question,omitempty"`
-	Answer     json.RawMessage   `json:"answer,omitempty"`
+	Driver   string          `json:"driver,omitempty"`
+	Question string          `json:"question,omitempty"`
+	Answer   json.RawMessage `json:"answer,omitempty"`
+	// Sent is the submission of an agent, where Answer was read from another form of it.
+	Sent       json.RawMessage   `json:"sent,omitempty"`
 	Provenance driver.Provenance `json:"provenance,omitempty"`
 	// Basis is the way in which a person approved.
 	Basis run.Basis `json:"basis,omitempty"`
@@ -220,7 +222,7 @@ func tellAnswer(m *Moment, ev run.Event) {
 		return
 	}
 	if a := ev.Answer; a != nil {
-		m.Via, m.Provenance, m.Answer = a.Via, a.Provenance, a.Value
+		m.Via, m.Provenance, m.Answer, m.Sent = a.Via, a.Provenance, a.Value, ev.Sent
 		m.Model, m.StopReason = a.Model, a.StopReason
 		m.Verdict = cmp.Or(m.Verdict, comparison(*a))
 	}

@@ -103,15 +103,17 @@ type Event struct {
 	Seq      int64          `json:"seq,omitempty"` // Answered, Unanswered, Dismissed, Opened, Declined, RouteClosed on a question
 	Input    string         `json:"input,omitempty"`
 	// Via is who obtained it; Rejected: the challenge driver, if it looked itself.
-	Via      string         `json:"via,omitempty"`
-	Answer   *driver.Answer `json:"answer,omitempty"`
-	Approval *Approval      `json:"approval,omitempty"`
-	Apart    bool           `json:"apart,omitempty"` // Declined: on the approval page, so that no call tells of it yet
-	Attempt  *Attempt       `json:"attempt,omitempty"`
-	Visit    *Visit         `json:"visit,omitempty"` // Opened
-	Proof    *Proof         `json:"proof,omitempty"`
-	Evidence *Evidence      `json:"evidence,omitempty"`
-	Nonce    string         `json:"nonce,omitempty"` // next nonce: Accepted, Reissued
+	Via    string         `json:"via,omitempty"`
+	Answer *driver.Answer `json:"answer,omitempty"`
+	// Sent is what an agent submitted, where the answer was read from another form of it.
+	Sent     json.RawMessage `json:"sent,omitempty"`
+	Approval *Approval       `json:"approval,omitempty"`
+	Apart    bool            `json:"apart,omitempty"` // Declined: on the approval page, so that no call tells of it yet
+	Attempt  *Attempt        `json:"attempt,omitempty"`
+	Visit    *Visit          `json:"visit,omitempty"` // Opened
+	Proof    *Proof          `json:"proof,omitempty"`
+	Evidence *Evidence       `json:"evidence,omitempty"`
+	Nonce    string          `json:"nonce,omitempty"` // next nonce: Accepted, Reissued
 	// Solves is the nonce that the proof uses up: Accepted.
 	Solves string `json:"solves,omitempty"`
 	// Connection that continues the run, empty for the same as before. Reissued

@@ -3,6 +3,7 @@
 package act
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -188,8 +189,15 @@ func (d Drivers) Read(ctx context.Context, s *plan.State, a plan.Read) (plan.Act
 	if err != nil {
 		return nil, err
 	}
+	read, err := s.Solution.ReadFor(a.Input)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(read, s.Solution.Sent) {
+		a.Sent = s.Solution.Sent
+	}
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{
-		Input: a.Input, Step: a.Task.Where, Client: s.Caller.Client, Raw: s.Solution.Raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
+		Input: a.Input, Step: a.Task.Where, Client: s.Caller.Client, Raw: read, IdempotencyKey: c.Key, Attempt: c.Attempt,
 	})
 	return plan.Apply{Used: true, Then: plan.Look(func(s *plan.State) plan.Action {
 		return plan.Submitted(s, a, shown, plan.Reading{Result: res, Err: err})

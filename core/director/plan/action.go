@@ -77,10 +77,12 @@ type (
 		Diagnostics []driver.Diagnostic
 	}
 	// Read has a capability driver read what the agent submitted, or show it the input.
+	// Sent is what was submitted, where it is read from another form.
 	Read struct {
 		Task  *input.Task
 		Input driver.Input
 		Route decision.Route
+		Sent  json.RawMessage
 	}
 	// Preview has a driver say what it would do.
 	Preview struct {

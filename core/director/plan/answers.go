@@ -129,7 +129,7 @@ func Supplied(s *State, of Read, how string, a driver.Answer) Action {
 		refused.Events = append(settle(s, to.Refused), refused.Events...)
 		return refused
 	}
-	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a}
+	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a, Sent: of.Sent}
 	if input.Of(in.Kind).Approves {
 		ev.Approval = NewApproval(s, r, a.Provenance, run.Basis(how))
 		ev.Approval.AskedFor(phrase)

@@ -63,7 +63,7 @@ func Rendered(s *State, a Render, made Rendering) Action {
 	case res.Elsewhere != nil && approves:
 		return leaveToPage(s, a, made.Link, *res.Elsewhere)
 	case res.Answer != nil:
-		return Supplied(s, Read{k, in, r}, q.How, *res.Answer)
+		return Supplied(s, Read{Task: k, Input: in, Route: r}, q.How, *res.Answer)
 	case res.Unavailable != nil:
 		return Close(s, in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
 	}

@@ -53,7 +53,7 @@ func Through(s *State, k *input.Task, in driver.Input, r decision.Route) Action 
 		}
 	}
 	if w.desc.Has(driver.FeatureAgent) {
-		return Read{k, in, r}
+		return Read{Task: k, Input: in, Route: r}
 	}
 	if w.kind.Approves && w.byReport {
 		in = ApprovalQuestion(s, k, GatedInput(s))

@@ -15,7 +15,8 @@ import (
 
 // Solution is what an agent submitted, as far as the core reads it.
 type Solution struct {
-	Raw       json.RawMessage `json:"-"`
+	Sent      json.RawMessage `json:"-"` // as the agent sent it, which is recorded
+	Raw       json.RawMessage `json:"-"` // the object that Sent is, or holds as text
 	Type      string          `json:"type"`
 	Nonce     string          `json:"nonce"`
 	ProofHash string          `json:"proof_hash"`
@@ -25,7 +26,7 @@ type Solution struct {
 	Params            json.RawMessage `json:"-"` // the object named like Type
 	Object            map[string]any  `json:"-"` // Params for conditions; nil: they are not an object
 	given             bool            // whether params or Evidence hold anything
-	Payload           string          `json:"-"` // Sum of Raw
+	Payload           string          `json:"-"` // Sum of Sent
 }
 
 // maxSolution bounds a submission; more than any output that a step needs.
@@ -40,12 +41,20 @@ func Parse(raw json.RawMessage) (*Solution, error) {
 	if len(trimmed) > maxSolution {
 		return nil, fault.New(fault.InvalidArgument, "solution has %d bytes, at most %d are taken: shorten long output", len(trimmed), maxSolution)
 	}
-	s := &Solution{Raw: trimmed}
+	s := &Solution{Sent: trimmed}
+	var err error
+	if s.Raw, err = input.Opened(trimmed); err != nil {
+		return nil, err
+	}
+	read, err := input.Envelope(s.Raw)
+	if err != nil {
+		return nil, err
+	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(trimmed, &fields); err != nil {
+	if err := json.Unmarshal(read, &fields); err != nil {
 		return nil, fault.Wrap(err, fault.InvalidArgument, "solution must be a JSON object")
 	}
-	if err := json.Unmarshal(trimmed, s); err != nil {
+	if err := json.Unmarshal(read, s); err != nil {
 		return nil, fault.Wrap(err, fault.InvalidArgument, "solution: type, nonce and proof_hash must be strings")
 	}
 	s.Evidence = fields["evidence"]
@@ -55,11 +64,18 @@ func Parse(raw json.RawMessage) (*Solution, error) {
 	if s.ProofHash == "" {
 		s.ProofHash = s.PreviousProofHash
 	}
-	s.Params = fields[s.Type]
+	if s.Params, err = input.Opened(fields[s.Type]); err != nil {
+		return nil, err
+	}
 	s.Object = decision.Object(s.Params)
 	s.given = holds(s.Object) || says(s.Params) || says(s.Evidence)
-	s.Payload = Sum(trimmed)
+	s.Payload = Sum(s.Sent)
 	return s, nil
+}
+
+// ReadFor is Raw with what it says of an input in the form that the input's schema demands.
+func (s *Solution) ReadFor(in driver.Input) (json.RawMessage, error) {
+	return input.Read(in, s.Type, s.Raw)
 }
 
 // Sum tells a repeat from a replay: a network retry repeats the bytes.

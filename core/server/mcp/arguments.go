@@ -10,14 +10,18 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 )
 
-// inputCheck validates arguments against a tool's input schema.
-type inputCheck struct{ schema *jsonschema.Schema }
+// inputCheck reads arguments and validates them against a tool's input schema.
+type inputCheck struct {
+	doc    any // the schema, decoded
+	schema *jsonschema.Schema
+}
 
 // enforced returns the check of a tool's arguments.
 func enforced(t toolset.Tool) (inputCheck, error) {
@@ -41,7 +45,7 @@ func newInputCheck(tool string, schema []byte) (inputCheck, error) {
 		return inputCheck{}, err
 	}
 	compiled, err := c.Compile(url)
-	return inputCheck{compiled}, err
+	return inputCheck{doc, compiled}, err
 }
 
 func relaxSolution(doc any) {
@@ -61,6 +65,36 @@ func dropRequired(schema any) {
 	for _, p := range properties {
 		dropRequired(p)
 	}
+}
+
+// read returns arguments in the form that the schema demands, as a handler takes them, or
+// the error of invalid ones. A solution stays as it was sent: it is recorded so, and the
+// director reads it.
+func (c inputCheck) read(arguments json.RawMessage) (json.RawMessage, *fault.Error) {
+	read, err := fields.Lossless(c.doc, arguments)
+	if err != nil {
+		return nil, invalidInput(err.Error())
+	}
+	if f := c.problem(read); f != nil {
+		return nil, f
+	}
+	return withSolution(read, arguments), nil
+}
+
+// withSolution returns arguments that were read with the solution as it was sent.
+func withSolution(read, sent json.RawMessage) json.RawMessage {
+	if bytes.Equal(read, sent) {
+		return read
+	}
+	members, _ := fields.Members(read)
+	asSent, _ := fields.Members(sent)
+	isSolution := func(m fields.Member) bool { return m.Key == "solution" }
+	i, j := slices.IndexFunc(members, isSolution), slices.IndexFunc(asSent, isSolution)
+	if i < 0 || j < 0 {
+		return read
+	}
+	members[i].Value = asSent[j].Value
+	return fields.ObjectOf(members)
 }
 
 // problem returns the error of invalid arguments, or nil. A null counts as left out,

@@ -59,10 +59,12 @@ func (ts *tools) add(tool mcp.Tool, h handler) {
 		if err != nil {
 			return nil, fmt.Errorf("input schema of %s: %w", tool.Name, err)
 		}
-		if f := c.problem(req.Params.RawArguments); f != nil {
+		read, f := c.read(req.Params.RawArguments)
+		if f != nil {
 			noteCode(ctx, string(f.Code))
 			return errorResult(req, f)
 		}
+		req.Params.RawArguments = read
 		var theirs string
 		if req.Params.Meta != nil {
 			theirs, _ = req.Params.Meta.AdditionalFields["traceparent"].(string)

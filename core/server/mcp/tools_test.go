@@ -174,7 +174,7 @@ func TestInvalidInputIsAResultThatNamesTheField(t *testing.T) {
 		"begin, input no object": {"kairos_begin", `{"uri":"` + stepURI + `","input":[1]}`, "input"},
 		"next without uri":       {"kairos_next", `{"solution":{"type":"shell"}}`, "uri"},
 		"next, type no text":     {"kairos_next", `{"uri":"` + stepURI + `","solution":{"type":7}}`, "solution.type"},
-		"next, exit code text":   {"kairos_next", `{"uri":"` + stepURI + `","solution":{"type":"shell","shell":{"exit_code":"0"}}}`, "solution.shell.exit_code"},
+		"next, exit code text":   {"kairos_next", `{"uri":"` + stepURI + `","solution":{"type":"shell","shell":{"exit_code":"zero"}}}`, "solution.shell.exit_code"},
 		"next, solution text":    {"kairos_next", `{"uri":"` + stepURI + `","solution":"done"}`, "solution"},
 		"attest, other outcome":  {"kairos_attest", `{"uri":"` + stepURI + `","outcome":"maybe","message":"m"}`, "outcome"},
 		"attest without message": {"kairos_attest", `{"uri":"` + stepURI + `","outcome":"success"}`, "message"},
