@@ -95,6 +95,8 @@ func (x *exchange) retryIn(ctx context.Context, c *call, l director.Later) bool 
 		select {
 		case <-due.C:
 			return l.After < left
+		case <-c.gone():
+			return false
 		case <-ctx.Done():
 			return false
 		case <-keepAlive.C:
@@ -123,6 +125,8 @@ func (x *exchange) settled(ctx context.Context, c *call, p *director.Pending) bo
 		select {
 		case <-onPage:
 			return true
+		case <-c.gone():
+			return false
 		case <-waiting.Done():
 			return false
 		case <-keepAlive.C:
@@ -177,6 +181,15 @@ func (x *exchange) call(ctx context.Context, req mcp.CallToolRequest) *call {
 		now.CanWait = max(time.Until(deadline), 0)
 		return now
 	}}
+}
+
+// gone is closed when nobody is left to whom the call could reply. A call without a connection
+// ends with its context.
+func (c *call) gone() <-chan struct{} {
+	if c.conn == nil {
+		return nil
+	}
+	return c.conn.gone
 }
 
 const waitingForPerson = "waiting for a person to answer"

@@ -51,6 +51,32 @@ func TestACallWaitsForTheAnswerOnThePage(t *testing.T) {
 	})
 }
 
+// A person may never answer, and the client that would be told has gone: the server ends with
+// its input, not when the call may wait no longer.
+func TestAServerEndsWithItsInputWhileAPersonIsAsked(t *testing.T) {
+	cfg := config()
+	cfg.DrainTimeout, cfg.ProgressWait, cfg.PlainWait = 24*time.Hour, 24*time.Hour, 24*time.Hour
+	for name, d := range map[string]*fakeDirector{"page": newDirector(), "form": newDirector(elicit("sure?")), "page opened by the client": newDirector(visit())} {
+		t.Run(name, func(t *testing.T) {
+			d.answeredOnPage = make(chan struct{})
+			in, out := serve(t, cfg, d)
+			w := speak(t, in, out)
+			w.initialize(everything)
+			w.request("tools/call", obj{"name": "kairos_begin", "arguments": beginArgs, "_meta": obj{"progressToken": 7}})
+			w.until("progress while it waits", func(m msg) bool { return m.Method == "notifications/progress" })
+			in.Close()
+			tooLong := time.After(time.Minute)
+			for open := true; open; {
+				select {
+				case _, open = <-w.msgs:
+				case <-tooLong:
+					t.Fatal("the server waits for the person")
+				}
+			}
+		})
+	}
+}
+
 func TestACallThatMayWaitNoLongerGivesTheLinkAgain(t *testing.T) {
 	cfg := config()
 	cfg.PlainWait = 20 * time.Millisecond

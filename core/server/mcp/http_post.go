@@ -50,7 +50,10 @@ func (t *httpTransport) receive(rw http.ResponseWriter, r *http.Request, who acc
 // serveEra decides which era the message is of.
 func (p *post) serveEra() {
 	header, inBody := p.r.Header.Get(mcp.HeaderProtocolVersion), versionInBody(p.body)
-	if mcp.IsModernProtocol(header) || mcp.IsModernProtocol(inBody) {
+	// A handshake is of the eras that have one, whatever newer version the client would like:
+	// it is negotiated.
+	handshake := p.kind == isRequest && *p.msg.Method == string(mcp.MethodInitialize)
+	if mcp.IsModernProtocol(header) && !handshake || mcp.IsModernProtocol(inBody) {
 		p.modern(header, inBody)
 		return
 	}

@@ -21,7 +21,6 @@ type httpSession struct {
 	in        *liveSessions
 	principal string
 	expires   time.Time
-	gone      chan struct{} // closed when the session ends
 	requests  openRequests
 	inflight  inflights
 
@@ -42,8 +41,8 @@ type httpSession struct {
 // newSession returns a session without an id.
 func (t *httpTransport) newSession(principal string) *httpSession {
 	now := time.Now()
-	s := &httpSession{in: &t.sessions, principal: principal, used: now, checked: now, gone: make(chan struct{})}
-	s.questions = newQuestions()
+	s := &httpSession{in: &t.sessions, principal: principal, used: now, checked: now}
+	s.questions, s.gone = newQuestions(), make(chan struct{})
 	s.background = t.background
 	return s
 }

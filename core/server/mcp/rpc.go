@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -43,21 +44,11 @@ const (
 	isAnswer // to a request of ours
 )
 
-// read decodes an untrusted message. The error is for the client.
+// read decodes an untrusted message. The error is for the client. The message has then
+// nothing but its id, if that can be read.
 func read(text []byte) (m rpcMessage, k messageKind, problem *replyError) {
-	if !utf8.Valid(text) {
-		return m, k, &replyError{Code: mcp.PARSE_ERROR, Message: "not UTF-8"}
-	}
-	if err := jsonlimit.Check(text); err != nil {
-		return m, k, &replyError{Code: mcp.PARSE_ERROR, Message: "the message cannot be read: " + err.Error()}
-	}
-	if err := json.Unmarshal(text, &m); err != nil {
-		if json.Valid(text) {
-			return rpcMessage{}, k, &replyError{
-				Code: mcp.INVALID_REQUEST, Message: "not a JSON-RPC message; batches are not supported",
-			}
-		}
-		return rpcMessage{}, k, &replyError{Code: mcp.PARSE_ERROR, Message: "not JSON"}
+	if problem := decode(text, &m); problem != nil {
+		return rpcMessage{ID: unreadID(text)}, k, problem
 	}
 	if m.Method != nil {
 		if problem := checkEnvelope(m, len(text)); problem != nil {
@@ -78,6 +69,26 @@ func read(text []byte) (m rpcMessage, k messageKind, problem *replyError) {
 	default:
 		return m, isRequest, nil
 	}
+}
+
+func decode(text []byte, m *rpcMessage) *replyError {
+	if bytes.HasPrefix(text, byteOrderMark) {
+		return &replyError{Code: mcp.PARSE_ERROR, Message: "the message begins with a byte order mark: send UTF-8 without one"}
+	}
+	if !utf8.Valid(text) {
+		return &replyError{Code: mcp.PARSE_ERROR, Message: "not UTF-8"}
+	}
+	if err := jsonlimit.Check(text); err != nil {
+		return &replyError{Code: mcp.PARSE_ERROR, Message: "the message cannot be read: " + err.Error()}
+	}
+	err := json.Unmarshal(text, m)
+	switch {
+	case err == nil:
+		return nil
+	case json.Valid(text):
+		return &replyError{Code: mcp.INVALID_REQUEST, Message: "not a JSON-RPC message; batches are not supported"}
+	}
+	return &replyError{Code: mcp.PARSE_ERROR, Message: "not JSON"}
 }
 
 // checkEnvelope limits what a client says about itself and about its request: names,

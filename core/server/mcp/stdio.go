@@ -30,12 +30,9 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	defer stopWork()
 	reading, stopReading := context.WithCancel(ctx)
 	defer stopReading()
-	l := &stdioConn{
-		server: s, log: s.log, out: out,
-		broken: make(chan struct{}), gone: make(chan struct{}),
-	}
+	l := &stdioConn{server: s, log: s.log, out: out, broken: make(chan struct{})}
 	conn := &connection{
-		id: uuid.NewString(), questions: newQuestions(),
+		id: uuid.NewString(), questions: newQuestions(), gone: make(chan struct{}),
 		background: func(f func(context.Context)) {
 			l.running.Go(func() {
 				defer l.recovered(work, nil)
@@ -142,7 +139,6 @@ type stdioConn struct {
 	log    *slog.Logger
 
 	running sync.WaitGroup // handlers and background work
-	gone    chan struct{}  // closed when the client sends no more
 	session *session
 
 	writing sync.Mutex // guards out and failed
@@ -293,7 +289,7 @@ func (l *stdioConn) call(
 	if err := l.requests.send(q.posed, l.lastID.Add(1), l.write); err != nil {
 		return nil, nil, fmt.Errorf("ask client: %w", err)
 	}
-	return q.answered(ctx, l.gone, func() {
+	return q.answered(ctx, l.session.conn.gone, func() {
 		for _, id := range l.requests.close(q.posed) {
 			l.send(ctx, withdrawal(id))
 		}
@@ -303,9 +299,9 @@ func (l *stdioConn) call(
 func (l *stdioConn) notify(method string, params any) error { return l.write(notice(method, params)) }
 
 // drain lets calls finish after the client has gone: an answer that was taken
-// is worth recording. Longer calls are cancelled.
+// is worth recording. Calls do not wait for people any more, and longer ones are cancelled.
 func (l *stdioConn) drain(stopWork context.CancelFunc, limit time.Duration) error {
-	close(l.gone)
+	close(l.session.conn.gone)
 	if !drained(&l.running, stopWork, limit) {
 		return errors.New("calls did not end after their connection: the client reads nothing, or the engine hangs")
 	}

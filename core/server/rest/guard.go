@@ -138,6 +138,13 @@ func (a *API) located(next handler) handler {
 			c.refuse(fault.InvalidPath, "The path is not canonical: no //, no dot segments, nothing escaped.")
 			return
 		}
+		if p == mcpPath+"/" { // as many people write it
+			p = mcpPath
+			r, at := c.r.WithContext(c.r.Context()), *c.r.URL
+			at.Path = p
+			r.URL = &at
+			c.r = r
+		}
 		if c.route = a.routes[p]; c.route == nil && strings.HasPrefix(p, approvePrefix) && strings.Count(p, "/") == 3 {
 			c.route = a.routes[approvePattern]
 		}

@@ -111,7 +111,7 @@ func TestThereIsOneSpellingOfEachPath(t *testing.T) {
 	at := strings.TrimPrefix(w.url, "http://")
 	for _, path := range []string{
 		"//api/kairos_spaces", "/api//kairos_spaces", "/api/../api/kairos_spaces", "/./api", "/api/kairos_spaces/.", "/api%2fkairos_spaces",
-		"/api/kairos%5Fspaces", "/api/%2e%2e/mcp", `/api\kairos_spaces`, "/mcp;x=1", "/mcp/", "/MCP", "/api/kairos_spaces/", "/api/kairos_spaces%00", "*",
+		"/api/kairos%5Fspaces", "/api/%2e%2e/mcp", `/api\kairos_spaces`, "/mcp;x=1", "/mcp//", "/MCP", "/api/kairos_spaces/", "/api/kairos_spaces%00", "*",
 	} {
 		conn, err := net.Dial("tcp", at)
 		if err != nil {
@@ -122,6 +122,18 @@ func TestThereIsOneSpellingOfEachPath(t *testing.T) {
 		conn.Close()
 		if first, _, _ := strings.Cut(string(reply), "\r\n"); !strings.Contains(first, " 400 ") && !strings.Contains(first, " 404 ") {
 			t.Errorf("%s: %q", path, first)
+		}
+	}
+}
+
+// Many people write the address of a server with a slash at its end.
+func TestMCPIsServedWithASlashAtItsEnd(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, path := range []string{"/mcp", "/mcp/"} {
+		a := w.do("POST", path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`),
+			"Content-Type", "application/json", "Accept", "application/json, text/event-stream")
+		if a.status != 200 || !strings.Contains(string(a.body), `"result"`) {
+			t.Errorf("POST %s = %d %s", path, a.status, a.body)
 		}
 	}
 }
