@@ -26,8 +26,7 @@ const MaxID = 512
 // Separator is between the id of the replica that began a session and the rest of the id.
 const Separator = "."
 
-// Limits of what an id keeps of its client, in bytes. What capabilities may take follows
-// from MaxID.
+// Limits of what an id keeps of its client, in bytes. The rest of MaxID is for capabilities.
 const (
 	maxEra, maxName, maxVersion = 16, 64, 32
 )
