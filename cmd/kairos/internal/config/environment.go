@@ -188,10 +188,15 @@ var otherWords = map[string]string{
 	"KAIROS_URL": "KAIROS_API_URL", "KAIROS_SERVER": "KAIROS_API_URL", "KAIROS_TOKEN": "KAIROS_BEARER_TOKEN",
 }
 
+// Variables are the variables of the environment that the program reads, sorted.
+func Variables() []string {
+	return slices.Sorted(slices.Values(slices.AppendSeq(slices.Clone(otherVariables), maps.Values(variables))))
+}
+
 // Misspelt are the variables of an environment that begin with KAIROS_, are not read, and
 // are named almost like one that is.
 func Misspelt(environ []string) (errs []error) {
-	known := slices.AppendSeq(slices.Clone(otherVariables), maps.Values(variables))
+	known := Variables()
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		upper := strings.ToUpper(name)

@@ -22,84 +22,93 @@ type client struct {
 	then    string                 // what the person does next
 }
 
-// command is how a client starts the server.
-type command struct {
-	program string
-	args    []string
-	env     map[string]string // added to what the client passes on
-}
+// set is a member of an entry.
+func set(key string, value any) setting { return setting{key: key, value: value} }
 
-// entry is what the configuration of a client says of one server. Each client
-// uses the keys that it knows.
-type entry struct {
-	Type    string   `json:"type,omitempty" yaml:"type,omitempty" toml:"type,omitempty"`
-	Source  string   `json:"source,omitempty" yaml:"source,omitempty" toml:"source,omitempty"`
-	Name    string   `json:"name,omitempty" yaml:"name,omitempty" toml:"name,omitempty"`
-	Command string   `json:"command,omitempty" yaml:"command,omitempty" toml:"command,omitempty"`
-	Cmd     string   `json:"cmd,omitempty" yaml:"cmd,omitempty" toml:"cmd,omitempty"`
-	Args    []string `json:"args,omitempty" yaml:"args,omitempty" toml:"args,omitempty"`
-	// goose writes envs where the others write env.
-	Env       map[string]string `json:"env,omitempty" yaml:"env,omitempty" toml:"env,inline,omitempty"`
-	Envs      map[string]string `json:"envs,omitempty" yaml:"envs,omitempty" toml:"envs,inline,omitempty"`
-	URL       string            `json:"url,omitempty" yaml:"url,omitempty" toml:"url,omitempty"`
-	URI       string            `json:"uri,omitempty" yaml:"uri,omitempty" toml:"uri,omitempty"`
-	HTTPURL   string            `json:"httpUrl,omitempty" yaml:"httpUrl,omitempty" toml:"httpUrl,omitempty"`
-	ServerURL string            `json:"serverUrl,omitempty" yaml:"serverUrl,omitempty" toml:"serverUrl,omitempty"`
-	Enabled   bool              `json:"enabled,omitempty" yaml:"enabled,omitempty" toml:"enabled,omitempty"`
-	Timeout   int               `json:"timeout,omitempty" yaml:"timeout,omitempty" toml:"timeout,omitempty"` // seconds
-}
+// usually is a member that a person may have set otherwise.
+func usually(key string, value any) setting { return setting{key: key, value: value, ifAbsent: true} }
 
-// started returns the command of an entry; false: the server is reached at address.
-func (e entry) started() (c command, ok bool) {
-	c = command{program: e.Command + e.Cmd, args: e.Args, env: e.Env}
-	if len(e.Envs) > 0 {
-		c.env = e.Envs
+// env are the variables of a command.
+func env(key string, c command) setting {
+	v := variables{}
+	for name, value := range c.env {
+		v[name] = value
 	}
-	return c, c.program != ""
+	return set(key, v)
 }
 
-// address of a server that the client does not start.
-func (e entry) address() string { return e.URL + e.URI + e.HTTPURL + e.ServerURL }
+// starting are the members of most clients.
+func starting(c command, before ...setting) entry {
+	return append(before, set("command", c.program), set("args", c.args), env("env", c))
+}
 
-func plain(c command) entry { return entry{Command: c.program, Args: c.args, Env: c.env} }
+func plain(c command) entry { return starting(c) }
+
+// openCode is the entry of opencode and of the programs that are made from it.
+func openCode(c command) entry {
+	return entry{set("type", "local"), set("command", append([]string{c.program}, c.args...)), env("environment", c), set("enabled", true)}
+}
+
+func openCodeRemote(url string) entry {
+	return entry{set("type", "remote"), set("url", url), set("enabled", true)}
+}
+
+// at is the entry of a client that needs only the address.
+func at(key string) func(url string) entry {
+	return func(url string) entry { return entry{set(key, url)} }
+}
+
+func httpAt(url string) entry { return entry{set("type", "http"), set("url", url)} }
+
+// gooseTimeout is in seconds: a person takes time to answer.
+const gooseTimeout = 300
 
 // clients are in the order of the help. Their formats are those of their manuals;
 // docs/clients/README.md says which of them were tried.
 var clients = []client{
-	{name: "claude-code", title: "Claude Code", file: ".mcp.json", project: true, format: jsonc, servers: "mcpServers", stdio: plain,
-		http: func(url string) entry { return entry{Type: "http", URL: url} },
+	{name: "claude-code", title: "Claude Code", file: ".mcp.json", project: true, format: jsonc, servers: "mcpServers", stdio: plain, http: httpAt,
 		then: "Start claude in this folder and approve the server; /mcp lists its tools, and / your protocols."},
 	{name: "claude-desktop", title: "Claude Desktop", file: claudeDesktop(runtime.GOOS), format: jsonc, servers: "mcpServers", stdio: plain,
 		then: "Restart Claude Desktop."},
-	{name: "cursor", title: "Cursor", file: ".cursor/mcp.json", format: jsonc, servers: "mcpServers", stdio: plain,
-		http: func(url string) entry { return entry{URL: url} },
+	{name: "cursor", title: "Cursor", file: ".cursor/mcp.json", format: jsonc, servers: "mcpServers", stdio: plain, http: at("url"),
 		then: "Open Cursor's settings, MCP, and enable the server."},
 	{name: "vscode", title: "VS Code", file: ".vscode/mcp.json", project: true, format: jsonc, servers: "servers",
-		stdio: func(c command) entry { return entry{Type: "stdio", Command: c.program, Args: c.args, Env: c.env} },
-		http:  func(url string) entry { return entry{Type: "http", URL: url} },
-		then:  "Open the folder in VS Code and choose Start above the server in .vscode/mcp.json."},
-	{name: "codex", title: "Codex", file: ".codex/config.toml", format: toml, servers: "mcp_servers", stdio: plain,
-		http: func(url string) entry { return entry{URL: url} },
+		stdio: func(c command) entry { return starting(c, set("type", "stdio")) }, http: httpAt,
+		then: "Open the folder in VS Code and choose Start above the server in .vscode/mcp.json."},
+	{name: "codex", title: "Codex", file: ".codex/config.toml", format: toml, servers: "mcp_servers", stdio: plain, http: at("url"),
 		then: "Start codex; /mcp lists its tools."},
-	{name: "gemini", title: "Gemini CLI", file: ".gemini/settings.json", format: jsonc, servers: "mcpServers", stdio: plain,
-		http: func(url string) entry { return entry{HTTPURL: url} },
+	{name: "gemini", title: "Gemini CLI", file: ".gemini/settings.json", format: jsonc, servers: "mcpServers", stdio: plain, http: at("httpUrl"),
 		then: "Start gemini; /mcp lists its tools, and / your protocols."},
 	{name: "goose", title: "goose", file: ".config/goose/config.yaml", format: yaml, servers: "extensions",
 		stdio: func(c command) entry {
-			return entry{Type: "stdio", Name: serverName, Cmd: c.program, Args: c.args, Envs: c.env, Enabled: true, Timeout: 300}
+			return entry{set("type", "stdio"), set("name", serverName), set("cmd", c.program), set("args", c.args), env("envs", c), set("enabled", true), usually("timeout", gooseTimeout)}
 		},
 		http: func(url string) entry {
-			return entry{Type: "streamable_http", Name: serverName, URI: url, Enabled: true, Timeout: 300}
+			return entry{set("type", "streamable_http"), set("name", serverName), set("uri", url), set("enabled", true), usually("timeout", gooseTimeout)}
 		},
 		then: "Start a new goose session."},
 	{name: "zed", title: "Zed", file: ".config/zed/settings.json", format: jsonc, servers: "context_servers",
-		stdio: func(c command) entry { return entry{Source: "custom", Command: c.program, Args: c.args, Env: c.env} },
-		http:  func(url string) entry { return entry{URL: url} },
-		then:  "Zed reads the file at once; the agent panel's settings list the server."},
-	{name: "windsurf", title: "Windsurf", file: ".codeium/windsurf/mcp_config.json", format: jsonc, servers: "mcpServers", stdio: plain,
-		http: func(url string) entry { return entry{ServerURL: url} },
+		stdio: func(c command) entry { return starting(c, set("source", "custom")) }, http: at("url"),
+		then: "Zed reads the file at once; the agent panel's settings list the server."},
+	{name: "windsurf", title: "Windsurf", file: ".codeium/windsurf/mcp_config.json", format: jsonc, servers: "mcpServers", stdio: plain, http: at("serverUrl"),
 		then: "Press refresh in Windsurf's list of MCP servers."},
+	{name: "opencode", title: "opencode", file: ".config/opencode/opencode.json", format: jsonc, servers: "mcp", stdio: openCode, http: openCodeRemote,
+		then: "Start opencode; opencode mcp list shows the server."},
+	{name: "kilo", title: "Kilo", file: ".config/kilo/kilo.json", format: jsonc, servers: "mcp", stdio: openCode, http: openCodeRemote,
+		then: "Start kilo; kilo mcp list shows the server."},
+	{name: "qwen", title: "Qwen Code", file: ".qwen/settings.json", format: jsonc, servers: "mcpServers", stdio: plain, http: at("httpUrl"),
+		then: "Start qwen; /mcp lists its tools, and / your protocols."},
+	{name: "copilot", title: "Copilot CLI", file: ".copilot/mcp-config.json", format: jsonc, servers: "mcpServers",
+		stdio: func(c command) entry { return append(starting(c, set("type", "local")), everyTool) },
+		http:  func(url string) entry { return append(httpAt(url), everyTool) },
+		then:  "Start copilot; /mcp lists its tools."},
+	{name: "cline", title: "Cline", file: ".cline/data/settings/cline_mcp_settings.json", format: jsonc, servers: "mcpServers", stdio: plain,
+		http: func(url string) entry { return entry{set("type", "streamableHttp"), set("url", url)} },
+		then: "Start cline; it lists the server among its MCP servers."},
 }
+
+// everyTool: Copilot shows only the tools that are listed.
+var everyTool = usually("tools", []string{"*"})
 
 // serverName is the key of this server in the configuration of a client.
 const serverName = "kairos"

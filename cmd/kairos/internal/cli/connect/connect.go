@@ -6,13 +6,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -22,8 +19,6 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ask"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
-	"github.com/kairos-mcp/kairos/internal/mcpclient"
 )
 
 // checkTime bounds --check: the server starts and lists its tools.
@@ -46,7 +41,8 @@ func Command(at *session.Session) *cobra.Command {
 		Short: "Write the configuration with which an MCP client finds this server",
 		Long: "Prints what to put into the configuration of an MCP client, and with --write puts it there: everything else in the\n" +
 			"file stays as it is, comments included, and a copy of the file before is kept. The client starts this program with\n" +
-			"the --config, --db, KAIROS_DRIVERS_DIR and KAIROS_TREE of this command; with --http it reaches a server that is running.\n\n" +
+			"the --config, --db, KAIROS_DB, KAIROS_DRIVERS_DIR and KAIROS_TREE of this command, and with an approval page (--page);\n" +
+			"with --http it reaches a server that is running. Variables and settings that you added to the entry stay.\n\n" +
 			"--check starts or reaches the server as the client would, with the entry in the client's file if there is one, and\n" +
 			"lists its tools. It asks before it starts another command that a file of this folder names. Without CLIENT the clients\n" +
 			"and their files are listed.\n\n" +
@@ -78,11 +74,7 @@ func Command(at *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			start, err := thisProgram(at)
-			if err != nil {
-				return err
-			}
-			e, err := c.entry(start, f.url)
+			e, err := connectsAs(cmd, at, c, f.url)
 			if err != nil {
 				return err
 			}
@@ -119,76 +111,49 @@ func endpoint(cmd *cobra.Command, address string) (string, error) {
 // mcpPath is the path of the MCP endpoint of a server.
 const mcpPath = "/mcp"
 
-// thisProgram is how clients start this server with the configuration at hand.
-func thisProgram(at *session.Session) (command, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return command{}, fmt.Errorf("find the path of this program: %w", err)
-	}
-	if session.OnServer(*at) {
-		return command{}, errors.New("--db is the address of a PostgreSQL database, which may have a password: write it into a configuration file and use --config")
-	}
-	if at.File != "" {
-		if _, err := files.Read(at.File); err != nil {
-			return command{}, fmt.Errorf("no client would find the server with this configuration: %w", err)
-		}
-	}
-	c := command{program: program}
-	for _, named := range [][2]string{{"--config", at.File}, {"--db", at.Database}} {
-		for _, path := range files.Absolute(named[1]) { // clients start servers in any folder
-			c.args = append(c.args, named[0], path)
-		}
-	}
-	c.args = append(c.args, "serve")
-	// A client passes few variables on. Secrets stay where they are.
-	for _, name := range []string{"KAIROS_DRIVERS_DIR", "KAIROS_TREE"} {
-		for _, path := range files.Absolute(os.Getenv(name)) {
-			if c.env == nil { // as it is read from a client's file that sets none
-				c.env = map[string]string{}
-			}
-			c.env[name] = path
-		}
-	}
-	return c, nil
-}
-
 func (f flags) connect(cmd *cobra.Command, c client, path string, e entry) error {
 	document, err := readDocument(path)
 	if err != nil {
 		return err
 	}
+	present, has, err := c.format.configured(document, c.servers)
 	switch {
-	case f.write:
-		err = f.change(cmd, c, path, document, e)
+	case f.write: // which says what is wrong, and what to add
+		if document, err = f.change(cmd, c, path, document, e.over(present)); err == nil {
+			present, has, err = c.format.configured(document, c.servers)
+		}
 	case !f.check:
-		err = show(cmd, c, path, e)
+		return show(cmd, c, path, e)
+	case err != nil:
+		err = fmt.Errorf("%s: %w", path, err)
 	}
 	if err != nil || !f.check {
 		return err
 	}
-	if present, ok, err := c.format.configured(document, c.servers); !f.write && err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	} else if ok && f.url != "" && !reflect.DeepEqual(present, e) {
-		output.Tell(cmd.ErrOrStderr(), "note: %s connects to %s; what is checked is %s\n", path, present, e)
-	} else if ok && !f.write {
-		if err := f.trusted(cmd, c, path, present, e); err != nil {
+	checked, err := e.connection()
+	if err != nil {
+		return err
+	}
+	if said := connectionOf(present); has && f.url != "" && said.address != checked.address {
+		output.Tell(cmd.ErrOrStderr(), "note: %s connects to %s; what is checked is %s\n", path, said, checked)
+	} else if has {
+		if err := f.trusted(cmd, c, path, said.command, checked.command); err != nil {
 			return err
 		}
-		e = present
+		checked = said
 	}
-	return check(cmd, e)
+	return check(cmd, checked)
 }
 
 // trusted asks before it starts a command that a file of the project names: the
 // file may have come with the project, and what is in it is not a permission.
-func (f flags) trusted(cmd *cobra.Command, c client, path string, present, own entry) error {
-	start, starts := present.started()
-	if !c.project || f.file != "" || !starts || reflect.DeepEqual(present, own) {
+func (f flags) trusted(cmd *cobra.Command, c client, path string, present, own command) error {
+	if !c.project || f.file != "" || present.program == "" || present.is(own) {
 		return nil
 	}
 	p := &output.Printer{W: cmd.OutOrStdout()}
 	p.Printf("%s starts another command than this program would write:\n  %s\n", path,
-		strings.Join(append(slices.Sorted(slices.Values(assignments(start.env))), present.String()), " "))
+		strings.Join(append(slices.Sorted(slices.Values(assignments(present.env))), present.String()), " "))
 	if p.Err != nil {
 		return p.Err
 	}
@@ -204,7 +169,7 @@ func (f flags) trusted(cmd *cobra.Command, c client, path string, present, own e
 
 // show prints what to write, so that it can be piped, and where, for people.
 func show(cmd *cobra.Command, c client, path string, e entry) error {
-	text, err := c.format.encode(c.servers, e)
+	text, err := c.format.encode(c.servers, e.filled())
 	if err != nil {
 		return err
 	}
@@ -215,45 +180,63 @@ func show(cmd *cobra.Command, c client, path string, e entry) error {
 	return p.Err
 }
 
-func (f flags) change(cmd *cobra.Command, c client, path string, document []byte, e entry) error {
-	changed, err := c.format.put(document, c.servers, e)
+// change writes the entry and says what became of the one before. It returns the document.
+func (f flags) change(cmd *cobra.Command, c client, path string, document []byte, to change) ([]byte, error) {
+	changed, err := c.format.put(document, c.servers, to)
 	if err != nil {
-		text, _ := c.format.encode(c.servers, e)
-		return fmt.Errorf("%s was not changed: %w\n  add this yourself:\n%s", path, err, text)
+		text, _ := c.format.encode(c.servers, to.entry)
+		return nil, fmt.Errorf("%s was not changed: %w\n  add this yourself:\n%s", path, err, text)
 	}
 	if bytes.Equal(changed, document) {
 		output.Tell(cmd.OutOrStdout(), "%s already connects to this server. Nothing was changed.\n", path)
-		return nil
+		return document, nil
 	}
 	backup, err := writeDocument(path, document, changed, time.Now())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	output.Tell(cmd.OutOrStdout(), "Wrote %s.\n", path)
 	if backup != "" {
 		output.Tell(cmd.OutOrStdout(), "The file before is %s.\n", backup)
 	}
+	before, had, err := c.format.configured(document, c.servers)
+	if err != nil {
+		return nil, err
+	}
+	after, _, err := c.format.configured(changed, c.servers)
+	if err != nil {
+		return nil, err
+	}
+	if had {
+		sayWhatBecame(cmd, before, after)
+	}
 	output.Tell(cmd.OutOrStdout(), "%s\n", c.then)
-	return nil
+	return changed, nil
 }
 
-func check(cmd *cobra.Command, e entry) error {
+// sayWhatBecame says what of the entry before stays and goes. Values may be secrets.
+func sayWhatBecame(cmd *cobra.Command, before, after map[string]any) {
+	if was := connectionOf(before); was.String() != connectionOf(after).String() {
+		output.Tell(cmd.OutOrStdout(), "The entry before was: %s\n", was)
+	}
+	kept, lost := keptAndLost(before, after)
+	if len(kept) > 0 {
+		output.Tell(cmd.OutOrStdout(), "Kept of it: %s.\n", strings.Join(kept, ", "))
+	}
+	if len(lost) > 0 {
+		output.Tell(cmd.OutOrStdout(), "No longer in it: %s.\n", strings.Join(lost, ", "))
+	}
+}
+
+func check(cmd *cobra.Command, c connection) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), checkTime)
 	defer cancel()
-	found, err := tools(ctx, e, cmd.ErrOrStderr())
+	found, err := tools(ctx, c, cmd.ErrOrStderr())
 	if err != nil {
-		return fmt.Errorf("%w\n  the client would fail in the same way; it uses: %s", err, e)
+		return fmt.Errorf("%w\n  the client would fail in the same way; it uses: %s", err, c)
 	}
 	output.Tell(cmd.OutOrStdout(), "The server answers with %s: %s.\n", output.Count(len(found), "tool"), strings.Join(found, ", "))
 	return nil
-}
-
-// String is the command line or the address.
-func (e entry) String() string {
-	if c, ok := e.started(); ok {
-		return strings.Join(append([]string{c.program}, c.args...), " ")
-	}
-	return e.address()
 }
 
 // list shows which clients there are and which of them know this server.
@@ -264,10 +247,10 @@ func list(cmd *cobra.Command, home string) error {
 		state := "-"
 		if document, err := readDocument(path); err != nil {
 			state = "not readable"
-		} else if e, ok, err := c.format.configured(document, c.servers); err != nil {
+		} else if present, ok, err := c.format.configured(document, c.servers); err != nil {
 			state = "not readable"
 		} else if ok {
-			state = e.String()
+			state = connectionOf(present).String()
 		}
 		rows = append(rows, []string{c.name, shortened(path, home), state})
 	}
@@ -281,44 +264,4 @@ func shortened(path, home string) string {
 		return filepath.Join("~", rest)
 	}
 	return path
-}
-
-// tools starts or reaches the server as the client would, and lists its tools.
-// What the server logs goes to log.
-func tools(ctx context.Context, e entry, log io.Writer) (names []string, err error) {
-	s := mcpclient.Server{URL: e.address()}
-	if start, ok := e.started(); ok {
-		s = mcpclient.Server{Command: start.program, Args: start.args, Env: start.env}
-		s.Dir, _ = os.UserHomeDir() // empty: this folder
-	}
-	c, err := mcpclient.Open(ctx, serverName, s, mcpclient.Options{Environ: inherited(), Stderr: log})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = c.Close() }() // it was only asked
-	listed, err := c.Tools(ctx)
-	for _, t := range listed {
-		names = append(names, t.Name)
-	}
-	slices.Sort(names)
-	return names, err
-}
-
-func assignments(env map[string]string) (out []string) {
-	for k, v := range env {
-		out = append(out, k+"="+v)
-	}
-	return out
-}
-
-// inherited are the variables that the MCP SDKs pass on to servers. What else
-// this shell has, a client may not have.
-func inherited() []string {
-	env := []string{}
-	for _, key := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "APPDATA", "LOCALAPPDATA", "SYSTEMROOT", "TEMP", "USERPROFILE"} {
-		if v, ok := os.LookupEnv(key); ok {
-			env = append(env, key+"="+v)
-		}
-	}
-	return env
 }

@@ -9,7 +9,26 @@ import (
 	"time"
 )
 
-var started = entry{Command: "/opt/kairos", Args: []string{"--db", "/var/k.db", "serve"}}
+var started = entry{set("command", "/opt/kairos"), set("args", []string{"--db", "/var/k.db", "serve"})}
+
+// asWritten puts the entry over the one that the document has.
+func (f format) asWritten(document []byte, servers string, e entry) ([]byte, error) {
+	present, _, err := f.configured(document, servers)
+	if err != nil {
+		return nil, err
+	}
+	return f.put(document, servers, e.over(present))
+}
+
+// connectedBy is the connection that a document has.
+func connectedBy(t *testing.T, f format, document []byte, servers string) connection {
+	t.Helper()
+	present, ok, err := f.configured(document, servers)
+	if err != nil || !ok {
+		t.Fatalf("%v, %v in\n%s", ok, err, document)
+	}
+	return connectionOf(present)
+}
 
 func TestEverythingElseInTheFileStays(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -51,17 +70,17 @@ func TestEverythingElseInTheFileStays(t *testing.T) {
 		"YAML, an empty table": {yaml, "extensions", "extensions: {}\na: 1\n", "extensions:\n  kairos:\n    command: /opt/kairos\n    args:\n      - --db\n      - /var/k.db\n      - serve\na: 1\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := tc.format.put([]byte(tc.before), tc.servers, started)
+			got, err := tc.format.asWritten([]byte(tc.before), tc.servers, started)
 			if err != nil || string(got) != tc.after {
 				t.Fatalf("%v\n%s\nwant\n%s", err, got, tc.after)
 			}
-			again, err := tc.format.put(got, tc.servers, started)
+			again, err := tc.format.asWritten(got, tc.servers, started)
 			if err != nil || string(again) != string(got) {
 				t.Errorf("the second time changes the file: %v\n%s", err, again)
 			}
-			e, ok, err := tc.format.configured(got, tc.servers)
-			if !ok || err != nil || !reflect.DeepEqual(e, started) {
-				t.Errorf("the file connects with %+v, %v, %v", e, ok, err)
+			want, err := started.connection()
+			if c := connectedBy(t, tc.format, got, tc.servers); err != nil || !reflect.DeepEqual(c, want) {
+				t.Errorf("the file connects with %+v, want %+v (%v)", c, want, err)
 			}
 		})
 	}
@@ -84,7 +103,7 @@ func TestAFileThatIsNotUnderstoodIsLeftAlone(t *testing.T) {
 		"a table with lines":  {toml, "mcp_servers", "text = \"\"\"\n[mcp_servers.kairos]\n\"\"\"\n", "cannot be changed safely"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := tc.format.put([]byte(tc.document), tc.servers, started)
+			got, err := tc.format.asWritten([]byte(tc.document), tc.servers, started)
 			if err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Fatalf("%v, want %q\n%s", err, tc.says, got)
 			}
@@ -104,7 +123,7 @@ func FuzzPut(f *testing.F) {
 		if err != nil || strings.TrimSpace(document) == "" {
 			return
 		}
-		changed, err := f.put([]byte(document), "s", started)
+		changed, err := f.asWritten([]byte(document), "s", started)
 		if err != nil {
 			return
 		}
@@ -112,9 +131,9 @@ func FuzzPut(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, ok, err := f.configured(changed, "s")
-		if err != nil || !ok || !reflect.DeepEqual(e, started) {
-			t.Fatalf("the entry is %+v, %v, %v", e, ok, err)
+		want, err := started.connection()
+		if c := connectedBy(t, f, changed, "s"); err != nil || !c.is(want.command) {
+			t.Fatalf("the entry is %+v, want %+v (%v)", c, want, err)
 		}
 		for key, v := range before {
 			if key != "s" && !reflect.DeepEqual(after[key], v) {
@@ -124,38 +143,145 @@ func FuzzPut(f *testing.F) {
 	})
 }
 
-// Each client reads its own keys; what it starts is the same.
-func TestEveryClientStartsTheServerWithItsVariables(t *testing.T) {
-	want := command{"/opt/kairos", []string{"serve"}, map[string]string{"KAIROS_TREE": "/etc/tree.yaml"}}
-	for _, name := range names() {
-		c, err := clientNamed(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := c.entry(want, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		document, err := c.format.put(nil, c.servers, e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		read, ok, err := c.format.configured(document, c.servers)
-		if err != nil || !ok {
-			t.Fatalf("%s: %v, %v in %s", c.name, ok, err, document)
-		}
-		if got, ok := read.started(); !ok || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s starts %+v, want %+v:\n%s", c.name, got, want, document)
-		}
-		if c.http == nil {
-			if _, err := c.entry(want, "http://x/mcp"); err == nil || !strings.Contains(err.Error(), "leave --http out") {
-				t.Errorf("%s over HTTP: %v", c.name, err)
+// Each client reads its own keys. What is written is what the check compares with, so that it asks
+// nobody about the program's own entry, and a second time nothing changes.
+func TestWhatWasWrittenIsWhatIsChecked(t *testing.T) {
+	for _, variables := range []map[string]string{nil, {}, {"KAIROS_TREE": "/etc/tree.yaml"}} {
+		want := command{"/opt/kairos", []string{"serve", "--page"}, variables}
+		for _, c := range clients {
+			e, err := c.entry(want, "")
+			if err != nil {
+				t.Fatal(err)
 			}
-			continue
+			own, err := e.connection()
+			if err != nil {
+				t.Fatal(err)
+			}
+			document, err := c.format.asWritten(nil, c.servers, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := connectedBy(t, c.format, document, c.servers)
+			if !read.is(want) || !read.is(own.command) {
+				t.Errorf("%s starts %+v, want %+v as is compared, %+v:\n%s", c.name, read, want, own, document)
+			}
+			if again, err := c.format.asWritten(document, c.servers, e); err != nil || string(again) != string(document) {
+				t.Errorf("%s: writing again changes (%v)\n%s\nto\n%s", c.name, err, document, again)
+			}
+			if c.http == nil {
+				if _, err := c.entry(want, "http://x/mcp"); err == nil || !strings.Contains(err.Error(), "leave --http out") {
+					t.Errorf("%s over HTTP: %v", c.name, err)
+				}
+				continue
+			}
+			// From a command to an address, and nothing of the command stays.
+			if document, err = c.format.asWritten(document, c.servers, c.http("http://x/mcp")); err != nil {
+				t.Fatal(err)
+			}
+			if got := connectedBy(t, c.format, document, c.servers); got.address != "http://x/mcp" || got.program != "" || len(got.env) > 0 {
+				t.Errorf("%s reaches %+v:\n%s", c.name, got, document)
+			}
 		}
-		if got := c.http("http://x/mcp"); got.address() != "http://x/mcp" {
-			t.Errorf("%s reaches %q", c.name, got.address())
-		}
+	}
+}
+
+func TestWhatAPersonAddedStays(t *testing.T) {
+	with := command{"/opt/kairos", []string{"serve", "--page"}, map[string]string{"KAIROS_TREE": "/new.yaml"}}
+	for name, tc := range map[string]struct {
+		client, before, after string
+		kept, lost            []string
+	}{
+		"JSON": {
+			"cline",
+			`{"mcpServers": {"kairos": {"transport": {"type": "stdio", "command": "/old/kairos", "args": ["serve"], "env": {"MINE": "1", "KAIROS_TREE": "/old"}}, "timeout": 90, "alwaysAllow": ["kairos_next"]}}}`,
+			`{"mcpServers": {"kairos": { "timeout": 90, "alwaysAllow": ["kairos_next"],
+      "command": "/opt/kairos",
+      "args": [
+        "serve",
+        "--page"
+      ],
+      "env": {
+        "KAIROS_TREE": "/new.yaml",
+        "MINE": "1"
+      }
+    }}}`,
+			[]string{"alwaysAllow", "env MINE", "timeout"}, nil,
+		},
+		"JSON with comments": {
+			"claude-code",
+			"{\n  \"mcpServers\": {\n    \"kairos\": {\n      // mine\n      \"command\": \"kairos\", // old\n      \"args\": [\"serve\"],\n      \"env\": {\"MINE\": \"1\"},\n      \"timeout\": 9, // ms\n    },\n  },\n}\n",
+			"{\n  \"mcpServers\": {\n    \"kairos\": {\n      // mine\n      \"command\": \"/opt/kairos\", // old\n      \"args\": [\n        \"serve\",\n        \"--page\"\n      ],\n      \"env\": {\n        \"KAIROS_TREE\": \"/new.yaml\",\n        \"MINE\": \"1\"\n      },\n      \"timeout\": 9, // ms\n    },\n  },\n}\n",
+			[]string{"env MINE", "timeout"}, nil,
+		},
+		"TOML with tables of its own": {
+			"codex",
+			"[mcp_servers.kairos]\ncommand = \"/old/kairos\"\nargs = [\n  \"serve\",\n]\nstartup_timeout_sec = 20 # slow\n\n[mcp_servers.kairos.env]\nMINE = \"1\"\n\n[mcp_servers.kairos.tools.kairos_next]\napproval_mode = \"approve\"\n\n[tui]\na = 1\n",
+			"[mcp_servers.kairos]\ncommand = '/opt/kairos'\nargs = ['serve', '--page']\nenv = {KAIROS_TREE = '/new.yaml', MINE = '1'}\nstartup_timeout_sec = 20 # slow\n\n[mcp_servers.kairos.tools.kairos_next]\napproval_mode = \"approve\"\n\n[tui]\na = 1\n",
+			[]string{"env MINE", "startup_timeout_sec", "tools"}, nil,
+		},
+		"YAML": {
+			"goose",
+			"extensions:\n  kairos:\n    type: stdio\n    cmd: /old/kairos\n    args:\n    - serve\n    envs:\n      MINE: \"1\"\n      KAIROS_DRIVERS_DIR: /d\n    timeout: 900\n    bundled: false\nlast: 1\n",
+			"extensions:\n  kairos:\n    type: stdio\n    name: kairos\n    cmd: /opt/kairos\n    args:\n      - serve\n      - --page\n    envs:\n      KAIROS_TREE: /new.yaml\n      MINE: \"1\"\n    enabled: true\n    timeout: 900\n    bundled: false\nlast: 1\n",
+			[]string{"bundled", "envs MINE", "timeout"}, []string{"envs KAIROS_DRIVERS_DIR"},
+		},
+		"another program of this name": {
+			"claude-code", `{"mcpServers": {"kairos": {"command": "sh", "env": {"LD_PRELOAD": "x"}, "timeout": 1}}}`,
+			`{"mcpServers": {"kairos": {
+      "command": "/opt/kairos",
+      "args": [
+        "serve",
+        "--page"
+      ],
+      "env": {
+        "KAIROS_TREE": "/new.yaml"
+      }
+    }}}`,
+			nil, []string{"env LD_PRELOAD", "timeout"},
+		},
+		"an address before": {
+			"opencode", `{"mcp": {"kairos": {"type": "remote", "url": "http://x/mcp", "enabled": false, "headers": {"A": "b"}, "timeout": 5000}}}`,
+			`{"mcp": {"kairos": {"type": "local", "enabled": true, "timeout": 5000,
+      "command": [
+        "/opt/kairos",
+        "serve",
+        "--page"
+      ],
+      "environment": {
+        "KAIROS_TREE": "/new.yaml"
+      }
+    }}}`,
+			[]string{"timeout"}, []string{"headers"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := clientNamed(tc.client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := c.entry(with, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.format.asWritten([]byte(tc.before), c.servers, e)
+			if err != nil || string(got) != tc.after {
+				t.Fatalf("%v\n%s\nwant\n%s", err, got, tc.after)
+			}
+			if again, err := c.format.asWritten(got, c.servers, e); err != nil || string(again) != string(got) {
+				t.Errorf("writing again changes it: %v\n%s", err, again)
+			}
+			before, _, err := c.format.configured([]byte(tc.before), c.servers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, _, err := c.format.configured(got, c.servers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kept, lost := keptAndLost(before, after); !reflect.DeepEqual(kept, tc.kept) || !reflect.DeepEqual(lost, tc.lost) {
+				t.Errorf("kept %q and lost %q, want %q and %q", kept, lost, tc.kept, tc.lost)
+			}
+		})
 	}
 }
 
@@ -193,7 +319,7 @@ func TestThePageOfAClientShowsWhatIsWritten(t *testing.T) {
 			if !strings.Contains(text, filepath.Base(c.file)+"`") {
 				t.Errorf("the page does not name the file %s", c.file)
 			}
-			start := command{program: "/usr/local/bin/kairos", args: []string{"serve"}}
+			start := command{program: "/usr/local/bin/kairos", args: []string{"serve", "--page"}}
 			for _, address := range []string{"", defaultURL} {
 				if address != "" && c.http == nil {
 					continue
@@ -202,7 +328,7 @@ func TestThePageOfAClientShowsWhatIsWritten(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				document, err := c.format.encode(c.servers, e)
+				document, err := c.format.encode(c.servers, e.filled())
 				if err != nil {
 					t.Fatal(err)
 				}

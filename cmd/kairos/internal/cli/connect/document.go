@@ -26,9 +26,9 @@ type format struct {
 	decode func([]byte) (map[string]any, error)
 	// encode writes a document with one table of servers that has one entry.
 	encode func(servers string, e entry) ([]byte, error)
-	// insert puts the entry into a document and keeps everything else as it is,
+	// insert makes the change in a document and keeps everything else as it is,
 	// comments and layout included. put checks the result.
-	insert func(document []byte, servers string, e entry) ([]byte, error)
+	insert func(document []byte, servers string, c change) ([]byte, error)
 }
 
 var jsonc = format{
@@ -67,54 +67,64 @@ var yaml = format{
 }
 
 func encodeTOML(servers string, e entry) ([]byte, error) {
-	b, err := gotoml.Marshal(e)
-	return append([]byte("["+servers+"."+serverName+"]\n"), b...), err
+	out := []byte("[" + servers + "." + serverName + "]\n")
+	for _, s := range e {
+		b, err := gotoml.Marshal(struct { // tables of variables stay in one line
+			V any `toml:"v,inline"`
+		}{s.value})
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, s.key...), bytes.TrimPrefix(b, []byte("v"))...)
+	}
+	return out, nil
 }
 
 func encodeYAML(servers string, e entry) ([]byte, error) {
-	return goyaml.MarshalWithOptions(map[string]any{servers: map[string]any{serverName: e}}, goyaml.IndentSequence(true))
+	var ordered goyaml.MapSlice
+	for _, s := range e {
+		value := s.value
+		if v, ok := value.(variables); ok {
+			value = map[string]any(v)
+		}
+		ordered = append(ordered, goyaml.MapItem{Key: s.key, Value: value})
+	}
+	return goyaml.MarshalWithOptions(map[string]any{servers: map[string]any{serverName: ordered}}, goyaml.IndentSequence(true))
 }
 
 // errUnsafe: the document cannot be changed without changing something else.
 var errUnsafe = errors.New("the file is written in a way that cannot be changed safely")
 
-// put returns the document with the entry. It fails rather than change anything
+// put returns the document with the change. It fails rather than change anything
 // else: the result is decoded and compared with the document before.
-func (f format) put(document []byte, servers string, e entry) ([]byte, error) {
+func (f format) put(document []byte, servers string, c change) ([]byte, error) {
 	if len(bytes.TrimSpace(document)) == 0 {
-		return f.encode(servers, e)
+		return f.encode(servers, c.entry)
 	}
 	before, err := f.decode(document)
 	if err != nil {
 		return nil, fmt.Errorf("the file is not valid %s: %w", f.name, err)
 	}
-	wanted, err := f.with(before, servers, e)
+	wanted, err := f.with(before, servers, c)
 	if err != nil {
 		return nil, err
 	}
 	if reflect.DeepEqual(before, wanted) {
 		return document, nil
 	}
-	changed, err := f.insert(document, servers, e)
+	changed, err := f.insert(document, servers, c)
 	if err != nil {
 		return nil, err
 	}
-	if after, err := f.decode(changed); err != nil || !reflect.DeepEqual(after, wanted) {
+	after, err := f.decode(changed)
+	if err != nil || !reflect.DeepEqual(after, wanted) || json.Valid(document) && !json.Valid(changed) {
 		return nil, errUnsafe
 	}
 	return changed, nil
 }
 
-// with is the decoded document with the entry.
-func (f format) with(document map[string]any, servers string, e entry) (map[string]any, error) {
-	fresh, err := f.encode(servers, e)
-	if err != nil {
-		return nil, err
-	}
-	added, err := f.decode(fresh)
-	if err != nil {
-		return nil, err
-	}
+// with is the decoded document with the change.
+func (f format) with(document map[string]any, servers string, c change) (map[string]any, error) {
 	table := map[string]any{}
 	switch present := document[servers].(type) {
 	case nil:
@@ -123,7 +133,15 @@ func (f format) with(document map[string]any, servers string, e entry) (map[stri
 	default:
 		return nil, fmt.Errorf("%q in the file is not a table of servers: %w", servers, errUnsafe)
 	}
-	table[serverName] = added[servers].(map[string]any)[serverName]
+	fresh, err := f.encode(servers, c.entry)
+	if err != nil {
+		return nil, err
+	}
+	added, err := f.decode(fresh) // numbers as this format reads them
+	if err != nil {
+		return nil, err
+	}
+	table[serverName] = c.on(tableOf(table[serverName]), tableOf(tableOf(added[servers])[serverName]))
 	wanted := maps.Clone(document)
 	if wanted == nil {
 		wanted = map[string]any{}
@@ -133,25 +151,16 @@ func (f format) with(document map[string]any, servers string, e entry) (map[stri
 }
 
 // configured returns the entry of this server in the document, if it has one.
-func (f format) configured(document []byte, servers string) (e entry, ok bool, err error) {
+func (f format) configured(document []byte, servers string) (present map[string]any, ok bool, err error) {
 	if len(bytes.TrimSpace(document)) == 0 {
-		return entry{}, false, nil
+		return nil, false, nil
 	}
 	v, err := f.decode(document)
 	if err != nil {
-		return entry{}, false, fmt.Errorf("the file is not valid %s: %w", f.name, err)
+		return nil, false, fmt.Errorf("the file is not valid %s: %w", f.name, err)
 	}
-	table, _ := v[servers].(map[string]any)
-	present, ok := table[serverName]
-	if !ok {
-		return entry{}, false, nil
-	}
-	// The keys of an entry are the same in every format.
-	b, err := json.Marshal(present)
-	if err != nil {
-		return entry{}, false, err
-	}
-	return e, true, json.Unmarshal(b, &e)
+	present, ok = tableOf(v[servers])[serverName].(map[string]any)
+	return present, ok, nil
 }
 
 // maxDocument bounds the configuration of a client, in bytes.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -11,7 +12,7 @@ import (
 
 // insertJSON adds members in the style of the document: its indentation, and a
 // line each.
-func insertJSON(document []byte, servers string, e entry) ([]byte, error) {
+func insertJSON(document []byte, servers string, c change) ([]byte, error) {
 	root, err := hujson.Parse(document)
 	if err != nil {
 		return nil, err
@@ -21,14 +22,6 @@ func insertJSON(document []byte, servers string, e entry) ([]byte, error) {
 		return nil, errUnsafe
 	}
 	unit := indentOf(object)
-	text, err := json.MarshalIndent(e, unit+unit, unit)
-	if err != nil {
-		return nil, err
-	}
-	value, err := hujson.Parse(text)
-	if err != nil {
-		return nil, err
-	}
 	table := member(object, servers)
 	if table == nil {
 		table = add(object, servers, hujson.Value{Value: &hujson.Object{}}, "\n"+unit, "\n")
@@ -37,12 +30,63 @@ func insertJSON(document []byte, servers string, e entry) ([]byte, error) {
 	if !ok {
 		return nil, errUnsafe
 	}
-	if present := member(inner, serverName); present != nil {
+	present := member(inner, serverName)
+	if present != nil && !c.all {
+		own, ok := present.Value.(*hujson.Object)
+		if !ok {
+			return nil, errUnsafe
+		}
+		if err := edit(own, c, unit); err != nil {
+			return nil, err
+		}
+		return root.Pack(), nil
+	}
+	value, err := laidOut(c.entry, unit+unit, unit)
+	if err != nil {
+		return nil, err
+	}
+	if present != nil {
 		present.Value = value.Value
 	} else {
 		add(inner, serverName, value, "\n"+unit+unit, "\n"+unit)
 	}
 	return root.Pack(), nil
+}
+
+// edit makes the change within the entry, so that its other members keep their layout.
+func edit(own *hujson.Object, c change, unit string) error {
+	trailing := hujson.Extra(nil) // whether a comma follows the last member
+	if n := len(own.Members); n > 0 {
+		trailing = own.Members[n-1].Value.AfterExtra
+	}
+	own.Members = slices.DeleteFunc(own.Members, func(m hujson.ObjectMember) bool {
+		literal, ok := m.Name.Value.(hujson.Literal)
+		return ok && slices.Contains(c.without, literal.String()) && !c.entry.has(literal.String())
+	})
+	if n := len(own.Members); n > 0 {
+		own.Members[n-1].Value.AfterExtra = trailing
+	}
+	for _, s := range c.entry {
+		value, err := laidOut(s.value, unit+unit+unit, unit)
+		if err != nil {
+			return err
+		}
+		if m := member(own, s.key); m != nil {
+			m.Value = value.Value
+		} else {
+			add(own, s.key, value, "\n"+unit+unit+unit, "\n"+unit+unit)
+		}
+	}
+	return nil
+}
+
+// laidOut is a value with its lines indented.
+func laidOut(value any, prefix, unit string) (hujson.Value, error) {
+	text, err := json.MarshalIndent(value, prefix, unit)
+	if err != nil {
+		return hujson.Value{}, err
+	}
+	return hujson.Parse(text)
 }
 
 func member(o *hujson.Object, name string) *hujson.Value {
@@ -79,17 +123,20 @@ func indentOf(o *hujson.Object) string {
 	return "  "
 }
 
-// header is the first line of a TOML table.
-var header = regexp.MustCompile(`^\s*\[`)
+// header is the first line of a TOML table, and assigned the first line of a value.
+var (
+	header   = regexp.MustCompile(`^\s*\[`)
+	assigned = regexp.MustCompile(`^\s*"?([A-Za-z0-9_-]+)"?\s*[=.]`)
+)
 
-// insertTOML replaces the server's table, or appends it.
-func insertTOML(document []byte, servers string, e entry) ([]byte, error) {
-	text, err := encodeTOML(servers, e)
+// insertTOML replaces what changes of the server's table, or appends it.
+func insertTOML(document []byte, servers string, c change) ([]byte, error) {
+	text, err := encodeTOML(servers, c.entry)
 	if err != nil {
 		return nil, err
 	}
 	name := `^\s*\[\s*` + servers + `\s*\.\s*"?` + serverName + `"?\s*`
-	own, below := regexp.MustCompile(name+`\]`), regexp.MustCompile(name+`\.`)
+	own, below := regexp.MustCompile(name+`\]`), regexp.MustCompile(name+`\.\s*"?([A-Za-z0-9_-]+)`)
 	lines := strings.SplitAfter(string(document), "\n")
 	for i, line := range lines {
 		if !own.MatchString(line) {
@@ -103,15 +150,46 @@ func insertTOML(document []byte, servers string, e entry) ([]byte, error) {
 		for end > i+1 && (strings.TrimSpace(lines[end-1]) == "" || strings.HasPrefix(strings.TrimSpace(lines[end-1]), "#")) {
 			end--
 		}
-		return []byte(strings.Join(lines[:i], "") + string(text) + strings.Join(lines[end:], "")), nil
+		stays := staying(lines[i+1:end], c, func(line string) (key string, begins bool) {
+			if m := below.FindStringSubmatch(line); m != nil {
+				return m[1], true
+			}
+			if m := assigned.FindStringSubmatch(line); m != nil {
+				return m[1], true
+			}
+			return "", false
+		}, header.MatchString)
+		return []byte(strings.Join(lines[:i], "") + string(text) + stays + strings.Join(lines[end:], "")), nil
 	}
 	return []byte(strings.TrimRight(string(document), "\n") + "\n\n" + string(text)), nil
 }
 
+// staying are the lines of an entry that a change leaves. begins names the key whose value
+// begins in a line; wide, which may be nil, reports a line after which all keys belong to the one
+// that it names.
+func staying(lines []string, c change, begins func(line string) (key string, ok bool), wide func(string) bool) string {
+	if c.all {
+		return ""
+	}
+	var out strings.Builder
+	drops, within := false, false
+	for _, line := range lines {
+		opens := wide != nil && wide(line)
+		if key, ok := begins(line); ok && (opens || !within) {
+			drops = slices.Contains(c.without, key)
+		}
+		within = within || opens
+		if !drops {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
 // insertYAML replaces the server's lines below the table of servers, or adds
 // them as its first.
-func insertYAML(document []byte, servers string, e entry) ([]byte, error) {
-	text, err := encodeYAML(servers, e)
+func insertYAML(document []byte, servers string, c change) ([]byte, error) {
+	text, err := encodeYAML(servers, c.entry)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +225,31 @@ func insertYAML(document []byte, servers string, e entry) ([]byte, error) {
 			}
 		}
 	}
+	if from < to {
+		block = besideYAML(block, lines[from+1:to], c)
+	}
 	return []byte(strings.Join(lines[:from], "") + block + strings.Join(lines[to:], "")), nil
+}
+
+// besideYAML is the block of the entry with the lines of the present one that stay, at their
+// indentation.
+func besideYAML(block string, present []string, c change) string {
+	if len(present) == 0 || c.all {
+		return block
+	}
+	own := width(present[0])
+	stays := staying(present, c, func(line string) (key string, ok bool) {
+		key, _, ok = strings.Cut(strings.TrimSpace(line), ":")
+		return key, ok && width(line) == own && !strings.HasPrefix(key, "-") && !strings.HasPrefix(key, "#")
+	}, nil)
+	lines := strings.SplitAfter(block, "\n")
+	first := width(lines[1])
+	for i, line := range lines[1:] {
+		if line != "" {
+			lines[i+1] = strings.Repeat(" ", own) + line[first:]
+		}
+	}
+	return strings.Join(lines, "") + stays
 }
 
 // width of the indentation of a line.
