@@ -23,7 +23,8 @@ const (
 	MaxPrompts         = 100 // kairos_search finds the other protocols
 	maxPromptArguments = 16
 	maxPromptTitle     = 200 // bytes
-	maxPromptText      = 300 // bytes
+	maxPromptText      = 300 // bytes of a description of an argument
+	maxPromptLine      = 64 // bytes of a description of a prompt
 	maxPromptName      = 50  // bytes, without the digits that make it unique
 )
 
@@ -66,7 +67,7 @@ func promptOf(chain protocol.Chain) api.Prompt {
 	title := plain.LineWithin(chain.Title, maxPromptTitle)
 	return api.Prompt{
 		Name: promptName(chain), Title: title, URI: protocol.URI(chain.Steps[0].UUID),
-		Description: cmp.Or(firstParagraph(chain.Description), fmt.Sprintf("Run the protocol %q", title)),
+		Description: cmp.Or(firstSentence(chain.Description), fmt.Sprintf("Run the protocol %q", title)),
 		Arguments:   promptArguments(chain.Inputs),
 	}
 }
@@ -86,6 +87,23 @@ func uniqueName(name string, chain protocol.Chain) string {
 	sum := sha256.Sum256([]byte(chain.Space + "\x00" + chain.ID))
 	return name + "-" + hex.EncodeToString(sum[:4])
 }
+
+// firstSentence returns the first sentence of Markdown: what the protocol is for. The menu
+// has one for each protocol, and some clients show all of it to their model.
+func firstSentence(markdown string) string {
+	paragraph := firstParagraph(markdown)
+	for at := range paragraph {
+		if at >= shortestSentence && strings.HasPrefix(paragraph[at:], ". ") {
+			paragraph = paragraph[:at+1]
+			break
+		}
+	}
+	return plain.LineWithin(paragraph, maxPromptLine)
+}
+
+// shortestSentence is how many bytes a sentence has at least: what ends before is an
+// abbreviation.
+const shortestSentence = 20
 
 // firstParagraph returns the first paragraph of Markdown as one line.
 func firstParagraph(markdown string) string {

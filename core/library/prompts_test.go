@@ -1,7 +1,10 @@
 package library_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -153,5 +156,57 @@ func TestEveryChangeOfProtocolsIsReportedWithItsSpace(t *testing.T) {
 	}
 	if got := took(func() error { _, err := w.Spaces(t.Context(), w.caller, api.SpacesRequest{}); return err }); len(got) != 0 {
 		t.Errorf("reading changed %v", got)
+	}
+}
+
+// Clients load the whole menu when they connect, and some show all of it to their model.
+func TestTheMenuOfPromptsIsShort(t *testing.T) {
+	w := newWorld(t, nil)
+	examples, err := filepath.Glob("../../examples/*.md")
+	if err != nil || len(examples) < 8 {
+		t.Fatalf("examples: %q, %v", examples, err)
+	}
+	for _, path := range examples {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(path) == "README.md" {
+			continue
+		}
+		if _, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: string(text), ModelID: "m", Force: true}); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+	type argument struct {
+		Name        string `json:"name"`
+		Description string `json:"description,omitempty"`
+		Required    bool   `json:"required,omitempty"`
+	}
+	type prompt struct {
+		Name        string     `json:"name"`
+		Title       string     `json:"title,omitempty"`
+		Description string     `json:"description"`
+		Arguments   []argument `json:"arguments,omitempty"`
+	}
+	var list []prompt // as prompts/list has it
+	for _, p := range w.prompts(w.caller) {
+		one := prompt{Name: p.Name, Description: p.Description}
+		if !strings.EqualFold(strings.ReplaceAll(p.Title, " ", "-"), p.Name) {
+			one.Title = p.Title
+		}
+		for _, a := range p.Arguments {
+			one.Arguments = append(one.Arguments, argument{a.Name, a.Description, a.Required})
+		}
+		list = append(list, one)
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const policy = 330 // the prompt that is always there
+	t.Logf("%d prompts have %d bytes: %s", len(list), len(text), text)
+	if len(text)+policy > 3<<10 {
+		t.Errorf("the prompts of the examples have %d bytes, want at most 3 KB with the one that is always there", len(text))
 	}
 }

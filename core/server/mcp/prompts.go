@@ -60,7 +60,10 @@ func (ps protocols) prompts(ctx context.Context, caller access.Caller) ([]api.Pr
 }
 
 func listed(p api.Prompt) mcp.Prompt {
-	out := mcp.Prompt{Name: p.Name, Title: p.Title, Description: p.Description, Icons: []mcp.Icon{icon(guideDrawing)}}
+	out := mcp.Prompt{Name: p.Name, Title: p.Title, Description: p.Description}
+	if strings.EqualFold(strings.ReplaceAll(p.Title, " ", "-"), p.Name) {
+		out.Title = "" // clients show the name
+	}
 	for _, a := range p.Arguments {
 		out.Arguments = append(out.Arguments, mcp.PromptArgument{Name: a.Name, Description: a.Description, Required: a.Required})
 	}

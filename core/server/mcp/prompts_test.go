@@ -50,7 +50,7 @@ func TestEveryProtocolIsAPromptInEveryEra(t *testing.T) {
 			p := list.Prompts[1]
 			p.Icons = nil
 			if diff := cmp.Diff(mcp.Prompt{
-				Name: "release-a-version", Title: "Release a version", Description: "Builds and publishes.",
+				Name: "release-a-version", Description: "Builds and publishes.",
 				Arguments: []mcp.PromptArgument{{Name: "version", Description: "As in 1.2.0", Required: true}, {Name: "attempts"}, {Name: "channel"}},
 			}, p); diff != "" {
 				t.Errorf("prompt (-want +got):\n%s", diff)

@@ -65,7 +65,6 @@ func addResources(to *server.MCPServer, ps protocols) error {
 	}
 	to.AddPrompt(
 		mcp.NewPrompt(promptName, mcp.WithPromptTitle(promptTitle), mcp.WithPromptDescription(promptDescription),
-			mcp.WithPromptIcons(icon(guideDrawing)),
 			mcp.WithArgument(promptProtocol, mcp.ArgumentDescription("Title or URI of the protocol to run; left out: only the policy"))),
 		func(ctx context.Context, req mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			if n := noteFrom(ctx); n != nil && n.prompt != "" {
