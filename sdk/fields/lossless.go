@@ -185,7 +185,7 @@ func (r *opening) object(s map[string]any, v json.RawMessage) (json.RawMessage, 
 				continue
 			}
 		}
-		if declared && !slices.Contains(required, any(m.Key)) && standsForAbsence(schema, m.Value) {
+		if declared && !slices.Contains(required, any(m.Key)) && saysAbsent(schema, m.Value) {
 			changed = true
 			continue
 		}
@@ -203,9 +203,9 @@ func (r *opening) object(s map[string]any, v json.RawMessage) (json.RawMessage, 
 	return ObjectOf(kept), nil
 }
 
-// standsForAbsence reports whether the value of a member that may be absent says that it
+// saysAbsent reports whether the value of a member that may be absent says that it
 // is: null or an empty text, where the schema does not allow it.
-func standsForAbsence(schema any, v json.RawMessage) bool {
+func saysAbsent(schema any, v json.RawMessage) bool {
 	s, _ := schema.(map[string]any)
 	allowed, known := typesOf(s)
 	if !known || s["type"] == nil {

@@ -41,7 +41,7 @@ func TestLosslessFormsAreRead(t *testing.T) {
 		"in doubt":                    {`{"either":"{}","fixed":"1"}`, ""},
 		"null where it is a value":    {`{"none":null}`, ""},
 		"null as text":                {`{"none":"null"}`, `{"none":null}`},
-		"null for what is absent":     {`{"name":null,"note":null,"count":null,"any":null}`, `{"name":null,"any":null}`},
+		"null for a member left out":  {`{"name":null,"note":null,"count":null,"any":null}`, `{"name":null,"any":null}`},
 		"an empty text for absent":    {`{"name":"","note":"","word":"","kind":"","count":"","names":"","part":"","any":""}`, `{"name":"","note":"","any":""}`},
 		"members of no name":          {`{"other":"false","more":"no"}`, `{"other":false,"more":"no"}`},
 		"a key twice in the text":     {`{"part":"{\"count\":1,\"count\":2}"}`, ""},
