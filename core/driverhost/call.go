@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -145,7 +146,12 @@ func plainError(err error, lost, late bool, timeout time.Duration) error {
 	return &toldError{oneLine(status.Convert(err).Message()), err}
 }
 
-// oneLine makes a driver's error fit for a log line and a terminal.
+// statusText is what gRPC puts in front of an error's own words. Drivers pass it on with errors
+// of services that they call.
+var statusText = regexp.MustCompile(`rpc error: code = \w+ desc = `)
+
+// oneLine makes a driver's error fit for a log line, a terminal and an agent.
 func oneLine(text string) string {
+	text = statusText.ReplaceAllString(text, "")
 	return strings.Join(strings.FieldsFunc(plain.TextWithin(text, maxText), func(r rune) bool { return r == '\n' }), "; ")
 }

@@ -421,6 +421,14 @@ func TestErrorsOfADriverAreNotRepeated(t *testing.T) {
 	}
 }
 
+func TestNobodyReadsTheCodesOfTheTransport(t *testing.T) {
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	_, err := obey(t.Context(), t, h, "alpha", "fail", "text", "ask the model: rpc error: code = Internal desc = rpc error: code = Unknown desc = no luck")
+	if err == nil || !strings.HasSuffix(err.Error(), "ask the model: no luck") || foreign(err.Error()) != "" {
+		t.Errorf("error = %v, want the words of the service alone", err)
+	}
+}
+
 func TestFirstCallsStartOneProcessADriver(t *testing.T) {
 	log := &programs.Output{}
 	h := newHost(t, driverhost.Config{}, log)

@@ -86,11 +86,11 @@ func (r roots) Interpret(ctx context.Context, req driver.InterpretRequest) (driv
 	if e := req.ClientError; e != nil {
 		return driver.CannotInterpret(fmt.Sprintf("the client did not list its roots: %s (%d)", e.Message, e.Code)), nil
 	}
-	listed, problems := readRoots(req.Raw)
+	listed, unread, problems := readRoots(req.Raw)
 	if problems != nil {
 		return driver.NotAnAnswer(problems...), nil
 	}
-	at := where{client: req.Client, listed: listed}
+	at := where{client: req.Client, listed: listed, unread: unread}
 	answer, why, err := r.answer(ctx, r.Now(), req.Input, at)
 	if err != nil || answer == nil {
 		return driver.CannotInterpret(why), err

@@ -190,6 +190,23 @@ func TestARemoteClientLearnsWhichEntryFailedAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestRootsThatCannotBeUsedAreNamed(t *testing.T) {
+	dir := folderWith(t, map[string]string{"a": "abc"})
+	d := configured(t, `{}`)
+	for uri, want := range map[string]string{
+		"file:" + dir: "", "file://server/share": "is on another machine", `\\\\server\\share`: "must be an absolute path", "file:///srv/100%": "%25", "untitled:x": "must be an absolute path",
+	} {
+		res, err := d.Interpret(t.Context(), driver.InterpretRequest{Input: demanding(`[{"path":"a"}]`), Client: stdio, Raw: json.RawMessage(`{"roots":[{"uri":"` + uri + `"}]}`)})
+		must(t, err)
+		switch {
+		case want == "" && res.Answer == nil:
+			t.Errorf("%s = %+v, want it read", uri, res)
+		case want != "" && (res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, want)):
+			t.Errorf("%s = %+v, want the reason to say that it %s", uri, res.Unavailable, want)
+		}
+	}
+}
+
 func TestRepliesToRootsListAreAStrangers(t *testing.T) {
 	dir := folderWith(t, map[string]string{"a": "abc"})
 	many := make([]string, 1000)

@@ -19,6 +19,7 @@ const maxListed = 64
 type where struct {
 	client driver.Client
 	listed []string // the client's roots
+	unread string   // why a root that the client lists is not among them; empty: all are
 }
 
 // folder is one to look into: below base, which cannot be left. Below is "."
@@ -46,6 +47,8 @@ func (w where) folders(allow, begun []string) ([]folder, string) {
 		chosen = [][]string{begun}
 	case len(begun) > 0 && !w.client.Roots:
 		dirs = fixed(begun)
+	case w.unread != "":
+		return nil, "the folders that the client lists cannot be looked into: " + w.unread
 	default:
 		return nil, "nobody has said into which folders to look: the client lists no roots, the run began with none, and none is allowed"
 	}
@@ -101,18 +104,17 @@ func inside(dir folder, path string) (string, bool) {
 }
 
 // readRoots reads the reply to roots/list. Roots that are not folders of this
-// machine are left out.
-func readRoots(raw json.RawMessage) ([]string, []driver.Diagnostic) {
+// machine are left out; unread says why the first of them is not one.
+func readRoots(raw json.RawMessage) (roots []string, unread string, problems []driver.Diagnostic) {
 	o := fields.Open(raw, "")
 	list := o.Raw("roots")
 	if problems := o.Problems(); problems != nil {
-		return nil, problems
+		return nil, "", problems
 	}
 	var entries []json.RawMessage
 	if len(list) == 0 || list[0] != '[' || json.Unmarshal(list, &entries) != nil {
-		return nil, []driver.Diagnostic{driver.Problem("/roots", "must be a list of roots, each with a uri")}
+		return nil, "", []driver.Diagnostic{driver.Problem("/roots", "must be a list of roots, each with a uri")}
 	}
-	var out []string
 	for i, raw := range entries[:min(len(entries), maxListed)] {
 		e := fields.Open(raw, fields.Pointer("roots", fmt.Sprint(i)))
 		uri, found := e.String("uri")
@@ -120,11 +122,15 @@ func readRoots(raw json.RawMessage) ([]string, []driver.Diagnostic) {
 			e.Wrong("uri", "is missing")
 		}
 		if problems := e.Problems(); problems != nil {
-			return nil, problems
+			return nil, "", problems
 		}
-		if root, err := filecheck.Root(uri); err == nil {
-			out = append(out, root)
+		root, err := filecheck.Root(uri)
+		switch {
+		case err == nil:
+			roots = append(roots, root)
+		case unread == "":
+			unread = err.Error()
 		}
 	}
-	return out, nil
+	return roots, unread, nil
 }

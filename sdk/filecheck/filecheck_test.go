@@ -315,6 +315,7 @@ func TestOnlyAResultThatSaysSoHasPassed(t *testing.T) {
 func TestARootIsAFolderOfThisMachine(t *testing.T) {
 	for text, want := range map[string]string{
 		"/srv/": "/srv", "/srv/../x": "/x", "file:///srv/a%20b": "/srv/a b", "file://localhost/srv": "/srv", "FILE:///srv": "/srv",
+		"file:/srv": "/srv", "File:/srv/x": "/srv/x", "file:///a%b": "", `\\server\share`: "", "file:srv": "", "mailto:/x": "",
 		"work": "", "": "", "file://host/work": "", "https://host/work": "", "file:///a?b": "", "file:///%00": "", "file://": "", "~": "",
 	} {
 		got, err := filecheck.Root(text)

@@ -153,11 +153,12 @@ func (p Pattern) Match(name string) bool {
 // looked at.
 func Root(text string) (string, error) {
 	name := text
-	if scheme, _, ok := strings.Cut(text, "://"); ok {
+	scheme, rest, ok := strings.Cut(text, ":")
+	if ok && (strings.HasPrefix(rest, "//") || strings.EqualFold(scheme, "file") && strings.HasPrefix(rest, "/")) {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil:
-			return "", fmt.Errorf("root %.200q: not a URI", text)
+			return "", fmt.Errorf("root %.200q: not a URI; a %% in a name is written %%25", text)
 		case !strings.EqualFold(scheme, "file"):
 			return "", fmt.Errorf("root %.200q: only file URIs name folders", text)
 		case u.Host != "" && !strings.EqualFold(u.Host, "localhost"):
