@@ -148,13 +148,13 @@ var inRun = []Row{
 	{
 		Code: JudgeUnavailable, Counted: "no", Status: 200,
 		Meaning: "the result must be judged, and no judge is available",
-		Advice:  "tell the user that a client that offers sampling can have it judged, or a model that the operator configures",
+		Advice:  "tell the user that it takes a client with sampling, or a model that the operator configures",
 		Hint:    "configure a model that judges, or use a client that offers sampling",
 	},
 	{
 		Code: SamplingBudgetExceeded, Counted: "no", Status: 200,
 		Meaning: "models may not be asked more in this run, or by this caller in this hour",
-		Advice:  "do the step yourself where `next_call` asks for it; else tell the user which budget is used up: that of an hour refills by itself, the operator can raise that of a run",
+		Advice:  "do the step if `next_call` asks for it; else tell the user: an hour's budget refills, the operator can raise a run's",
 		Hint:    "do the step yourself, or try again in an hour",
 	},
 	{
@@ -166,7 +166,7 @@ var inRun = []Row{
 	{
 		Code: FilesUnverified, Counted: "no", Status: 200,
 		Meaning: "the server has to check files and cannot",
-		Advice:  "begin again with `roots` where `next_call` does; else tell the user that the server checks files through a client on its machine that lists its roots, or below a folder that the operator allows",
+		Advice:  "begin again with `roots` if `next_call` does; else tell the user that the server looks into roots of a client on its machine, or folders that the operator allows",
 		Hint:    "use a client on the server's machine that lists its roots, or allow a folder in the configuration",
 	},
 	{
