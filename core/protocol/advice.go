@@ -16,9 +16,9 @@ func Advise(c Chain, findings []Diagnostic) []Diagnostic {
 		failed[d.Step] = failed[d.Step] || d.Severity == driver.SeverityError || d.Tolerated
 	}
 	found := CheckIntroduction(c)
-	for _, s := range c.Steps {
+	for i, s := range c.Steps {
 		if !failed[s.Label] && len(found) < maxFindings {
-			found = append(found, s.advise(c.isOneText())...)
+			found = append(append(found, s.advise(c.isOneText())...), c.adviseLong(i)...)
 		}
 	}
 	return found
