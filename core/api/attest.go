@@ -27,14 +27,18 @@ type AttestRequest struct {
 // AttestReply says what was attested and whether the run is verified: every
 // step's evidence was accepted and the proof chain is whole.
 type AttestReply struct {
+	Verified bool `json:"verified" doc:"Every step's evidence was accepted and the proof chain is whole"`
+	// ErrorCode, Tried, Candidates, NextAction and NextCall are set when it is not clear which run is meant.
+	ErrorCode    string         `json:"error_code,omitempty" doc:"Set when something is wrong; the code to act on"`
+	Message      string         `json:"message,omitempty" doc:"What happened, in words"`
+	NextAction   string         `json:"next_action,omitempty" doc:"The call that comes next"`
+	NextCall     *NextCall      `json:"next_call,omitempty"`
 	Results      []AttestResult `json:"results"`
 	TotalRated   int            `json:"total_rated"`
 	TotalFailed  int            `json:"total_failed"`
-	Verified     bool           `json:"verified" doc:"Every step's evidence was accepted and the proof chain is whole"`
 	RunID        string         `json:"run_id,omitempty"`
 	MissingSteps []string       `json:"missing_steps,omitempty" doc:"URIs of steps without accepted proof"` // URIs
 	ProofHash    string         `json:"proof_hash,omitempty" doc:"Hash of the last proof"`
-	Message      string         `json:"message,omitempty" doc:"What happened, in words"`
 	// AlreadyAttested: the run was closed before, and Results has what was
 	// recorded then. Nothing was counted again.
 	AlreadyAttested bool `json:"already_attested,omitempty" doc:"The run was attested before: results has what was recorded then, and nothing was counted again"`
@@ -50,12 +54,8 @@ type AttestReply struct {
 	// Tries are the steps, solved or open, whose first attempt did not succeed.
 	Tries      []AttestedTries     `json:"tries,omitempty" doc:"Steps whose first attempt did not succeed, and what did not count"`
 	Redactions []AttestedRedaction `json:"redactions,omitempty" doc:"Steps whose evidence was erased"`
-	// ErrorCode and what follows are set when it is not clear which run is meant.
-	ErrorCode  string    `json:"error_code,omitempty" doc:"Set when something is wrong; the code to act on"`
-	Tried      string    `json:"tried,omitempty" doc:"What did not work, when error_code is set"`
-	Candidates []string  `json:"candidates,omitempty" doc:"Runs to choose from, when it is not clear which is meant"`
-	NextAction string    `json:"next_action,omitempty" doc:"The call that comes next"`
-	NextCall   *NextCall `json:"next_call,omitempty"`
+	Tried      string              `json:"tried,omitempty" doc:"What did not work, when error_code is set"`
+	Candidates []string            `json:"candidates,omitempty" doc:"Runs to choose from, when it is not clear which is meant"`
 }
 
 // AttestResult is one rated step or chain.

@@ -20,7 +20,6 @@ type DumpRequest struct {
 
 // DumpReply is a step or, with protocol, a whole chain as Markdown.
 type DumpReply struct {
-	Document   string     `json:"markdown_doc"`
 	URI        string     `json:"uri"`
 	Label      string     `json:"label"`
 	ChainLabel *string    `json:"chain_label"`
@@ -28,8 +27,9 @@ type DumpReply struct {
 	Challenge  *Challenge `json:"challenge,omitempty" doc:"Challenge as a run would show it" form:"opaque"`
 	StepCount  int        `json:"step_count,omitempty"`
 	// Worth says what the steps of a protocol will be worth at least (run.Worth).
-	Worth   string   `json:"worth,omitempty" doc:"How far a run of the protocol can be relied on"`
-	Quality *Quality `json:"quality,omitempty" doc:"How the step did so far" form:"opaque"` // of a single step that was rated
+	Worth    string   `json:"worth,omitempty" doc:"How far a run of the protocol can be relied on"`
+	Quality  *Quality `json:"quality,omitempty" doc:"How the step did so far" form:"opaque"` // of a single step that was rated
+	Document string   `json:"markdown_doc"`
 }
 
 // Position of a step in its chain.

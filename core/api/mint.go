@@ -40,13 +40,13 @@ type MintRequest struct {
 
 // MintReply lists what was stored, in document order.
 type MintReply struct {
-	Items    []MintItem   `json:"items" doc:"The stored steps in document order; with an error those that exist already"`
-	Status   string       `json:"status" doc:"stored"`
-	Warnings []Diagnostic `json:"warnings,omitempty" doc:"What an author should look at" items:"opaque"`
+	Status string `json:"status" doc:"stored"`
 	// Message says what the steps will be worth, and what is not done yet.
 	Message string `json:"message,omitempty" doc:"What happened, in words"`
 	// NextCall runs the first of the stored protocols.
-	NextCall *NextCall `json:"next_call,omitempty"`
+	NextCall *NextCall    `json:"next_call,omitempty"`
+	Items    []MintItem   `json:"items" doc:"The stored steps in document order; with an error those that exist already"`
+	Warnings []Diagnostic `json:"warnings,omitempty" doc:"What an author should look at" items:"opaque"`
 }
 
 // Count is the number of stored steps.

@@ -54,19 +54,19 @@ type Solution struct {
 	Evidence any `json:"evidence,omitempty" doc:"The answer to any other challenge type, as JSON text"`
 }
 
-// StepReply is the reply of begin and next.
+// StepReply is the reply of begin and next. Clients cut long replies, so what an agent needs to
+// go on comes first, and the step's text last.
 type StepReply struct {
-	MustObey    bool        `json:"must_obey" doc:"true: follow next_action. false: use your judgement."`
-	CurrentStep CurrentStep `json:"current_step" doc:"The open step"`
-	Challenge   Challenge   `json:"challenge" doc:"What proves the open step. The object named like the type holds its details."`
-	NextAction  string      `json:"next_action" doc:"The call that comes next, with its uri"`
-	// NextCall is NextAction for programs; nil where there is a choice to make.
-	NextCall  *NextCall `json:"next_call,omitempty"`
-	ProofHash string    `json:"proof_hash,omitempty" doc:"Hash of the proof just recorded"`
-	Message   string    `json:"message,omitempty"`
-	ErrorCode string    `json:"error_code,omitempty" doc:"Why the step is still open"`
+	MustObey  bool   `json:"must_obey" doc:"true: follow next_action. false: use your judgement."`
+	ErrorCode string `json:"error_code,omitempty" doc:"Why the step is still open"`
+	Message   string `json:"message,omitempty"`
 	// ApprovalURL is where a person answers an approval, for them only.
 	ApprovalURL string `json:"approval_url,omitempty" doc:"Where a person approves this step: show it to them, and do not open it yourself"`
+	NextAction  string `json:"next_action" doc:"The call that comes next, with its uri"`
+	// NextCall is NextAction for programs; nil where there is a choice to make.
+	NextCall  *NextCall `json:"next_call,omitempty"`
+	Challenge Challenge `json:"challenge" doc:"What proves the open step. The object named like the type holds its details."`
+	ProofHash string    `json:"proof_hash,omitempty" doc:"Hash of the proof just recorded"`
 	// Tried says what did not work, where ErrorCode is set.
 	Tried      string `json:"tried,omitempty" doc:"What did not work, when error_code is set"`
 	RetryCount *int   `json:"retry_count,omitempty" doc:"Failed attempts at this challenge"`
@@ -75,13 +75,13 @@ type StepReply struct {
 	RetryAfter *float64 `json:"retry_after,omitempty" doc:"Seconds after which calling again makes sense, while the run waits" min:"0"`
 	// Progress, 0 to 1, and ProgressMessage are what that driver said of how far
 	// it is; nil and empty: it did not say.
-	Progress        *float64 `json:"progress,omitempty" doc:"How much of that is done, as far as the driver says" min:"0" max:"1"`
-	ProgressMessage string   `json:"progress_message,omitempty" doc:"What the driver says about it; tell the user"`
-	RunID           string   `json:"run_id,omitempty" doc:"This execution; send it when several runs of one protocol are open" required:"true"`
-	SessionID       string   `json:"session_id,omitempty" doc:"Same as run_id; kairos_begin resumes with it" required:"true"`
-	StepIndex       int      `json:"step_index,omitempty" doc:"Place of the open step, from 1" required:"true"`
-	StepCount       int      `json:"step_count,omitempty" required:"true"`
-	Solved          []Solved `json:"solved,omitempty" doc:"Steps that the server obtained the proof of by itself"`
+	Progress        *float64    `json:"progress,omitempty" doc:"How much of that is done, as far as the driver says" min:"0" max:"1"`
+	ProgressMessage string      `json:"progress_message,omitempty" doc:"What the driver says about it; tell the user"`
+	RunID           string      `json:"run_id,omitempty" doc:"This execution; send it when several runs of one protocol are open" required:"true"`
+	StepIndex       int         `json:"step_index,omitempty" doc:"Place of the open step, from 1" required:"true"`
+	StepCount       int         `json:"step_count,omitempty" required:"true"`
+	Solved          []Solved    `json:"solved,omitempty" doc:"Steps that the server obtained the proof of by itself"`
+	CurrentStep     CurrentStep `json:"current_step" doc:"The open step"`
 }
 
 // CurrentStep is the open step as agents see it.

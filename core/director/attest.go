@@ -151,7 +151,7 @@ func attestedRun(ctx context.Context, u useCase, c access.Caller, in api.AttestR
 			Tried:      fmt.Sprintf("%s with %s", api.ToolAttest, in.URI),
 			NextAction: fmt.Sprintf("call kairos_attest with %s and the run_id of the run that you mean, one of candidates", in.URI),
 			NextCall: api.NewCall(api.ToolAttest, map[string]any{
-				"uri": in.URI, "run_id": runs.OneOfCandidates, "outcome": in.Outcome, "message": in.Message,
+				"uri": in.URI, "run_id": runs.OneOfCandidates, "outcome": in.Outcome, "message": present.MessageForm,
 			}),
 		}, nil
 	}

@@ -342,7 +342,7 @@ func TestInvalidTextIsRefusedOrRepaired(t *testing.T) {
 	uris := w.mint(threeSteps)
 	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"out":"x \ud800 y"}`))
 	w.code(r, "")
-	contains(t, string(r.Solved[0].Output), "\ufffd") // the half pair is replaced
+	contains(t, string(w.state(runOf(r)).Evidence[0].Output), "\ufffd") // the half pair is replaced
 }
 
 func TestAValueThatNoCommandCanHoldStopsTheStepThatNeedsIt(t *testing.T) {

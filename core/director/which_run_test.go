@@ -261,7 +261,7 @@ func TestAResumedRunBelongsToTheConnectionThatResumedIt(t *testing.T) {
 	uris := w.mint(threeSteps)
 	first, second := w.begin(uris[0]), w.begin(uris[0])
 	w.caller.Connection = "c2"
-	if _, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: first.SessionID}); err != nil {
+	if _, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: first.RunID}); err != nil {
 		t.Fatal(err)
 	}
 	reply := w.next(uris[0], "") // without a nonce or a run_id

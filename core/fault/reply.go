@@ -1,10 +1,49 @@
 package fault
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"maps"
+	"slices"
 )
+
+// Fields are the members of an error reply. In JSON what an agent acts on comes first, because
+// clients cut long replies.
+type Fields map[string]any
+
+// first are the members that come first, in order.
+var first = []string{"must_obey", "error", "error_code", "message", "next_action", "next_call"}
+
+// MarshalJSON implements json.Marshaler.
+func (f Fields) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	keys := slices.DeleteFunc(slices.Clone(first), func(key string) bool { _, ok := f[key]; return !ok })
+	for _, key := range slices.Sorted(maps.Keys(f)) {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	for i, key := range keys {
+		name, err := json.Marshal(key)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(f[key])
+		if err != nil {
+			return nil, err
+		}
+		b.WriteByte("{,"[min(i, 1)])
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	if len(keys) == 0 {
+		b.WriteByte('{')
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
 
 // Next says to agents which call helps, or what else they can do.
 func (e *Error) Next() string { return cmp.Or(e.NextAction, RowOf(e.Code).Advice) }
@@ -14,8 +53,8 @@ func (e *Error) ForPeople() string { return cmp.Or(e.Hint, RowOf(e.Code).Hint) }
 
 // Reply is the error as every face answers it: a JSON object with the code, what
 // was tried, what went wrong and what to do next.
-func (e *Error) Reply(tried string) map[string]any {
-	fields := map[string]any{"must_obey": false}
+func (e *Error) Reply(tried string) Fields {
+	fields := Fields{"must_obey": false}
 	maps.Copy(fields, e.Details)
 	fields["error_code"] = e.Code
 	fields["message"] = e.Message

@@ -78,7 +78,7 @@ type idleEngine struct{ mcpserver.Engine }
 
 func (idleEngine) Next(context.Context, access.Caller, api.NextRequest) (director.Round, error) {
 	return director.Round{Reply: &api.StepReply{
-		MustObey: true, Challenge: api.Challenge{Type: "shell"}, RunID: "r", SessionID: "r", Message: strings.Repeat("x", 1000),
+		MustObey: true, Challenge: api.Challenge{Type: "shell"}, RunID: "r", Message: strings.Repeat("x", 1000),
 	}}, nil
 }
 

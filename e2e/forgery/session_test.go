@@ -240,6 +240,9 @@ func (s *session) send(evidence map[string]any) *api.StepReply {
 	reply := new(api.StepReply)
 	s.call("kairos_next", arguments, reply)
 	for _, solved := range reply.Solved {
+		if solved.Output == nil { // the agent reported it itself
+			continue
+		}
 		s.outputs[s.steps[solved.StepIndex-1].name] = string(solved.Output)
 	}
 	if reply.RunID == s.run {

@@ -183,8 +183,7 @@ func StepReply(s *State, k *input.Task, in driver.Input, shown driver.AgentChall
 	if !input.Of(in.Kind).Approves { // for which routes are left that were never tried
 		r.Message = plain.Sentences(r.Message, sentence(s, in.ID))
 	}
-	return withAction(s, r, fmt.Sprintf("and a solution of type %s, once what challenge.description demands is really done; "+
-		"copy nonce and proof_hash from challenge", shown.Type))
+	return withAction(s, r, fmt.Sprintf("and a solution of type %s, once it is really done", shown.Type))
 }
 
 // DrivenReply shows the open step, whose input the server will obtain itself
@@ -203,7 +202,7 @@ func withAction(s *State, r api.StepReply, how string) api.StepReply {
 	where := present.Where(r.CurrentStep.URI, s.Run.ID)
 	r.NextAction = fmt.Sprintf("call kairos_next with %s, %s", where, how)
 	if s.Run.Step.Index == len(s.Chain.Steps) {
-		r.NextAction += "; this is the last step: finally call kairos_attest with " + where
+		r.NextAction += "; finally call kairos_attest with " + where
 	}
 	return r
 }

@@ -25,20 +25,17 @@ func Solved(r run.Run, chain protocol.Chain, i int) api.Solved {
 	}
 }
 
-// How much of a result a reply repeats, in bytes. The agent knows what it reported itself,
-// and large results only fill its context: later steps have them by their templates.
-const (
-	maxReported = 256
-	maxObtained = 8 << 10
-)
+// maxObtained is how much of a result a reply repeats, in bytes. Large results only fill the context
+// of an agent: later steps have them by their templates.
+const maxObtained = 8 << 10
 
-// repeated is a result as a reply repeats it, or a text that says how large it is.
+// repeated is a result as a reply repeats it, or a text that says how large it is. An agent knows
+// what it reported itself.
 func repeated(output json.RawMessage, step string, by driver.Provenance) json.RawMessage {
-	most := maxObtained
-	if by == driver.AgentReported {
-		most = maxReported
-	}
-	if len(output) <= most {
+	switch {
+	case by == driver.AgentReported:
+		return nil
+	case len(output) <= maxObtained:
 		return output
 	}
 	note, err := json.Marshal(fmt.Sprintf("not repeated: %d bytes; later steps read it as {{ steps.%s }}", len(output), step))

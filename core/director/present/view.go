@@ -45,7 +45,7 @@ func (v View) Reply(step protocol.Step, shown driver.AgentChallenge) api.StepRep
 			Type: shown.Type, Description: shown.Description, Display: shown.Display,
 			Nonce: v.Run.Step.Nonce, ProofHash: v.Run.ProofHash(),
 		},
-		Message: v.Note, RunID: string(v.Run.ID), SessionID: string(v.Run.ID),
+		Message: v.Note, RunID: string(v.Run.ID),
 		StepIndex: min(v.Run.Step.Index, len(v.Chain.Steps)), StepCount: len(v.Chain.Steps), Solved: v.Solved,
 	}
 	if n := len(v.Solved); n > 0 {

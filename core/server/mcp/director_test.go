@@ -277,7 +277,7 @@ func (r *played) reply() *api.StepReply {
 
 func stepReply(id run.ID) api.StepReply {
 	return api.StepReply{
-		MustObey: true, RunID: string(id), SessionID: string(id),
+		MustObey: true, RunID: string(id),
 		CurrentStep: api.CurrentStep{URI: stepURI, Content: "## Step <1> & more", MIMEType: "text/markdown"},
 		Challenge: api.Challenge{
 			Type: "shell", Description: "Run it", Nonce: "n", ProofHash: "h", Display: json.RawMessage(`{"cmd":"a && b"}`),

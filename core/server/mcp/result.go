@@ -27,11 +27,11 @@ func result(reply any) (*mcp.CallToolResult, error) {
 }
 
 // carrying is a result with structured content, and with the same JSON in text, which
-// most clients read.
+// most clients read; a long text is set out.
 func carrying(reply []byte) *mcp.CallToolResult {
 	reply = valid(reply) // JSON of a driver is passed on as it is
 	return &mcp.CallToolResult{
-		Content:           []mcp.Content{mcp.TextContent{Type: "text", Text: string(reply)}},
+		Content:           []mcp.Content{mcp.TextContent{Type: "text", Text: string(api.SetOut(reply))}},
 		StructuredContent: json.RawMessage(reply),
 	}
 }
