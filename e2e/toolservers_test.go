@@ -60,8 +60,8 @@ func TestToolsOfRealServersAreCalled(t *testing.T) {
 	}
 	doc := "# Answer a letter\n" + step("files/read_text_file", fmt.Sprintf(`{"path":%q}`, letter)) + step("everything/get-sum", `{"a":2,"b":3}`) +
 		step("files/write_file", fmt.Sprintf(`{"path":%q,"content":"Dear Adam"}`, letter+".answer"))
-	const rules = "rules:\n  - {on: elicitation, match: KAIROS can do these steps, answer: {accept: once}}\n" +
-		"  - {on: elicitation, match: KAIROS will do exactly this itself, answer: approved}\n"
+	const rules = "rules:\n  - {on: elicitation, after: 1s, match: KAIROS can do these steps, answer: {accept: once}}\n" +
+		"  - {on: elicitation, after: 1s, match: KAIROS will do exactly this itself, answer: approved}\n"
 	if err := errors.Join(os.WriteFile(protocol, []byte(doc), 0o600), os.WriteFile(answers, []byte(rules), 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -73,8 +73,8 @@ func TestTheArchiveDoesTheMainJob(t *testing.T) {
 		t.Error("LICENSES.txt has the modules of this repository")
 	}
 	if err := os.WriteFile(filepath.Join(home, "answers.yaml"), []byte("rules:\n"+
-		"  - {on: elicitation, match: may the release go out, answer: {day: tuesday, watcher: Dora}}\n"+
-		"  - {on: elicitation, match: watching, answer: approved}\n"), 0o600); err != nil {
+		"  - {on: elicitation, after: 1s, match: may the release go out, answer: {day: tuesday, watcher: Dora}}\n"+
+		"  - {on: elicitation, after: 1s, match: watching, answer: approved}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	example, err := filepath.Abs("examples/user-input.md")

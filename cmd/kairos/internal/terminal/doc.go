@@ -20,6 +20,7 @@
 //
 //	rules:
 //	  - on: elicitation            # a form for the person
+//	    after: 1s                  # as long as a person takes
 //	    match: How long            # substring of the question, case ignored
 //	    answer: {duration_minutes: 30}
 //	  - on: sampling               # the server asks the client's model
@@ -48,7 +49,8 @@
 //
 // A rule with `match` (substring) or `matches` (regular expression) looks at
 // the whole question as a person would read it; a rule with neither fits all.
-// `times: n` lets a rule answer n times at most. Exactly one action:
+// `times: n` lets a rule answer n times at most. `after: 1s` has it take that long: a server
+// takes what comes faster than a person can answer for the client's own answer. Exactly one action:
 //
 //	answer: VALUE      the literal answer (elicitation, sampling, comment, confirm, evidence)
 //	decline: true      the person declines (elicitation, visit, confirm)

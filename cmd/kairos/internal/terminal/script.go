@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -47,6 +48,9 @@ const (
 // maxScript is the size in bytes above which a script is refused.
 const maxScript = 1 << 20
 
+// maxAfter bounds how long a rule waits with its answer.
+const maxAfter = 10 * time.Minute
+
 // Script answers questions. It is immutable; each Play counts on its own.
 type Script struct{ rules []rule }
 
@@ -54,7 +58,8 @@ type rule struct {
 	on      Kind
 	match   string // lower case
 	matches *pattern.Pattern
-	times   int // 0: any number
+	times   int           // 0: any number
+	after   time.Duration // that a person takes for the answer
 	verb    verb
 	answer  json.RawMessage
 	args    map[string]any
@@ -82,6 +87,7 @@ type ruleFile struct {
 	Match     string         `yaml:"match"`
 	Matches   string         `yaml:"matches"`
 	Times     int            `yaml:"times"`
+	After     time.Duration  `yaml:"after"`
 	Answer    any            `yaml:"answer"`
 	Decline   bool           `yaml:"decline"`
 	Cancel    bool           `yaml:"cancel"`
@@ -160,12 +166,15 @@ func (f ruleFile) rule() (rule, error) {
 	if len(given) != 1 {
 		return rule{}, fmt.Errorf("needs exactly one of answer, decline, cancel, refuse, run, arguments, call; has %d", len(given))
 	}
-	r := rule{on: f.On, match: strings.ToLower(f.Match), times: f.Times, verb: given[0], args: f.Arguments, call: f.Call}
+	r := rule{on: f.On, match: strings.ToLower(f.Match), times: f.Times, after: f.After, verb: given[0], args: f.Arguments, call: f.Call}
 	if !slices.Contains(kindsOf(r.verb), r.on) {
 		return rule{}, fmt.Errorf("%s cannot answer on: %q, only %v", r.verb, r.on, kindsOf(r.verb))
 	}
 	if f.Times < 0 {
 		return rule{}, fmt.Errorf("times: %d is negative", f.Times)
+	}
+	if f.After < 0 || f.After > maxAfter {
+		return rule{}, fmt.Errorf("after: %s is not from 0s to %s", f.After, maxAfter)
 	}
 	if f.Match != "" && f.Matches != "" {
 		return rule{}, errors.New("match and matches exclude each other")
@@ -244,8 +253,23 @@ func newPrompter(s *Script) *prompter {
 	return &prompter{script: s, used: make([]int, len(s.rules)), results: map[string]json.RawMessage{}}
 }
 
-// decide finds the first rule for the question and counts its use.
-func (p *prompter) decide(_ context.Context, q question) (decision, error) {
+// decide finds the first rule for the question, counts its use, and takes the time that the rule says.
+func (p *prompter) decide(ctx context.Context, q question) (decision, error) {
+	out, after, err := p.find(q)
+	if err != nil || after == 0 {
+		return out, err
+	}
+	wait := time.NewTimer(after)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return out, nil
+	case <-ctx.Done():
+		return decision{}, ctx.Err()
+	}
+}
+
+func (p *prompter) find(q question) (decision, time.Duration, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, r := range p.script.rules {
@@ -261,12 +285,12 @@ func (p *prompter) decide(_ context.Context, q question) (decision, error) {
 		}
 		filled, err := fill(args, func(v pick) (any, error) { return v.value(groups, p.results) })
 		if err != nil {
-			return decision{}, fmt.Errorf("script: rule %d: arguments: %w", i+1, err)
+			return decision{}, 0, fmt.Errorf("script: rule %d: arguments: %w", i+1, err)
 		}
 		out.arguments, _ = filled.(map[string]any)
-		return out, nil
+		return out, r.after, nil
 	}
-	return decision{}, &UnansweredError{Kind: q.kind, Question: q.text}
+	return decision{}, 0, &UnansweredError{Kind: q.kind, Question: q.text}
 }
 
 // review takes the model's answer as it is: the rule said so.
