@@ -23,7 +23,7 @@ type Moment struct {
 	// What is one of asked, repaired (asked again after an unusable answer), sent
 	// (to the approval page), answered, approved, supplied, judged, not_judged,
 	// route_closed, submitted_before_approval, opened (the approval page), declined,
-	// dismissed, called (a driver that changes the world), waiting (for a driver),
+	// dismissed, automated (the client answered itself, which decides nothing), called (a driver that changes the world), waiting (for a driver),
 	// outcome_unknown, settled, decided (by a person, after an unknown outcome),
 	// approval_lapsed, rejected, refused, accepted, failed (which the challenge
 	// allows), attested, expired, redacted, abandoned.
@@ -48,6 +48,8 @@ type Moment struct {
 	ProofHash  string `json:"proof_hash,omitempty"`
 	// Files says who vouches for the files of an accepted step. It is empty if it demanded none.
 	Files driver.Provenance `json:"files,omitempty"`
+	// Delay is how long the answer took, from when its question was sent to the client, or nil.
+	Delay *run.Delay `json:"delay,omitempty"`
 	// Took is how long the route that ends here was tried.
 	Took time.Duration `json:"took,omitempty"`
 	// Walk is the complete walk through the tree, and Facts its input, if they were
@@ -60,7 +62,7 @@ type Moment struct {
 
 // momentOf describes an event for people; false: it matters only to the engine.
 func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
-	m := Moment{At: ev.At, Step: ev.Step, Via: ev.Via, What: string(ev.Kind), Took: ev.Took}
+	m := Moment{At: ev.At, Step: ev.Step, Via: ev.Via, What: string(ev.Kind), Took: ev.Took, Delay: ev.Delay}
 	if i := ev.Step - 1; i >= 0 && i < len(chain.Steps) {
 		m.Label = chain.Steps[i].Heading()
 	}
@@ -87,6 +89,7 @@ var tellers = map[run.Kind]func(*Moment, run.Event){
 	run.Planned:     tellPlanned,
 	run.Declined:    tellReason,
 	run.Dismissed:   tellReason,
+	run.Automated:   func(m *Moment, ev run.Event) { m.Verdict = because(ev.Delay.Words(), ev.Reason) },
 	run.Undeclined:  func(m *Moment, ev run.Event) { m.Verdict = because("taken back by "+ev.By, ev.Reason) },
 	run.Lapsed:      tellReason,
 	run.Expired:     tellReason,
@@ -214,6 +217,8 @@ func tellAnswer(m *Moment, ev run.Event) {
 			m.Verdict = "on the approval page, by " + a.By + visits(a.Visits)
 		case a.Basis == run.BasisAgent:
 			m.Verdict = "on the agent's word alone: approval.how has agent"
+		case a.Delay.Under():
+			m.Verdict = a.Delay.Words()
 		}
 		return
 	}
@@ -224,8 +229,16 @@ func tellAnswer(m *Moment, ev run.Event) {
 	if a := ev.Answer; a != nil {
 		m.Via, m.Provenance, m.Answer, m.Sent = a.Via, a.Provenance, a.Value, ev.Sent
 		m.Model, m.StopReason = a.Model, a.StopReason
-		m.Verdict = cmp.Or(m.Verdict, comparison(*a))
+		m.Verdict = cmp.Or(m.Verdict, comparison(*a), quick(ev))
 	}
+}
+
+// quick says of a person's answer that it came faster than a person can give it.
+func quick(ev run.Event) string {
+	if ev.Answer.Provenance != driver.ClientAttested {
+		return ""
+	}
+	return ev.Delay.Words()
 }
 
 // comparison says why texts were not compared as configured, where the server

@@ -155,8 +155,8 @@ func within(digests, others string) bool {
 	})
 }
 
-// key is the same for the same parts.
-func (a Action) key() (string, error) {
+// Key is the same for the same parts.
+func (a Action) Key() (string, error) {
 	b, err := json.Marshal(a)
 	if err != nil {
 		return "", fmt.Errorf("write the action: %w", err)

@@ -60,7 +60,7 @@ func (d *Declines) Remember(ctx context.Context, decline Decline) (err error) {
 	if d.off() {
 		return nil
 	}
-	if decline.Key, err = decline.Action.key(); err != nil {
+	if decline.Key, err = decline.Action.Key(); err != nil {
 		return err
 	}
 	decline.At = d.clock.Now().UTC()

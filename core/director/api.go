@@ -56,4 +56,7 @@ type Continuation struct {
 	// Exactly one of the two.
 	Result json.RawMessage
 	Error  *driver.ClientError
+	// Delay is how long the reply took, from when the question was sent, as the connection measured it;
+	// nil: the time is that of the record.
+	Delay *run.Delay
 }

@@ -171,7 +171,7 @@ func lateDecline(ctx context.Context, t *turn, q run.Question, in Continuation) 
 	}
 	said := t.drivers().Interpret(ctx, t.State, k, q, in.Result, in.Error)
 	t.tick()
-	if said.Err != nil || said.Result.Declined == nil {
+	if said.Err != nil || said.Result.Declined == nil || in.Delay.Under() {
 		return Round{}, false, nil //nolint:nilerr // an answer that cannot be read is not a decline, and is too late
 	}
 	round, err := t.act(ctx, plan.Decline(t.State, q.Input, q.Via, said.Result.Declined.Reason, q.Seq))

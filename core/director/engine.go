@@ -72,7 +72,11 @@ type Engine struct {
 	hourly   budget.Hourly
 	answers  answers
 	contents *cache.Cache[string, string] // content digests of protocols by their pins
+	reflexes *cache.Cache[reflex, run.Delay]
 }
+
+// maxReflexes is how many bytes are kept of what connections answered themselves.
+const maxReflexes = 1 << 20
 
 // maxContents is how many bytes of content digests are kept.
 const maxContents = 1 << 20
@@ -83,7 +87,10 @@ func New(parts Parts, opt Options, log *slog.Logger) *Engine {
 	if opt.Observer == nil {
 		opt.Observer = observe.Silence{}
 	}
-	return &Engine{parts: parts, opt: opt, log: log, secrets: secrets.New(opt.Keys, opt.ApprovalURL), contents: cache.New[string, string](maxContents)}
+	return &Engine{
+		parts: parts, opt: opt, log: log, secrets: secrets.New(opt.Keys, opt.ApprovalURL),
+		contents: cache.New[string, string](maxContents), reflexes: cache.New[reflex, run.Delay](maxReflexes),
+	}
 }
 
 func newNonce(id run.ID) string {

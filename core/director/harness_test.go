@@ -654,6 +654,17 @@ func newEngine(store usecases.Store, setups drivers.Setups, opt usecases.Options
 	return Engine{u.Runs, u.Library, u.Archive, u.Acceptances, u.Offers}
 }
 
+// asAPerson is how long people take to answer in these tests.
+var asAPerson = &run.Delay{After: 3 * time.Second}
+
+// Continue takes an answer as a person gives it, unless the test says how long it took.
+func (e Engine) Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error) {
+	if in.Delay == nil {
+		in.Delay = asAPerson
+	}
+	return e.Engine.Continue(ctx, c, in)
+}
+
 func (e Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
 	return e.Engine.Abandon(ctx, c, id, reason)
 }

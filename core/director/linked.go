@@ -155,6 +155,13 @@ func (l *linked) approve(ctx context.Context, by string) error {
 	if by == "" && !plan.LinkMayApprove(t.State) {
 		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(plan.DeclineInWords(t.State), "The holder of this link is not identified, so the link cannot take a decline back", plan.HowToTakeBack(t.State)))
 	}
+	k, err := askedTask(ctx, t, q)
+	if err != nil {
+		return err
+	}
+	if why := plan.TooFastOnPage(t.State, k, q); why != "" {
+		return fault.New(fault.InvalidArgument, "%s", why)
+	}
 	return l.decide(ctx, plan.ApprovedByLink(t.State, q, by, visit(t)))
 }
 
@@ -283,6 +290,9 @@ func linkFor(t *turn, in driver.Input) *run.ApprovalLink {
 	}
 	if q := t.Run.Step.Question; plan.CurrentLink(t.State, q) && q.Input.ID == in.ID {
 		return q.Link
+	}
+	if l := plan.LeftLink(t.State, in); l != nil {
+		return l
 	}
 	mark := make([]byte, 16)
 	_, _ = rand.Read(mark) // never fails

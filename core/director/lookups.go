@@ -95,6 +95,56 @@ func remember(ctx context.Context, t *turn, d declines.Decline) error {
 	return t.e.parts.Declines.Remember(ctx, d)
 }
 
+// reflex is a question that one connection answered itself.
+type reflex struct{ connection, via, action string }
+
+// actionKey tells what the question to the input is about, whichever run asks it.
+func actionKey(t *turn, in driver.Input) (string, error) {
+	action, err := plan.ActionOf(t.State, in)
+	if input.Of(in.Kind).Approves {
+		action, err = plan.ActionToApprove(t.State)
+	}
+	if err != nil {
+		return "", err
+	}
+	key, err := action.Key()
+	return in.Kind + " " + key, err
+}
+
+// noteItself keeps in memory that the connection answered a question itself.
+func noteItself(t *turn, ev run.Event) {
+	if ev.Kind != run.Automated || t.Caller.Connection == "" {
+		return
+	}
+	in := driver.Input{ID: ev.Input, Kind: plan.KindOf(t.Run.Step, ev.Input)}
+	for _, open := range t.Run.Step.Inputs {
+		if open.ID == ev.Input {
+			in = open
+		}
+	}
+	key, err := actionKey(t, in)
+	if err != nil {
+		return // in another run it is asked once more
+	}
+	r := reflex{t.Caller.Connection, ev.Via, key}
+	t.e.reflexes.Put(r, *ev.Delay, len(r.connection)+len(r.via)+len(r.action))
+}
+
+// itself is how fast the connection answered the same question itself, in whichever run; nil: it did not.
+func itself(t *turn, in driver.Input, via string) *run.Delay {
+	if t.Caller.Connection == "" {
+		return nil
+	}
+	key, err := actionKey(t, in)
+	if err != nil {
+		return nil // it is asked once more
+	}
+	if d, ok := t.e.reflexes.Get(reflex{t.Caller.Connection, via, key}); ok {
+		return &d
+	}
+	return nil
+}
+
 // keepAccepted keeps what the person accepted. The answer is stored first: another server may have
 // taken one before, and then this one accepts nothing.
 func keepAccepted(ctx context.Context, t *turn, q run.Question) error {

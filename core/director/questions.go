@@ -1,6 +1,7 @@
 package director
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -96,6 +97,12 @@ func answer(ctx context.Context, t *turn, q run.Question, in Continuation) (plan
 	}
 	said := t.drivers().Interpret(ctx, t.State, k, q, in.Result, in.Error)
 	t.tick()
+	t.Measured = plan.Measured{Seq: q.Seq, Delay: cmp.Or(in.Delay, plan.ByRecord(t.State, q))}
+	if input.Of(q.Input.Kind).Approves && t.Measured.Delay.Under() {
+		if err := loadDecline(ctx, t); err != nil {
+			return nil, err
+		}
+	}
 	if said.Err == nil && said.Result.Answer != nil && input.Of(q.Input.Kind).Check != nil {
 		if k, err = t.open(ctx); err != nil {
 			return nil, err

@@ -80,6 +80,7 @@ func (u useCase) resume(ctx context.Context, c access.Caller, id run.ID) (*turn,
 func (t *turn) apply(ev run.Event) error {
 	t.change.Stamp(&ev)
 	plan.Limit(t.State, &ev)
+	plan.Time(t.State, &ev)
 	noteObtained(&ev)
 	if err := t.explain(&ev); err != nil {
 		return err
@@ -90,6 +91,7 @@ func (t *turn) apply(ev run.Event) error {
 		return impossible(err)
 	}
 	t.tick()
+	noteItself(t, ev)
 	routed(t, before, &t.change.Events[len(t.change.Events)-1])
 	return plan.Learn(t.State, ev)
 }
@@ -176,6 +178,9 @@ func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
 	case t.Omission != "":
 		r = plan.OmissionReply(t.State, r)
 	}
+	if t.Reflex != nil && t.Failure == nil {
+		r = plan.ReflexReply(t.State, r)
+	}
 	if r.ErrorCode != "" {
 		r.Tried = t.Tried
 	}
@@ -233,6 +238,7 @@ func newTurn(change *runs.Change, u useCase, c access.Caller) *turn {
 		},
 		change: change, e: e, setup: setup, refused: u.refused,
 	}
+	t.Itself = func(in driver.Input, via string) *run.Delay { return itself(t, in, via) }
 	t.tick()
 	t.Started = plan.At(t.State)
 	return t

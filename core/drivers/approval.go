@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/rules"
@@ -26,6 +27,8 @@ type Approval struct {
 	Narrowed bool
 	// Phrase has to be typed to approve; empty: nothing.
 	Phrase string
+	// After is how long an answer has to take at least, from when its question was sent.
+	After time.Duration
 
 	// The demands themselves, for Conflict.
 	server, step []string
@@ -55,6 +58,9 @@ func ApprovalOf(from ApprovalSources) Approval {
 		a.Mode, a.Stated = driver.ApprovalUser, true
 		a.narrow(r.How)
 		phrases = append(phrases, r.Phrases...)
+		if a.After = r.After; a.After > 0 { // an agent's report and a review have no time that is measured
+			a.How = slices.DeleteFunc(a.How, func(way string) bool { return way == driver.ByAgent || way == driver.ByReview })
+		}
 	}
 	a.narrow(a.step)
 	a.Phrase = typed(append(phrases, from.Step.ApprovalPhrase()))
@@ -102,6 +108,9 @@ func (a Approval) Words() string {
 	said := "by " + listed(a.How)
 	if a.Phrase != "" {
 		said += fmt.Sprintf(", and who approves types %q", a.Phrase)
+	}
+	if a.After > 0 {
+		said += fmt.Sprintf(", %s after the question was sent at the earliest", a.After)
 	}
 	return said
 }

@@ -30,7 +30,7 @@ type Source struct {
 var (
 	matcherKeys  = []string{"type", "space", "protocol", "tag", "step", "when"}
 	effectKeys   = []string{"evidence", "approval", "judge"}
-	approvalKeys = []string{"how", "phrase"}
+	approvalKeys = []string{"how", "phrase", "after"}
 	// loginKeys need people who log in.
 	loginKeys = []string{"by", "not", "quorum"}
 )

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -30,6 +31,9 @@ type Approval struct {
 	How []string `json:"how,omitzero"`
 	// Phrases must be typed, each of them.
 	Phrases []string `json:"phrases,omitempty"`
+	// After is how long an answer has to take at least, from when the question was sent; a
+	// faster one does not count. Zero: any counts.
+	After time.Duration `json:"after,omitempty"`
 }
 
 // And is what meets both demands.
@@ -58,9 +62,9 @@ func (a *Approval) and(other *Approval) *Approval {
 	if a == nil {
 		return nil
 	}
-	both := Approval{How: slices.Clone(a.How), Phrases: slices.Clone(a.Phrases)}
+	both := Approval{How: slices.Clone(a.How), Phrases: slices.Clone(a.Phrases), After: a.After}
 	if other != nil {
-		both = Approval{How: intersection(a.How, other.How), Phrases: union(a.Phrases, other.Phrases)}
+		both = Approval{How: intersection(a.How, other.How), Phrases: union(a.Phrases, other.Phrases), After: max(a.After, other.After)}
 	}
 	return &both
 }
@@ -127,6 +131,9 @@ func (d Demand) Words() string {
 		}
 		for _, p := range a.Phrases {
 			said += fmt.Sprintf(", typed %q", p)
+		}
+		if a.After > 0 {
+			said += fmt.Sprintf(", after %s at the earliest", a.After)
 		}
 		all = append(all, said)
 	}

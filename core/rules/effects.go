@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -27,7 +28,7 @@ func (c *compiler) readEvidence(r *rule, e yamldoc.Entry, named string) {
 
 func (c *compiler) readApproval(r *rule, e yamldoc.Entry, named string) {
 	if yamldoc.KindOf(e.Value) != "a mapping" {
-		c.doc.Problem(e.Value, named, "approval must be a mapping such as {}, {phrase: true} or {how: [form, page]}, not %s", yamldoc.Shown(e.Value))
+		c.doc.Problem(e.Value, named, "approval must be a mapping such as {}, {phrase: true}, {how: [form, page]} or {after: 1s}, not %s", yamldoc.Shown(e.Value))
 		return
 	}
 	list, _ := c.doc.Entries(e.Value, named, "approval")
@@ -38,6 +39,8 @@ func (c *compiler) readApproval(r *rule, e yamldoc.Entry, named string) {
 			a.How = c.readHow(part, named)
 		case part.Name == "phrase":
 			c.readPhrase(r, a, part, named)
+		case part.Name == "after":
+			a.After = c.readAfter(part, named)
 		case slices.Contains(loginKeys, part.Name):
 			c.doc.Problem(part.Key, named, "approval.%s", protocol.NeedsLogin(part.Name))
 		default:
@@ -87,6 +90,20 @@ func (c *compiler) unknownWay(word string) string {
 		hint = "; the ways are " + strings.Join(c.known.ways, ", ")
 	}
 	return fmt.Sprintf("no locked driver answers an approval by %.80q%s", word, hint)
+}
+
+// maxAfter bounds how long a person may be made to wait with an answer.
+const maxAfter = 10 * time.Minute
+
+// readAfter reads how long an answer has to take at least.
+func (c *compiler) readAfter(e yamldoc.Entry, named string) time.Duration {
+	word, _ := yamldoc.TextOf(e.Value)
+	d, err := time.ParseDuration(word)
+	if err != nil || d <= 0 || d > maxAfter {
+		c.doc.Problem(e.Value, named, "approval.after must be a duration such as 1s, more than 0 and at most %s, not %s", maxAfter, yamldoc.Shown(e.Value))
+		return 0
+	}
+	return d
 }
 
 // readPhrase reads true, for the step's name, or what has to be typed.

@@ -138,7 +138,7 @@ func TestNearMisses(t *testing.T) {
 		"an object":                {`{arguments: x, evidence: server}`, `is neither a text nor a list, so no rule can match it: use when`},
 		"another word":             {`{evidence: persn}`, `evidence must be anyone, person, server, not "persn", did you mean "person"?`},
 		"provenances":              {`{evidence: [server-observed]}`, `evidence must be anyone, person, server, not a list`},
-		"approval as a word":       {`{approval: user}`, `approval must be a mapping such as {}, {phrase: true} or {how: [form, page]}, not "user"`},
+		"approval as a word":       {`{approval: user}`, `approval must be a mapping such as {}, {phrase: true}, {how: [form, page]} or {after: 1s}, not "user"`},
 		"approval as true":         {`{approval: true}`, `approval must be a mapping`},
 		"a key of approval":        {`{approval: {hwo: [form]}}`, `unknown key "hwo" in approval, did you mean "how"?`},
 		"who approves":             {`{approval: {by: "group:release"}}`, `people cannot log in to this build`},

@@ -33,7 +33,9 @@ type Approval struct {
 	Premature int `json:"submitted_before,omitempty"`
 	// Questions are the numbers under which the client was asked what was
 	// answered on the page: its no may still come.
-	Questions []int64   `json:"questions,omitempty"`
+	Questions []int64 `json:"questions,omitempty"`
+	// Delay is how long the answer took, from when its question was sent; nil: it is not known.
+	Delay     *Delay    `json:"delay,omitempty"`
 	GrantedAt time.Time `json:"granted_at"`
 	ExpiresAt time.Time `json:"expires_at"`
 	// Lapsed: it covers the open call, and nothing that comes after it.

@@ -24,6 +24,8 @@ const (
 	Unanswered Kind = "unanswered"
 	// Dismissed: the person closed the question without an answer. It stays open under a new number.
 	Dismissed Kind = "dismissed"
+	// Automated: the client answered the open question itself, faster than a person can. It decides nothing.
+	Automated Kind = "automated"
 	// Opened: somebody opened the page behind the open question's link.
 	Opened Kind = "opened"
 	// Premature: work for the step was submitted before its approval. It is not counted.
@@ -116,7 +118,7 @@ type Event struct {
 	Nonce    string          `json:"nonce,omitempty"` // next nonce: Accepted, Reissued
 	// Solves is the nonce that the proof uses up: Accepted.
 	Solves string `json:"solves,omitempty"`
-	// Connection that continues the run, empty for the same as before. Reissued
+	// Connection that continues the run, empty for the same as before: Reissued. The one that answered: Automated
 	Connection string `json:"connection,omitempty"`
 	By         string `json:"by,omitempty"`      // who did it, as they say: Undeclined
 	Code       string `json:"code,omitempty"`    // Rejected, Refused
@@ -139,6 +141,9 @@ type Event struct {
 	Walk json.RawMessage `json:"walk,omitempty"`
 	// Facts that the walk was made on, as core/decision records them.
 	Facts json.RawMessage `json:"facts,omitempty"`
+	// Delay is how long the answer took, from when its question was sent; nil: it is not known.
+	// Answered, Supplied, Declined, Dismissed, Repaired, Automated
+	Delay *Delay `json:"delay,omitempty"`
 	// Took is how long the route was tried that this ends.
 	Took time.Duration `json:"took,omitempty"`
 }

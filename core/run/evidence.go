@@ -37,6 +37,8 @@ type Evidence struct {
 	Failed bool `json:"failed,omitempty"`
 	// Tries is what was tried before without success, or nil.
 	Tries *Tries `json:"tries,omitempty"`
+	// Delays are how long the answers took that a client gave, by input id.
+	Delays map[string]Delay `json:"delays,omitempty"`
 	// Permission of the driver that did the step itself, or nil.
 	Permission *Permission `json:"permission,omitempty"`
 	// RedactedAt is when the evidence was erased; zero if it was not. The digest is of the

@@ -18,7 +18,7 @@ func needed(r *Run, e Event) error {
 	}
 	if e.Digest != "" && r.Step.Digest != e.Digest {
 		// Another question than the one approved: the yes was to something else.
-		r.Step.Approval = nil
+		r.Step.Approval, r.Step.Link = nil, nil
 		r.Step.Digest = e.Digest
 	}
 	r.Step.Inputs = e.Inputs
@@ -48,7 +48,7 @@ func planned(r *Run, e Event) error {
 		r.Step.Demand = e.Demand
 	}
 	if r.Step.Digest != e.Digest {
-		r.Step.Approval, r.Step.Digest = nil, e.Digest
+		r.Step.Approval, r.Step.Link, r.Step.Digest = nil, nil, e.Digest
 	}
 	return nil
 }
@@ -76,7 +76,10 @@ func take(r *Run, input driver.Input, e Event) error {
 		if e.Approval.Digest != r.Step.Digest {
 			return fmt.Errorf("the approval is for something else than the open evidence: %w", ErrUnapproved)
 		}
-		r.Step.Approval = e.Approval
+		if err := r.Step.ofAPerson(*e.Approval); err != nil {
+			return err
+		}
+		r.Step.Approval, r.Step.Link = e.Approval, nil
 	case e.Answer == nil || e.Answer.InputID != input.ID:
 		return lacks("the answer")
 	case rules[input.Kind].accepts:
@@ -88,6 +91,7 @@ func take(r *Run, input driver.Input, e Event) error {
 	default:
 		r.Step.discard(r.Step.forget(input.ID), e)
 		r.Step.Answers = append(r.Step.Answers, *e.Answer)
+		r.Step.timed(input.ID, e.Delay)
 	}
 	r.Step.Inputs = slices.DeleteFunc(r.Step.Inputs, func(in driver.Input) bool { return in.ID == input.ID })
 	delete(r.Step.Declines, input.ID)
@@ -101,6 +105,8 @@ func take(r *Run, input driver.Input, e Event) error {
 func (r *Run) mayAnswer(input driver.Input, via string, e Event) error {
 	if by, no := r.Step.Declines[input.ID]; no && by != via {
 		return fmt.Errorf("input %q was declined through %s: %w", input.ID, by, ErrDeclined)
+	} else if no && e.Delay.Under() {
+		return fmt.Errorf("input %q was declined, and the client's own answer takes that back for nobody: %w", input.ID, ErrDeclined)
 	}
 	if c := r.Step.Call; c != nil {
 		if c.Input != input.ID || c.Driver != via {
@@ -145,6 +151,7 @@ func routeClosed(r *Run, e Event) error {
 		if e.Seq != 0 && e.Seq != q.Seq {
 			return ErrStale
 		}
+		r.Step.keepLink()
 		r.unask()
 	} else if !e.Attempt.Untried {
 		r.Step.tried(e.Attempt.Input) // else the question counted

@@ -79,7 +79,7 @@ func (v Evidence) redacted(at time.Time) Evidence {
 	if v.Erased() {
 		return v
 	}
-	left := Evidence{Approval: v.Approval, Failed: v.Failed, Permission: v.Permission, RedactedAt: at.UTC()}
+	left := Evidence{Approval: v.Approval, Failed: v.Failed, Delays: v.Delays, Permission: v.Permission, RedactedAt: at.UTC()}
 	if v.Tries != nil {
 		tries := v.Tries.redacted()
 		left.Tries = &tries
@@ -114,7 +114,7 @@ func (e Event) redacted(at time.Time) Event {
 	left := Event{
 		Kind: e.Kind, Run: e.Run, Step: e.Step, At: e.At, Clock: e.Clock, Gated: e.Gated, Digest: e.Digest, Seq: e.Seq, Input: e.Input, Via: e.Via,
 		Approval: e.Approval, Proof: e.Proof, Nonce: e.Nonce, Solves: e.Solves, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome, Bonus: e.Bonus,
-		Decision: e.Decision, Spent: e.Spent, Took: e.Took, Visit: e.Visit,
+		Decision: e.Decision, Spent: e.Spent, Took: e.Took, Visit: e.Visit, Delay: e.Delay,
 	}
 	if e.Call != nil {
 		left.Call = e.Call.redacted()

@@ -168,6 +168,12 @@ type Step struct {
 	Attempts map[string]int `json:"attempts,omitempty"`
 	// Refused says, by input id, why its last answer was refused.
 	Refused map[string][]driver.Diagnostic `json:"refused,omitempty"`
+	// Automatic are the answers that clients gave to a person's questions of the step themselves.
+	Automatic []Automatic `json:"automatic,omitempty"`
+	// Link is that of an approval that a client answered itself, so that whoever has it can still answer.
+	Link *ApprovalLink `json:"link,omitempty"`
+	// Delays are how long the answers took, by input id.
+	Delays map[string]Delay `json:"delays,omitempty"`
 	// Declines: input id to the capability driver through which a person declined.
 	Declines map[string]string `json:"declines,omitempty"`
 	// LastDecline is the latest decline at this step, also when it was taken back, or nil.

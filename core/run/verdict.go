@@ -90,7 +90,7 @@ func (s Step) again(e Event) Step {
 	return Step{
 		Index: s.Index, Nonce: s.Nonce, Tries: s.Tries, Declines: s.Declines, DeclineCount: s.DeclineCount, LastDecline: s.LastDecline,
 		Early: s.Early, Done: s.done(e.At), Claim: s.Claim, Attempts: s.Attempts, Refused: s.Refused,
-		Events: s.Events, EventBytes: s.EventBytes,
+		Automatic: s.Automatic, Events: s.Events, EventBytes: s.EventBytes,
 	}
 }
 

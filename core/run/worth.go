@@ -50,23 +50,54 @@ type Voucher struct {
 	Files      driver.Provenance // of the files that the step demanded; empty: none
 	// Failed: the evidence failed a challenge that does not require it.
 	Failed bool
+	// Answered and Approved are the delays of a person's answer and approval that came faster than a person
+	// can give them; nil: they did not.
+	Answered, Approved *Delay
 }
 
 // Worth says what the run's steps are worth.
 func (r Run) Worth() string {
 	all := make([]Voucher, len(r.Proofs))
 	for i, p := range r.Proofs {
-		all[i] = p.Voucher(r.Evidence[i].Files(), r.Evidence[i].Failed)
+		all[i] = p.Voucher(*r.Evidence[i])
 	}
 	return Worth(r.StepCount, all)
 }
 
 // Voucher is who vouches for the step of the proof, and for the files that it demanded.
-func (p Proof) Voucher(files driver.Provenance, failed bool) Voucher {
+func (p Proof) Voucher(ev Evidence) Voucher {
 	if p.Driver.Name == CoreDriver { // it had no challenge
 		return Voucher{}
 	}
-	return Voucher{Provenance: p.Provenance, Files: files, Failed: failed}
+	v := Voucher{Provenance: p.Provenance, Files: ev.Files(), Failed: ev.Failed}
+	if a := ev.Approval; a != nil && a.Delay.Under() {
+		v.Approved = a.Delay
+	}
+	if v.Provenance == driver.ClientAttested {
+		v.Answered = ev.quick(p)
+	}
+	if v.Answered != nil && v.Approved != nil { // one answer was both, or says the same of the client
+		v.Answered, v.Approved = slower(v.Answered, v.Approved), nil
+	}
+	return v
+}
+
+// quick is the delay of the evidence that a client gave itself, or nil. An approval may be that evidence.
+func (v Evidence) quick(p Proof) *Delay {
+	for _, a := range v.Answers {
+		if a.Provenance != driver.ClientAttested || a.Via != p.Via.Name {
+			continue
+		}
+		if d := v.DelayOf(a.InputID); d.Under() {
+			return d
+		} else if d != nil {
+			continue
+		}
+		if v.Approval != nil && v.Approval.Delay.Under() && v.Approval.Via == a.Via {
+			return v.Approval.Delay
+		}
+	}
+	return nil
 }
 
 // Files says who vouches for the files of the step. It is empty if it demanded none.
@@ -83,7 +114,8 @@ func (v Evidence) Files() driver.Provenance {
 // which all have a proof, or what those of a protocol will be at least. The steps that prove
 // least come first: "1 of 4 steps proves nothing, 2 rest on the agent's word, 1 seen by KAIROS".
 func Worth(total int, all []Voucher) string {
-	steps, files := map[grade]int{}, map[grade]int{}
+	steps, files, approvals := map[grade]int{}, map[grade]int{}, 0
+	var answered, approved *Delay
 	if left := total - len(all); left > 0 {
 		steps[unproved] = left
 	}
@@ -92,12 +124,35 @@ func Worth(total int, all []Voucher) string {
 		if v.Files != "" && v.Files != v.Provenance {
 			files[grade(v.Files)]++
 		}
+		answered, approved = slower(answered, v.Answered), slower(approved, v.Approved)
+		if v.Approved != nil {
+			approvals++
+		}
 	}
-	said := counted(steps, total)
+	said := counted(steps, total, answered)
 	if len(files) > 0 {
-		said += "; files of " + counted(files, 0)
+		said += "; files of " + counted(files, 0, nil)
+	}
+	if approvals > 0 {
+		said += fmt.Sprintf("; approval of %s %s", plural(approvals), quickly(approvals, approved))
 	}
 	return said
+}
+
+// plural counts steps.
+func plural(n int) string {
+	if n == 1 {
+		return "1 step"
+	}
+	return fmt.Sprintf("%d steps", n)
+}
+
+// quickly says of n answers, of which the slowest took so long, that the client gave them.
+func quickly(n int, slowest *Delay) string {
+	if n > 1 {
+		return fmt.Sprintf("answered by the client in at most %d ms", slowest.After.Milliseconds())
+	}
+	return slowest.Words()
 }
 
 // grade is what a step is worth: a provenance, or one of these.
@@ -107,10 +162,11 @@ const (
 	unproved grade = "unproved"
 	nothing  grade = "nothing"
 	failed   grade = "failed"
+	quick    grade = "quick" // answered by the client, too fast for a person
 )
 
 // grades are ordered, what proves least first.
-var grades = slices.Concat([]grade{unproved, nothing, failed}, graded(strength))
+var grades = slices.Concat([]grade{unproved, nothing, failed}, slices.Insert(graded(strength), slices.Index(strength, driver.ModelGenerated)+1, quick))
 
 func graded(all []driver.Provenance) []grade {
 	out := make([]grade, len(all))
@@ -126,6 +182,8 @@ func (v Voucher) grade() grade {
 		return nothing
 	case v.Failed:
 		return failed
+	case v.Answered != nil:
+		return quick
 	}
 	return grade(v.Provenance)
 }
@@ -139,8 +197,11 @@ var rests = map[grade][2]string{
 	grade(driver.ModelGenerated): {"rests on a model's word", "rest on a model's word"},
 }
 
-// say words what n steps of a grade are worth.
-func (g grade) say(n int) string {
+// say words what n steps of a grade are worth, with the longest delay of those that the client answered itself.
+func (g grade) say(n int, slowest *Delay) string {
+	if g == quick {
+		return quickly(n, slowest)
+	}
 	if forms, ok := rests[g]; ok {
 		return forms[min(n, 2)-1]
 	}
@@ -149,7 +210,7 @@ func (g grade) say(n int) string {
 
 // counted lists how many there are of each, what proves least first: steps out of a total,
 // or files, which have none.
-func counted(n map[grade]int, total int) string {
+func counted(n map[grade]int, total int, slowest *Delay) string {
 	if total > 1 && n[unproved] == total {
 		return fmt.Sprintf("none of %d steps is proved", total)
 	}
@@ -173,7 +234,7 @@ func counted(n map[grade]int, total int) string {
 			parts[i] += " steps"
 		}
 		if total > 0 {
-			parts[i] += " " + g.say(n[g])
+			parts[i] += " " + g.say(n[g], slowest)
 		} else {
 			parts[i] += " " + Vouched(driver.Provenance(g))
 		}

@@ -122,6 +122,8 @@ type Answer struct {
 	Provenance driver.Provenance `json:"provenance"`
 	Model      string            `json:"model,omitempty"`
 	StopReason string            `json:"stop_reason,omitempty"`
+	// Delay is how long it took, from when its question was sent to the client, or nil.
+	Delay *run.Delay `json:"delay,omitempty"`
 }
 
 // Disclosed is what stands beside the signed statement for one step. Whoever
@@ -193,7 +195,7 @@ func stepOf(p run.Proof, ev run.Evidence, label string) Step {
 	s := Step{Label: label, Proof: p, Failed: ev.Failed, Approval: ev.Approval, Tries: ev.Tries, Permission: ev.Permission, EvidenceErased: ev.Erased()}
 	for _, a := range ev.Answers {
 		s.Answers = append(s.Answers, Answer{
-			Input: a.InputID, Via: a.Via, Provenance: a.Provenance, Model: a.Model, StopReason: a.StopReason,
+			Input: a.InputID, Via: a.Via, Provenance: a.Provenance, Model: a.Model, StopReason: a.StopReason, Delay: ev.DelayOf(a.InputID),
 		})
 	}
 	return s

@@ -201,13 +201,14 @@ func (r *Report) fill(s Statement, beside []Disclosed, problems []*Problem) {
 }
 
 func (s Step) voucher() run.Voucher {
-	var files driver.Provenance
+	ev := run.Evidence{Approval: s.Approval, Failed: s.Failed, Delays: map[string]run.Delay{}}
 	for _, a := range s.Answers {
-		if a.Input == driver.KindFiles {
-			files = a.Provenance
+		ev.Answers = append(ev.Answers, driver.Answer{InputID: a.Input, Via: a.Via, Provenance: a.Provenance})
+		if a.Delay != nil {
+			ev.Delays[a.Input] = *a.Delay
 		}
 	}
-	return s.Proof.Voucher(files, s.Failed)
+	return s.Proof.Voucher(ev)
 }
 
 func disclosure(broken map[run.Broken]bool, step int, l run.Link) Disclosure {

@@ -29,6 +29,8 @@ func Replied(s *State, k *input.Task, q run.Question, in Reading) Action {
 		return openedPage(s, k, q)
 	case in.ClientError != nil && outcomeOf(in.ClientError) == decision.Errored && shortPossible(s, q):
 		return askShort(s, k, q, r)
+	case !optional && automatic(s, k, q, in):
+		return answeredItself(s, q, Reflex{Dismissed: in.Err == nil && res.Dismissed != nil})
 	case in.Err == nil && res.Dismissed != nil && q.Human && !optional:
 		return dismissed(s, k, q, res.Dismissed.Reason)
 	case optional && res.Answer == nil && in.ClientError == nil:
@@ -193,6 +195,9 @@ func Answered(s *State, k *input.Task, q run.Question, r decision.Route, a drive
 	a.InputID, a.Via = q.Input.ID, q.Via
 	if problem := doubtOf(s, q.Input, a, q.Via); problem != "" {
 		return Close(s, q.Input.ID, r, decision.Errored, problem, q.Seq)
+	}
+	if after := tooFast(k, q, s.Measured.Delay); after > 0 && s.Measured.Delay != nil {
+		return answeredItself(s, q, Reflex{Demanded: after})
 	}
 	if why := outdated(s, k, q); why != "" {
 		return Close(s, q.Input.ID, r, decision.Unavailable, why, q.Seq)

@@ -116,5 +116,11 @@ func reopen(s *State) Action {
 
 // approvesNow reports whether an approval that was given meets what is demanded of it now.
 func approvesNow(k *input.Task, a run.Approval) bool {
-	return slices.Contains(k.Approval.How, a.Basis.Way()) && a.Has(k.Approval.Phrase)
+	return slices.Contains(k.Approval.How, a.Basis.Way()) && a.Has(k.Approval.Phrase) && countsInTime(k, a)
+}
+
+// countsInTime reports whether the approval took as long as is demanded. One of the page was looked at when
+// it was given.
+func countsInTime(k *input.Task, a run.Approval) bool {
+	return a.Basis.Way() == driver.ByPage || inTime(k.Approval.After, a.Delay)
 }

@@ -140,6 +140,7 @@ func Withhold(s *State, a Accept) Apply {
 func Proved(s *State, a Accept, salt, nonce string) (run.Event, error) {
 	k, evidence := a.Task, a.Evidence
 	ev := run.Evidence{Proof: a.Proof, Output: a.Output, Answers: s.Run.Step.Answers, Salt: salt}
+	ev.Delays = s.Run.Step.Delays
 	ev.Approval, ev.Tries = s.Run.Step.Approval, s.Run.Step.Unsuccessful()
 	ev.Failed = failedAnyway(k, ev)
 	permission, err := permissionOf(s, evidence)

@@ -60,6 +60,8 @@ func keptLink(s *State, l *run.ApprovalLink, concealed string) *run.ApprovalLink
 		return nil
 	case linkHolds(s, old) && old.Link.Number == l.Number:
 		return old.Link
+	case s.Run.Step.Link != nil && s.Run.Step.Link.Number == l.Number:
+		return s.Run.Step.Link
 	case !strings.Contains(concealed, l.Mark):
 		return nil
 	}

@@ -88,6 +88,11 @@ type State struct {
 	// says that it is of a part of what was looked up, which permits more.
 	Decline     *declines.Decline
 	DeclinePart bool
+	// Measured is how long the answer took that this call takes, and Reflex what the client answered itself.
+	Measured Measured
+	Reflex   *Reflex
+	// Itself is how fast the connection answered the same question itself, of whichever run; nil: it did not.
+	Itself func(in driver.Input, via string) *run.Delay
 	// Approved is the action that a person approved in this call.
 	Approved declines.Action
 
@@ -129,7 +134,7 @@ func Learn(s *State, ev run.Event) (err error) {
 		// The review and the request that is reviewed are one question. If it waited for the next call, that
 		// would ask all over again what failed in this one, and no later route would be reached.
 		s.Asked = Subject{}
-	case ev.Approval.Provenance == driver.ClientAttested:
+	case ev.Approval.Provenance == driver.ClientAttested && !ev.Approval.Delay.Under():
 		// The holder of a link is not known to be a person.
 		s.Approved, err = ActionToApprove(s)
 	}

@@ -36,6 +36,7 @@ var against = []struct {
 	{"its driver acts, and nobody accepted that or its plan is not known", actsUnaccepted},
 	{"a person declined the same before", barredByDecline},
 	{"the work came before its approval", tooEarly},
+	{"the client answered for its person", clientAnswers},
 	{"a person declined the input", declinedInput},
 	{"only the person's own answer counts", notThePerson},
 	{"a review approved what does not come through it", notReviewed},
@@ -188,6 +189,9 @@ func ForRun(s *State, in driver.Input, route *decision.Route) Action {
 	}
 	if desc, _, ok := s.Drivers.Describe(route.Via); !ok || !desc.Has(driver.FeatureHuman) {
 		return PassOver(s, in.ID, *route, "only a person can be asked for what the run needs")
+	}
+	if d := AnswersItself(s, in, route.Via); d != nil {
+		return PassOver(s, in.ID, *route, itself(*d))
 	}
 	return throughClient(s, k, in, *route)
 }

@@ -49,6 +49,7 @@ type connection struct {
 	id        string
 	questions *questions
 	gone      chan struct{} // closed when the connection ends, or the client sends no more
+	trips     roundTrips
 	// background runs f in a goroutine that the transport waits for, with a
 	// context that outlives the call.
 	background func(f func(ctx context.Context))

@@ -148,7 +148,7 @@ func (x *exchange) resolve(ctx, waiting context.Context, c *call, q *question, a
 		return
 	}
 	caller := conn.questions.answering(q)
-	in := director.Continuation{Run: a.Run, Seq: a.Seq, Result: result, Error: clientErr}
+	in := director.Continuation{Run: a.Run, Seq: a.Seq, Result: result, Error: clientErr, Delay: conn.delayed(q, a.Human)}
 	round, err := x.engine.Continue(ctx, caller, in)
 	if err != nil && caller.Detached {
 		x.log.WarnContext(ctx, "late answer not taken", "run", a.Run, "seq", a.Seq, "error", err)

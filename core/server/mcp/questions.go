@@ -45,6 +45,7 @@ type question struct {
 
 	round director.Round
 	err   error
+	after *time.Duration // that the answer took; set with it; nil: it was not measured
 
 	// guarded by questions.mu
 	waiters int
@@ -266,6 +267,7 @@ func (q *question) answered(ctx context.Context, gone <-chan struct{}, withdraw 
 	select {
 	case r := <-q.posed.answer:
 		withdraw()
+		q.after = r.after
 		return r.result, r.err, nil
 	case <-gone:
 		return nil, nil, errGone

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -39,6 +40,7 @@ func withdrawal(id int64) ourNotice {
 type clientReply struct {
 	result json.RawMessage
 	err    *driver.ClientError
+	after  *time.Duration // from when the copy was sent that it answers
 }
 
 // posed is a question to one client. It may be sent more than once, each copy under an
@@ -50,8 +52,9 @@ type posed struct {
 	via carrier // of the newest copy; nil: none was sent; guarded by httpSession.streams
 
 	// guarded by openRequests.mu
-	copies []int64 // the ids that may be answered, oldest first
-	over   bool    // no answer is taken any more
+	copies []int64             // the ids that may be answered, oldest first
+	sent   map[int64]time.Time // when each copy was sent
+	over   bool                // no answer is taken any more
 }
 
 func pose(r clientRequest) *posed { return &posed{clientRequest: r, answer: make(chan clientReply, 1)} }
@@ -82,6 +85,7 @@ func (r *openRequests) send(q *posed, id int64, write func(v any) error) error {
 		r.remove(q, id)
 		return err
 	}
+	r.sentNow(q, id)
 	if unwanted, ok := r.unwanted(q, id); ok {
 		_ = write(withdrawal(unwanted)) // an answer to it is refused in any case
 	}
@@ -99,7 +103,22 @@ func (r *openRequests) add(q *posed, id int64) bool {
 	}
 	r.pending[id] = q
 	q.copies = append(q.copies, id)
+	q.sentLocked(id)
 	return true
+}
+
+// sentNow notes that the copy is sent: writing it may have waited for a client that does not read.
+func (r *openRequests) sentNow(q *posed, id int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q.sentLocked(id)
+}
+
+func (q *posed) sentLocked(id int64) {
+	if q.sent == nil {
+		q.sent = map[int64]time.Time{}
+	}
+	q.sent[id] = time.Now()
 }
 
 func (r *openRequests) remove(q *posed, id int64) {
@@ -162,10 +181,11 @@ func (r *openRequests) take(m rpcMessage) bool {
 		return true
 	}
 	q.over = true
+	after := time.Since(q.sent[id])
 	if m.isError() {
-		q.answer <- clientReply{err: clientError(m.Error)}
+		q.answer <- clientReply{err: clientError(m.Error), after: &after}
 	} else {
-		q.answer <- clientReply{result: m.Result}
+		q.answer <- clientReply{result: m.Result, after: &after}
 	}
 	return true
 }

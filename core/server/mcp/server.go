@@ -242,6 +242,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 			engine: e, callers: callers, seal: newSealer(cfg.StateKeys, cfg.StateTTL, cfg.Clock), progressEvery: cfg.ProgressEvery, askAgain: cfg.AskAgain, log: log,
 		},
 	}
+	measureHandshakes(s.mcp)
 	s.tools.addAll()
 	if err := addResources(s.mcp, found); err != nil {
 		return nil, fmt.Errorf("mcp server: %w", err)
@@ -263,6 +264,7 @@ func (s *Server) hooks(callers callers) *server.Hooks {
 				client.Capabilities = callers.declaration(ctx, capabilitiesIn(n.message))
 			}
 			from.conn.initialized(client)
+			from.conn.trips.greet()
 		}
 		// Only legacy clients are notified that the list changed. With the option of
 		// mcp-go, modern ones would keep a stream open for it.

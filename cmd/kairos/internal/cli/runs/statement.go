@@ -189,6 +189,9 @@ func approved(a run.Approval) string {
 	if a.Typed {
 		how += ", phrase typed"
 	}
+	if said := a.Delay.Words(); said != "" {
+		how += ", " + said
+	}
 	if n := len(a.Visits); n > 0 {
 		how += fmt.Sprintf(", page opened %d times before", n-1)
 	}
