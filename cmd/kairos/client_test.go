@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"
@@ -348,6 +349,18 @@ func (h uttered) String() string {
 
 // answer gives the result of a question. The next message is read with hear.
 func (k *toolCall) answer(q *posed, result string) {
+	k.t.Helper()
+	if q.Method == "elicitation/create" {
+		time.Sleep(asLongAsAPerson)
+	}
+	k.atOnce(q, result)
+}
+
+// asLongAsAPerson is how long people take for an answer: a faster one is the client's own.
+const asLongAsAPerson = 1200 * time.Millisecond
+
+// atOnce answers a question as a client does that asks nobody.
+func (k *toolCall) atOnce(q *posed, result string) {
 	k.t.Helper()
 	if k.era == modernEra {
 		k.post(fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:%s}`, q.state, q.id, result))

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -236,6 +237,7 @@ type person struct {
 }
 
 func (p *person) ask(question string) bool {
+	time.Sleep(1200 * time.Millisecond) // a faster answer is the client's own
 	approves := !p.declines && p.finds(question)
 	p.asked = append(p.asked, question)
 	p.approved = append(p.approved, approves)

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
@@ -252,6 +253,7 @@ export function person(...answers) {
   const asked = [];
   const elicit = async params => {
     asked.push(params);
+    await setTimeout(1200); // a faster answer is the client's own
     const answer = answers[Math.min(asked.length, answers.length) - 1];
     return typeof answer === 'function' ? answer(params) : answer;
   };
