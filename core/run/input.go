@@ -68,6 +68,9 @@ func supplied(r *Run, e Event) error {
 
 // take records the answer of an input and closes the question about it.
 func take(r *Run, input driver.Input, e Event) error {
+	if _, no := r.Step.Declines[input.ID]; no && e.Delay.Under() {
+		return fmt.Errorf("input %q was declined, and only a person takes that back, not their client: %w", input.ID, ErrDeclined)
+	}
 	switch {
 	case rules[input.Kind].approves:
 		if e.Approval == nil {
@@ -105,8 +108,6 @@ func take(r *Run, input driver.Input, e Event) error {
 func (r *Run) mayAnswer(input driver.Input, via string, e Event) error {
 	if by, no := r.Step.Declines[input.ID]; no && by != via {
 		return fmt.Errorf("input %q was declined through %s: %w", input.ID, by, ErrDeclined)
-	} else if no && e.Delay.Under() {
-		return fmt.Errorf("input %q was declined, and the client's own answer takes that back for nobody: %w", input.ID, ErrDeclined)
 	}
 	if c := r.Step.Call; c != nil {
 		if c.Input != input.ID || c.Driver != via {

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -31,6 +32,14 @@ func TestWorthSaysWhoVouchesAndClaimsNoMore(t *testing.T) {
 		"files that others vouch for": {
 			all:  []run.Voucher{{Provenance: reported, Files: seen}, {Provenance: reported, Files: reported}, {Provenance: seen, Files: reported}},
 			want: "2 of 3 steps rest on the agent's word, 1 seen by KAIROS; files of 1 step reported by the agent, 1 seen by KAIROS",
+		},
+		"a client that answered itself": {
+			all:  []run.Voucher{{Provenance: answered, Answered: &run.Delay{After: 8 * time.Millisecond}}, {Provenance: seen}},
+			want: "1 of 2 steps answered by the client in 8 ms, 1 seen by KAIROS",
+		},
+		"a client that approved itself": {
+			all:  []run.Voucher{{Provenance: seen, Approved: &run.Delay{After: 8 * time.Millisecond}}, {Provenance: seen, Approved: &run.Delay{After: 9 * time.Millisecond}}},
+			want: "both steps seen by KAIROS; approval of 2 steps answered by the client in at most 9 ms",
 		},
 		"a provenance of another version": {all: []run.Voucher{{Provenance: reported}, {Provenance: "signed"}}, want: "1 of 2 steps signed, 1 rests on the agent's word"},
 	} {
