@@ -278,3 +278,44 @@ func TestADeclineOnThePageStandsUntilItIsTakenBack(t *testing.T) {
 		s.decided(s.next(r, placeholder).step(), "approved")
 	})
 }
+
+// A headless client declines forms itself, in no time. Another client's person approves the same on the page.
+func TestAClientThatAnswersFormsItselfDoesNotSpeakForAnybody(t *testing.T) {
+	long(t)
+	b := withShippedDrivers(t, "")
+	inBothEras(t, func(t *testing.T, era string) {
+		headless, other := &stage{b.visit(t, era, hasForms), t}, &stage{b.visit(t, era, hasNothing), t}
+		// On a busy machine an answer at once may take as long as a person's. Then another action is tried.
+		for i := range 20 {
+			doc := strings.Replace(shipDoc, "ship v1", fmt.Sprintf("ship %s %d", strings.ReplaceAll(era, "-", ""), i), 1)
+			uri := headless.document(doc)
+			r := headless.begun(uri, "")
+			placeholder := noResult("shell", r)
+			k := headless.next(r, placeholder)
+			k.atOnce(k.ask("elicitation/create"), `{"action":"decline"}`)
+			told := k.step()
+			headless.code(told, "USER_DECLINED")
+			if told.ApprovalURL == "" {
+				t.Logf("an answer at once took too long: %s", told.Message)
+				continue
+			}
+			if !strings.Contains(told.Message, "faster than a person can") || *told.RetryCount != 0 {
+				t.Errorf("to the client's own decline the server says %+v", told)
+			}
+			waits := headless.next(r, placeholder).step()
+			headless.code(waits, "WAITING_FOR_USER")
+			if waits.ApprovalURL != told.ApprovalURL {
+				t.Errorf("the link changes from %s to %s", told.ApprovalURL, waits.ApprovalURL)
+			}
+			theirs := other.begun(uri, "")
+			asked := other.next(theirs, noResult("shell", theirs)).step()
+			other.code(asked, "WAITING_FOR_USER")
+			decideAt(t, asked.ApprovalURL, "approved")
+			other.decided(other.next(theirs, noResult("shell", theirs)).step(), "approved")
+			decideAt(t, told.ApprovalURL, "approved")
+			headless.decided(headless.next(r, placeholder).step(), "approved")
+			return
+		}
+		t.Error("this machine never answers at once")
+	})
+}

@@ -163,7 +163,7 @@ func markOf(what string) string {
 		return markTake
 	case "declined", "rejected", "refused":
 		return markBad
-	case "route_closed", "approval_lapsed", "failed", "dismissed", "submitted_before_approval":
+	case "route_closed", "approval_lapsed", "failed", "dismissed", "automated", "submitted_before_approval":
 		return markWarn
 	}
 	return markPass
