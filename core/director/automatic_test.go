@@ -209,7 +209,7 @@ func TestAfterAnAutomaticAnswerOnlyAPersonApproves(t *testing.T) {
 		}},
 		"not a review": {
 			doc: strings.Replace(doc, `"mcp":{`, `"sampling":{"user":"go on"},"mcp":{`, 1), client: samples,
-			moves: []move{begun(toPerson), reflexes(closed, "WAITING_FOR_USER"), obeyed(false), calls("APPROVAL_UNAVAILABLE", "only a person approves")},
+			moves: []move{begun(toPerson), reflexes(closed, "USER_DECLINED"), obeyed(false), calls("APPROVAL_UNAVAILABLE", "only a person approves")},
 		},
 		"a person in a form elsewhere": {doc: doc, client: formClient, change: trustsAgent, moves: []move{
 			over("a"), calls(toPerson), reflexes(no, "USER_DECLINED"), over("b"), calls(toPerson), answers(yes, "", "Step 1 is approved"), sends(works, ""),

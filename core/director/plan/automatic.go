@@ -174,7 +174,7 @@ func ReflexReply(s *State, r api.StepReply) api.StepReply {
 	reflex := *s.Reflex
 	stopped := r.ErrorCode != "" && r.ErrorCode != string(fault.WaitingForUser) && r.ErrorCode != string(fault.MissingField) && r.ErrorCode != string(fault.MissingInput)
 	r.ErrorCode = string(fault.UserDeclined)
-	if reflex.Dismissed {
+	if reflex.Dismissed && !stopped { // else nobody is waited for
 		r.ErrorCode = string(fault.WaitingForUser)
 	}
 	r.Message = plain.Sentences(reflex.said(), r.Message)
