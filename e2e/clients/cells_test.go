@@ -211,15 +211,19 @@ func wait(g *game) string {
 // again: then the next session continues the run.
 func killed(g *game) string {
 	w := newWorld(g.t)
-	once := new(sync.Once)
+	var once sync.Once
+	killed := false
 	m := newModel(g.t, disk)
 	s := newSession(g.t, g.program, g.bin, w, m)
 	m.before = func(tool string, nth int) {
 		if tool == "kairos_next" && nth == 1 {
-			once.Do(func() { g.kill(s) })
+			once.Do(func() { killed = g.kill(s) })
 		}
 	}
-	if words := g.ran(s, nil); words == verified {
+	switch words := g.ran(s, nil); {
+	case !killed:
+		return "the run ended before the server was killed: " + words
+	case words == verified:
 		return clients.Works
 	}
 	again := newModel(g.t, disk)
@@ -238,10 +242,10 @@ func killed(g *game) string {
 	return clients.NextSession
 }
 
-// kill ends the servers that the program has started, as a crash does.
-func (g *game) kill(s *session) {
-	g.t.Helper()
-	ended, killed := make(map[int]bool), 0
+// kill ends the servers that the program has started, as a crash does; false: there
+// were none.
+func (g *game) kill(s *session) (killed bool) {
+	ended := make(map[int]bool)
 	all := frames(s.recording())
 	for _, f := range all {
 		if f.From == "ended" {
@@ -252,28 +256,32 @@ func (g *game) kill(s *session) {
 		if f.From == "started" && !ended[f.PID] {
 			_ = syscall.Kill(f.PID, syscall.SIGKILL)
 			ended[f.PID] = true
-			killed++
+			killed = true
 		}
 	}
-	if killed == 0 {
-		g.t.Error("no server runs that could be killed")
-	}
+	return killed
 }
 
 // restarted kills the server over HTTP between two steps, and starts it again.
 func restarted(g *game) string {
 	w := newWorld(g.t)
 	server := w.serve(g.t)
-	once := new(sync.Once)
-	return works(g.started(w, disk, nil, func(_ *session, tool string, nth int) {
+	var once sync.Once
+	again := false
+	words := g.started(w, disk, nil, func(_ *session, tool string, nth int) {
 		if tool == "kairos_next" && nth == 1 {
 			once.Do(func() {
 				server.Kill()
 				server.Start()
 				server.AwaitReady()
+				again = true
 			})
 		}
-	}))
+	})
+	if !again {
+		return "the run ended before the server was killed: " + words
+	}
+	return works(words)
 }
 
 // twoSessions are of the same program on the same database, at the same time.

@@ -108,7 +108,7 @@ func played(t *testing.T, p program, everything bool) (r clients.Result, ok bool
 		t.Run(s.name, func(t *testing.T) {
 			began := time.Now()
 			expected := clients.Read().Programs[p.name].Cells[s.name]
-			g.log = nil
+			g.t, g.log = t, nil
 			outcome := s.play(g)
 			if outcome != expected && !(*update && outcome == clients.Works) { // once more: a machine may be busy
 				t.Logf("%s, expected %s: once more", outcome, expected)

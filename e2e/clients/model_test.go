@@ -161,7 +161,7 @@ func (m *model) answer(t *talk) answer {
 	}
 	m.note("> " + next.tool.name + " " + encoded(next.args))
 	name := unwrapped(turn{name: next.tool.name, args: next.args}).name
-	if bare := name[max(0, strings.Index(name, "kairos_")):]; strings.HasPrefix(bare, "kairos_") {
+	if bare := name[max(0, strings.LastIndex(name, "kairos_")):]; strings.HasPrefix(bare, "kairos_") {
 		m.mu.Lock()
 		nth := m.calls[bare]
 		m.calls[bare]++
