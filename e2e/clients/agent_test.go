@@ -141,19 +141,40 @@ func (p play) solve(t *talk, challenge, solution map[string]any, done []outcome)
 	case kind == "comment":
 		solution["comment"] = map[string]any{"text": "The system is away for the time that was agreed; ask the person on call. Nobody else has to do anything."}
 	case kind == "user_input":
-		answered, ok := p.answers[text(challenge, "name")]
-		if !ok {
-			return answer{words: "nobody has told the agent " + text(challenge, "name")}, false
+		_, form := solution["evidence"]
+		answered := p.answered(form, shown+encoded(challenge))
+		if answered == nil {
+			return answer{words: "nobody has told the agent: " + cut(encoded(solution))}, false
 		}
-		if _, form := solution["evidence"]; form {
+		if form {
 			solution["evidence"] = asDeclared(t, "evidence", answered)
 		} else {
-			solution["user_input"] = map[string]any{"answer": answered}
+			filled := object(solution, "user_input")
+			for k, v := range filled {
+				if placeholders(v) {
+					filled[k] = answered
+				}
+			}
 		}
 	default:
 		return answer{words: "cannot fill " + cut(encoded(solution))}, false
 	}
 	return answer{}, true
+}
+
+// answered is what the person said that fits: for a form the answer with its fields.
+func (p play) answered(form bool, shown string) any {
+	for _, a := range p.answers {
+		fields, is := a.(map[string]any)
+		fits := is == form
+		for name := range fields {
+			fits = fits && strings.Contains(shown, name)
+		}
+		if fits {
+			return a
+		}
+	}
+	return nil
 }
 
 // files are what the agent reports of the files of a challenge.

@@ -79,7 +79,7 @@ func (s *session) configure(ctx context.Context, w world) error {
 	calendar := s.program.local([]string{filepath.Join(s.kairos, "calendar-server"), "--state", filepath.Join(filepath.Dir(s.home), "calendar.json")})
 	program := filepath.Join(s.kairos, "kairos")
 	if s.program.remote != nil {
-		entry := s.program.local([]string{program, "--db", w.database, "serve"})
+		entry := s.program.local([]string{program, "--db", w.database, "serve", "--page"})
 		if w.url != "" {
 			entry = s.program.remote(w.url)
 		}
