@@ -54,8 +54,8 @@ type Solution struct {
 	Evidence any `json:"evidence,omitempty" doc:"The answer to any other challenge type, as JSON text"`
 }
 
-// StepReply is the reply of begin and next. Clients cut long replies, so what an agent needs to
-// go on comes first, and the step's text last.
+// StepReply is the reply of begin and next. Clients cut long replies, so what an agent acts
+// on comes first, and the step's text last.
 type StepReply struct {
 	MustObey  bool   `json:"must_obey" doc:"true: follow next_action. false: use your judgement."`
 	ErrorCode string `json:"error_code,omitempty" doc:"Why the step is still open"`
