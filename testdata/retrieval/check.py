@@ -146,6 +146,8 @@ def check_queries(queries, protocols, wrong):
             continue
         if kind == "exact" and query["query"] not in [protocols[r][0] for r in relevant]:
             wrong.append(f"{name}: not the title of a relevant protocol")
+        if kind == "partial" and set(words(query["query"])) - {w for r in relevant for w in words(protocols[r][0])}:
+            wrong.append(f"{name}: a word that the title does not have")
         if kind == "paraphrases":
             for r in relevant:
                 common = shared(query["query"], " ".join(protocols[r]))
