@@ -24,7 +24,7 @@ const (
 	maxPromptArguments = 16
 	maxPromptTitle     = 200 // bytes
 	maxPromptText      = 300 // bytes of a description of an argument
-	maxPromptLine      = 64 // bytes of a description of a prompt
+	maxPromptLine      = 64  // bytes of a description of a prompt
 	maxPromptName      = 50  // bytes, without the digits that make it unique
 )
 
