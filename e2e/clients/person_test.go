@@ -27,7 +27,7 @@ func newPerson(takes time.Duration, fields map[string]string) *person {
 	return &person{takes: takes, fields: fields, opened: make(map[string]bool)}
 }
 
-var links = regexp.MustCompile(`https?://[^"\\\s]+/approve/[0-9a-f-]+/[0-9a-f]+`)
+var links = regexp.MustCompile(`https?://[^"\\\s]+/approve/[0-9a-f-]+/[0-9a-f-]+`)
 
 // read is what the model read.
 func (p *person) read(text string) {
