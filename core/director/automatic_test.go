@@ -66,7 +66,7 @@ func TestAnAutomaticAnswerIsNotAPersons(t *testing.T) {
 		"a rejection, with a page":    {doc: gated, client: formClient, change: hasPage, moves: asked(reflexes(`{"action":"accept","content":{"confirmation":"rejected"}}`, "USER_DECLINED", byItself), linked(true))},
 		"nonsense, filled in at once": {doc: gated, client: formClient, change: hasPage, moves: asked(reflexes(`{}`, "USER_DECLINED", byItself), linked(true))},
 		"a slow decline":              {doc: gated, client: formClient, change: hasPage, moves: asked(answers(no, "USER_DECLINED", "The person declined"), linked(false), counted(1))},
-		"a yes in no time":            {doc: gated, client: formClient, change: hasPage, moves: asked(reflexes(yes, "", "Step 1 is approved"))},
+		"an approval in no time":      {doc: gated, client: formClient, change: hasPage, moves: asked(reflexes(yes, "", "Step 1 is approved"))},
 	})
 }
 
@@ -208,7 +208,7 @@ func TestAfterAnAutomaticAnswerOnlyAPersonApproves(t *testing.T) {
 			over("b"), through(driver.Client{}), submits(as("user_input", approves), "APPROVAL_UNAVAILABLE", "only a person approves"),
 		}},
 		"not a review": {
-			doc: strings.Replace(doc, `"mcp":{`, `"sampling":{"user":"go on"},"mcp":{`, 1), client: samples,
+			doc: strings.Replace(doc, `"mcp":{`, `"sampling":{"user":"continue"},"mcp":{`, 1), client: samples,
 			moves: []move{begun(toPerson), reflexes(closed, "USER_DECLINED"), obeyed(false), calls("APPROVAL_UNAVAILABLE", "only a person approves")},
 		},
 		"a person in a form elsewhere": {doc: doc, client: formClient, change: trustsAgent, moves: []move{
@@ -239,11 +239,11 @@ func TestAHostileClientThatAnswersFastAndThenSlowlyGainsNothing(t *testing.T) {
 	doc := gatedCall("Gated", "go")
 	keeps := func(o *choices) { trustsAgent(o); hasPage(o); o.DeclineTTL = time.Hour }
 	scenes(t, map[string]scene{
-		"a yes in no time takes no decline back": {doc: doc, client: formClient, change: keeps, moves: []move{
+		"an approval in no time takes no decline back": {doc: doc, client: formClient, change: keeps, moves: []move{
 			calls(toPerson), answers(no, "USER_DECLINED"), calls(toPerson), reflexes(yes, "USER_DECLINED"),
 			func(p *play) {
 				if step := p.state(runOf(p.shown)).Step; step.Approval != nil || step.Declines["approval"] == "" {
-					p.t.Errorf("after a yes in no time: approval %+v, declines %v", step.Approval, step.Declines)
+					p.t.Errorf("after an approval in no time: approval %+v, declines %v", step.Approval, step.Declines)
 				}
 			},
 		}},
@@ -251,7 +251,7 @@ func TestAHostileClientThatAnswersFastAndThenSlowlyGainsNothing(t *testing.T) {
 			over("a"), calls(toPerson), reflexes(no, "USER_DECLINED"), over("b"), calls(toPerson), answers(no, "USER_DECLINED", "The person declined"),
 			through(driver.Client{}), func(p *play) { contains(p.t, textOf(p.agentApproves(p.uri)), barred) },
 		}},
-		"a yes in no time forgets no decline of another run": {doc: doc, client: formClient, change: keeps, moves: []move{
+		"an approval in no time forgets no decline of another run": {doc: doc, client: formClient, change: keeps, moves: []move{
 			func(p *play) { p.declines(p.uri) },
 			calls(toPerson), reflexes(yes, "USER_DECLINED", "Nothing is decided"), through(driver.Client{}), func(p *play) { contains(p.t, textOf(p.agentApproves(p.uri)), barred) },
 		}},
@@ -306,11 +306,11 @@ func TestAnApprovalThatCameTooFastForARuleDoesNotCount(t *testing.T) {
 		return w
 	}
 	scenes(t, map[string]scene{
-		"a yes in no time": {doc: doc, client: formClient, world: slow, moves: []move{
+		"an approval in no time": {doc: doc, client: formClient, world: slow, moves: []move{
 			calls(toPerson), reflexes(yes, "USER_DECLINED", "The answer came in 8 ms, and an approval of this step counts only after 4s"), linked(true),
 		}},
-		"a yes too soon": {doc: doc, client: formClient, world: slow, moves: []move{calls(toPerson), answers(yes, "USER_DECLINED", "counts only after 4s")}},
-		"a yes in time": {doc: doc, client: formClient, world: slow, moves: []move{calls(toPerson), func(p *play) {
+		"an approval too soon": {doc: doc, client: formClient, world: slow, moves: []move{calls(toPerson), answers(yes, "USER_DECLINED", "counts only after 4s")}},
+		"an approval in time": {doc: doc, client: formClient, world: slow, moves: []move{calls(toPerson), func(p *play) {
 			p.took(p.within(5*time.Second, p.question, yes))
 			p.wants("", []string{"Step 1 is approved"})
 		}, sends(works, "")}},

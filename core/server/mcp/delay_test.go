@@ -66,7 +66,7 @@ func TestACopyThatIsAnsweredAtOnceIsNotTimedByTheFirst(t *testing.T) {
 	}
 }
 
-// What the client answers without its person tells the shortest round trip.
+// Answers that need no person tell the shortest round trip.
 func TestTheShortestRoundTripOfTheConnectionIsKnown(t *testing.T) {
 	d := newDirector(sample("say"), elicit("sure?"))
 	w := dial(t, config(), d)
