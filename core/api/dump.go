@@ -16,6 +16,10 @@ var Dump = Tool[DumpRequest, DumpReply]{Declaration{
 type DumpRequest struct {
 	URI      string `json:"uri" doc:"URI or UUID of a step" min:"1"`
 	Protocol bool   `json:"protocol,omitempty" doc:"The whole protocol"`
+	// Part is which part of the text, 0: all of it.
+	Part int `json:"part,omitempty" doc:"Only this part of a long text, from 1" min:"1"`
+	// RunID counts with Part only: what is read without it is stored again.
+	RunID string `json:"run_id,omitempty" doc:"With part: as this run shows it"`
 }
 
 // DumpReply is a step or, with protocol, a whole chain as Markdown.
@@ -27,9 +31,12 @@ type DumpReply struct {
 	Challenge  *Challenge `json:"challenge,omitempty" doc:"Challenge as a run would show it" form:"opaque"`
 	StepCount  int        `json:"step_count,omitempty"`
 	// Worth says what the steps of a protocol will be worth at least (run.Worth).
-	Worth    string   `json:"worth,omitempty" doc:"How far a run of the protocol can be relied on"`
-	Quality  *Quality `json:"quality,omitempty" doc:"How the step did so far" form:"opaque"` // of a single step that was rated
-	Document string   `json:"markdown_doc"`
+	Worth   string   `json:"worth,omitempty" doc:"How far a run of the protocol can be relied on"`
+	Quality *Quality `json:"quality,omitempty" doc:"How the step did so far" form:"opaque"` // of a single step that was rated
+	// Part and Parts are set where the document is a part of the text.
+	Part     int    `json:"part,omitempty" doc:"Which part this is"`
+	Parts    int    `json:"parts,omitempty" doc:"How many there are"`
+	Document string `json:"markdown_doc"`
 }
 
 // Position of a step in its chain.

@@ -174,6 +174,7 @@ var reaches = map[string]map[string]ask{
 	}, "head", "bare id", "former step"), map[string]ask{
 		"step": reach(Engine.Dump, func(p probe) api.DumpRequest { return api.DumpRequest{URI: p.Step} }),
 	}),
+	"Part":    {"run": reach(Engine.Part, func(p probe) api.DumpRequest { return api.DumpRequest{URI: p.Head, RunID: p.Run, Part: 1} })},
 	"Spaces":  {"titles": reach(Engine.Spaces, func(probe) api.SpacesRequest { return api.SpacesRequest{Titles: true} })},
 	"Prompts": {"list": func(w *world, c access.Caller, _ probe) (any, error) { return w.Prompts(w.t.Context(), c) }},
 	"AllRuns": {"list": reach(Engine.AllRuns, func(probe) archive.RunsInput { return archive.RunsInput{} })},

@@ -9,20 +9,25 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// Dump returns a step, or its protocol, as Markdown that can be minted again.
+// Dump returns a step, or its protocol, as Markdown that can be minted again, or a part of that.
 func (l *Library) Dump(ctx context.Context, c access.Caller, in api.DumpRequest) (_ api.DumpReply, err error) {
 	defer operated(l.opt.Observer, OperationRetrieve, c, time.Now(), &err)
-	uri := in.URI
-	if !strings.Contains(uri, "://") {
-		uri = protocol.URI(uri[strings.LastIndex(uri, "/")+1:])
-	}
+	uri := StepURI(in.URI)
 	chain, i, err := l.catalog.step(ctx, c, uri)
 	if err != nil {
 		return api.DumpReply{}, err
+	}
+	if in.Part != 0 {
+		text := protocol.RenderStep(chain.Steps[i])
+		if in.Protocol {
+			text = protocol.Render(chain)
+		}
+		return Part(chain, i, text, in.Part)
 	}
 	title := chain.Title
 	j, release := hold(l.setups)
@@ -48,6 +53,28 @@ func (l *Library) Dump(ctx context.Context, c access.Caller, in api.DumpRequest)
 		reply.Challenge = &api.Challenge{Type: kind, Description: "As stored; kairos_begin opens a run.", ProofHash: run.Genesis, Display: member(s.Challenge, kind)}
 	}
 	return reply, nil
+}
+
+// StepURI is the URI of a step that is named by its URI, or by its id alone.
+func StepURI(name string) string {
+	if strings.Contains(name, "://") {
+		return name
+	}
+	return protocol.URI(name[strings.LastIndex(name, "/")+1:])
+}
+
+// Part is a part of a text of the step, by its index, or of its protocol. Parts count from 1.
+func Part(chain protocol.Chain, i int, text string, part int) (api.DumpReply, error) {
+	parts := protocol.Parts(text)
+	if part < 1 || part > len(parts) {
+		return api.DumpReply{}, fault.New(fault.InvalidArgument, "there is no part %d: the text has %d, counted from 1", part, len(parts)).
+			WithNext("call kairos_dump with a part from 1 to %d", len(parts))
+	}
+	return api.DumpReply{
+		URI: protocol.URI(chain.Steps[i].UUID), Label: chain.Steps[i].Label, ChainLabel: &chain.Title,
+		Position: &api.Position{StepIndex: i + 1, StepCount: len(chain.Steps)},
+		Part:     part, Parts: len(parts), Document: parts[part-1],
+	}, nil
 }
 
 func member(raw json.RawMessage, key string) json.RawMessage {

@@ -6,9 +6,9 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// longStep is how many bytes a step may have, with its challenge and the introduction that is shown
+// LongStep is how many bytes a step may have, with its challenge and the introduction that is shown
 // with it, before an author is warned: programs of agents cut replies that are longer.
-const longStep = 6 << 10
+const LongStep = 6 << 10
 
 // adviseLong warns of a step, by its index, of which agents may read a part only.
 func (c Chain) adviseLong(i int) []Diagnostic {
@@ -20,10 +20,10 @@ func (c Chain) adviseLong(i int) []Diagnostic {
 		}
 	}
 	size := len(text) + len(s.Challenge)
-	if size <= longStep {
+	if size <= LongStep {
 		return nil
 	}
-	d := s.found(s.textPlace(0), "", fmt.Sprintf("%s %d bytes, and several agent programs cut replies above %d KiB: make several steps of it, or put details into a file that the step names", what, size, longStep>>10))
+	d := s.found(s.textPlace(0), "", fmt.Sprintf("%s %d bytes, and several agent programs cut replies above %d KiB: make several steps of it, or put details into a file that the step names; where a reply is cut, kairos_dump reads the text in parts", what, size, LongStep>>10))
 	d.Severity = driver.SeverityWarning
 	return []Diagnostic{d}
 }

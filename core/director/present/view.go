@@ -52,8 +52,20 @@ func (v View) Reply(step protocol.Step, shown driver.AgentChallenge) api.StepRep
 		r.ProofHash = v.Solved[n-1].ProofHash
 		r.Message = plain.Sentences(message(v.Solved), r.Message)
 	}
+	r.Message = plain.Sentences(r.Message, inParts(r.CurrentStep.Content))
 	return r
 }
+
+// partsOf says how to read a long content, of which programs of agents may show the beginning only.
+func inParts(content string) string {
+	if len(content) <= protocol.LongStep {
+		return ""
+	}
+	return fmt.Sprintf("If current_step.content is cut, call kairos_dump with its uri, run_id and part, from 1 to %d", len(protocol.Parts(Shown(content))))
+}
+
+// Shown is a content as a reply shows it: hidden characters by their codes.
+func Shown(content string) string { return plain.Text(content) }
 
 func message(solved []api.Solved) string {
 	parts := make([]string, len(solved))

@@ -332,6 +332,10 @@ func (d *fakeDirector) Dump(_ context.Context, _ access.Caller, in api.DumpReque
 	return api.DumpReply{Document: fmt.Sprint("# doc ", in.Protocol), URI: in.URI, Label: "l"}, d.err
 }
 
+func (d *fakeDirector) Part(_ context.Context, _ access.Caller, in api.DumpRequest) (api.DumpReply, error) {
+	return api.DumpReply{Document: "# part", URI: in.URI, Label: "l", Part: in.Part, Parts: in.Part}, d.err
+}
+
 func (d *fakeDirector) Spaces(_ context.Context, _ access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
 	titles := d.titles
 	if titles == nil {

@@ -64,6 +64,11 @@ func (l *listener) Dump(_ context.Context, _ access.Caller, in api.DumpRequest) 
 	return api.DumpReply{}, nil
 }
 
+func (l *listener) Part(_ context.Context, _ access.Caller, in api.DumpRequest) (api.DumpReply, error) {
+	l.heard = in
+	return api.DumpReply{}, nil
+}
+
 func (l *listener) Spaces(_ context.Context, _ access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
 	l.heard = in
 	return api.SpacesReply{}, nil
@@ -79,7 +84,7 @@ var wholeArgs = map[string]string{
 	"kairos_mint":   `{"markdown_doc":"# A\n\n## B\n","llm_model_id":"m","force_update":true}`,
 	"kairos_update": `{"uris":["` + stepURI + `"],"updates":{"text":"{\"a\":1}","challenge":{"type":"shell","shell":{"cmd":"make"}}}}`,
 	"kairos_delete": `{"uris":["` + stepURI + `"]}`,
-	"kairos_dump":   `{"uri":"` + stepURI + `","protocol":true}`,
+	"kairos_dump":   `{"uri":"` + stepURI + `","protocol":true,"part":2,"run_id":"run-1"}`,
 	"kairos_spaces": `{"include_chain_titles":true,"limit":10,"cursor":"c"}`,
 }
 

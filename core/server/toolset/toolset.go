@@ -30,6 +30,8 @@ type Runs interface {
 	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (director.Round, error)
 	Next(ctx context.Context, c access.Caller, in api.NextRequest) (director.Round, error)
 	Attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error)
+	// Part is a part of a step's text as a run shows it.
+	Part(ctx context.Context, c access.Caller, in api.DumpRequest) (api.DumpReply, error)
 	// Continue continues a call that has asked its client something.
 	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)
 }
@@ -71,8 +73,16 @@ var Table = []Tool{
 	Replies(api.Mint, Engine.Mint),
 	Replies(api.Update, Engine.Update),
 	Replies(api.Delete, Engine.Delete),
-	Replies(api.Dump, Engine.Dump),
+	Replies(api.Dump, dump),
 	Replies(api.Spaces, Engine.Spaces),
+}
+
+// dump reads what is stored, or with a part and a run what the run shows.
+func dump(e Engine, ctx context.Context, c access.Caller, in api.DumpRequest) (api.DumpReply, error) { //nolint:revive // a UseCase
+	if in.Part != 0 && in.RunID != "" {
+		return e.Part(ctx, c, in)
+	}
+	return e.Dump(ctx, c, in)
 }
 
 // InputOf is Input with the challenge types that a solution may have. If types is nil the

@@ -81,6 +81,25 @@ func TestARowCallsItsUseCase(t *testing.T) {
 	}
 }
 
+func (r *recorder) Dump(context.Context, access.Caller, api.DumpRequest) (api.DumpReply, error) {
+	return api.DumpReply{Label: "stored"}, nil
+}
+
+func (r *recorder) Part(context.Context, access.Caller, api.DumpRequest) (api.DumpReply, error) {
+	return api.DumpReply{Label: "of the run"}, nil
+}
+
+func TestDumpReadsARunOnlyForItsParts(t *testing.T) {
+	for arguments, want := range map[string]string{
+		`{"uri":"u"}`: "stored", `{"uri":"u","run_id":"r"}`: "stored", `{"uri":"u","part":2}`: "stored", `{"uri":"u","part":2,"run_id":"r"}`: "of the run",
+	} {
+		reply, err := tool(t, "kairos_dump").Reply(t.Context(), &recorder{}, access.Caller{}, []byte(arguments))
+		if got, _ := reply.(api.DumpReply); err != nil || got.Label != want {
+			t.Errorf("dump %s = %+v, %v; want what is %s", arguments, reply, err, want)
+		}
+	}
+}
+
 // An argument that is almost right would change what a call does by being left out.
 func TestNearMisses(t *testing.T) {
 	long := strings.Repeat("x", 64<<10+1)
