@@ -140,10 +140,27 @@ func literal(v any) string {
 func oneShape(s map[string]any) map[string]any {
 	for _, key := range []string{"anyOf", "oneOf"} {
 		if alternatives, _ := s[key].([]any); len(alternatives) > 0 && s["properties"] == nil {
+			if values := consts(alternatives); values != nil {
+				return both(s, map[string]any{"enum": values})
+			}
 			return both(s, reported(alternatives))
 		}
 	}
 	return s
+}
+
+// consts are the values of titled choices; nil: an alternative is something else.
+func consts(alternatives []any) []any {
+	var values []any
+	for _, a := range alternatives {
+		choice, _ := a.(map[string]any)
+		value, fixed := choice["const"]
+		if !fixed {
+			return nil
+		}
+		values = append(values, value)
+	}
+	return values
 }
 
 func reported(alternatives []any) map[string]any {

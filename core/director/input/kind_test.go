@@ -194,7 +194,10 @@ func TestFormsAskForWhatTheSchemaSays(t *testing.T) {
 	for name, tc := range map[string]struct{ schema, want string }{
 		"numbers": {`{"type":"object","properties":{"exit_code":{"type":"integer","description":"exit code\n of the command"},"n":{"type":"number"}},"required":["exit_code"]}`,
 			`{"exit_code":"<integer: exit code of the command>","n":"<number, optional: n>"}`},
-		"choices":      {`{"type":"object","properties":{"c":{"enum":["a",1]},"k":{"const":true}},"required":["c","k"]}`, `{"c":"<one of \"a\", 1: c>","k":"<exactly true: k>"}`},
+		"choices": {`{"type":"object","properties":{"c":{"enum":["a",1]},"k":{"const":true}},"required":["c","k"]}`, `{"c":"<one of \"a\", 1: c>","k":"<exactly true: k>"}`},
+		"titled": {`{"type":"object","properties":{"room":{"type":"string","oneOf":[{"const":"r1","title":"Large"},{"const":"r2"}]},
+			"days":{"type":"array","items":{"anyOf":[{"const":"mo","title":"Monday"}]}}},"required":["room","days"]}`,
+			`{"days":["<one of \"mo\": days>"],"room":"<one of \"r1\", \"r2\": room>"}`},
 		"length":       {`{"type":"object","properties":{"t":{"type":"string","minLength":10,"title":"Text"}},"required":["t"]}`, `{"t":"<string of at least 10 characters: Text>"}`},
 		"several":      {`{"type":"object","properties":{"t":{"type":["string","null"]}},"required":["t"]}`, `{"t":"<string or null: t>"}`},
 		"nested":       {`{"type":"object","properties":{"o":{"type":"object","properties":{"a":{"type":"array","items":{"type":"string"}}},"required":["a"]}},"required":["o"]}`, `{"o":{"a":["<string: a>"]}}`},
