@@ -11,7 +11,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
-	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 const method = "elicitation/create"
@@ -118,16 +117,7 @@ func renderForm(req driver.RenderRequest) (driver.RenderResult, error) {
 	if req.Input.Kind == driver.KindApproval {
 		way = driver.ByForm
 	}
-	return ask(way, formParams{Message: message(req), RequestedSchema: f})
-}
-
-// multiSelectSince is the first revision of MCP whose forms can offer several choices.
-const multiSelectSince = "2025-11-25"
-
-// formOf is the input as this client shows it. Revisions are dates, so that
-// they compare as texts.
-func formOf(in driver.Input, c driver.Client) (schema.Form, error) {
-	return schema.FormOf(in.Schema, c.Era >= multiSelectSince)
+	return ask(way, formParams{Message: message(req) + titles(shown, req.Input.Description), RequestedSchema: f})
 }
 
 // withoutDefaults takes the default off approval fields: nothing is approved by

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ var (
 	forms = driver.Client{Name: "c", ElicitationForm: true}
 	urls  = driver.Client{Name: "c", ElicitationURL: true}
 	many  = driver.Client{Name: "c", Era: "2025-11-25", ElicitationForm: true} // knows fields of several choices
+	old   = driver.Client{Name: "c", Era: "2025-06-18", ElicitationForm: true}
 	both  = driver.Client{Name: "c", ElicitationForm: true, ElicitationURL: true}
 	page  = driver.Links{Approval: "https://kairos.example/approve/1"}
 	ways  = []string{driver.ByForm, driver.ByPage}
@@ -47,6 +49,18 @@ func participants() driver.Input {
 		Schema: json.RawMessage(`{"type":"object","properties":{
 			"people":{"type":"array","description":"Their names","items":{"type":"string","minLength":2},"minItems":1},
 			"days":{"type":"array","items":{"type":"string","enum":["Mon","Tue"]}}},"required":["people","days"],"additionalProperties":false}`)}
+}
+
+func rooms() driver.Input {
+	return driver.Input{ID: "evidence", Kind: driver.KindEvidence, Type: "user_input", Description: "Where, and for whom?", Person: true,
+		Schema: json.RawMessage(`{"type":"object","properties":{
+			"room":{"type":"string","title":"Room","oneOf":[{"const":"r1","title":"The large <room>"},{"const":"r2","title":"Garden"}],"default":"r2"},
+			"floor":{"type":"integer","oneOf":[{"const":0,"title":"Ground floor"},{"const":1}]},
+			"plain":{"type":"string","oneOf":[{"const":"a"},{"const":"b","title":"b"}]},
+			"teams":{"type":"array","items":{"type":"string","oneOf":[{"const":"t1","title":"Sales"},{"const":"t2","title":"Support"}]}},
+			"note":{"type":"string"},
+			"when":{"type":"string","format":"date"}},
+			"required":["room"]}`)}
 }
 
 func with(in driver.Input, change func(*driver.Input)) driver.Input {
@@ -81,6 +95,8 @@ func TestQuestionsAsTheClientSeesThem(t *testing.T) {
 			"form":          {Input: duration(), Step: step, Client: forms},
 			"lists":         {Input: participants(), Step: step, Client: many},
 			"lists_as_text": {Input: participants(), Step: step, Client: forms},
+			"titles":        {Input: rooms(), Step: step, Client: many},
+			"titles_old":    {Input: rooms(), Step: step, Client: old},
 			"form_repaired": {Input: duration(), Step: step, Client: forms, Diagnostics: []driver.Diagnostic{driver.Problem("/content/minutes", "got string, want integer")}},
 		} {
 			res, err := d.Capability.Render(t.Context(), req)
@@ -90,6 +106,45 @@ func TestQuestionsAsTheClientSeesThem(t *testing.T) {
 			golden.Compare(t, name, res.ClientRequest.Params)
 		}
 	})
+}
+
+// A client of 2025-06-18 knows no titles: it gets a plain enum, and the person reads in
+// the message what the values are called, once.
+func TestTitledChoicesReachOldClientsAsNamesInTheMessage(t *testing.T) {
+	told := with(rooms(), func(in *driver.Input) {
+		in.Description += "\n- room (one of \"r1\" = The large <room>, \"r2\" = Garden)"
+	})
+	for name, tc := range map[string]struct {
+		in         driver.Input
+		client     driver.Client
+		says, room string
+	}{
+		"old":         {rooms(), old, "Where, and for whom?\n\nRoom: \"r1\" = The large <room>, \"r2\" = Garden\n\nfloor: 0 = Ground floor, 1", `{"default":"r2","enum":["r1","r2"],"title":"Room","type":"string"}`},
+		"unknown":     {rooms(), forms, "Where, and for whom?\n\nRoom: \"r1\" = The large <room>, \"r2\" = Garden\n\nfloor: 0 = Ground floor, 1", `{"default":"r2","enum":["r1","r2"],"title":"Room","type":"string"}`},
+		"told before": {told, old, told.Description + "\n\nfloor: 0 = Ground floor, 1", `{"default":"r2","enum":["r1","r2"],"title":"Room","type":"string"}`},
+		"new":         {rooms(), many, "Where, and for whom?", `{"type":"string","title":"Room","oneOf":[{"const":"r1","title":"The large <room>"},{"const":"r2","title":"Garden"}],"default":"r2"}`},
+	} {
+		drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+			res, err := d.Capability.Render(t.Context(), driver.RenderRequest{Input: tc.in, Step: step, Client: tc.client})
+			if err != nil || res.ClientRequest == nil {
+				t.Fatalf("%s: Render = %+v, %v", name, res, err)
+			}
+			var asked struct {
+				Message         string
+				RequestedSchema struct{ Properties map[string]json.RawMessage }
+			}
+			if err := json.Unmarshal(res.ClientRequest.Params, &asked); err != nil {
+				t.Fatal(err)
+			}
+			var room, want any
+			if err := errors.Join(json.Unmarshal(asked.RequestedSchema.Properties["room"], &room), json.Unmarshal([]byte(tc.room), &want)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.says, asked.Message) + cmp.Diff(want, room); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		})
+	}
 }
 
 func TestWhatNoFormCanAskIsLeftToOthers(t *testing.T) {
@@ -146,8 +201,13 @@ func TestReplyIsAPersonsWordOrNone(t *testing.T) {
 		"extra key":         {approval(), forms, `{"action":"accept","content":{"confirmation":"approved","all":true}}`, invalid, `unknown key "all"`},
 		"missing key":       {duration(), forms, `{"action":"accept","content":{"minutes":45}}`, invalid, `missing "room"`},
 		"text number":       {duration(), forms, `{"action":"accept","content":{"minutes":"45","room":""}}`, invalid, "/content/minutes"},
-		"lists":             {participants(), many, `{"action":"accept","content":{"people":"Ada, Bob","days":["Tue"]}}`, answer, `{"days":["Tue"],"people":["Ada","Bob"]}`},
-		"lists as text":     {participants(), forms, `{"action":"accept","content":{"people":"Ada\nBob","days":"tue"}}`, answer, `{"days":["Tue"],"people":["Ada","Bob"]}`},
+		"lists":             {participants(), many, `{"action":"accept","content":{"people":"Ada, Bob","days":["Tue"]}}`, answer, `{"people":["Ada","Bob"],"days":["Tue"]}`},
+		"lists as text":     {participants(), forms, `{"action":"accept","content":{"people":"Ada\nBob","days":"tue"}}`, answer, `{"people":["Ada","Bob"],"days":["Tue"]}`},
+		"left empty":        {rooms(), old, `{"action":"accept","content":{"room":"r1","floor":null,"teams":"","note":"","when":""}}`, answer, `{"room":"r1"}`},
+		"left empty, new":   {rooms(), many, `{"action":"accept","content":{"room":"r1","teams":[],"when":null}}`, answer, `{"room":"r1"}`},
+		"empty, required":   {rooms(), old, `{"action":"accept","content":{"room":""}}`, invalid, "/content/room"},
+		"teams by title":    {rooms(), old, `{"action":"accept","content":{"room":"r1","teams":"sales, t2"}}`, answer, `{"room":"r1","teams":["t1","t2"]}`},
+		"a title as a room": {rooms(), old, `{"action":"accept","content":{"room":"Garden"}}`, invalid, "/content/room"},
 		"a short name":      {participants(), many, `{"action":"accept","content":{"people":"Ada, B","days":[]}}`, invalid, "/content/people/1: has 1 characters"},
 		"nobody":            {participants(), many, `{"action":"accept","content":{"people":", ","days":[]}}`, invalid, "/content/people"},
 		"another day":       {participants(), forms, `{"action":"accept","content":{"people":"Ada","days":"Mon, Sun"}}`, invalid, "/content/days/1"},

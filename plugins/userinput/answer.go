@@ -99,10 +99,14 @@ func incomplete(problem string, p params) driver.AdvanceResult {
 // judgeForm judges the answer to a form: strictly what the server obtained
 // itself, as the schema says it what the agent reports.
 func judgeForm(answer driver.Answer, p params) (driver.AdvanceResult, error) {
+	shown, err := schema.FormOf(p.form, true)
+	if err != nil {
+		return driver.AdvanceResult{}, fmt.Errorf("output schema: %w", err)
+	}
 	form, against := answer.Value, p.form
 	if answer.Provenance == driver.AgentReported {
 		var no bool
-		if form, no = reportedForm(answer.Value, p.form); no {
+		if form, no = reportedForm(answer.Value, p.form, shown); no {
 			return driver.Decline(declinedReason), nil
 		}
 		if form == nil {
@@ -115,13 +119,17 @@ func judgeForm(answer driver.Answer, p params) (driver.AdvanceResult, error) {
 		}
 		against = strict
 	}
-	if found := schema.Validate(against, form); found != nil {
+	form, found := shown.Value(form)
+	if found == nil {
+		found = schema.Validate(against, form)
+	}
+	if found != nil {
 		return incomplete(fields.Text(found), p), nil
 	}
 	if name := unseen(form); name != "" {
 		return incomplete(fmt.Sprintf("nothing in the value of %q can be seen", name), p), nil
 	}
-	form, err := fields.DecodeOne(form)
+	form, err = fields.DecodeOne(form)
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
@@ -154,7 +162,7 @@ func unseen(form json.RawMessage) string {
 // reportedForm finds the form in what the agent reports: the form itself, or a
 // confirmation that holds it as JSON text, or one plain value for a form of one
 // field; nil if there is none. no: the agent reports that the user rejected it.
-func reportedForm(value, form json.RawMessage) (filled json.RawMessage, no bool) {
+func reportedForm(value, form json.RawMessage, shown schema.Form) (filled json.RawMessage, no bool) {
 	properties := propertiesOf(form)
 	if fills(value, properties) {
 		return value, false
@@ -165,14 +173,20 @@ func reportedForm(value, form json.RawMessage) (filled json.RawMessage, no bool)
 		return json.RawMessage(text), false
 	}
 	filled = coerced(text, properties)
-	if plain.Rejected(text) && (!choice(properties) || schema.Validate(form, filled) != nil) {
+	if plain.Rejected(text) && (!choice(properties) || !valid(filled, form, shown)) {
 		return nil, true
 	}
 	return filled, false
 }
 
+// valid reports whether the schema of a form takes what was filled in.
+func valid(filled, form json.RawMessage, shown schema.Form) bool {
+	read, found := shown.Value(filled)
+	return found == nil && schema.Validate(form, read) == nil
+}
+
 // fills reports whether the value is an object with at least one of the fields.
-func fills(value json.RawMessage, properties map[string]property) bool {
+func fills(value json.RawMessage, properties map[string]json.RawMessage) bool {
 	o := fields.Open(value, "")
 	for name := range properties {
 		if o.Has(name) {
@@ -186,15 +200,9 @@ func names(form json.RawMessage) string {
 	return strings.Join(slices.Sorted(maps.Keys(propertiesOf(form))), ", ")
 }
 
-type property struct {
-	Type  string            `json:"type"`
-	Enum  []json.RawMessage `json:"enum"`
-	OneOf []json.RawMessage `json:"oneOf"`
-}
-
-func propertiesOf(form json.RawMessage) map[string]property {
+func propertiesOf(form json.RawMessage) map[string]json.RawMessage {
 	var s struct {
-		Properties map[string]property `json:"properties"`
+		Properties map[string]json.RawMessage `json:"properties"`
 	}
 	if json.Unmarshal(form, &s) != nil {
 		return nil
@@ -204,29 +212,27 @@ func propertiesOf(form json.RawMessage) map[string]property {
 
 // choice reports whether the form's only field lists its values. Only then can
 // "rejected" be meant as a value; in free text it is a decline.
-func choice(properties map[string]property) bool {
+func choice(properties map[string]json.RawMessage) bool {
 	for _, p := range properties {
-		return len(properties) == 1 && (len(p.Enum) > 0 || len(p.OneOf) > 0)
+		return len(properties) == 1 && schema.Choices(p) != ""
 	}
 	return false
 }
 
 // coerced makes the form of one field from plain text, nil if that cannot be.
-func coerced(text string, properties map[string]property) json.RawMessage {
+func coerced(text string, properties map[string]json.RawMessage) json.RawMessage {
 	if len(properties) != 1 || plain.Empty(text) {
 		return nil
 	}
 	name := slices.Collect(maps.Keys(properties))[0]
 	value := json.RawMessage(strings.ToLower(text))
-	switch properties[name].Type {
-	case "string":
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		if enc.Encode(text) != nil {
-			return nil
+	switch kind, _ := fields.Open(properties[name], "").String("type"); kind {
+	case "array":
+		if value = json.RawMessage(text); !strings.HasPrefix(text, "[") {
+			value = quoted(text)
 		}
-		value = bytes.TrimSpace(b.Bytes())
+	case "string":
+		value = quoted(text)
 	case "boolean":
 		if said, known := map[string]string{"yes": "true", "no": "false"}[string(value)]; known {
 			value = json.RawMessage(said)
@@ -240,4 +246,13 @@ func coerced(text string, properties map[string]property) json.RawMessage {
 		return nil
 	}
 	return filled
+}
+
+// quoted is a text in JSON.
+func quoted(text string) json.RawMessage {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(text) // a text always is
+	return bytes.TrimSpace(b.Bytes())
 }

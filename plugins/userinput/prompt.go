@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 // defaultPrompt stands in for a prompt that the challenge leaves out.
@@ -33,18 +35,20 @@ const formSystemPrompt = `Show the following prompt to the user, exactly as it i
 
 // field is what a description tells of a form's field.
 type field struct {
-	Type        string            `json:"type"`
-	Title       string            `json:"title"`
-	Description string            `json:"description"`
-	Enum        []json.RawMessage `json:"enum"`
+	Type        string `json:"type"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Items       struct {
+		Type string `json:"type"`
+	} `json:"items"`
 }
 
 // formDescription is the prompt with a list of the fields: who answers without
 // a form on the screen has to know their names.
 func formDescription(p params) string {
 	var form struct {
-		Properties map[string]field `json:"properties"`
-		Required   []string         `json:"required"`
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
 	}
 	if json.Unmarshal(p.form, &form) != nil {
 		return p.Prompt
@@ -52,7 +56,7 @@ func formDescription(p params) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(p.Prompt))
 	for _, name := range slices.Sorted(maps.Keys(form.Properties)) {
-		fmt.Fprintf(&b, "\n- %s", form.Properties[name].describe(name))
+		fmt.Fprintf(&b, "\n- %s", describe(name, form.Properties[name]))
 		if len(form.Required) > 0 && !slices.Contains(form.Required, name) {
 			b.WriteString(", optional")
 		}
@@ -60,14 +64,17 @@ func formDescription(p params) string {
 	return b.String()
 }
 
-func (f field) describe(name string) string {
-	kind := f.Type
-	if len(f.Enum) > 0 {
-		choices := make([]string, len(f.Enum))
-		for i, choice := range f.Enum {
-			choices[i] = string(choice)
-		}
-		kind = "one of " + strings.Join(choices, ", ")
+func describe(name string, raw json.RawMessage) string {
+	var f field
+	_ = json.Unmarshal(raw, &f) // says nothing then
+	kind, choices := f.Type, schema.Choices(raw)
+	switch {
+	case kind == "array" && choices != "":
+		kind = "any of " + choices
+	case kind == "array":
+		kind = "a list of " + f.Items.Type + "s"
+	case choices != "":
+		kind = "one of " + choices
 	}
 	text := fmt.Sprintf("%s (%s)", name, kind)
 	for _, more := range []string{f.Title, f.Description} {

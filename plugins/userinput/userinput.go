@@ -38,7 +38,7 @@ type userInput struct{ *settings.Of[prompt.Own] }
 // params is what a challenge demands.
 type params struct {
 	Prompt   string          `json:"prompt" doc:"the question to the person; empty: whether to continue"`
-	form     json.RawMessage // flat JSON Schema; nil: approved or rejected
+	form     json.RawMessage // JSON Schema of a form; nil: approved or rejected
 	approves bool            // the step says that the answer is an approval
 }
 
@@ -54,7 +54,7 @@ func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
 	object.Unread()
 	if top.Has("output_schema") {
 		p.form = top.Raw("output_schema")
-		if err := schema.Flat(p.form); err != nil {
+		if _, err := schema.FormOf(p.form, true); err != nil {
 			top.Wrong("output_schema", "a person cannot fill this form: "+err.Error())
 		}
 		if approval := top.Object("approval"); approval.Has("phrase") {

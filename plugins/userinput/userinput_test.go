@@ -22,9 +22,16 @@ const (
 		"properties":{"city":{"type":"string","enum":["Oslo","Bern"]},"when":{"type":"string","format":"date","description":"first day"}},"required":["city"]}}`
 	verdict = `{"type":"user_input","output_schema":{"type":"object","properties":{"verdict":{"type":"string","enum":["accepted","rejected"]}}}}`
 	note    = `{"type":"user_input","output_schema":{"type":"object","properties":{"note":{"type":"string"}}}}`
-	open    = `{"type":"user_input","output_schema":{"type":"object","properties":{"open":{"type":"boolean"}}}}`
-	gate    = `{"type":"user_input","approval_mode":"user","user_input":{"prompt":"Deploy to production?"}}`
-	own     = `{"type":"user_input","output_schema":{"type":"object","properties":{"confirmation":{"type":"string","enum":["yes","no"]}}}}`
+	meeting = `{"type":"user_input","user_input":{"prompt":"Which days?"},"output_schema":{"type":"object","properties":{
+		"room":{"type":"string","oneOf":[{"const":"r1","title":"Large room"},{"const":"r2"}]},
+		"days":{"type":"array","minItems":1,"uniqueItems":true,"items":{"type":"string","enum":["Mon","Tue"]}},
+		"people":{"type":"array","items":{"type":"string"}},
+		"teams":{"type":"array","items":{"anyOf":[{"const":"t1","title":"Sales"},{"const":"t2","title":"Support"}]}},
+		"when":{"type":"string","format":"date"}, "note":{"type":"string"}},"required":["days"]}}`
+	days = `{"type":"user_input","output_schema":{"type":"object","properties":{"days":{"type":"array","items":{"type":"string","enum":["Mon","rejected"]}}}}}`
+	open = `{"type":"user_input","output_schema":{"type":"object","properties":{"open":{"type":"boolean"}}}}`
+	gate = `{"type":"user_input","approval_mode":"user","user_input":{"prompt":"Deploy to production?"}}`
+	own  = `{"type":"user_input","output_schema":{"type":"object","properties":{"confirmation":{"type":"string","enum":["yes","no"]}}}}`
 )
 
 const (
@@ -50,6 +57,7 @@ func TestWithoutAnswerThePersonIsAsked(t *testing.T) {
 	drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
 		golden.Compare(t, "need", advance(t, d.Challenge, confirm).NeedInput)
 		golden.Compare(t, "need_form", advance(t, d.Challenge, trip).NeedInput)
+		golden.Compare(t, "need_lists", advance(t, d.Challenge, meeting).NeedInput)
 		golden.Compare(t, "need_default", advance(t, d.Challenge, `{"type":"user_input"}`).NeedInput)
 	})
 }
@@ -125,6 +133,16 @@ func TestAnswerIsJudgedByWhoGaveIt(t *testing.T) {
 		"plain text":            {note, `{"confirmation":"a <b> & c"}`, agent, accepted, `{"note":"a <b> & c"}`},
 		"plain boolean":         {open, `{"confirmation":"Yes"}`, agent, accepted, `{"open":true}`},
 		"plain not boolean":     {open, `{"confirmation":"maybe"}`, agent, "MISSING_FIELD", "no value of the form (open)"},
+		"lists by person":       {meeting, `{"days":["Tue"],"teams":["t1","t2"],"people":["Ada"]}`, person, accepted, `{"days":["Tue"],"teams":["t1","t2"],"people":["Ada"]}`},
+		"another day":           {meeting, `{"days":["Tue","Sun"]}`, person, "MISSING_FIELD", "/days/1"},
+		"a day twice":           {meeting, `{"days":["Tue","Tue"]}`, person, "MISSING_FIELD", "/days"},
+		"no day":                {meeting, `{"days":[]}`, person, "MISSING_FIELD", "/days"},
+		"list as text":          {meeting, `{"days":"mon, Tue","teams":"support","people":"Doe, Jane\nAda"}`, agent, accepted, `{"days":["Mon","Tue"],"teams":["t2"],"people":["Doe, Jane","Ada"]}`},
+		"unseen in a list":      {meeting, `{"days":["Mon"],"people":["\u3164"]}`, agent, "MISSING_FIELD", `"people"`},
+		"plain list":            {days, `{"confirmation":"mon"}`, agent, accepted, `{"days":["Mon"]}`},
+		"plain list as JSON":    {days, `{"confirmation":"[\"Mon\"]"}`, agent, accepted, `{"days":["Mon"]}`},
+		"rejected in a list":    {days, `{"confirmation":"rejected"}`, agent, accepted, `{"days":["rejected"]}`},
+		"list rejected":         {meeting, `{"confirmation":"rejected"}`, agent, declined, "rejected"},
 		"own confirmation":      {own, `{"confirmation":"no"}`, agent, accepted, `{"confirmation":"no"}`},
 		"own confirmation, bad": {own, `{"confirmation":"rejected"}`, agent, "MISSING_FIELD", "/confirmation"},
 	} {
@@ -147,6 +165,36 @@ func TestAnswerIsJudgedByWhoGaveIt(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Clients and agents send the fields that were left empty, too.
+func TestAnEmptyOptionalFieldIsAbsent(t *testing.T) {
+	for _, by := range []driver.Provenance{agent, model, person} {
+		for value, want := range map[string]string{
+			`{"days":["Mon"],"room":"","when":"","note":"","people":[],"teams":""}`:                `{"days":["Mon"]}`,
+			`{"room":null,"days":["Mon"],"when":null,"note":null,"people":null,"teams":null}`:      `{"days":["Mon"]}`,
+			`{"days":["Mon"],"room":"r2","when":"2026-02-01","note":" ","people":[""],"teams":[]}`: ``, // " " has nothing that can be seen
+			`{"days":["Mon"],"note":"none"}`:                                                       `{"days":["Mon"],"note":"none"}`,
+			`{"days":null,"note":"none"}`:                                                          ``, // is required
+			`{"days":"","note":"none"}`:                                                            ``,
+		} {
+			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {
+				res := advance(t, d.Challenge, meeting, evidence(value, by))
+				if want == "" && res.Rejected == nil || want != "" && (res.Accepted == nil || string(res.Accepted.Output) != want) {
+					t.Errorf("Advance(%s) by %s = %+v, want %q", value, by, res, want)
+				}
+			})
+		}
+	}
+	// Without a say on what is required, all is: an empty text is what the person filled in.
+	if res := advance(t, definition().Challenge, note, evidence(`{"note":""}`, person)); res.Accepted == nil || string(res.Accepted.Output) != `{"note":""}` {
+		t.Errorf("Advance = %+v, want the empty note", res)
+	}
+	// An empty text may be one of the choices.
+	const choice = `{"type":"user_input","output_schema":{"type":"object","properties":{"room":{"type":"string","oneOf":[{"const":"","title":"None"},{"const":"r1"}]}},"required":[]}}`
+	if res := advance(t, definition().Challenge, choice, evidence(`{"room":""}`, person)); res.Accepted == nil || string(res.Accepted.Output) != `{"room":""}` {
+		t.Errorf("Advance = %+v, want the choice", res)
 	}
 }
 
@@ -209,13 +257,15 @@ func TestProofSaysWhenTheServerWasAnswered(t *testing.T) {
 
 func TestValidateFindsWhatIsWrong(t *testing.T) {
 	for name, tc := range map[string]struct{ challenge, want, result string }{
-		"prompt":    {confirm, "", `{"type":"user_input","user_input":{"prompt":"Deploy to production?"}}`},
-		"default":   {`{"type":"user_input"}`, "", `{"type":"user_input","user_input":{"prompt":"Please confirm that this step is completed as described."}}`},
-		"template":  {`{"user_input":{"prompt":"Meet {{ input.who }}?"}}`, "", `{"type":"user_input","user_input":{"prompt":"Meet {{ input.who }}?"}}`},
-		"unknown":   {`{"user_input":{"promt":"x","prompt":"p"}}`, `/user_input/promt: unknown key "promt"; did you mean "prompt"?`, ``},
-		"type":      {`{"user_input":{"prompt":["x"]}}`, `/user_input/prompt: must be a string, not a list`, ``},
-		"not flat":  {`{"output_schema":{"type":"object","properties":{"o":{"type":"object"}}}}`, `/output_schema: a person cannot fill this form: field "o": type must be one of string, number, integer, boolean`, ``},
-		"no schema": {`{"output_schema":"x"}`, `/output_schema: a person cannot fill this form: a form needs "type": "object"`, ``},
+		"prompt":       {confirm, "", `{"type":"user_input","user_input":{"prompt":"Deploy to production?"}}`},
+		"default":      {`{"type":"user_input"}`, "", `{"type":"user_input","user_input":{"prompt":"Please confirm that this step is completed as described."}}`},
+		"template":     {`{"user_input":{"prompt":"Meet {{ input.who }}?"}}`, "", `{"type":"user_input","user_input":{"prompt":"Meet {{ input.who }}?"}}`},
+		"unknown":      {`{"user_input":{"promt":"x","prompt":"p"}}`, `/user_input/promt: unknown key "promt"; did you mean "prompt"?`, ``},
+		"type":         {`{"user_input":{"prompt":["x"]}}`, `/user_input/prompt: must be a string, not a list`, ``},
+		"not flat":     {`{"output_schema":{"type":"object","properties":{"o":{"type":"object"}}}}`, `/output_schema: a person cannot fill this form: field "o": type must be one of string, number, integer, boolean`, ``},
+		"lists":        {meeting, "", meeting},
+		"untyped list": {`{"output_schema":{"type":"object","properties":{"o":{"type":"array"}}}}`, `/output_schema: a person cannot fill this form: field "o": a list needs "items": what each of its items is`, ``},
+		"no schema":    {`{"output_schema":"x"}`, `/output_schema: a person cannot fill this form: a form needs "type": "object"`, ``},
 	} {
 		t.Run(name, func(t *testing.T) {
 			drivertest.EachWay(t, definition(), func(t *testing.T, d driver.Driver) {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,59 +21,65 @@ var listKeys = []string{"$comment", "type", "title", "description", "default", "
 type Form struct {
 	// Schema is for the client.
 	Schema json.RawMessage
+	// Titles are for the text of the question: what the choices are called that the schema
+	// shows by their values alone.
+	Titles []Titles
 
-	lists map[string]list
+	lists    map[string]list
+	optional map[string]map[string]any // fields that may be left out
 }
 
 // list is a field whose value is a list.
 type list struct {
-	items    string // type of the items
-	choices  []option
-	required bool
+	items   string // type of the items
+	choices []option
 }
 
 type option struct{ value, title string }
 
 // FormOf returns the form of a schema that Flat takes, or one that has lists of
 // strings, numbers or integers besides. A list is a text field, to be filled in
-// one item per line or separated by commas; a list of choices is a field of
-// several choices if multiSelect is set, which clients know since 2025-11-25.
-func FormOf(schema json.RawMessage, multiSelect bool) (Form, error) {
+// one item per line or separated by commas. With choices, the form has fields of
+// several choices and choices with titles, which clients of MCP know since 2025-11-25:
+// without, a list of choices is a text field, too, and a titled choice is an enum of
+// its values, whose titles are in Form.Titles.
+func FormOf(schema json.RawMessage, choices bool) (Form, error) {
 	doc, err := decode(schema)
 	if err != nil {
 		return Form{}, err
 	}
 	top, _ := doc.(map[string]any)
 	properties, _ := top["properties"].(map[string]any)
-	shown, checked := maps.Clone(properties), maps.Clone(properties)
-	f := Form{Schema: schema, lists: map[string]list{}}
+	f := Form{Schema: schema, lists: map[string]list{}, optional: map[string]map[string]any{}}
+	shown, checked := map[string]any{}, maps.Clone(properties)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		field, _ := properties[name].(map[string]any)
-		if field["type"] != "array" {
-			continue
+		if !required(top, name) {
+			f.optional[name] = field
 		}
-		l, err := listOf(field)
-		if err != nil {
-			return Form{}, fmt.Errorf("field %q: %w", name, err)
+		switch {
+		case field["type"] == "array":
+			l, err := listOf(field)
+			if err != nil {
+				return Form{}, fmt.Errorf("field %q: %w", name, err)
+			}
+			f.lists[name] = l
+			checked[name] = l.textField(field)
+			shown[name] = checked[name]
+			if choices && len(l.choices) > 0 {
+				shown[name] = l.choiceField(field)
+			}
+		case field["oneOf"] != nil && !choices:
+			shown[name] = enumField(field)
 		}
-		l.required = required(top, name)
-		f.lists[name] = l
-		shown[name] = l.textField(field)
-		checked[name] = shown[name]
-		if multiSelect && len(l.choices) > 0 {
-			shown[name] = l.choiceField(field)
-		}
-	}
-	if len(f.lists) == 0 {
-		return f, Flat(schema)
-	}
-	if _, err := Compile(schema); err != nil {
-		return Form{}, err
 	}
 	if err := flatAs(top, checked); err != nil {
 		return Form{}, err
 	}
-	f.Schema, err = withProperties(top, shown)
+	if _, err := Compile(schema); err != nil { // what the lists say besides
+		return Form{}, err
+	}
+	f.Schema, f.Titles, err = showing(schema, shown)
 	return f, err
 }
 
@@ -84,17 +91,15 @@ func required(top map[string]any, name string) bool {
 
 // flatAs is Flat of the form with other properties.
 func flatAs(top map[string]any, properties map[string]any) error {
-	raw, err := withProperties(top, properties)
+	changed := maps.Clone(top)
+	if properties != nil {
+		changed["properties"] = properties
+	}
+	raw, err := json.Marshal(changed)
 	if err != nil {
 		return err
 	}
 	return Flat(raw)
-}
-
-func withProperties(top map[string]any, properties map[string]any) (json.RawMessage, error) {
-	changed := maps.Clone(top)
-	changed["properties"] = properties
-	return json.Marshal(changed)
 }
 
 func listOf(field map[string]any) (list, error) {
@@ -126,18 +131,23 @@ func listOf(field map[string]any) (list, error) {
 	return l, nil
 }
 
-// optionsOf lists the choices of items that flatField takes.
+// optionsOf lists the choices that are texts of a field or of items that flatField takes.
 func optionsOf(items map[string]any) []option {
 	var out []option
 	values, _ := items["enum"].([]any)
 	for _, v := range values {
-		text := v.(string) // typedChoices has seen it
-		out = append(out, option{text, text})
+		if text, isText := v.(string); isText {
+			out = append(out, option{text, text})
+		}
 	}
 	titled, _ := items["oneOf"].([]any)
 	for _, c := range titled {
 		choice := c.(map[string]any) // flatChoices has seen it
-		o := option{value: choice["const"].(string)}
+		value, isText := choice["const"].(string)
+		if !isText {
+			continue
+		}
+		o := option{value: value}
 		if o.title, _ = choice["title"].(string); o.title == "" {
 			o.title = o.value
 		}
@@ -225,41 +235,68 @@ func (l list) choiceField(field map[string]any) map[string]any {
 }
 
 // Value is what a person filled in as a value for the schema that the form is
-// of: texts become lists. It does not judge the value, but says which part of a
-// text cannot be one of its list.
+// of: texts become lists, and what is empty in a field that may be left out is left
+// out. It does not judge the value, but says which part of a text cannot be one of
+// its list.
 func (f Form) Value(content json.RawMessage) (json.RawMessage, []driver.Diagnostic) {
-	if len(f.lists) == 0 {
-		return content, nil
-	}
-	doc, err := decode(content)
+	one, err := fields.DecodeOne(content)
 	if err != nil {
 		return nil, []driver.Diagnostic{driver.Problem("", err.Error())}
 	}
-	object, ok := doc.(map[string]any)
-	if !ok {
+	members, isObject := fields.Members(one)
+	if !isObject {
 		return content, nil
 	}
 	var found []driver.Diagnostic
-	for _, name := range slices.Sorted(maps.Keys(f.lists)) {
-		text, isText := object[name].(string)
-		if !isText {
+	kept, changed := members[:0:0], false
+	for _, m := range members {
+		if l, isList := f.lists[m.Key]; isList {
+			read, wrong := l.value(m)
+			found = append(found, wrong...)
+			changed = changed || !bytes.Equal(read, m.Value)
+			m.Value = read
+		}
+		if field, optional := f.optional[m.Key]; optional && empty(field, m.Value) {
+			changed = true
 			continue
 		}
-		l := f.lists[name]
-		values, wrong := l.read(text, fields.Pointer(name))
-		found = append(found, wrong...)
-		if object[name] = values; len(values) == 0 && !l.required {
-			delete(object, name)
-		}
+		kept = append(kept, m)
 	}
-	if found != nil {
+	switch {
+	case found != nil:
 		return nil, found
+	case !changed:
+		return content, nil
 	}
-	value, err := json.Marshal(object)
+	return fields.ObjectOf(kept), nil
+}
+
+// empty reports whether nothing was filled in. An empty text may be one of the choices.
+func empty(field map[string]any, value json.RawMessage) bool {
+	switch string(value) {
+	case "null", "[]":
+		return true
+	case `""`:
+		return !slices.ContainsFunc(optionsOf(field), func(o option) bool { return o.value == "" })
+	}
+	return false
+}
+
+// value is the list that a text holds; anything else stays as it is.
+func (l list) value(m fields.Member) (json.RawMessage, []driver.Diagnostic) {
+	var text string
+	if m.Value[0] != '"' || json.Unmarshal(m.Value, &text) != nil {
+		return m.Value, nil
+	}
+	values, wrong := l.read(text, fields.Pointer(m.Key))
+	if wrong != nil {
+		return m.Value, wrong
+	}
+	read, err := marshal(values)
 	if err != nil {
-		return nil, []driver.Diagnostic{driver.Problem("", err.Error())}
+		return m.Value, []driver.Diagnostic{driver.Problem(fields.Pointer(m.Key), err.Error())}
 	}
-	return value, nil
+	return read, nil
 }
 
 func (l list) read(text, pointer string) (values []any, wrong []driver.Diagnostic) {

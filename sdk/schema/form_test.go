@@ -123,6 +123,34 @@ func TestAListThatMayBeLeftOutIsLeftOut(t *testing.T) {
 	}
 }
 
+func TestChoicesAreListedWithTheirTitles(t *testing.T) {
+	for field, want := range map[string]string{
+		`{"type":"string","enum":["a","b"]}`:                                               `"a", "b"`,
+		`{"type":"integer","oneOf":[{"const":1,"title":"One"},{"const":2,"title":"2"}]}`:   `1 = One, 2`,
+		`{"type":"array","items":{"anyOf":[{"const":"m","title":"Mon\u202e\nday"}]}}`:      "\"m\" = Mon\u27e8U+202E\u27e9 day",
+		`{"type":"string","enum":["a"],"oneOf":[{"const":"a","title":"A"},{"const":"b"}]}`: `"a" = A, "b"`,
+		`{"type":"string"}`: "", `[]`: "", `{"enum":7}`: "",
+	} {
+		if got := schema.Choices(json.RawMessage(field)); got != want {
+			t.Errorf("Choices(%s) = %s, want %s", field, got, want)
+		}
+	}
+}
+
+// A form stays as it is written where nothing has to be shown otherwise.
+func TestFieldsKeepTheirOrder(t *testing.T) {
+	const form = `{"type":"object","properties":{"z":{"type":"string"},"list":{"type":"array","items":{"type":"string","enum":["a"]}},"a":{"type":"string","oneOf":[{"const":"x","title":"X & Y"}]}}}`
+	for choices, want := range map[bool]string{
+		true:  `{"type":"object","properties":{"z":{"type":"string"},"list":{"items":{"enum":["a"],"type":"string"},"type":"array"},"a":{"type":"string","oneOf":[{"const":"x","title":"X & Y"}]}}}`,
+		false: `{"type":"object","properties":{"z":{"type":"string"},"list":{"description":"One per line, or separated by commas. Possible: a.","type":"string"},"a":{"enum":["x"],"type":"string"}}}`,
+	} {
+		f, err := schema.FormOf(json.RawMessage(form), choices)
+		if err != nil || string(f.Schema) != want {
+			t.Errorf("FormOf(%v) = %s, %v, want %s", choices, f.Schema, err, want)
+		}
+	}
+}
+
 // Names that are typed a line each come back as they were.
 func TestNamesTypedInLinesComeBack(t *testing.T) {
 	f, err := schema.FormOf(formWith(`{"type":"array","items":{"type":"string"}}`), false)
