@@ -25,7 +25,13 @@ type listening struct {
 // startHTTP starts the program with HTTP on a free port.
 func (s *served) startHTTP(args ...string) *listening {
 	s.t.Helper()
-	s.cmd = s.program(append([]string{"serve", "--http", "127.0.0.1:0"}, args...)...)
+	return s.startAt("127.0.0.1:0", args...)
+}
+
+// startAt starts the program with HTTP at the address.
+func (s *served) startAt(address string, args ...string) *listening {
+	s.t.Helper()
+	s.cmd = s.program(append([]string{"serve", "--http", address}, args...)...)
 	s.cmd.Env = append(s.cmd.Env, "METRICS_PORT=0")
 	s.cmd.Stderr = &s.stderr
 	if err := s.cmd.Start(); err != nil {
