@@ -104,13 +104,32 @@ func (f *follower) filledAt(at string, v any, known map[string]any) any {
 		value, ok := values[name]
 		switch {
 		case ok && bytes.Contains(encoded(f.t, sub), []byte("<")):
-			out[name] = value
-		case strings.HasPrefix(text, "<") && strings.Contains(text, ", optional:"):
+			out[name] = f.declared(text, value)
+		case mayBeLeftOut.MatchString(text):
+		case strings.HasPrefix(text, jsonAsText):
+			out[name] = f.declared(text, known[strings.TrimPrefix(at+"."+name, ".")])
 		default:
 			out[name] = f.filledAt(strings.TrimPrefix(at+"."+name, "."), sub, known)
 		}
 	}
 	return out
+}
+
+// mayBeLeftOut is a placeholder that says so of itself.
+var mayBeLeftOut = regexp.MustCompile(`^<[^:]*, optional: `)
+
+const jsonAsText = "<JSON as text"
+
+// declared is a value as a host takes it that checks arguments by the listed schema.
+func (f *follower) declared(placeholder string, value any) any {
+	f.t.Helper()
+	if _, text := value.(string); text || !strings.HasPrefix(placeholder, jsonAsText) {
+		return value
+	}
+	if value == nil {
+		f.t.Fatalf("nothing is known for %s", placeholder)
+	}
+	return strings.TrimSpace(string(encoded(f.t, value)))
 }
 
 func encoded(t *testing.T, v any) []byte {

@@ -130,7 +130,7 @@ func TestFilesOfAStep(t *testing.T) {
 	} {
 		all["a report is compared: "+name] = scene{doc: filed(`"files":[{"path":"x","min_size":2,"sha256":"` + someDigest + `"}]`), moves: []move{
 			sends(works, ""), func(p *play) {
-				contains(p.t, string(p.shown.NextCall.Arguments), `"evidence":{"files":[{"exists":"<boolean`)
+				contains(p.t, string(p.shown.NextCall.Arguments), `"evidence":"<JSON as text: {\"files\":[{\"exists\":\"<boolean`)
 			}, submits(report(tc.files), tc.want), tc.then,
 		}}
 	}

@@ -88,15 +88,25 @@ func TestRunInputIsToBeFilledInToo(t *testing.T) {
 	refused(t, begin(`{"tone":"warm","name":"<string: Who>"}`), fault.InvalidArgument, "/input/name")
 }
 
-func TestWhatHasNoFieldOfItsOwnIsEvidence(t *testing.T) {
+// Hosts that check arguments by the listed schema take nothing but a text there.
+func TestWhatHasNoFieldOfItsOwnIsEvidenceAsText(t *testing.T) {
 	w := newWorld(t, func(c *choices) { c.SolutionFields = []string{"mcp"} })
 	w.drivers.set("has a form shell", true)
 	uris := w.mint(threeSteps)
 	in := w.advised(w.begin(uris[0]))
-	if in.Solution["shell"] != nil || in.Solution["evidence"] == nil {
-		t.Errorf("solution = %v, want the form in evidence", in.Solution)
+	const form = `{"note":"<string, optional: note>","ok":"<boolean: ok>"}`
+	if in.Solution["shell"] != nil || in.Solution["evidence"] != "<JSON as text: "+form+">" {
+		t.Errorf("solution = %v, want the form in evidence, as one placeholder", in.Solution)
 	}
-	w.code(w.next(uris[0], in.solution(t)), "MISSING_FIELD")
+	r := w.next(uris[0], in.solution(t))
+	w.code(r, "MISSING_FIELD")
+	if !strings.Contains(r.Message, "/evidence") {
+		t.Errorf("message = %q, want the place", r.Message)
+	}
+	in.Solution["evidence"] = form
+	if r = w.next(uris[0], in.solution(t)); r.ErrorCode != "MISSING_FIELD" || !strings.Contains(r.Message, "/evidence/ok") {
+		t.Errorf("the shape itself is %s %q, want its places to be named", r.ErrorCode, r.Message)
+	}
 }
 
 func TestNoPlaceholderOfARunInputIsTaken(t *testing.T) {

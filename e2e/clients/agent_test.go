@@ -280,11 +280,14 @@ func placeholders(v any) bool {
 	return false
 }
 
+// mayBeLeftOut is a placeholder that says so of itself; within one of JSON as text others may.
+var mayBeLeftOut = regexp.MustCompile(`^<[^:]*, optional: `)
+
 // withoutOptional leaves out the placeholders that may be left out.
 func withoutOptional(o map[string]any) map[string]any {
 	kept := make(map[string]any)
 	for k, v := range o {
-		if s, ok := v.(string); ok && strings.HasPrefix(s, "<") && strings.Contains(s, "optional") {
+		if s, ok := v.(string); ok && mayBeLeftOut.MatchString(s) {
 			continue
 		}
 		kept[k] = v

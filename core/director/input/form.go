@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -183,6 +184,19 @@ func both(s, alternative map[string]any) map[string]any {
 	delete(out, "anyOf")
 	delete(out, "oneOf")
 	return out
+}
+
+// LeftAt lists, as JSON pointers, where a member of a solution still holds a placeholder of
+// the form: as next_call shows it, or one that it shows within the placeholder of a text.
+func LeftAt(member string, form, value any) []string {
+	at := "/" + member
+	found := Untouched(api.FormAt(member, form), value, at)
+	for _, place := range Untouched(form, value, at) {
+		if !slices.Contains(found, place) {
+			found = append(found, place)
+		}
+	}
+	return found
 }
 
 // Untouched lists, as JSON pointers, where a value still holds what the form

@@ -85,7 +85,7 @@ func callFilled(s *State, k *input.Task, in driver.Input, shown driver.AgentChal
 	if !k.Free() {
 		solution[placeOf(s, k, in, shown)] = input.Form(in.Schema)
 	}
-	return View(s).Next(solution)
+	return View(s).Next(api.SolutionForm(solution))
 }
 
 // placeOf is the field of a solution that the input's value goes into: the one

@@ -136,8 +136,8 @@ func (s *Solution) Unfilled(in driver.Input) []string {
 		return nil
 	}
 	form := input.Form(in.Schema)
-	found := input.Untouched(form, input.Value(s.Params), "/"+s.Type)
-	return append(found, input.Untouched(form, input.Value(s.Evidence), "/evidence")...)
+	found := input.LeftAt(s.Type, form, input.Value(s.Params))
+	return append(found, input.LeftAt("evidence", form, input.Value(s.Evidence))...)
 }
 
 // Work is what was submitted: Params, unless they say nothing, or else Evidence.

@@ -286,6 +286,9 @@ func (n nextStep) form(c api.Challenge) string {
 	for _, key := range envelope {
 		delete(fields, key)
 	}
+	for key, field := range fields {
+		fields[key] = api.ShapeIn(field)
+	}
 	b, err := api.Encode(fields, "")
 	if err != nil {
 		return "{}"
