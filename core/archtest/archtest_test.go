@@ -65,7 +65,7 @@ var allowed = map[string][]string{
 	"core/director/act":               {"core/decision", "core/director/input", "core/director/plan", "core/director/secrets", "core/drivers", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/plain"},
 	"core/director/approval":          {"core/api", "core/director/input", "core/director/plan", "core/protocol", "core/run", "core/runs", "sdk/plain"},
 	"core/director/budget":            {"core/run"},
-	"core/director/solution":          {"core/decision", "core/director/input", "core/fault", "sdk/driver"},
+	"core/director/solution":          {"core/api", "core/decision", "core/director/input", "core/fault", "sdk/driver"},
 	"core/director/observe":           {"core/decision", "core/director/input", "core/director/plan", "core/drivers", "core/fault", "core/library", "core/run", "core/runs"},
 	"core/director/secrets":           {"core/cache", "core/run"},
 	"core/director/present":           {"core/api", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain"},

@@ -23,13 +23,13 @@ func Envelope(opened json.RawMessage) (json.RawMessage, error) {
 
 // submission is the schema of the solution of kairos_next.
 var submission = sync.OnceValue(func() any {
-	return Value(api.Next.Input().Properties.Named("solution").JSON())
+	return api.Value(api.Next.Input().Properties.Named("solution").JSON())
 })
 
 // Read reads what a submission of the type says of an input, in the form that the input's
 // schema demands.
 func Read(in driver.Input, typeName string, opened json.RawMessage) (json.RawMessage, error) {
-	schema := ofAgents(Value(in.Schema))
+	schema := ofAgents(api.Value(in.Schema))
 	return lossless(map[string]any{
 		"type": "object", "properties": map[string]any{typeName: schema, evidenceField: schema}, "required": []any{typeName, evidenceField},
 	}, opened)
@@ -56,7 +56,7 @@ func ofAgents(schema any) any {
 	if !ok {
 		return schema
 	}
-	s = maps.Clone(marked(s))
+	s = maps.Clone(api.AgentShape(s))
 	if properties, ok := s["properties"].(map[string]any); ok {
 		read := make(map[string]any, len(properties))
 		for name, property := range properties {
@@ -66,19 +66,6 @@ func ofAgents(schema any) any {
 	}
 	if items, ok := s["items"].(map[string]any); ok {
 		s["items"] = ofAgents(items)
-	}
-	return s
-}
-
-// marked is oneShape where an alternative is marked for agents.
-func marked(s map[string]any) map[string]any {
-	for _, key := range []string{"anyOf", "oneOf"} {
-		alternatives, _ := s[key].([]any)
-		for _, a := range alternatives {
-			if m, _ := a.(map[string]any); m[agentAlternative] == true {
-				return oneShape(s)
-			}
-		}
 	}
 	return s
 }

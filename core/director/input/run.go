@@ -17,25 +17,11 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
-// FormOfRun has a placeholder for each of the keys: the same whatever other keys
-// there are, so that it is known again when it comes back.
-func FormOfRun(inputs json.RawMessage, keys []string) map[string]any {
-	form := make(map[string]any, len(keys))
-	properties := propertiesOf(inputs)
-	for _, key := range keys {
-		alone, _ := Form(only(properties, key)).(map[string]any)
-		if form[key] = alone[key]; form[key] == nil {
-			form[key] = blank{name: key}.of(nil)
-		}
-	}
-	return form
-}
-
 // CheckOfRun refuses an input that the protocol's schema does not allow;
 // missing keys are another matter, they can be asked for.
 func CheckOfRun(chain protocol.Chain, input json.RawMessage) error {
-	if given := decision.Object(input); MayBeForm(input) {
-		left := Untouched(FormOfRun(chain.Inputs, slices.Collect(maps.Keys(given))), given, "/input")
+	if given := decision.Object(input); api.MayBeForm(input) {
+		left := api.Untouched(api.InputForm(chain.Inputs, slices.Collect(maps.Keys(given))), given, "/input")
 		if len(left) > 0 {
 			return placeholdersLeft(left)
 		}
@@ -91,14 +77,8 @@ func orObject(raw json.RawMessage) json.RawMessage {
 
 // missingKeys lists the required keys that the input lacks, in the schema's order.
 func missingKeys(inputs, input json.RawMessage) []string {
-	var s struct {
-		Required []string `json:"required"`
-	}
-	if json.Unmarshal(inputs, &s) != nil {
-		return nil
-	}
 	have := decision.Object(input)
-	return slices.DeleteFunc(s.Required, func(k string) bool { _, ok := have[k]; return ok })
+	return slices.DeleteFunc(api.RequiredInputs(inputs), func(k string) bool { _, ok := have[k]; return ok })
 }
 
 func propertiesOf(inputs json.RawMessage) map[string]json.RawMessage {
@@ -158,7 +138,7 @@ func RunTask(chain protocol.Chain) *Task {
 // MissingOfRun refuses to begin without the keys.
 func MissingOfRun(r run.Run, chain protocol.Chain, missing []string) *fault.Error {
 	uri := protocol.URI(chain.Steps[0].UUID)
-	form := FormOfRun(chain.Inputs, missing)
+	form := api.InputForm(chain.Inputs, missing)
 	example, _ := api.Encode(form, "") // was decoded from JSON
 	maps.Copy(form, decision.Object(r.Input))
 	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", chain.Title, strings.Join(missing, ", ")).

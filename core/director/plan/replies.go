@@ -83,7 +83,7 @@ func askAgain(s *State, k *input.Task) string {
 func callFilled(s *State, k *input.Task, in driver.Input, shown driver.AgentChallenge) *api.NextCall {
 	solution := map[string]any{"type": shown.Type, "nonce": s.Run.Step.Nonce, "proof_hash": s.Run.ProofHash()}
 	if !k.Free() {
-		solution[placeOf(s, k, in, shown)] = input.Form(in.Schema)
+		solution[placeOf(s, k, in, shown)] = api.Form(in.Schema)
 	}
 	return View(s).Next(api.SolutionForm(solution))
 }

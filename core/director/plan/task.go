@@ -146,7 +146,7 @@ func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference
 	if form == nil {
 		form = map[string]any{}
 	}
-	maps.Copy(form, input.FormOfRun(chain.Inputs, inputs))
+	maps.Copy(form, api.InputForm(chain.Inputs, inputs))
 	return fault.New(fault.MissingInput, "step %d needs %s, which has no value", r.Step.Index, strings.Join(keys, ", ")).
 		With("missing", keys).
 		WithNext(`call kairos_begin with %s and an input object that holds what is missing`, protocol.URI(chain.Steps[0].UUID)).

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -132,12 +133,12 @@ func holds(v any) bool {
 
 // Unfilled lists the places of a submission that still hold a placeholder.
 func (s *Solution) Unfilled(in driver.Input) []string {
-	if !input.MayBeForm(s.Raw) {
+	if !api.MayBeForm(s.Raw) {
 		return nil
 	}
-	form := input.Form(in.Schema)
-	found := input.LeftAt(s.Type, form, input.Value(s.Params))
-	return append(found, input.LeftAt("evidence", form, input.Value(s.Evidence))...)
+	form := api.Form(in.Schema)
+	found := api.LeftAt(s.Type, form, api.Value(s.Params))
+	return append(found, api.LeftAt("evidence", form, api.Value(s.Evidence))...)
 }
 
 // Work is what was submitted: Params, unless they say nothing, or else Evidence.

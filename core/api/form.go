@@ -1,4 +1,4 @@
-package input
+package api
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -50,9 +49,36 @@ func Value(raw json.RawMessage) any {
 // for everything that has to be filled in. A schema that says nothing, or too
 // much, gives one placeholder.
 func Form(schema json.RawMessage) any {
-	form := blank{name: wholeForm, depth: formDepth}.of(Value(schema))
-	if b, err := json.Marshal(form); err != nil || len(b) > formSize {
-		return blank{name: wholeForm}.of(nil)
+	return bounded(blank{name: wholeForm, depth: formDepth}, Value(schema))
+}
+
+func bounded(b blank, schema any) any {
+	form := b.of(schema)
+	if encoded, err := json.Marshal(form); err != nil || len(encoded) > formSize {
+		return blank{name: b.name}.of(nil)
+	}
+	return form
+}
+
+// RequiredInputs lists the keys that the schema of a protocol's inputs requires, in its order.
+func RequiredInputs(inputs json.RawMessage) []string {
+	var s struct {
+		Required []string `json:"required"`
+	}
+	if json.Unmarshal(inputs, &s) != nil {
+		return nil
+	}
+	return s.Required
+}
+
+// InputForm has a placeholder for each of the keys of a protocol's inputs: the same
+// whatever other keys there are, so that it is known again when it comes back.
+func InputForm(inputs json.RawMessage, keys []string) map[string]any {
+	form := make(map[string]any, len(keys))
+	s, _ := Value(inputs).(map[string]any)
+	properties, _ := s["properties"].(map[string]any)
+	for _, key := range keys {
+		form[key] = bounded(blank{name: key, depth: formDepth - 1}, properties[key])
 	}
 	return form
 }
@@ -164,6 +190,20 @@ func consts(alternatives []any) []any {
 	return values
 }
 
+// AgentShape is the schema with the alternative that is marked for agents in the place of
+// all of them; without a mark it stays as it is.
+func AgentShape(s map[string]any) map[string]any {
+	for _, key := range []string{"anyOf", "oneOf"} {
+		alternatives, _ := s[key].([]any)
+		for _, a := range alternatives {
+			if m, _ := a.(map[string]any); m[agentAlternative] == true {
+				return oneShape(s)
+			}
+		}
+	}
+	return s
+}
+
 func reported(alternatives []any) map[string]any {
 	for _, a := range alternatives {
 		if m, _ := a.(map[string]any); m[agentAlternative] == true {
@@ -190,7 +230,7 @@ func both(s, alternative map[string]any) map[string]any {
 // the form: as next_call shows it, or one that it shows within the placeholder of a text.
 func LeftAt(member string, form, value any) []string {
 	at := "/" + member
-	found := Untouched(api.FormAt(member, form), value, at)
+	found := Untouched(FormAt(member, form), value, at)
 	for _, place := range Untouched(form, value, at) {
 		if !slices.Contains(found, place) {
 			found = append(found, place)
