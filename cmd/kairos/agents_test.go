@@ -176,8 +176,8 @@ func TestAgentsThatReadOnlyCallsOrOnlyProsePlayEverything(t *testing.T) {
 			f := newFollower(t, drivers, true)
 			f.use("kairos_mint", map[string]any{"markdown_doc": f.calendar(), "llm_model_id": "follower"})
 			f.verified(follow(f))
-			if f.asked != 3 {
-				t.Errorf("the person was asked %d times, want for the participants, the duration and the booking", f.asked)
+			if f.asked != 2 { // the call that begins the run has a place for the participants
+				t.Errorf("the person was asked %d times, want for the duration and the booking", f.asked)
 			}
 		})
 	}

@@ -55,8 +55,37 @@ func NewCall(tool string, arguments map[string]any) *NextCall {
 	return &NextCall{Tool: tool, Arguments: b}
 }
 
-// BeginCall opens a run of the protocol.
-func BeginCall(uri string) *NextCall { return NewCall(ToolBegin, map[string]any{"uri": uri}) }
+// mostInput is the size of the forms of inputs that a call of kairos_begin shows, in bytes:
+// a search has several of them. Without one, the reply to kairos_begin names what is missing.
+const mostInput = 2 << 10
+
+// BeginCall opens a run of the protocol with these inputs (a schema, or nil): it has a
+// placeholder for each that is required.
+func BeginCall(uri string, inputs json.RawMessage) *NextCall {
+	arguments := map[string]any{"uri": uri}
+	if form := formOfInput(inputs); form != "" {
+		arguments["input"] = json.RawMessage(form)
+	}
+	return NewCall(ToolBegin, arguments)
+}
+
+// BeginAction is BeginCall as a sentence.
+func BeginAction(uri string, inputs json.RawMessage) string {
+	action := "call " + ToolBegin + " with " + uri
+	if form := formOfInput(inputs); form != "" {
+		action += " and input " + form
+	}
+	return action
+}
+
+// formOfInput is empty if nothing is required or the form is too large to be shown.
+func formOfInput(inputs json.RawMessage) string {
+	form, err := Encode(InputForm(inputs, RequiredInputs(inputs)), "")
+	if err != nil || string(form) == "{}" || len(form) > mostInput {
+		return ""
+	}
+	return string(form)
+}
 
 // CallOf is the call that an error advises, if it does.
 func CallOf(f *fault.Error) *NextCall {

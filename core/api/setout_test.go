@@ -51,7 +51,7 @@ func TestALongTextIsSetOut(t *testing.T) {
 func TestWhatMattersComesFirst(t *testing.T) {
 	code := 1
 	b, err := api.Encode(api.StepReply{
-		ErrorCode: "X", Message: "m", NextAction: "n", NextCall: api.BeginCall("u"), RetryCount: &code, RunID: "r",
+		ErrorCode: "X", Message: "m", NextAction: "n", NextCall: api.BeginCall("u", nil), RetryCount: &code, RunID: "r",
 		Solved: []api.Solved{{}}, CurrentStep: api.CurrentStep{URI: "u", Content: "c"},
 	}, "")
 	if err != nil {

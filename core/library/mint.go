@@ -79,7 +79,7 @@ func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest)
 		}
 	}
 	reply.Message = plain.Sentences(append(worths, l.meanings.add(ctx, chains...))...)
-	reply.NextCall = api.BeginCall(reply.Items[0].URI)
+	reply.NextCall = api.BeginCall(reply.Items[0].URI, chains[0].Inputs)
 	return reply, nil
 }
 

@@ -196,7 +196,7 @@ func match(h Hit) api.Choice {
 	title := h.Chain.Title
 	return api.Choice{
 		ChainLabel: &title, URI: uri, Label: head.Label, Score: &score, Role: "match", Tags: []string{},
-		NextAction: "call kairos_begin with " + uri,
+		NextAction: api.BeginAction(uri, h.Chain.Inputs),
 	}
 }
 
@@ -222,12 +222,12 @@ func searchReply(hits []Hit, sure bool) api.SearchReply {
 		r.Confidence = api.ConfidenceNone
 		r.Message = "No protocol matches."
 		r.NextAction = "follow one choice's next_action: refine the search, or create the protocol"
-		r.NextCall = api.BeginCall(protocol.URI(refineUUID))
+		r.NextCall = api.BeginCall(protocol.URI(refineUUID), nil)
 	case sure:
 		r.Confidence = api.ConfidenceSure
 		r.Message = foundMessage(len(hits)) + " The first match fits."
 		r.NextAction = "follow the first choice's next_action"
-		r.NextCall = api.BeginCall(r.Choices[0].URI)
+		r.NextCall = api.BeginCall(r.Choices[0].URI, hits[0].Chain.Inputs)
 	default:
 		for i, h := range hits {
 			r.Choices[i].Description = summary(h.Chain)
@@ -251,7 +251,7 @@ func refineChoice() api.Choice {
 	uri := protocol.URI(refineUUID)
 	return api.Choice{
 		URI: uri, Label: "Get help refining your search", Role: "refine", Tags: []string{"meta", "refine"},
-		NextAction: "call kairos_begin with " + uri,
+		NextAction: api.BeginAction(uri, nil),
 	}
 }
 
@@ -259,6 +259,6 @@ func createChoice() api.Choice {
 	uri, title := protocol.URI(createUUID), "Create New KAIROS Protocol Chain"
 	return api.Choice{
 		ChainLabel: &title, URI: uri, Label: title, Role: "create", Tags: []string{"meta", "creation"},
-		NextAction: "call kairos_begin with " + uri,
+		NextAction: api.BeginAction(uri, nil),
 	}
 }

@@ -66,6 +66,49 @@ func TestOnlyASureMatchIsPrefilled(t *testing.T) {
 	}
 }
 
+func TestTheCallOfASureMatchAsksForItsInputs(t *testing.T) {
+	w := newWorld(t, nil)
+	mint := func(title, inputs string) api.MintReply {
+		t.Helper()
+		r, err := w.Mint(t.Context(), w.caller, api.MintRequest{
+			Document: "# " + title + "\n\n```json\n{\"inputs\":" + inputs + "}\n```\n\n## Only\n\nDo it.\n", ModelID: "test",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for title, tc := range map[string]struct{ inputs, form string }{
+		"Greet a guest": {
+			`{"type":"object","required":["name","days"],"properties":{"name":{"type":"string","description":"Who <it> is"},"days":{"type":"integer"},"tone":{"type":"string"}}}`,
+			`{"days":"<integer: days>","name":"<string: Who <it> is>"}`,
+		},
+		"Water the basil":  {`{"type":"object","properties":{"litres":{"type":"number"}}}`, ""},
+		"Paint every wall": {`{"type":"object","required":["colour"],"properties":{"colour":{"enum":["` + strings.Repeat(`x","`, 9) + `y"],"description":"` + strings.Repeat("z", 300) + `"}}}`, `{"colour":"<one of`},
+		"Fill in a survey": {`{"type":"object","required":["` + strings.Repeat("q", 3000) + `"]}`, ""},
+	} {
+		minted := mint(title, tc.inputs)
+		uri := minted.Items[0].URI
+		r, matches := w.search(api.SearchRequest{Query: title})
+		if r.Confidence != api.ConfidenceSure || len(matches) == 0 {
+			t.Fatalf("Search(%q) is %s", title, r.Confidence)
+		}
+		call, action := `{"uri":"`+uri+`"}`, "call kairos_begin with "+uri
+		if tc.form != "" {
+			call, action = `{"input":`+tc.form, action+" and input "+tc.form
+		}
+		if got := string(r.NextCall.Arguments); !strings.HasPrefix(got, call) || !strings.Contains(got, uri) {
+			t.Errorf("Search(%q): next_call has %s, want %s", title, got, call)
+		}
+		if got := matches[0].NextAction; !strings.HasPrefix(got, action) || tc.form == "" && got != action {
+			t.Errorf("Search(%q): the choice says %q, want %q", title, got, action)
+		}
+		if diff := cmp.Diff(r.NextCall, minted.NextCall); diff != "" {
+			t.Errorf("mint and search give different calls of %q (-search +mint):\n%s", title, diff)
+		}
+	}
+}
+
 func TestMatchesAreBounded(t *testing.T) {
 	w := newWorld(t, nil)
 	w.reports()
