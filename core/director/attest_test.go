@@ -125,6 +125,19 @@ func TestARunThatHasEndedIsNotAttested(t *testing.T) {
 	refused(t, err, fault.NoOpenRun, "abandoned")
 }
 
+func TestMessagesOfMintAndAttestBeginWithACapital(t *testing.T) {
+	w := newWorld(t, nil)
+	minted, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: "# Two notes\n\n## Read\n\nRead it.\n\n## Write\n\nWrite it.\n", ModelID: "test"})
+	if err != nil || minted.Message != "Both steps prove nothing." {
+		t.Errorf("mint says %q, %v", minted.Message, err)
+	}
+	uri := minted.Items[0].URI
+	w.begin(uri)
+	if a := w.attest(api.AttestRequest{URI: uri, Outcome: "failure"}); a.Message != "None of 2 steps is proved." {
+		t.Errorf("attest says %q", a.Message)
+	}
+}
+
 const worthSteps = "# Worth\n\n## Act\n\nact\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"approval_mode\":\"user\",\"mcp\":{\"tool_name\":\"go\"}}}\n```\n" +
 	"\n## Look\n\nlook\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"required\":false,\"shell\":{\"cmd\":\"a\"}}}\n```\n" +
 	"\n## Ask\n\nask\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"Sure?\"}}}\n```\n"

@@ -114,7 +114,7 @@ func TestMintEmbedsWhatItStoresAndOnlyThat(t *testing.T) {
 	w := newEmbedded(t, embedtest.Options{}, nil)
 	w.spaces()
 	builtin := w.missing()
-	if reply := w.mintReply(credentials); reply.Message != "both steps prove nothing." { // and nothing about vectors
+	if reply := w.mintReply(credentials); reply.Message != "Both steps prove nothing." { // and nothing about vectors
 		t.Errorf("message %q, want only what the protocol is worth", reply.Message)
 	}
 	if got := w.missing(); got != builtin {

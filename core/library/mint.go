@@ -73,8 +73,9 @@ func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest)
 	}
 	worths := make([]string, len(chains), len(chains)+1)
 	for i, chain := range chains {
-		worths[i] = j.Worth(drivers.Place{Space: space, Chain: chain})
-		if len(chains) > 1 {
+		if worths[i] = j.Worth(drivers.Place{Space: space, Chain: chain}); len(chains) == 1 {
+			worths[i] = plain.Capital(worths[i])
+		} else {
 			worths[i] = fmt.Sprintf("%q: %s", plain.Clip(chain.Title, maxTitleShown), worths[i])
 		}
 	}

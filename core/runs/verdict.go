@@ -26,7 +26,7 @@ func (c *Change) Verdict(reply *api.AttestReply) {
 	for i := len(c.Run.Proofs); i < len(c.Chain.Steps); i++ {
 		reply.MissingSteps = append(reply.MissingSteps, protocol.URI(c.Chain.Steps[i].UUID))
 	}
-	worth := c.Run.Worth()
+	worth := plain.Capital(c.Run.Worth())
 	err := c.Run.VerifyRead()
 	reply.Verified = err == nil && len(reply.MissingSteps) == 0
 	switch {

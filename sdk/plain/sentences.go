@@ -2,6 +2,7 @@ package plain
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -34,6 +35,15 @@ func Sentences(parts ...string) string {
 		}
 	}
 	return b.String()
+}
+
+// Capital is the text with its first letter in upper case.
+func Capital(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	if size == 0 || !unicode.IsLower(first) {
+		return s
+	}
+	return string(unicode.ToUpper(first)) + s[size:]
 }
 
 // fence is how a code block of Markdown ends.
