@@ -84,6 +84,10 @@ type StepReply struct {
 	CurrentStep     CurrentStep `json:"current_step" doc:"The open step"`
 }
 
+// LinkSentence ends the message of a reply that has an ApprovalURL. Nothing follows it: readers
+// would take that for a part of the link.
+func LinkSentence(approvalURL string) string { return "The approval page: " + approvalURL }
+
 // CurrentStep is the open step as agents see it.
 type CurrentStep struct {
 	URI      string `json:"uri"`

@@ -290,7 +290,7 @@ func beginWithRoots(s *State, r api.StepReply) api.StepReply {
 // follows it, because readers would take that for a part of it.
 func WithLink(r api.StepReply) api.StepReply {
 	if r.ApprovalURL != "" {
-		r.Message = strings.TrimSpace(r.Message + " The approval page: " + r.ApprovalURL)
+		r.Message = strings.TrimSpace(r.Message + " " + api.LinkSentence(r.ApprovalURL))
 	}
 	return r
 }
