@@ -92,7 +92,7 @@ var allowed = map[string][]string{
 	"core/server/jsonlimit":           {},
 	"core/server/toolset":             {"core/access", "core/api", "core/director", "core/fault", "sdk/driver", "sdk/fields", "sdk/shape"},
 	"core/server/operations":          {"core/access", "core/api", "core/archive", "core/director", "core/driverhost", "core/fault", "core/library", "core/protocol", "core/run", "core/server/toolset", "core/setup", "core/statement", "sdk/shape"},
-	"core/server/mcp":                 {"core/access", "core/api", "core/clock", "core/director", "core/fault", "core/run", "core/seal", "core/server/jsonlimit", "core/server/toolset", "core/sessions", "sdk/driver", "sdk/fields"},
+	"core/server/mcp":                 {"core/access", "core/api", "core/clock", "core/director", "core/fault", "core/run", "core/seal", "core/server/jsonlimit", "core/server/toolset", "core/sessions", "sdk/driver", "sdk/fields", "sdk/plain"},
 	"core/server/relay":               {},
 	"core/server/rest":                {"core/access", "core/api", "core/director", "core/director/approval", "core/fault", "core/run", "core/server/jsonlimit", "core/server/operations", "core/server/toolset", "core/server/web", "sdk/driver", "sdk/fields", "sdk/plain"},
 	"core/metrics":                    {"core/access", "core/api", "core/decision", "core/director/observe", "core/driverhost", "core/embedding", "core/fault", "core/library", "core/protocol", "core/server/mcp", "core/server/rest", "core/server/toolset", "core/usecases", "sdk/driver"},

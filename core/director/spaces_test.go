@@ -209,10 +209,11 @@ var reaches = map[string]map[string]ask{
 			}}}
 		}),
 	},
-	"History":  by(func(w *world, c access.Caller, ref string) (any, error) { return w.History(w.t.Context(), c, ref) }, references...),
-	"Version":  by(func(w *world, c access.Caller, ref string) (any, error) { return w.Version(w.t.Context(), c, ref, 1) }, references...),
-	"Restore":  by(func(w *world, c access.Caller, ref string) (any, error) { return w.Restore(w.t.Context(), c, ref, 1) }, references...),
-	"Unserved": list(Engine.Unserved),
+	"History":    by(func(w *world, c access.Caller, ref string) (any, error) { return w.History(w.t.Context(), c, ref) }, references...),
+	"Version":    by(func(w *world, c access.Caller, ref string) (any, error) { return w.Version(w.t.Context(), c, ref, 1) }, references...),
+	"Restore":    by(func(w *world, c access.Caller, ref string) (any, error) { return w.Restore(w.t.Context(), c, ref, 1) }, references...),
+	"Unserved":   list(Engine.Unserved),
+	"Unfinished": list(Engine.Unfinished),
 }
 
 // copied is a protocol with the same title.

@@ -50,6 +50,9 @@ type Index interface {
 	// OpenOnConnection lists those that were begun or resumed last on the connection,
 	// last begun first; none for "".
 	OpenOnConnection(ctx context.Context, q OpenQuery, connection string) ([]run.Summary, error)
+	// LastOpen lists those of the principal's last q.Limit runs that are live and in the spaces,
+	// of whatever protocol, last begun first.
+	LastOpen(ctx context.Context, q OpenQuery) ([]run.Summary, error)
 	// Pinned returns the chain a run was pinned to, by Run.Pin.
 	Pinned(ctx context.Context, digest string) (protocol.Chain, error)
 }

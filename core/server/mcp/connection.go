@@ -54,9 +54,10 @@ type connection struct {
 	// context that outlives the call.
 	background func(f func(ctx context.Context))
 
-	mu     sync.Mutex // guards the fields below
-	client driver.Client
-	wants  mcp.LoggingLevel // see logged
+	mu      sync.Mutex // guards the fields below
+	client  driver.Client
+	earlier earlier
+	wants   mcp.LoggingLevel // see logged
 	// promptSpaces are the spaces of the list of prompts that the client knows; nil: it
 	// knows none.
 	promptSpaces []string

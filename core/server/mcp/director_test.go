@@ -43,6 +43,8 @@ type fakeDirector struct {
 	retries    int
 	retryAfter time.Duration
 	retryAt    time.Time // when it was asked last, and retryAfter later
+	// left is what earlier sessions left open.
+	left *director.Unfinished
 	// continued gets every answer, with the caller it was taken for.
 	continued chan heard
 
@@ -253,6 +255,10 @@ func (d *fakeDirector) Resumed(_ context.Context, _ access.Caller, p director.Pe
 	r := stepReply(p.Run)
 	r.Message = "Approved on the page."
 	return r, nil
+}
+
+func (d *fakeDirector) Unfinished(context.Context, access.Caller) (*director.Unfinished, error) {
+	return d.left, nil
 }
 
 func waitingReply(id run.ID) *api.StepReply {

@@ -34,6 +34,7 @@ func (t *httpTransport) session(
 	s.is(named)
 	named.Client.Transport = transportHTTP
 	s.initialized(named.Client)
+	s.earlier.looked = true // its client has had its first reply, and knows its runs
 	s, release, err := t.sessions.adopt(r.Context(), s, t.clientOf(r, who))
 	if err != nil {
 		unavailable(rw, err.Error())

@@ -40,6 +40,13 @@ type Questions interface {
 	Retried(ctx context.Context, c access.Caller, l director.Later) (director.Round, error)
 }
 
+// Reminders knows what earlier sessions left.
+type Reminders interface {
+	// Unfinished returns the caller's newest run that an earlier session left open, or nil.
+	// It is called once for each session.
+	Unfinished(ctx context.Context, c access.Caller) (*director.Unfinished, error)
+}
+
 // Engine lists the use cases that MCP calls.
 type Engine interface {
 	Runs
@@ -50,6 +57,7 @@ type Engine interface {
 type Runs interface {
 	toolset.Runs
 	Questions
+	Reminders
 }
 
 // Library is the use cases about protocols. Implemented by *library.Library.
@@ -236,7 +244,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 		server.WithHooks(hooks),
 	)
 	s.tools = &tools{
-		mcp: s.mcp, engine: e, callers: callers, clientLog: clientLog{s.mcp, log}, observer: cfg.Observer,
+		mcp: s.mcp, engine: e, callers: callers, reminder: reminder{e, callers, log}, clientLog: clientLog{s.mcp, log}, observer: cfg.Observer,
 		types: cfg.ChallengeTypes, firstCall: cfg.FirstCall,
 		exchange: &exchange{
 			engine: e, callers: callers, seal: newSealer(cfg.StateKeys, cfg.StateTTL, cfg.Clock), progressEvery: cfg.ProgressEvery, askAgain: cfg.AskAgain, log: log,

@@ -21,6 +21,7 @@ type handler func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolRe
 type tools struct {
 	mcp       *server.MCPServer
 	engine    toolset.Engine
+	reminder  reminder
 	exchange  *exchange
 	callers   callers
 	clientLog clientLog
@@ -51,7 +52,7 @@ func (ts *tools) addAll() {
 // add serves a tool, or replaces it.
 func (ts *tools) add(tool mcp.Tool, h handler) {
 	check := ts.checks[tool.Name]
-	ts.mcp.AddTool(tool, inVersion(observed(ts.observer, ts.clientLog.logged(func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	ts.mcp.AddTool(tool, inVersion(observed(ts.observer, ts.clientLog.logged(ts.reminder.reminded(func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if ts.firstCall != nil {
 			ts.once.Do(ts.firstCall)
 		}
@@ -70,7 +71,7 @@ func (ts *tools) add(tool mcp.Tool, h handler) {
 			theirs, _ = req.Params.Meta.AdditionalFields["traceparent"].(string)
 		}
 		return h(toolset.Traced(ctx, theirs), req)
-	}))))
+	})))))
 }
 
 // inVersion leaves structured content out of the results for clients that do not know it.

@@ -35,6 +35,7 @@ var runCases = map[string]func(*testing.T, Runs){
 	"a reply is recorded for each run and key":             recordedReplies,
 	"open runs of a protocol, last changed first":          openByChange,
 	"open runs of a connection, last begun first":          openByConnection,
+	"open runs among a principal's last, last begun first": lastOpen,
 	"a cancelled write changes nothing":                    cancelledWrites,
 	"a cancellation under way is all or nothing":           cancelledUnderWay,
 	"a write is visible to the next read of every process": writesAreVisible,
@@ -278,6 +279,26 @@ func openByConnection(t *testing.T, s Runs) {
 	}
 	q.Limit = 1
 	find("connection-1", last)
+}
+
+func lastOpen(t *testing.T, s Runs) {
+	q, live := openRuns(t, s)
+	another, err := s.OpenRuns(t.Context(), runs.OpenQuery{Principal: q.Principal, Spaces: q.Spaces, Chain: NewChain(mine, "Another protocol", "One").ID, Limit: 1})
+	if err != nil || len(another) != 1 {
+		t.Fatalf("OpenRuns = %v, %v, want 1 run, nil", another, err)
+	}
+	first, second, third, last := live[0], live[1], live[2], live[3]
+	q.Chain = ""
+	for limit, want := range map[int][]run.Summary{
+		10: {another[0], last, third, second, first},
+		4:  {another[0], last}, // the principal's last four, of which one is in a space that is not asked for, and one has ended
+		1:  nil,
+	} {
+		q.Limit = limit
+		wantRead(t, fmt.Sprintf("LastOpen(%d)", limit), want, cmpopts.EquateEmpty())(s.LastOpen(t.Context(), q))
+	}
+	q.Principal = "nobody"
+	wantRead[[]run.Summary](t, "LastOpen of nobody", nil, cmpopts.EquateEmpty())(s.LastOpen(t.Context(), q))
 }
 
 func chainIsCopied(t *testing.T, s Runs) {

@@ -61,6 +61,12 @@ func (s *Runs) OpenOnConnection(ctx context.Context, q runs.OpenQuery, connectio
 		AND principal = $1 AND `+s.DB.RunSpace+` `+s.DB.In(3)+` ORDER BY id DESC LIMIT $4`, q.Principal, q.Chain, s.DB.List(q.Spaces), q.Limit, connection)
 }
 
+// LastOpen implements runs.Index.
+func (s *Runs) LastOpen(ctx context.Context, q runs.OpenQuery) ([]run.Summary, error) {
+	return s.DB.summaries(ctx, `WHERE id IN (SELECT id FROM runs WHERE principal = $1 ORDER BY id DESC LIMIT $3) AND `+s.DB.Live+`
+		AND `+s.DB.RunSpace+` `+s.DB.In(2)+` ORDER BY id DESC`, q.Principal, s.DB.List(q.Spaces), q.Limit)
+}
+
 // summaries reads the runs r that the rest of the query names.
 func (b Base) summaries(ctx context.Context, rest string, args ...any) (summaries []run.Summary, err error) {
 	err = b.Rows(ctx, `SELECT id, chain_id, title, state, step_index, step_count, principal, connection,
