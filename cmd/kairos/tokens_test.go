@@ -27,8 +27,6 @@ func TestARunOfTwoCommandsIsWithinTheBudgetOfTokens(t *testing.T) {
 	bytes := 0
 	for _, heard := range f.heard[from:] {
 		bytes += len(heard.Reply)
-		if len(heard.Reply) > 0 {
-		}
 	}
 	if bytes > 4*runTokens {
 		t.Errorf("the replies have %d bytes, %d tokens, want at most %d", bytes, bytes/4, runTokens)

@@ -50,13 +50,6 @@ func (p *person) read(text string) {
 	}
 }
 
-// links is how many links the person has opened.
-func (p *person) links() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.opened)
-}
-
 // diary is what the person did.
 func (p *person) diary() string {
 	p.mu.Lock()
