@@ -82,7 +82,9 @@ func (idleEngine) Next(context.Context, access.Caller, api.NextRequest) (directo
 	}}, nil
 }
 
-func (idleEngine) Unfinished(context.Context, access.Caller) (*director.Unfinished, error) { return nil, nil }
+func (idleEngine) Unfinished(context.Context, access.Caller) (*director.Unfinished, error) {
+	return nil, nil
+}
 
 func ourWire() (http.Handler, error) {
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
