@@ -52,11 +52,13 @@ func (v View) Reply(step protocol.Step, shown driver.AgentChallenge) api.StepRep
 		r.ProofHash = v.Solved[n-1].ProofHash
 		r.Message = plain.Sentences(message(v.Solved), r.Message)
 	}
-	r.Message = plain.Sentences(r.Message, inParts(r.CurrentStep.Content))
+	if how := inParts(r.CurrentStep.Content); how != "" {
+		r.Message = plain.Sentences(r.Message, how)
+	}
 	return r
 }
 
-// partsOf says how to read a long content, of which programs of agents may show the beginning only.
+// inParts says how to read a long content, of which programs of agents may show the beginning only.
 func inParts(content string) string {
 	if len(content) <= protocol.LongStep {
 		return ""

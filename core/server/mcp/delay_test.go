@@ -16,8 +16,8 @@ func measured(t *testing.T, got *run.Delay) {
 	switch {
 	case got == nil:
 		t.Fatal("the time of the answer was not measured")
-	case got.After < reading || got.After > time.Minute:
-		t.Errorf("the answer took %s, want at least the %s that the client waited", got.After, reading)
+	case got.After < reading/2 || got.After > time.Minute: // the client may read a question before its sending returned
+		t.Errorf("the answer took %s, want about the %s that the client waited", got.After, reading)
 	case got.RoundTrip <= 0:
 		t.Error("no round trip is known after the handshake")
 	}
