@@ -268,6 +268,11 @@ func (scripted) Waiting(context.Context, access.Caller, run.ID, int64) (api.Step
 	return api.StepReply{}, fault.New(fault.WaitingForUser, "The client has not answered in time.")
 }
 
+// Unfinished finds none: a script keeps nothing.
+func (scripted) Unfinished(context.Context, access.Caller) (*director.Unfinished, error) {
+	return nil, nil
+}
+
 // Prompts lists none besides those of the fixture.
 func (scripted) Prompts(context.Context, access.Caller, ...string) ([]api.Prompt, error) {
 	return nil, nil

@@ -36,7 +36,7 @@ type earlier struct {
 func (r reminder) reminded(h server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		conn := originOf(ctx).conn
-		if conn == nil || r.engine == nil { // no session, or a server of other tools
+		if conn == nil {
 			return h(ctx, req)
 		}
 		r.look(ctx, conn, req)
