@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -46,11 +45,11 @@ func client(flags byte, pointers []string) driver.Client {
 	for i, n := range named {
 		if n.of != nil && flags&(1<<i) != 0 {
 			*n.of(&c) = true
-			declare(declared, n.pointer)
+			driver.DeclareCapability(declared, n.pointer)
 		}
 	}
 	for _, pointer := range pointers {
-		declare(declared, pointer)
+		driver.DeclareCapability(declared, pointer)
 	}
 	if len(declared) == 0 {
 		return c
@@ -61,19 +60,4 @@ func client(flags byte, pointers []string) driver.Client {
 	}
 	c.Capabilities = document
 	return c
-}
-
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
-
-// declare makes an object at each place of the pointer.
-func declare(in map[string]any, pointer string) {
-	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		token = unescape.Replace(token)
-		inner, ok := in[token].(map[string]any)
-		if !ok {
-			inner = map[string]any{}
-			in[token] = inner
-		}
-		in = inner
-	}
 }

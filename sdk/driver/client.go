@@ -99,5 +99,19 @@ func at(value any, pointer string) (any, bool) {
 	return value, true
 }
 
+// DeclareCapability adds to the capabilities of a client, as decoded JSON, the one that an RFC 6901 pointer
+// names. It makes an object at each place of the pointer that has none.
+func DeclareCapability(capabilities map[string]any, pointer string) {
+	for _, token := range strings.Split(pointer, "/")[1:] {
+		key := unescape.Replace(token)
+		below, ok := capabilities[key].(map[string]any)
+		if !ok {
+			below = map[string]any{}
+			capabilities[key] = below
+		}
+		capabilities = below
+	}
+}
+
 // unescape reads a token of a pointer.
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")

@@ -201,24 +201,11 @@ func ableClient(d driver.Descriptor) driver.Client {
 	}
 	for _, need := range pointers {
 		if pointer, ok := driver.CapabilityPointer(need); ok {
-			declare(capabilities, pointer)
+			driver.DeclareCapability(capabilities, pointer)
 		}
 	}
 	return driver.Client{Name: "kairos-driver-test", Version: "1.0.0", Era: "2025-11-25", Transport: "stdio",
 		ElicitationForm: true, ElicitationURL: true, Sampling: true, Roots: true, Capabilities: json.RawMessage(printed(capabilities))}
-}
-
-// declare puts an object where the pointer leads to.
-func declare(capabilities map[string]any, pointer string) {
-	for _, token := range strings.Split(pointer, "/")[1:] {
-		key := strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-		below, ok := capabilities[key].(map[string]any)
-		if !ok {
-			below = map[string]any{}
-			capabilities[key] = below
-		}
-		capabilities = below
-	}
 }
 
 // standardInput is an input of a kind as the host or a plain driver makes it.
