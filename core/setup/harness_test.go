@@ -21,6 +21,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/rules"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/usecases"
@@ -320,4 +321,19 @@ func contains(t testing.TB, text string, words ...string) {
 			t.Errorf("%q does not say %q", text, w)
 		}
 	}
+}
+
+// accepted is what the run has on record as the output of the step that was solved last.
+func (r *rig) accepted(reply *api.StepReply) (output string) {
+	r.t.Helper()
+	line, err := r.engine.Archive.Timeline(r.t.Context(), caller, run.ID(reply.RunID))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, m := range line.Moments {
+		if m.What == "accepted" {
+			output = string(m.Answer)
+		}
+	}
+	return output
 }

@@ -196,8 +196,8 @@ func TestStepsInFlightLiveThroughASwap(t *testing.T) {
 	}{
 		"a version that reads the state": {
 			traits{Version: "2.0.0", Reads: []int{1, 2}, Writes: 2},
-			func(t *testing.T, _ *rig, reply *api.StepReply) {
-				if len(reply.Solved) != 1 || !strings.Contains(string(reply.Solved[0].Output), "2.0.0") {
+			func(t *testing.T, r *rig, reply *api.StepReply) {
+				if len(reply.Solved) != 1 || !strings.Contains(r.accepted(reply), "2.0.0") {
 					t.Errorf("reply = %+v, want the step solved by 2.0.0", reply)
 				}
 			},
@@ -250,7 +250,7 @@ func TestRollbackRunsTheEarlierBinaryAndKeepsItOnDisk(t *testing.T) {
 	if got := r.version(); got != "1.0.0" || len(report.Warnings) != 0 {
 		t.Errorf("version = %s, warnings %q; want 1.0.0 and none", got, report.Warnings)
 	}
-	if reply = r.said(reply); !strings.Contains(string(reply.Solved[0].Output), "1.0.0") {
+	if reply = r.said(reply); len(reply.Solved) != 1 || !strings.Contains(r.accepted(reply), "1.0.0") {
 		t.Errorf("solved = %+v, want it judged by 1.0.0", reply.Solved)
 	}
 	if after := r.reload(); after.Changed() {
