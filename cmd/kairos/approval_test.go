@@ -287,7 +287,7 @@ func TestAClientThatAnswersFormsItselfDoesNotSpeakForAnybody(t *testing.T) {
 		headless, other := &stage{b.visit(t, era, hasForms), t}, &stage{b.visit(t, era, hasNothing), t}
 		// On a busy machine an answer at once may take as long as a person's. Then another action is tried.
 		for i := range 20 {
-			doc := strings.Replace(shipDoc, "ship v1", fmt.Sprintf("ship %s %d", strings.ReplaceAll(era, "-", ""), i), 1)
+			doc := strings.Replace(shipDoc, "ship v1", fmt.Sprintf("ship v1 %s %d", strings.ReplaceAll(era, "-", ""), i), 1)
 			uri := headless.document(doc)
 			r := headless.begun(uri, "")
 			placeholder := noResult("shell", r)

@@ -77,6 +77,7 @@ func TestTheTranscriptsOfTheExamplesAreTrue(t *testing.T) {
 	env := append(os.Environ(), "KAIROS_DRIVERS_DIR="+drivers, "LOG_LEVEL=error", "DISPLAY=", "WAYLAND_DISPLAY=", "LC_ALL=C")
 	for _, e := range playedExamples {
 		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
 			work, err := filepath.EvalSymlinks(t.TempDir())
 			if err != nil {
 				t.Fatal(err)
@@ -155,6 +156,10 @@ func copyExample(t *testing.T, name, to string) {
 	}
 }
 
+// typing is how long a person takes for a line. What comes faster than a person can
+// answer is told as the client's own.
+const typing = time.Second
+
 // converse answers each prompt with the next line, and returns both as a terminal
 // shows them. A prompt is a line that has not ended when the program waits.
 func converse(t *testing.T, cmd *exec.Cmd, typed []string) string {
@@ -190,6 +195,7 @@ func converse(t *testing.T, cmd *exec.Cmd, typed []string) string {
 			_ = in.Close()
 			continue
 		}
+		time.Sleep(typing)
 		said.WriteString(typed[0] + "\n")
 		if _, err := io.WriteString(in, typed[0]+"\n"); err != nil {
 			t.Fatal(err)
