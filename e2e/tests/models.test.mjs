@@ -123,7 +123,7 @@ scenario(`a model that is asked twice and never answers is given up (${modern}; 
 scenario(`a model that does not answer in time leaves the work to the agent (${legacy}; the other era never waits)`,
   async world => {
     const silent = { sample: () => new Promise(() => {}) };
-    const impatient = { mcp: { wait: '1s' } };
+    const impatient = { mcp: { wait: '8s' } }; // longer than the person of the steps before takes
     const { calendar, session, steps, reply } = await upToStep(world, legacy, 3, silent, impatient);
     const left = await next(session, reply);
     assert.equal(left.current_step.uri, steps[2]);
