@@ -144,8 +144,10 @@ func (m *model) answer(t *talk) answer {
 	m.mu.Unlock()
 	if n := len(t.turns); n > 0 && t.turns[n-1].kind == result {
 		m.note("< " + t.turns[n-1].text)
-		if m.read != nil {
-			m.read(t.turns[n-1].text)
+	}
+	for _, t := range t.turns { // a program may put words of its own behind a result
+		if m.read != nil && t.kind == result {
+			m.read(t.text)
 		}
 	}
 	next := m.play.next(t)
