@@ -117,7 +117,7 @@ func (p play) solve(t *talk, challenge, solution map[string]any, done []outcome)
 	shown := encoded(solution["evidence"])
 	switch kind := text(solution, "type"); {
 	case strings.Contains(shown, `files`): // the server cannot look itself: the agent reports the files as they are
-		solution["evidence"] = asDeclared(t, "evidence", map[string]any{"files": p.files(object(challenge, kind), challenge)})
+		solution["evidence"] = asShown(solution["evidence"], map[string]any{"files": p.files(object(challenge, kind), challenge)})
 	case kind == "shell":
 		if len(done) == 0 {
 			return runs(t, text(object(challenge, "shell"), "cmd")), false
@@ -137,7 +137,7 @@ func (p play) solve(t *talk, challenge, solution map[string]any, done []outcome)
 		if o := jsonIn(done[len(done)-1].text); o != nil {
 			got = o
 		}
-		solution["mcp"] = map[string]any{"tool_name": want["tool_name"], "arguments": asDeclared(t, "mcp.arguments", arguments), "result": asDeclared(t, "mcp.result", got), "success": true}
+		solution["mcp"] = map[string]any{"tool_name": want["tool_name"], "arguments": arguments, "result": asShown(object(solution, "mcp")["result"], got), "success": true}
 	case kind == "comment":
 		solution["comment"] = map[string]any{"text": "The system is away for the time that was agreed; ask the person on call. Nobody else has to do anything."}
 	case kind == "user_input":
@@ -147,7 +147,7 @@ func (p play) solve(t *talk, challenge, solution map[string]any, done []outcome)
 			return answer{words: "nobody has told the agent: " + cut(encoded(solution))}, false
 		}
 		if form {
-			solution["evidence"] = asDeclared(t, "evidence", answered)
+			solution["evidence"] = asShown(solution["evidence"], answered)
 		} else {
 			filled := object(solution, "user_input")
 			for k, v := range filled {
@@ -195,15 +195,10 @@ func (p play) files(of ...map[string]any) []any {
 	return all
 }
 
-// asDeclared is a value of a solution as the schema of kairos_next wants it: some
-// programs check it, and what may be any JSON is declared a text.
-func asDeclared(t *talk, at string, v any) any {
-	next, _ := t.tool("kairos_next")
-	schema := object(object(next.schema, "properties"), "solution")
-	for _, key := range strings.Split(at, ".") {
-		schema = object(object(schema, "properties"), key)
-	}
-	if _, is := v.(string); !is && strings.EqualFold(text(schema, "type"), "string") {
+// asShown is a value of a solution as next_call shows it: what may be any JSON is a text
+// there, and some programs refuse anything else.
+func asShown(placeholder, v any) any {
+	if shown, is := placeholder.(string); is && strings.HasPrefix(shown, "<JSON as text") {
 		return encoded(v)
 	}
 	return v

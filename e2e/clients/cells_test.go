@@ -318,7 +318,8 @@ func menu(g *game) string {
 	p.hears = "kairos_begin" // of the prompt
 	m := newModel(g.t, p)
 	s := newSession(g.t, g.program, g.bin, w, m)
-	printed := s.run(g.t.Context(), g.program.menu("check-free-disk-space", "/"))
+	chosen := g.program.menu("check-free-disk-space", "/")
+	printed := s.run(g.t.Context(), chosen[0], chosen[1:]...)
 	g.log = append(g.log, m.notebook(), "printed: "+printed)
 	return works(m.ended())
 }

@@ -28,22 +28,24 @@ type program struct {
 	own map[string]any
 	// local is the entry of a server that the program starts.
 	local func(command []string) map[string]any
-	// remote is the entry of a server over HTTP, for a program that kairos connect does
-	// not know.
-	remote func(url string) map[string]any
 	// args and env start it with a request. The variables name the model.
 	args func(s *session, request string) []string
 	env  func(model string) []string
 	// before starts are commands that set the program up.
 	setUp func(s *session, model string) [][]string
-	// menu is how its slash menu starts a protocol without a person; empty: it has no
-	// such way.
-	menu func(prompt, words string) string
+	// menu is how its slash menu starts a protocol without a person: a request, and
+	// options. Nil: it has no such way.
+	menu func(prompt, words string) []string
 }
 
 func plain(command []string) map[string]any {
 	return map[string]any{"command": command[0], "args": command[1:]}
 }
+
+func slash(prompt, words string) []string { return []string{"/" + prompt + " " + words} }
+
+// byOption is the menu of opencode and Kilo.
+func byOption(prompt, words string) []string { return []string{words, "--command", "kairos:" + prompt} }
 
 func openAI(model string) []string {
 	return []string{"OPENAI_BASE_URL=" + model + "/v1", "OPENAI_API_KEY=any", "OPENAI_MODEL=fake", "NO_BROWSER=true"}
@@ -60,10 +62,6 @@ func localList(command []string) map[string]any {
 	return map[string]any{"type": "local", "command": command, "enabled": true}
 }
 
-func remoteList(url string) map[string]any {
-	return map[string]any{"type": "remote", "url": url, "enabled": true}
-}
-
 // programs are in the order of the table.
 var programs = []program{
 	{
@@ -75,7 +73,7 @@ var programs = []program{
 		env: func(model string) []string {
 			return []string{"ANTHROPIC_BASE_URL=" + model, "ANTHROPIC_API_KEY=any", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1", "DISABLE_ERROR_REPORTING=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"}
 		},
-		menu: func(prompt, words string) string { return "/mcp__kairos__" + prompt + " " + words },
+		menu: func(prompt, words string) []string { return []string{"/mcp__kairos__" + prompt + " " + words} },
 	},
 	{
 		name: "codex", title: "Codex", ci: true, packages: []string{"@openai/codex@0.169.0"}, bin: "codex",
@@ -97,43 +95,41 @@ var programs = []program{
 		env: func(model string) []string {
 			return []string{"GOOGLE_GEMINI_BASE_URL=" + model, "GEMINI_API_KEY=any", "GEMINI_CLI_TRUST_WORKSPACE=true", "GEMINI_TELEMETRY_ENABLED=false", "NO_BROWSER=true"}
 		},
-		menu: func(prompt, words string) string { return "/" + prompt + " " + words },
+		menu: slash,
 	},
 	{
 		name: "opencode", title: "opencode", packages: []string{"opencode-ai@1.18.33"}, scripts: true, bin: "opencode",
-		remote: remoteList, file: "opencode.json", inProject: true, servers: "mcp", local: localList, own: fakeProvider,
+		client: "opencode", file: ".config/opencode/opencode.json", servers: "mcp", local: localList, own: fakeProvider,
 		args: func(_ *session, request string) []string { return []string{"run", "-m", "fake/fake", request} },
 		env: func(model string) []string {
 			return []string{"FAKE_URL=" + model + "/v1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1"}
 		},
+		menu: byOption,
 	},
 	{
-		name: "kilo", title: "Kilo", packages: []string{"@kilocode/cli@7.7.7", "@kilocode/cli-linux-x64@7.7.7"}, bin: "kilo",
-		remote: remoteList, file: ".config/kilo/kilo.json", servers: "mcp", local: localList, own: fakeProvider,
+		name: "kilo", title: "Kilo", packages: []string{"@kilocode/cli-linux-x64@7.7.9"}, bin: "../@kilocode/cli-linux-x64/bin/kilo",
+		client: "kilo", file: ".config/kilo/kilo.json", servers: "mcp", local: localList, own: fakeProvider,
 		args: func(_ *session, request string) []string {
 			return []string{"run", "-m", "fake/fake", "--auto", request}
 		},
 		env: func(model string) []string {
 			return []string{"FAKE_URL=" + model + "/v1", "KILO_DISABLE_AUTOUPDATE=1", "KILO_DISABLE_MODELS_FETCH=1", "KILO_DISABLE_LSP_DOWNLOAD=1"}
 		},
+		menu: byOption,
 	},
 	{
 		name: "qwen", title: "Qwen Code", packages: []string{"@qwen-code/qwen-code@0.24.4"}, bin: "qwen",
-		client: "gemini", file: ".qwen/settings.json", servers: "mcpServers", local: plain,
+		client: "qwen", file: ".qwen/settings.json", servers: "mcpServers", local: plain,
 		args: func(_ *session, request string) []string {
 			return []string{"-p", request, "--approval-mode", "yolo", "--auth-type", "openai", "-m", "fake"}
 		},
-		env:  openAI,
-		menu: func(prompt, words string) string { return "/" + prompt + " " + words },
+		env: openAI, menu: slash,
 	},
 	{
 		name: "copilot", title: "Copilot CLI", packages: []string{"@github/copilot@1.0.102"}, scripts: true, bin: "copilot",
-		file: ".copilot/mcp-config.json", servers: "mcpServers",
+		client: "copilot", file: ".copilot/mcp-config.json", servers: "mcpServers",
 		local: func(command []string) map[string]any {
 			return map[string]any{"type": "local", "command": command[0], "args": command[1:], "tools": []any{"*"}}
-		},
-		remote: func(url string) map[string]any {
-			return map[string]any{"type": "http", "url": url, "tools": []any{"*"}}
 		},
 		args: func(_ *session, request string) []string {
 			return []string{"-p", request, "--allow-all-tools", "--no-color"}
@@ -144,13 +140,7 @@ var programs = []program{
 	},
 	{
 		name: "cline", title: "Cline", packages: []string{"cline@3.0.65"}, scripts: true, bin: "cline",
-		file: ".cline/data/settings/cline_mcp_settings.json", servers: "mcpServers",
-		local: func(command []string) map[string]any {
-			return map[string]any{"transport": map[string]any{"type": "stdio", "command": command[0], "args": command[1:]}}
-		},
-		remote: func(url string) map[string]any {
-			return map[string]any{"transport": map[string]any{"type": "streamableHttp", "url": url}}
-		},
+		client: "cline", file: ".cline/data/settings/cline_mcp_settings.json", servers: "mcpServers", local: plain,
 		setUp: func(_ *session, model string) [][]string {
 			return [][]string{{"auth", "-p", "openai", "-k", "x", "-m", "fake", "-b", model + "/v1"}}
 		},

@@ -78,17 +78,7 @@ func (s *session) configure(ctx context.Context, w world) error {
 	}
 	calendar := s.program.local([]string{filepath.Join(s.kairos, "calendar-server"), "--state", filepath.Join(filepath.Dir(s.home), "calendar.json")})
 	program := filepath.Join(s.kairos, "kairos")
-	if s.program.remote != nil {
-		entry := s.program.local([]string{program, "--db", w.database, "serve", "--page"})
-		if w.url != "" {
-			entry = s.program.remote(w.url)
-		}
-		if err := s.writeOwn(calendar, entry); err != nil {
-			return err
-		}
-		return s.putRecorder(program)
-	}
-	if err := s.writeOwn(calendar, nil); err != nil {
+	if err := s.writeOwn(calendar); err != nil {
 		return err
 	}
 	args := []string{"--db", w.database, "connect", s.program.client, "--file", s.file(), "--write"}
@@ -103,14 +93,10 @@ func (s *session) configure(ctx context.Context, w world) error {
 	return s.putRecorder(program)
 }
 
-func (s *session) writeOwn(calendar, entry map[string]any) error {
+func (s *session) writeOwn(calendar map[string]any) error {
 	text := fmt.Sprintf("[%s.calendar]\ncommand = %q\nargs = %s\n", s.program.servers, calendar["command"], encoded(calendar["args"]))
 	if !strings.HasSuffix(s.program.file, ".toml") {
-		servers := map[string]any{"calendar": calendar}
-		if entry != nil {
-			servers["kairos"] = entry
-		}
-		own := map[string]any{s.program.servers: servers}
+		own := map[string]any{s.program.servers: map[string]any{"calendar": calendar}}
 		for k, v := range s.program.own {
 			own[k] = v
 		}
@@ -169,10 +155,10 @@ func (s *session) command(ctx context.Context, args []string) *exec.Cmd {
 
 // run starts the program with a request and waits until it has ended, with everything
 // that it started. It returns what the program printed.
-func (s *session) run(ctx context.Context, request string) string {
+func (s *session) run(ctx context.Context, request string, options ...string) string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	cmd := s.command(ctx, s.program.args(s, request))
+	cmd := s.command(ctx, append(s.program.args(s, request), options...))
 	var out find.Output
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
