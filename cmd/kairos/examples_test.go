@@ -156,8 +156,8 @@ func copyExample(t *testing.T, name, to string) {
 	}
 }
 
-// typing is how long a person takes for a line. What comes faster than a person can
-// answer is told as the client's own.
+// typing is how long a person takes for a line: KAIROS takes an answer that is faster
+// than a person can be for the client's own.
 const typing = time.Second
 
 // converse answers each prompt with the next line, and returns both as a terminal
