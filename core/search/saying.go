@@ -5,6 +5,9 @@ type saying struct {
 	words []saidWord
 	next  int // word of the query that would continue the row
 	row   int // consecutive words, spelled like in the name
+
+	asked   uint64 // bits of the words of the query that the name has
+	spelled uint64 // those that are spelled like in the name
 }
 
 // saidWord is a word of a name.
@@ -39,6 +42,6 @@ func (s *saying) share(size int) (share float64, whole bool) {
 		return 0, false
 	}
 	unsaid := max(0, float64(size)-alike)
-	whole = len(s.words) >= size && unsaid <= (1-likeRoot)*float64(size)+1e-9 && (size >= 3 || size == 2 && s.row >= 2)
+	whole = len(s.words) >= size && unsaid <= (1-likeRoot)*float64(size)+1e-9 && (size >= 3 || size == 2 && (s.row >= 2 || s.spelled&(s.spelled>>1) != 0))
 	return told / (told + unsaidRarity*unsaid), whole
 }

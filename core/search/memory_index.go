@@ -1,0 +1,168 @@
+package search
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/kairos-mcp/kairos/core/meaning"
+)
+
+// Index finds protocols. It is in memory and safe for concurrent use.
+type Index struct {
+	table *meaning.Table // nil: only words are compared
+
+	mu         sync.RWMutex // guards the fields below
+	shelves    map[string]*shelf
+	vocabulary Vocabulary
+	numbers    map[string]uint32 // of the words of the vocabulary
+	known      []knownWord       // by number
+}
+
+// shelf has the protocols of a space.
+type shelf struct {
+	docs []doc
+	at   map[string]int // in docs, by ChainID
+}
+
+// doc is an outline whose words are numbers of the vocabulary.
+type doc struct {
+	chainID string
+	head    Head
+	names   []name
+	words   []posted
+	said    []saidIn // sorted by word
+	vectors []int8
+	width   int
+}
+
+// posted is the number of a word, and in the lower 8 bits its weight and whether the
+// title or another name has it.
+type posted uint32
+
+const (
+	inName posted = 1 << 6
+	inHead posted = 1 << 7
+)
+
+func (p posted) number() uint32 { return uint32(p >> 8) }
+
+// weight is 0..1.
+func (p posted) weight() float64 { return float64(p&maxWeight) / maxWeight }
+
+// saidIn is a word of a name.
+type saidIn struct {
+	word uint32
+	name uint8
+}
+
+// knownWord is what the table knows of a word.
+type knownWord struct {
+	row   int32 // -1: the table does not have it
+	norm  float32
+	signs uint64
+}
+
+// New returns an empty index. Without a table only words are compared.
+func New(table *meaning.Table) *Index {
+	return &Index{table: table, shelves: map[string]*shelf{}, numbers: map[string]uint32{}}
+}
+
+// Put adds protocols, or replaces those with the same space and ChainID.
+func (x *Index) Put(outlines ...Outline) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var fresh []Numbered
+	for _, o := range outlines {
+		d := doc{chainID: o.ChainID, head: o.Head, names: o.names, vectors: o.vectors, width: o.width}
+		d.words = make([]posted, len(o.words))
+		for i, w := range o.words {
+			number, known := x.numbers[w.text]
+			if !known {
+				number = uint32(len(x.numbers)) //nolint:gosec // memory ends before
+				x.numbers[w.text] = number
+				x.known = append(x.known, x.knownWord(w.text))
+				fresh = append(fresh, Numbered{number, w.text})
+			}
+			d.words[i] = d.posted(number, w)
+		}
+		slices.SortFunc(d.said, func(a, b saidIn) int { return int(a.word) - int(b.word) })
+		x.put(o.Space, d)
+	}
+	if len(fresh) > 0 {
+		x.vocabulary = x.vocabulary.With(fresh)
+	}
+}
+
+// posted records the word in the names that have it.
+func (d *doc) posted(number uint32, w outlined) posted {
+	p := posted(number)<<8 | posted(w.weight)
+	for _, n := range w.names {
+		d.said = append(d.said, saidIn{number, n})
+		p |= inName
+		if n == uint8(fieldTitle) {
+			p |= inHead
+		}
+	}
+	return p
+}
+
+func (x *Index) knownWord(text string) knownWord {
+	if x.table == nil || common[text] {
+		return knownWord{row: -1}
+	}
+	row, ok := x.table.Row(text)
+	if !ok {
+		return knownWord{row: -1}
+	}
+	v := x.table.Row8(row)
+	return knownWord{int32(row), normOf(v), signsOf(v)} //nolint:gosec // a table has fewer rows
+}
+
+func (x *Index) put(space string, d doc) {
+	s := x.shelves[space]
+	if s == nil {
+		s = &shelf{at: map[string]int{}}
+		x.shelves[space] = s
+	}
+	if at, known := s.at[d.chainID]; known {
+		s.docs[at] = d
+		return
+	}
+	s.at[d.chainID] = len(s.docs)
+	s.docs = append(s.docs, d)
+}
+
+// Delete removes a protocol.
+func (x *Index) Delete(space, chainID string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.shelves[space]
+	if s == nil {
+		return
+	}
+	at, known := s.at[chainID]
+	if !known {
+		return
+	}
+	last := len(s.docs) - 1
+	s.docs[at] = s.docs[last]
+	s.at[s.docs[at].chainID] = at
+	s.docs[last] = doc{}
+	s.docs = s.docs[:last]
+	delete(s.at, chainID)
+	if last == 0 {
+		delete(x.shelves, space)
+	}
+}
+
+// Len is the number of protocols.
+func (x *Index) Len() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	n := 0
+	for s := range maps.Values(x.shelves) {
+		n += len(s.docs)
+	}
+	return n
+}
