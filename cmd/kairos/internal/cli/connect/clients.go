@@ -102,13 +102,18 @@ var clients = []client{
 		stdio: func(c command) entry { return append(starting(c, set("type", "local")), everyTool) },
 		http:  func(url string) entry { return append(httpAt(url), everyTool) },
 		then:  "Start copilot; /mcp lists its tools."},
-	{name: "cline", title: "Cline", file: ".cline/data/settings/cline_mcp_settings.json", format: jsonc, servers: "mcpServers", stdio: plain,
-		http: func(url string) entry { return entry{set("type", "streamableHttp"), set("url", url)} },
-		then: "Start cline; it lists the server among its MCP servers."},
+	{name: "cline", title: "Cline", file: ".cline/data/settings/cline_mcp_settings.json", format: jsonc, servers: "mcpServers",
+		stdio: func(c command) entry { return append(plain(c), clineWaits) },
+		http:  func(url string) entry { return entry{set("type", "streamableHttp"), set("url", url), clineWaits} },
+		then:  "Start cline; it lists the server among its MCP servers."},
 }
 
 // everyTool: Copilot shows only the tools that are listed.
 var everyTool = usually("tools", []string{"*"})
+
+// clineWaits is in seconds: without it Cline gives a server three to start, and then works
+// without it.
+var clineWaits = usually("timeout", 60)
 
 // serverName is the key of this server in the configuration of a client.
 const serverName = "kairos"
