@@ -85,10 +85,25 @@ func (g *game) ran(s *session, at *person) string {
 		at.pending.Wait()
 		g.log = append(g.log, at.diary())
 	}
-	if s.model.ended() == "" {
+	switch words := s.model.ended(); {
+	case words == "" && asksModel(s):
+		return clients.NeedsPermission
+	case words == "":
 		return "the program ended before the agent did"
+	default:
+		return words
 	}
-	return s.model.ended()
+}
+
+// asksModel says whether the last word of the server was a request to the program's model.
+func asksModel(s *session) bool {
+	last := ""
+	for _, f := range frames(s.recording()) {
+		if f.From == "server" {
+			last = f.Line
+		}
+	}
+	return strings.Contains(last, `"sampling/createMessage"`)
 }
 
 func works(words string) string {

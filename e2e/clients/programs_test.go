@@ -140,7 +140,10 @@ var programs = []program{
 	},
 	{
 		name: "cline", title: "Cline", packages: []string{"cline@3.0.65"}, scripts: true, bin: "cline",
-		client: "cline", file: ".cline/data/settings/cline_mcp_settings.json", servers: "mcpServers", local: plain,
+		client: "cline", file: ".cline/data/settings/cline_mcp_settings.json", servers: "mcpServers",
+		local: func(command []string) map[string]any {
+			return map[string]any{"command": command[0], "args": command[1:], "timeout": 60}
+		},
 		setUp: func(_ *session, model string) [][]string {
 			return [][]string{{"auth", "-p", "openai", "-k", "x", "-m", "fake", "-b", model + "/v1"}}
 		},

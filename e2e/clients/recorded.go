@@ -18,6 +18,9 @@ const (
 	NextSession = "next-session"
 	// NoMenu says that a protocol cannot be started from a menu without a screen.
 	NoMenu = "no-menu"
+	// NeedsPermission says that the program waits until a person allows a request to its
+	// model, and that nobody is there.
+	NeedsPermission = "needs-permission"
 )
 
 // Recorded is what the programs did when they were played last.
