@@ -241,9 +241,7 @@ func killed(g *game) string {
 	case words == verified:
 		return clients.Works
 	}
-	again := newModel(g.t, disk)
-	s.model = again
-	again.play.folder = s.project
+	s.use(g.t, newModel(g.t, disk))
 	if words := g.ran(s, nil); words != verified {
 		return words
 	}

@@ -37,25 +37,33 @@ const patience = 4 * time.Minute
 func newSession(t *testing.T, p program, bin string, w world, m *model) *session {
 	t.Helper()
 	root := t.TempDir()
-	s := &session{program: p, bin: bin, kairos: w.kairos, home: filepath.Join(root, "home"), project: filepath.Join(root, "project"), model: m, url: w.url}
+	s := &session{program: p, bin: bin, kairos: w.kairos, home: filepath.Join(root, "home"), project: filepath.Join(root, "project"), url: w.url}
 	for _, dir := range []string{s.home, s.project, s.temporary()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.model.play.folder = s.project
 	t.Cleanup(s.end)
 	if err := s.configure(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
-	if p.setUp != nil {
-		for _, args := range p.setUp(s, m.url()) {
-			if out, err := s.command(t.Context(), args).CombinedOutput(); err != nil {
-				t.Fatalf("%s %s: %v\n%s", p.bin, strings.Join(args, " "), err, out)
-			}
+	s.use(t, m)
+	return s
+}
+
+// use sets the program up for a model.
+func (s *session) use(t *testing.T, m *model) {
+	t.Helper()
+	s.model = m
+	m.play.folder = s.project
+	if s.program.setUp == nil {
+		return
+	}
+	for _, args := range s.program.setUp(s, m.url()) {
+		if out, err := s.command(t.Context(), args).CombinedOutput(); err != nil {
+			t.Fatalf("%s %s: %v\n%s", s.program.bin, strings.Join(args, " "), err, out)
 		}
 	}
-	return s
 }
 
 func (s *session) temporary() string { return filepath.Join(filepath.Dir(s.home), "tmp") }
