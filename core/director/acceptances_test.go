@@ -735,3 +735,34 @@ func TestWhereAcceptancesCount(t *testing.T) {
 		t.Errorf("a deleted protocol: %v, want that it is deleted", err)
 	}
 }
+
+func TestAFastAcceptanceIsSaidToBeTheClients(t *testing.T) {
+	w, d := offeringDoer(t, driver.EffectReads, offered)
+	w.caller.Client.Name = "editor"
+	uri := w.mint(plainStep)[0]
+	open := w.reply(w.within(8*time.Millisecond, w.ask(w.beginRound(uri, ""), "elicitation/create"), allows("once")))
+	done := w.next(uri, placeholder(open))
+	if w.code(done, ""); len(d.did) != 1 {
+		t.Fatalf("did %q, solved %+v", d.did, done.Solved)
+	}
+	const by = "a form in editor, through elicitation, answered by the client in 8 ms"
+	if p := w.state(runOf(done)).Evidence[0].Permission; p == nil || p.By != by {
+		t.Errorf("the evidence says that it was permitted by %+v, want %q", p, by)
+	}
+	contains(t, w.moment(done, string(run.Planned)).Verdict, "accepted by "+by)
+	if m := w.moment(done, string(run.Answered)); m.Delay == nil || m.Verdict != "answered by the client in 8 ms" {
+		t.Errorf("the timeline says of the acceptance %q, after %+v", m.Verdict, m.Delay)
+	}
+}
+
+func TestAFastDeclineOfAnOfferIsNotRemembered(t *testing.T) {
+	w, d := offeringDoer(t, driver.EffectReads, offered)
+	uri := w.mint(plainStep)[0]
+	open := w.reply(w.within(8*time.Millisecond, w.ask(w.beginRound(uri, ""), "elicitation/create"), no))
+	w.code(open, "")
+	contains(t, w.moment(open, string(run.RouteClosed)).Verdict, "answered by the client in 8 ms")
+	next := w.reply(w.answer(w.ask(w.beginRound(uri, ""), "elicitation/create"), allows("once")))
+	if w.code(w.next(uri, placeholder(next)), ""); len(d.did) != 1 {
+		t.Errorf("after a person accepted it in another run, the driver did %q", d.did)
+	}
+}

@@ -148,7 +148,11 @@ func itself(t *turn, in driver.Input, via string) *run.Delay {
 // keepAccepted keeps what the person accepted. The answer is stored first: another server may have
 // taken one before, and then this one accepts nothing.
 func keepAccepted(ctx context.Context, t *turn, q run.Question) error {
-	all, err := offers.Accepted(q, t.Run.ID)
+	var delay *run.Delay
+	if t.Measured.Seq == q.Seq {
+		delay = t.Measured.Delay
+	}
+	all, err := offers.Accepted(q, t.Run.ID, delay)
 	if err != nil {
 		return err
 	}

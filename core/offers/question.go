@@ -52,21 +52,26 @@ func (o Offer) Question() (in driver.Input, some bool, err error) {
 
 // Accepted is what a person accepted by the answer to a question in a run: what it showed, in
 // this run, and nothing else. A form is worth no more: until people log in, a client can
-// fill it by itself.
-func Accepted(q run.Question, id run.ID) ([]acceptances.Acceptance, error) {
+// fill it by itself. The delay is how long the answer took; nil: it is not known.
+func Accepted(q run.Question, id run.ID, delay *run.Delay) ([]acceptances.Acceptance, error) {
 	var shown Offer
 	if err := json.Unmarshal(q.Input.Display, &shown); err != nil {
 		return nil, fmt.Errorf("read what was offered: %w", err)
 	}
 	all := make([]acceptances.Acceptance, len(shown.Steps))
 	for i, s := range shown.Steps {
-		all[i] = shown.acceptance(s, formOf(q))
+		all[i] = shown.acceptance(s, formOf(q, delay))
 		all[i].Run = id
 	}
 	return all, nil
 }
 
-// formOf names the form that was answered. The person who filled it is not identified.
-func formOf(q run.Question) string {
-	return fmt.Sprintf("a form in %s, through %s", cmp.Or(plain.LineWithin(q.Client.Name, 80), "a client without a name"), q.Via)
+// formOf names the form that was answered, and says if it was faster than a person can be. The person
+// who filled it is not identified.
+func formOf(q run.Question, delay *run.Delay) string {
+	by := fmt.Sprintf("a form in %s, through %s", cmp.Or(plain.LineWithin(q.Client.Name, 80), "a client without a name"), q.Via)
+	if quick := delay.Words(); quick != "" {
+		by += ", " + quick
+	}
+	return by
 }

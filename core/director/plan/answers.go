@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ func Replied(s *State, k *input.Task, q run.Question, in Reading) Action {
 	case in.Err == nil && res.Dismissed != nil && q.Human && !optional:
 		return dismissed(s, k, q, res.Dismissed.Reason)
 	case optional && res.Answer == nil && in.ClientError == nil:
-		return LeaveOffer(s, q, "the person did not answer with yes")
+		return LeaveOffer(s, q, cmp.Or(s.Measured.Delay.Words(), "the person did not answer with yes"))
 	case q.Human && in.ClientError == nil && unread:
 		// The person has answered, perhaps with a decline. Until they are asked again it
 		// counts as one, so that nobody else answers in their place.
