@@ -114,6 +114,9 @@ func tellReason(m *Moment, ev run.Event) { m.Verdict = ev.Reason }
 func tellCode(m *Moment, ev run.Event) { m.Verdict = because(ev.Code, ev.Reason) }
 
 func tellQuestion(m *Moment, ev run.Event) {
+	if ev.Question.Beside() {
+		m.Via = viaPage // whichever driver asked before
+	}
 	m.Question = ev.Question.Input.Description
 	if ev.Question.Input.User != "" && ev.Question.Input.Kind == driver.KindEvidence && !ev.Question.Human {
 		m.Question = ev.Question.Input.User
@@ -230,6 +233,9 @@ func tellAnswer(m *Moment, ev run.Event) {
 		m.Via, m.Provenance, m.Answer, m.Sent = a.Via, a.Provenance, a.Value, ev.Sent
 		m.Model, m.StopReason = a.Model, a.StopReason
 		m.Verdict = cmp.Or(m.Verdict, comparison(*a), quick(ev))
+	}
+	if v := ev.Visit; v != nil {
+		m.Via, m.Verdict = viaPage, "on the approval page, by "+cmp.Or(ev.By, "whoever had its link: nobody was identified")+"; answered "+howReached(*v)
 	}
 }
 

@@ -163,16 +163,24 @@ func judge(ctx context.Context, t *turn) (plan.Action, error) {
 	return plan.Judged(t.State, k, made), nil
 }
 
-// keepEarlier: evidence of the agent that no driver has judged yet, because it did not
-// answer then, is judged now. The reply says that the evidence of this call is not used.
+// keepEarlier: evidence that no driver has judged yet, because it did not answer then, or a person has
+// answered since, is judged now. The reply says that the evidence of this call is not used.
 func keepEarlier(t *turn) {
 	s := t.Run.Step
-	if said, ok := plan.EvidenceOf(s); !ok || said.Provenance != driver.AgentReported || len(s.Inputs) > 0 || s.Call != nil || s.Withheld != nil {
+	said, ok := plan.EvidenceOf(s)
+	if !ok || len(s.Inputs) > 0 || s.Call != nil || s.Withheld != nil {
+		return
+	}
+	why := "A person has answered step %d, and what this call sent was not used."
+	switch said.Provenance {
+	case driver.AgentReported:
+		why = "The evidence that an earlier call sent for step %d was not judged then; it is judged now, and what this call sent was not used."
+	case driver.ClientAttested, driver.LinkHolder:
+	default:
 		return
 	}
 	t.Solution = nil
-	t.Note = plain.Sentences(t.Note, fmt.Sprintf("The evidence that an earlier call sent for step %d was not judged then; it is judged now, "+
-		"and what this call sent was not used.", s.Index))
+	t.Note = plain.Sentences(t.Note, fmt.Sprintf(why, s.Index))
 }
 
 // gate looks up which of the inputs that the driver asks for a person declined before.

@@ -1,6 +1,7 @@
 package director
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -97,20 +98,23 @@ func (u useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 	case in.Decision == approval.Cancel && v.Running != "":
 		return l.cancel(ctx)
 	case v.State != approval.Open:
-		v.Late = string(v.State) != in.Decision
+		v.Late = !l.same(in)
 		return v, nil
 	case subtle.ConstantTimeCompare([]byte(in.Digest), []byte(l.shown.Question.Digest)) != 1:
 		return v, fault.New(fault.InvalidArgument, "What is asked has changed since the page was opened. Read it again, then answer.")
 	case in.Decision == input.SaidApproved && input.WrongPhrase(l.shown.Question.Phrase, in.Phrase) != "":
 		return v, fault.New(fault.InvalidArgument, "%s", input.WrongPhrase(l.shown.Question.Phrase, in.Phrase))
 	}
-	switch in.Decision {
-	case input.SaidApproved:
-		err = l.approve(ctx, in.By)
-	case input.SaidRejected:
+	yes := l.shown.Yes()
+	switch {
+	case in.Decision == input.SaidRejected:
 		err = l.decide(ctx, plan.RejectedByLink(l.turn.State, l.shown.Question))
+	case in.Decision != yes:
+		return v, fault.New(fault.InvalidArgument, "The decision must be %s or %s.", yes, input.SaidRejected)
+	case yes == input.SaidAnswered:
+		err = l.fill(ctx, in)
 	default:
-		return v, fault.New(fault.InvalidArgument, "The decision must be %s or %s.", input.SaidApproved, input.SaidRejected)
+		err = l.approve(ctx, in.By)
 	}
 	if err != nil {
 		return v, err
@@ -126,7 +130,7 @@ func (u useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 // view is what the page shows.
 func (l *linked) view(ctx context.Context) (approval.View, error) {
 	l.turn.tick()
-	if l.shown.State(l.turn.Now) == approval.Open {
+	if l.shown.State(l.turn.Now) == approval.Open && input.Of(l.shown.Question.Input.Kind).Approves {
 		if err := loadDecline(ctx, l.turn); err != nil {
 			return approval.View{}, err
 		}
@@ -163,6 +167,29 @@ func (l *linked) approve(ctx context.Context, by string) error {
 		return fault.New(fault.InvalidArgument, "%s", why)
 	}
 	return l.decide(ctx, plan.ApprovedByLink(t.State, q, by, visit(t)))
+}
+
+// fill takes what the person filled in.
+func (l *linked) fill(ctx context.Context, in approval.Answer) error {
+	q := l.shown.Question
+	value, wrong := input.ReadFields(q.Input, in.Fields)
+	if len(wrong) > 0 {
+		return fault.New(fault.InvalidArgument, "%s", input.WrongFields(wrong))
+	}
+	return l.decide(ctx, plan.AnsweredOnPage(q, in.By, value, visit(l.turn)))
+}
+
+// same reports whether the answer says what was decided already.
+func (l *linked) same(in approval.Answer) bool {
+	if string(l.shown.State(l.turn.Now)) != in.Decision {
+		return false
+	}
+	ev := l.shown.Decided
+	if in.Decision != input.SaidAnswered || ev == nil || ev.Answer == nil {
+		return true
+	}
+	value, wrong := input.ReadFields(l.shown.Question.Input, in.Fields)
+	return len(wrong) == 0 && bytes.Equal(value, ev.Answer.Value)
 }
 
 // decide acts on the person's answer.
@@ -282,21 +309,34 @@ func visit(t *turn) run.Visit {
 	return v
 }
 
-// linkFor is the link of an approval that is about to be asked: that of the
+// linkFor is the link of a question that is about to be asked: that of the
 // same question, if it is out already, else a new one; nil: there is no page.
 func linkFor(t *turn, in driver.Input) *run.ApprovalLink {
-	if !input.Of(in.Kind).Approves || !plan.HasPage(t.State) || t.e.opt.ApprovalURL(t.Run.ID, "secret") == "" {
-		return nil // the page may turn out not to open
+	if !pageOpens(t) {
+		return nil
 	}
-	if q := t.Run.Step.Question; plan.CurrentLink(t.State, q) && q.Input.ID == in.ID {
-		return q.Link
-	}
-	if l := plan.LeftLink(t.State, in); l != nil {
+	if l := leftLink(t, in); l != nil {
 		return l
 	}
 	mark := make([]byte, 16)
 	_, _ = rand.Read(mark) // never fails
-	return &run.ApprovalLink{Number: t.Run.Seq + 1, Mark: hex.EncodeToString(mark), ExpiresAt: t.e.opt.Clock.Now().Add(t.e.opt.ApprovalTTL)}
+	return &run.ApprovalLink{Number: t.Run.Seq + 1, Input: in.ID, Mark: hex.EncodeToString(mark), ExpiresAt: t.e.opt.Clock.Now().Add(t.e.opt.ApprovalTTL)}
+}
+
+// leftLink is the link that was given out for the same question; nil: there is none.
+func leftLink(t *turn, in driver.Input) *run.ApprovalLink {
+	if q := t.Run.Step.Question; plan.CurrentLink(t.State, q) && q.Input.ID == in.ID && pageOpens(t) {
+		return q.Link
+	}
+	if l := plan.LeftLink(t.State, in); l != nil && pageOpens(t) {
+		return l
+	}
+	return nil
+}
+
+// pageOpens reports whether links lead to a page. It may turn out not to open.
+func pageOpens(t *turn) bool {
+	return plan.HasPage(t.State) && t.e.opt.ApprovalURL(t.Run.ID, "secret") != ""
 }
 
 // revealReply puts the secret of the open question's link into a reply.

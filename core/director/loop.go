@@ -65,6 +65,8 @@ func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err er
 			action, err = obtain(ctx, t, a.Input)
 		case plan.Render:
 			action, err = render(ctx, t, a)
+		case plan.ToPage:
+			action = plan.PutOnPage(t.State, a, linkFor(t, a.Question.Input))
 		case plan.Read:
 			action, err = t.drivers().Read(ctx, t.State, a)
 		case plan.Preview:
@@ -80,7 +82,9 @@ func (t *turn) act(ctx context.Context, action plan.Action) (round Round, err er
 		case plan.Wait:
 			round, err = t.wait(ctx, a)
 		case plan.Reply:
-			round, err = t.reply(ctx, a.StepReply)
+			if round, err = t.reply(ctx, a.StepReply); plan.MayBeAnswered(t.State) {
+				round.Pending = pendingIn(t)
+			}
 		case plan.Halt:
 			action, err = nil, halted(ctx, t, a)
 		}
@@ -199,8 +203,13 @@ func (t *turn) wait(ctx context.Context, w plan.Wait) (Round, error) {
 	}
 	if c := w.Call; c != nil {
 		round.Later = laterOf(t, *c)
-	} else if q := t.Run.Step.Question; w.Meanwhile && q != nil {
-		round.Pending = &Pending{Run: t.Run.ID, Seq: q.Seq, Solved: len(t.Solved)}
+	} else if t.Run.Step.Question != nil && w.Meanwhile {
+		round.Pending = pendingIn(t)
 	}
 	return round, nil
+}
+
+// pendingIn is the open question, which a person answers apart from the client.
+func pendingIn(t *turn) *Pending {
+	return &Pending{Run: t.Run.ID, Seq: t.Run.Step.Question.Seq, Solved: len(t.Solved)}
 }

@@ -37,7 +37,10 @@ func render(ctx context.Context, t *turn, a plan.Render) (plan.Action, error) {
 	case why != "":
 		return plan.Close(t.State, in.ID, r, decision.Exhausted, why, q.Seq), nil
 	}
-	link := linkFor(t, in)
+	link := leftLink(t, in)
+	if link == nil && input.Of(in.Kind).Approves {
+		link = linkFor(t, in)
+	}
 	c, recovering, err := ready(ctx, t, run.Call{Input: in.ID, Driver: r.Via, Route: r.Index, Path: r.Path})
 	if err != nil {
 		return nil, err

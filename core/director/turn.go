@@ -184,7 +184,7 @@ func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
 	if r.ErrorCode != "" {
 		r.Tried = t.Tried
 	}
-	r = plan.WithLink(r)
+	r = plan.WithLink(plan.WithPage(t.State, r))
 	round := Round{Reply: &r}
 	if len(t.pending) > 0 {
 		stored, err := api.Encode(r, "")

@@ -90,6 +90,8 @@ type ApprovalLink struct {
 	// Number is unique among the links of the run. The last part of the link, with which
 	// anybody may answer, is derived from it and the server's key, and not stored.
 	Number int64 `json:"number"`
+	// Input that the question is about; empty in older records: the approval.
+	Input string `json:"input,omitempty"`
 	// Mark is random, and stands in what is stored where the secret stood.
 	Mark string `json:"mark"`
 	// ReadOnly: the link itself was not given out, but one to the same page that shows what is

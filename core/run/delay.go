@@ -78,10 +78,10 @@ func automatic(r *Run, e Event) error {
 	return nil
 }
 
-// keepLink keeps the link of the open approval, if a client answered one itself: another way to the same answer
+// keepLink keeps the link of the open question, if a client answered it itself: another way to the same answer
 // must not end the page that a person has open.
 func (s *Step) keepLink() {
-	if q := s.Question; q != nil && q.Link != nil && !q.Link.ReadOnly && s.Automatically(approvalInput) {
+	if q := s.Question; q != nil && q.Link != nil && !q.Link.ReadOnly && s.Automatically(q.Input.ID) {
 		s.Link = q.Link
 	}
 }

@@ -112,7 +112,7 @@ type Event struct {
 	Approval *Approval       `json:"approval,omitempty"`
 	Apart    bool            `json:"apart,omitempty"` // Declined: on the approval page, so that no call tells of it yet
 	Attempt  *Attempt        `json:"attempt,omitempty"`
-	Visit    *Visit          `json:"visit,omitempty"` // Opened
+	Visit    *Visit          `json:"visit,omitempty"` // Opened; Answered, on the page
 	Proof    *Proof          `json:"proof,omitempty"`
 	Evidence *Evidence       `json:"evidence,omitempty"`
 	Nonce    string          `json:"nonce,omitempty"` // next nonce: Accepted, Reissued
@@ -120,7 +120,7 @@ type Event struct {
 	Solves string `json:"solves,omitempty"`
 	// Connection that continues the run, empty for the same as before: Reissued. The one that answered: Automated
 	Connection string `json:"connection,omitempty"`
-	By         string `json:"by,omitempty"`      // who did it, as they say: Undeclined
+	By         string `json:"by,omitempty"`      // who did it: Undeclined, as they say; Answered, on the page by a principal
 	Code       string `json:"code,omitempty"`    // Rejected, Refused
 	Reason     string `json:"reason,omitempty"`  // for people
 	Outcome    string `json:"outcome,omitempty"` // Attested

@@ -93,7 +93,7 @@ func take(r *Run, input driver.Input, e Event) error {
 		r.Input = e.Answer.Value
 	default:
 		r.Step.discard(r.Step.forget(input.ID), e)
-		r.Step.Answers = append(r.Step.Answers, *e.Answer)
+		r.Step.Answers, r.Step.Link = append(r.Step.Answers, *e.Answer), nil
 		r.Step.timed(input.ID, e.Delay)
 	}
 	r.Step.Inputs = slices.DeleteFunc(r.Step.Inputs, func(in driver.Input) bool { return in.ID == input.ID })
@@ -148,7 +148,7 @@ func routeClosed(r *Run, e Event) error {
 	if e.Attempt == nil {
 		return lacks("the attempt")
 	}
-	if q := r.Step.Question; q != nil {
+	if q := r.Step.Question; q != nil && (e.Seq != 0 || !q.Beside()) {
 		if e.Seq != 0 && e.Seq != q.Seq {
 			return ErrStale
 		}

@@ -64,6 +64,10 @@ func opened(r *Run, e Event) error {
 	return nil
 }
 
+// Beside reports whether a person may answer the question on its page while other routes to the
+// input are taken. Beside an approval there is no other route.
+func (q Question) Beside() bool { return q.Elsewhere != "" && q.Input.ID != approvalInput }
+
 // premature keeps that work was submitted before it was approved.
 func premature(r *Run, e Event) error {
 	if e.Digest == "" || !r.Step.Gated {

@@ -170,7 +170,7 @@ type Step struct {
 	Refused map[string][]driver.Diagnostic `json:"refused,omitempty"`
 	// Automatic are the answers that clients gave to a person's questions of the step themselves.
 	Automatic []Automatic `json:"automatic,omitempty"`
-	// Link is that of an approval that a client answered itself, so that whoever has it can still answer.
+	// Link is that of a question that a client answered itself, so that whoever has it can still answer.
 	Link *ApprovalLink `json:"link,omitempty"`
 	// Delays are how long the answers took, by input id.
 	Delays map[string]Delay `json:"delays,omitempty"`

@@ -73,6 +73,9 @@ func (p *person) answer(link string) error {
 		return fmt.Errorf("the page answers %s: %w", res.Status, err)
 	}
 	form := url.Values{"decision": {"approved"}}
+	if strings.Contains(string(page), `value="answered"`) { // it is a question, not an approval
+		form.Set("decision", "answered")
+	}
 	for _, in := range inputs.FindAllString(string(page), -1) {
 		is := make(map[string]string)
 		for _, a := range attribute.FindAllStringSubmatch(in, -1) {

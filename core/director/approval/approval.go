@@ -22,6 +22,8 @@ type State string
 const (
 	Open     State = "open"
 	Approved State = "approved"
+	// Answered: a question that is not an approval was.
+	Answered State = "answered"
 	Rejected State = "rejected"
 	// Expired: the link is too old; the next call makes another.
 	Expired State = "expired"
@@ -43,6 +45,10 @@ type View struct {
 	Count    int
 	Label    string
 	Text     string // of the step
+	// Asks: it is not an approval. Question is what is asked then, and Fields are how it is answered.
+	Asks     bool
+	Question string
+	Fields   []input.Field
 	// Type and Display are what will be done, exactly.
 	Type    string
 	Display json.RawMessage
@@ -90,9 +96,11 @@ type Value struct {
 
 // Answer is what a person answers on the approval page.
 type Answer struct {
-	Decision string // "approved" or "rejected", or Cancel
+	Decision string // "approved" or "answered", "rejected", or Cancel
 	Digest   string // of the page that was answered
 	Phrase   string // as typed
+	// Fields are what was filled in, by field, if it is not an approval.
+	Fields map[string][]string
 	// By is the principal if who answers was identified; empty: whoever has the link.
 	By string
 }
@@ -113,9 +121,19 @@ type Linked struct {
 	ReadOnly  bool // the link shows what is asked and takes no answer
 }
 
+// Yes is the decision with which the agent may continue.
+func (l Linked) Yes() string {
+	if input.Of(l.Question.Input.Kind).Approves {
+		return input.SaidApproved
+	}
+	return input.SaidAnswered
+}
+
 // State is where the approval stands.
 func (l Linked) State(now time.Time) State {
 	switch {
+	case l.Decided != nil && l.Decided.Kind == run.Answered && l.Yes() == input.SaidAnswered:
+		return Answered
 	case l.Decided != nil && l.Decided.Kind == run.Answered:
 		return Approved
 	case l.Decided != nil:
@@ -134,7 +152,7 @@ func Of(s *plan.State, l Linked) View {
 	q, step := l.Question, s.Chain.Steps[l.Step-1]
 	v := View{
 		State: l.State(s.Now), ReadOnly: l.ReadOnly, Over: !s.Run.State.Live(), Run: s.Run.ID, Protocol: s.Chain.Title, Step: l.Step, Count: len(s.Chain.Steps), Label: step.Heading(),
-		Digest: q.Digest, AskedAt: q.AskedAt, ExpiresAt: q.Link.ExpiresAt,
+		Digest: q.Digest, AskedAt: q.AskedAt, ExpiresAt: q.Link.ExpiresAt, Asks: l.Yes() == input.SaidAnswered,
 	}
 	if v.State == Open {
 		// An old link, in a history or a log, shows nobody what it was about.
@@ -142,6 +160,10 @@ func Of(s *plan.State, l Linked) View {
 		v.Values, v.Phrase, v.Opened = valuesIn(s, step), q.Phrase, q.Link.Opened
 		v.Done = input.DoneBefore(s.Run.Step.Early, s.Run.Step.Done)
 		v.Declined, v.DeclineStands = plan.DeclineInWords(s), !plan.LinkMayApprove(s)
+		if v.Asks {
+			v.Question, v.Type, v.Display, v.DeclineStands = q.Input.Description, "", nil, false
+			v.Fields, _ = input.FieldsOf(q.Input) // it has some, else it has no page
+		}
 		if v.Plan = s.Run.Step.Plan; v.Plan != nil {
 			v.Display, v.System, v.Prompt = nil, "", ""
 		}
@@ -156,11 +178,19 @@ func Of(s *plan.State, l Linked) View {
 		v.DecidedAt, v.Reason = ev.At, ev.Reason
 		if ev.Approval != nil {
 			v.By = ev.Approval.By
+		} else if ev.Kind == run.Answered {
+			v.By = ev.By
 		}
 	}
 	if ev := l.TakenBack; ev != nil {
 		v.TakenBack, v.TakenBackBy = ev.At, ev.By
 	}
+	return v
+}
+
+// Filled is the view with what was filled in, to be corrected.
+func (v View) Filled(given map[string][]string) View {
+	v.Fields = input.Filled(v.Fields, given)
 	return v
 }
 

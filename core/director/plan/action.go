@@ -76,6 +76,12 @@ type (
 		Route       decision.Route
 		Diagnostics []driver.Diagnostic
 	}
+	// ToPage gives the question a link, so that a person can answer it on its page. With follows then,
+	// and Without if there is no page.
+	ToPage struct {
+		Question      run.Question
+		With, Without Action
+	}
 	// Read has a capability driver read what the agent submitted, or show it the input.
 	// Sent is what was submitted, where it is read from another form.
 	Read struct {
@@ -133,6 +139,7 @@ func (Halt) isAction()         {}
 func (Need) isAction()         {}
 func (Obtain) isAction()       {}
 func (Render) isAction()       {}
+func (ToPage) isAction()       {}
 func (Read) isAction()         {}
 func (Preview) isAction()      {}
 func (Judge) isAction()        {}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -143,7 +144,7 @@ func clientAnswers(s *State, w way) Action {
 // leads nowhere else: passing over it would close the question, whose link they may have open.
 func waitsOnPage(s *State, w way) bool {
 	q := s.Run.Step.Question
-	return notTheClient(s, w) != nil && linkHolds(s, q) && q.Elsewhere != "" && q.Input.ID == w.in.ID && outdated(s, w.task, *q) == "" && HasPage(s)
+	return notTheClient(s, w) != nil && linkHolds(s, q) && !q.Beside() && q.Elsewhere != "" && q.Input.ID == w.in.ID && outdated(s, w.task, *q) == "" && HasPage(s)
 }
 
 func notTheClient(s *State, w way) Action {
@@ -160,10 +161,10 @@ func itself(d run.Delay) string {
 	return fmt.Sprintf("this client answered the same question itself in %d ms, so it is not asked again", d.After.Milliseconds())
 }
 
-// LeftLink is the link of an approval that a client answered itself, while it is good; nil: there is none.
+// LeftLink is the link of a question that a client answered itself, while it is good; nil: there is none.
 func LeftLink(s *State, in driver.Input) *run.ApprovalLink {
 	l := s.Run.Step.Link
-	if l == nil || !input.Of(in.Kind).Approves || !s.Now.Before(l.ExpiresAt) {
+	if l == nil || cmp.Or(l.Input, input.ApprovalKind.Name) != in.ID || !s.Now.Before(l.ExpiresAt) {
 		return nil
 	}
 	return l
@@ -175,7 +176,7 @@ func ReflexReply(s *State, r api.StepReply) api.StepReply {
 	stopped := r.ErrorCode != "" && r.ErrorCode != string(fault.WaitingForUser) && r.ErrorCode != string(fault.MissingField) && r.ErrorCode != string(fault.MissingInput)
 	r.ErrorCode = string(fault.UserDeclined)
 	if reflex.Dismissed && !stopped { // else nobody is waited for
-		r.ErrorCode = string(fault.WaitingForUser)
+		r.ErrorCode, r.RetryAfter = string(fault.WaitingForUser), new(askPersonAgain.Seconds())
 	}
 	r.Message = plain.Sentences(reflex.said(), r.Message)
 	r.RetryCount = &s.Run.Step.Failures

@@ -260,7 +260,7 @@ func GivenUp(s *State, q run.Question) bool {
 // a person at its link, so that nobody is asked anew.
 func answeredElsewhere(s *State, k *input.Task, in driver.Input, r decision.Route) bool {
 	q := s.Run.Step.Question
-	return linkHolds(s, q) && outdated(s, k, *q) == "" && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && HasPage(s)
+	return linkHolds(s, q) && !q.Beside() && outdated(s, k, *q) == "" && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && HasPage(s)
 }
 
 // MayAsk reports whether a person or a model may be asked now. Nobody is asked when

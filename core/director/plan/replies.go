@@ -308,11 +308,12 @@ func WaitingReply(s *State, k *input.Task, q run.Question) api.StepReply {
 		where = nil // the client shows it no more
 	}
 	with := "with the same solution"
-	if input.Of(q.Input.Kind).Approves {
+	approves := input.Of(q.Input.Kind).Approves
+	if approves || q.Elsewhere != "" {
 		with = "with the placeholder solution of next_call"
-		if s.Solution.Supplied() {
-			r.Message = plain.Sentences(r.Message, Uncounted)
-		}
+	}
+	if approves && s.Solution.Supplied() {
+		r.Message = plain.Sentences(r.Message, Uncounted)
 	}
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again, %s", r.CurrentStep.URI, with)
 	if linkHolds(s, &q) {

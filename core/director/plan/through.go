@@ -54,7 +54,11 @@ func Through(s *State, k *input.Task, in driver.Input, r decision.Route) Action 
 		}
 	}
 	if w.desc.Has(driver.FeatureAgent) {
-		return Read{Task: k, Input: in, Route: r}
+		read := Read{Task: k, Input: in, Route: r}
+		if s.Solution.Supplied() {
+			return read
+		}
+		return besides(s, k, in, read, nil)
 	}
 	if w.kind.Approves && w.byReport {
 		in = ApprovalQuestion(s, k, GatedInput(s))
@@ -273,6 +277,14 @@ func NotNeeded(s *State, k *input.Task) Action {
 
 // NoRoute is what follows where the tree has nothing left for the input.
 func NoRoute(s *State, k *input.Task, in driver.Input) Action {
+	if q := onPage(s, in.ID); q != nil && q.Elsewhere != "" {
+		return Wait{Task: k, Question: q, Meanwhile: true}
+	}
+	return besides(s, k, in, unobtained(s, k, in), Wait{Task: k})
+}
+
+// unobtained is the end of a call that could not obtain the input.
+func unobtained(s *State, k *input.Task, in driver.Input) Action {
 	kind := input.Of(in.Kind)
 	if kind.Judges {
 		return unjudged(s, k)

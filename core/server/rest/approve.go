@@ -38,8 +38,11 @@ const (
 	approvePrefix = "/approve/"
 	// approvePattern is what logs and metrics see: the path holds a secret.
 	approvePattern = approvePrefix + "{run}/{secret}"
-	// maxApproveForm is more than a decision, a digest and a phrase take, in bytes.
-	maxApproveForm = 16 << 10
+	// maxApproveForm is more than a decision, a digest and a phrase take, and room for what a person
+	// writes, in bytes.
+	maxApproveForm = 64 << 10
+	// fieldPrefix stands before the names of the fields of a question.
+	fieldPrefix = "field."
 )
 
 // ApprovalPath is the path of the page for an approval.
@@ -48,7 +51,7 @@ func ApprovalPath(id run.ID, secret string) string { return approvePrefix + stri
 //go:embed approve.html
 var approveHTML string
 
-var approvePage = template.Must(template.New("approve").Funcs(template.FuncMap{"plain": plain.Text, "utc": utc}).Parse(approveHTML))
+var approvePage = template.Must(template.New("approve").Funcs(template.FuncMap{"plain": plain.Text, "line": plain.Line, "utc": utc}).Parse(approveHTML))
 
 // shownApproval is what the template shows.
 type shownApproval struct {
@@ -131,14 +134,14 @@ func (p *page) take(c *call, id run.ID, secret string) {
 		p.note(c, http.StatusBadRequest, "This is not the form of the page", "Open the link again and use its buttons.")
 		return
 	}
-	in := approval.Answer{Decision: form.Get("decision"), Digest: form.Get("digest"), Phrase: form.Get("phrase")}
+	in := approval.Answer{Decision: form.Get("decision"), Digest: form.Get("digest"), Phrase: form.Get("phrase"), Fields: fieldsIn(form)}
 	if p.identified {
 		in.By = c.caller.Principal
 	}
 	v, err := p.approvals.AnswerApproval(c.r.Context(), c.caller, id, secret, in)
 	switch {
 	case fault.CodeOf(err) == fault.InvalidArgument && v.State != "":
-		p.show(c, http.StatusUnprocessableEntity, v, messageOf(err))
+		p.show(c, http.StatusUnprocessableEntity, v.Filled(in.Fields), messageOf(err))
 	case err != nil:
 		p.refuse(c, err)
 	case v.Late:
@@ -149,6 +152,17 @@ func (p *page) take(c *call, id run.ID, secret string) {
 		c.w.Header().Set("Location", secret)
 		c.w.WriteHeader(http.StatusSeeOther)
 	}
+}
+
+// fieldsIn are the fields of a question in the form of the page.
+func fieldsIn(form url.Values) map[string][]string {
+	given := map[string][]string{}
+	for name, values := range form {
+		if field, ok := strings.CutPrefix(name, fieldPrefix); ok {
+			given[field] = values
+		}
+	}
+	return given
 }
 
 func (p *page) show(c *call, status int, v approval.View, problem string) {
@@ -162,7 +176,11 @@ func (p *page) show(c *call, status int, v approval.View, problem string) {
 		p.note(c, http.StatusInternalServerError, "The page could not be made", "The server's log has the cause.")
 		return
 	}
-	p.html(c, status, fmt.Sprintf("Approval: %s", v.Label), body.Bytes())
+	title := "Approval"
+	if v.Asks {
+		title = "Question"
+	}
+	p.html(c, status, fmt.Sprintf("%s: %s", title, v.Label), body.Bytes())
 }
 
 // refuse says why there is nothing to show.

@@ -190,7 +190,7 @@ func TestAnotherFormDecidesNothing(t *testing.T) {
 		"another host":     {"POST", path, form, "decision=approved", []string{"Host", "evil.example"}, 403},
 		"no digest":        {"POST", path, form, "decision=approved", nil, 422},
 		"JSON":             {"POST", path, "application/json", `{"decision":"approved"}`, nil, 400},
-		"a long form":      {"POST", path, form, "decision=approved&x=" + strings.Repeat("x", 20<<10), nil, 413},
+		"a long form":      {"POST", path, form, "decision=approved&x=" + strings.Repeat("x", 128<<10), nil, 413},
 		"another site":     {"POST", path, form, "decision=approved", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		"a sister's site":  {"POST", path, form, "decision=approved", []string{"Sec-Fetch-Site", "same-site"}, 403},
 		"the page itself":  {"POST", path, form, "decision=approved", []string{"Sec-Fetch-Site", "same-origin"}, 422},
