@@ -131,7 +131,7 @@ func lockOf(path string, all []platform) ([]byte, error) {
 var licenseName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice)[^.]*(\.(md|txt))?$`)
 
 // licenses returns the licenses of every module that the programs of a platform
-// contain, and of Go itself: most of them have to go with the binaries. A module
+// contain, of Go itself, and of the word vectors: most of them have to go with the binaries. A module
 // without one is an error.
 func licenses(ctx context.Context, p platform) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./cmd/kairos", "./plugins/...")
@@ -156,6 +156,9 @@ func licenses(ctx context.Context, p platform) ([]byte, error) {
 		if err := licensesOf(&out, module, dir); err != nil {
 			return nil, err
 		}
+	}
+	if err := licensesOf(&out, "The word vectors of kairos", "core/meaning"); err != nil {
+		return nil, err
 	}
 	return out.Bytes(), nil
 }

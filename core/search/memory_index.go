@@ -17,6 +17,7 @@ type Index struct {
 	vocabulary Vocabulary
 	numbers    map[string]uint32 // of the words of the vocabulary
 	known      []knownWord       // by number
+	texts      []string          // by number
 }
 
 // shelf has the protocols of a space.
@@ -27,6 +28,7 @@ type shelf struct {
 
 // doc is an outline whose words are numbers of the vocabulary.
 type doc struct {
+	space   string
 	chainID string
 	head    Head
 	names   []name
@@ -58,10 +60,16 @@ type saidIn struct {
 
 // knownWord is what the table knows of a word.
 type knownWord struct {
-	row   int32 // -1: the table does not have it
+	row   int32 // or one of the values below
 	norm  float32
 	signs uint64
 }
+
+// The rows of words that have none.
+const (
+	unknown = -1 // the table does not have the word
+	unasked = -2 // the word tells too little of a protocol: only steps have it
+)
 
 // New returns an empty index. Without a table only words are compared.
 func New(table *meaning.Table) *Index {
@@ -74,15 +82,18 @@ func (x *Index) Put(outlines ...Outline) {
 	defer x.mu.Unlock()
 	var fresh []Numbered
 	for _, o := range outlines {
-		d := doc{chainID: o.ChainID, head: o.Head, names: o.names, vectors: o.vectors, width: o.width}
+		d := doc{space: o.Space, chainID: o.ChainID, head: o.Head, names: o.names, vectors: o.vectors, width: o.width}
 		d.words = make([]posted, len(o.words))
 		for i, w := range o.words {
 			number, known := x.numbers[w.text]
 			if !known {
 				number = uint32(len(x.numbers)) //nolint:gosec // memory ends before
 				x.numbers[w.text] = number
-				x.known = append(x.known, x.knownWord(w.text))
+				x.known, x.texts = append(x.known, knownWord{row: unasked}), append(x.texts, w.text)
 				fresh = append(fresh, Numbered{number, w.text})
+			}
+			if w.told && x.known[number].row == unasked {
+				x.known[number] = x.knownWord(w.text)
 			}
 			d.words[i] = d.posted(number, w)
 		}
@@ -109,11 +120,11 @@ func (d *doc) posted(number uint32, w outlined) posted {
 
 func (x *Index) knownWord(text string) knownWord {
 	if x.table == nil || common[text] {
-		return knownWord{row: -1}
+		return knownWord{row: unknown}
 	}
 	row, ok := x.table.Row(text)
 	if !ok {
-		return knownWord{row: -1}
+		return knownWord{row: unknown}
 	}
 	v := x.table.Row8(row)
 	return knownWord{int32(row), normOf(v), signsOf(v)} //nolint:gosec // a table has fewer rows

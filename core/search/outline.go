@@ -34,6 +34,7 @@ type outlined struct {
 	text   string
 	weight uint8   // how much the protocol is about it, at most maxWeight
 	names  []uint8 // the names that have it
+	told   bool    // a name, the description or a label has it
 }
 
 // maxLine is the length of Head.Line in bytes.
@@ -50,6 +51,7 @@ func OutlineOf(space string, c protocol.Chain, table *meaning.Table) Outline {
 	for i, e := range a.entries {
 		w := outlined{text: e.text, weight: weightOf(e)}
 		for _, p := range e.places {
+			w.told = w.told || p.field().names() || p.field() == fieldDescription || p.field() == fieldLabel
 			if p.field().names() {
 				w.names = append(w.names, uint8(min(p.name(), math.MaxUint8))) //nolint:gosec // at most 255
 			}
