@@ -64,7 +64,7 @@ func TestTheArchiveDoesTheMainJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, of := range []string{"\nGo, LICENSE\n", "\ngithub.com/mark3labs/mcp-go v", "\nmodernc.org/sqlite v", "\ngoogle.golang.org/grpc v", "Mozilla Public License"} {
+	for _, of := range []string{"\nGo, LICENSE\n", "\ngithub.com/mark3labs/mcp-go v", "\nmodernc.org/sqlite v", "\ngoogle.golang.org/grpc v", "Mozilla Public License", "GRAYPE Systems"} {
 		if !strings.Contains(string(texts), of) {
 			t.Errorf("LICENSES.txt does not have %q", of)
 		}

@@ -52,7 +52,7 @@ func TestWhatTheRequestMeansIsNearest(t *testing.T) {
 	for query, want := range map[string]string{
 		"reimburse the buyer":      "Refund a card payment",
 		"the house is burning":     "Evacuate the building",
-		"reimburs teh custmer now": "Refund a card payment",
+		"reimburs a custmer now": "Refund a card payment",
 	} {
 		a := x.Search(ask(query, "a"))
 		if all := slices.Concat(a.Choices, a.Nearest); len(all) != 3 || all[0].Title != want {
