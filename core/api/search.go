@@ -3,7 +3,7 @@ package api
 // Search declares kairos_search.
 var Search = Tool[SearchRequest, SearchReply]{Declaration{
 	Name: "kairos_search", Title: "Search for protocol chains",
-	Description: "Find the protocol for a task before you start it. Where confidence is sure, follow next_call. Where it is perhaps, begin a match only if it is exactly what the user wants. Where it is none, refine or create. " + RulesOfARun,
+	Description: "Find the protocol for a task before you start it. Where confidence is sure, follow next_call. Otherwise begin what you find in choices or nearest only if it is exactly what the user wants; else refine or create. " + RulesOfARun,
 	ReadOnly:    true, Idempotent: true,
 	Icon: "M10 4a6 6 0 1 0 0 12a6 6 0 1 0 0-12M15 15l6 6",
 }}
@@ -32,12 +32,23 @@ type SearchRequest struct {
 type SearchReply struct {
 	MustObey   bool       `json:"must_obey" doc:"true: follow next_action. false: use your judgement."`
 	Message    string     `json:"message" doc:"What happened, in words"`
-	Confidence Confidence `json:"confidence" doc:"sure: the first choice is what was asked for. perhaps: somebody has to choose. none: nothing matches" enum:"sure,perhaps,none"`
+	Confidence Confidence `json:"confidence" doc:"sure: the first choice is what was asked for. perhaps: somebody has to choose. weak: see nearest. none: nothing was found" enum:"sure,perhaps,weak,none"`
 	NextAction string     `json:"next_action" doc:"The call that comes next"`
 	// NextCall begins the first choice where that is sure, and refines a search
 	// that found nothing. Nil: the caller has to choose.
 	NextCall *NextCall `json:"next_call,omitempty"`
 	Choices  []Choice  `json:"choices" doc:"Best first, never empty"`
+	// Nearest are protocols that match too weakly to be choices, the best first. Where the
+	// caller can read only few protocols, all the others follow. Empty if the first choice is sure.
+	Nearest []Nearest `json:"nearest,omitempty" doc:"Weaker matches: none of these may fit"`
+}
+
+// Nearest is a protocol that the caller may judge.
+type Nearest struct {
+	Title       string `json:"title"`
+	Description string `json:"description,omitempty" doc:"What the protocol is for"`
+	URI         string `json:"uri"`
+	Why         string `json:"why,omitempty" doc:"What was found; absent if it is only listed"`
 }
 
 // Choice is one answer of a search.
@@ -61,5 +72,6 @@ type Confidence string
 const (
 	ConfidenceSure    Confidence = "sure"    // it is the protocol that was asked for
 	ConfidencePerhaps Confidence = "perhaps" // somebody has to choose
+	ConfidenceWeak    Confidence = "weak"    // no match is good enough to be a choice
 	ConfidenceNone    Confidence = "none"    // there is no match
 )

@@ -26,6 +26,12 @@ const (
 	maxUnsure  = 3
 	maxQueries = 5 // rephrasings
 
+	maxNearest = 5 // weaker matches
+	// few is how many protocols a caller can read at most for all of them to be listed:
+	// an agent's model knows better than a score which of them fits.
+	few        = 50
+	maxReasons = 3 // words that say why a weaker match was found
+
 	// besides is how many hits are read besides those that are shown: the one whose score
 	// makes the best one sure, and the built-in protocols.
 	besides = 3
@@ -103,7 +109,7 @@ func (f finder) search(ctx context.Context, c access.Caller, in api.SearchReques
 		return api.SearchReply{}, nil, err
 	}
 	// Reading the outlines of hits takes longer than finding them.
-	q.Limit = limit + besides
+	q.Limit, q.Explain = limit+maxNearest+besides, true
 	hits, wordsOnly, more, err := f.found(ctx, q, texts)
 	if err == nil && more && len(hits) <= limit {
 		q.Limit = mostHits
@@ -112,23 +118,86 @@ func (f finder) search(ctx context.Context, c access.Caller, in api.SearchReques
 	if err != nil {
 		return api.SearchReply{}, nil, err
 	}
+	matches := hits[:f.matches(hits)]
 	second := 0.0
-	if len(hits) > 1 {
-		second = hits[1].Score
+	if len(matches) > 1 {
+		second = matches[1].Score
 	}
-	sure := len(hits) > 0 && search.Sure(hits[0].Score, second)
+	sure := len(matches) > 0 && search.Sure(matches[0].Score, second)
 	if !sure {
 		limit = min(limit, maxUnsure)
 	}
-	hits = hits[:min(limit, len(hits))]
-	for _, h := range hits {
+	matches = matches[:min(limit, len(matches))]
+	for _, h := range matches {
 		f.ratings.rateRetrieved(h)
 	}
-	reply := searchReply(hits, sure)
+	reply := api.SearchReply{MustObey: true}
+	if !sure {
+		if reply.Nearest, err = f.nearest(ctx, q.Spaces, matches, hits[len(matches):]); err != nil {
+			return api.SearchReply{}, nil, err
+		}
+	}
+	offer(&reply, matches, sure)
 	if wordsOnly {
 		reply.Message += " Only words were compared: the embedding endpoint did not answer."
 	}
-	return reply, hits, nil
+	return reply, matches, nil
+}
+
+// matches is how many of the hits reach the threshold.
+func (f finder) matches(hits []Hit) int {
+	n := slices.IndexFunc(hits, func(h Hit) bool { return h.Score < f.threshold })
+	if n < 0 {
+		return len(hits)
+	}
+	return n
+}
+
+// nearest lists the best of the other hits, and all other protocols of the spaces if there
+// are few.
+func (f finder) nearest(ctx context.Context, spaces []string, matches, others []Hit) ([]api.Nearest, error) {
+	var out []api.Nearest
+	listed := map[string]bool{}
+	for _, h := range matches {
+		listed[protocol.URI(h.Chain.Steps[0].UUID)] = true
+	}
+	add := func(c protocol.Chain, description, why string) {
+		uri := protocol.URI(c.Steps[0].UUID)
+		if !listed[uri] && !isMeta(c) {
+			listed[uri] = true
+			out = append(out, api.Nearest{Title: c.Title, Description: description, URI: uri, Why: why})
+		}
+	}
+	for _, h := range others[:min(maxNearest, len(others))] {
+		add(h.Chain, summary(h.Chain), reason(h.Why))
+	}
+	rest, err := f.catalog.atMost(ctx, spaces, few)
+	for _, c := range rest {
+		add(c, "", "")
+	}
+	return out, err
+}
+
+// reason says in a few words why a protocol was found.
+func reason(why []Match) string {
+	var words []string
+	meaning := false
+	for _, m := range why {
+		switch {
+		case m.Ranker == search.RankerVector:
+			meaning = true
+		case len(words) < maxReasons && !slices.Contains(words, m.Found):
+			words = append(words, m.Found)
+		}
+	}
+	out := strings.Join(words, ", ")
+	switch {
+	case out == "":
+		return "similar meaning"
+	case meaning:
+		return "similar meaning, and has " + out
+	}
+	return "has " + out
 }
 
 // textsOf returns the query and its rephrasings, each once.
@@ -150,7 +219,7 @@ func textsOf(in api.SearchRequest) ([]string, error) {
 	return texts, nil
 }
 
-// found returns the protocols that match any of the texts, each with its best
+// found returns the protocols that match any of the texts, also weakly, each with its best
 // score, best first. wordsOnly reports that embeddings should have been compared
 // but were not available; more, that a higher limit may find more.
 func (f finder) found(ctx context.Context, q Query, texts []string) (hits []Hit, wordsOnly, more bool, err error) {
@@ -165,7 +234,7 @@ func (f finder) found(ctx context.Context, q Query, texts []string) (hits []Hit,
 		}
 		more = more || len(found) == q.Limit && found[len(found)-1].Score >= f.threshold
 		for _, h := range found {
-			if h.Score < f.threshold || isMeta(h.Chain) {
+			if isMeta(h.Chain) {
 				continue
 			}
 			uri := protocol.URI(h.Chain.Steps[0].UUID)
@@ -210,33 +279,39 @@ func summary(c protocol.Chain) string {
 	return line
 }
 
-// searchReply offers the hits, best first. It prefills a call where following it
-// is always right: begin a sure match, or refine a search without matches.
-func searchReply(hits []Hit, sure bool) api.SearchReply {
-	r := api.SearchReply{MustObey: true, Confidence: api.ConfidencePerhaps}
-	for _, h := range hits {
+// offer offers the matches, best first. It prefills a call where following it is always
+// right: begin a sure match, or refine a search that found nothing.
+func offer(r *api.SearchReply, matches []Hit, sure bool) {
+	for _, h := range matches {
 		r.Choices = append(r.Choices, match(h))
 	}
 	switch {
-	case len(hits) == 0:
+	case sure:
+		r.Confidence = api.ConfidenceSure
+		r.Message = foundMessage(len(matches)) + " The first match fits."
+		r.NextAction = "follow the first choice's next_action"
+		r.NextCall = api.BeginCall(r.Choices[0].URI, matches[0].Chain.Inputs)
+	case len(matches) > 0:
+		r.Confidence = api.ConfidencePerhaps
+		for i, h := range matches {
+			r.Choices[i].Description = summary(h.Chain)
+		}
+		r.Message = foundMessage(len(matches)) + " No match is sure."
+		if len(r.Nearest) > 0 {
+			r.Message += " nearest lists weaker ones; none of these may fit."
+		}
+		r.NextAction = "if a choice is exactly what the user wants, follow that choice's next_action; otherwise refine or create"
+	case len(r.Nearest) > 0:
+		r.Confidence = api.ConfidenceWeak
+		r.Message = "No protocol matches well. nearest lists others; none of these may fit."
+		r.NextAction = "if one of nearest is exactly what the user wants, call kairos_begin with its uri; otherwise follow a choice's next_action: refine or create"
+	default:
 		r.Confidence = api.ConfidenceNone
 		r.Message = "No protocol matches."
 		r.NextAction = "follow one choice's next_action: refine the search, or create the protocol"
 		r.NextCall = api.BeginCall(protocol.URI(refineUUID), nil)
-	case sure:
-		r.Confidence = api.ConfidenceSure
-		r.Message = foundMessage(len(hits)) + " The first match fits."
-		r.NextAction = "follow the first choice's next_action"
-		r.NextCall = api.BeginCall(r.Choices[0].URI, hits[0].Chain.Inputs)
-	default:
-		for i, h := range hits {
-			r.Choices[i].Description = summary(h.Chain)
-		}
-		r.Message = foundMessage(len(hits)) + " No match is sure."
-		r.NextAction = "if a choice is exactly what the user wants, follow that choice's next_action; otherwise refine or create"
 	}
 	r.Choices = append(r.Choices, refineChoice(), createChoice())
-	return r
 }
 
 // foundMessage counts the matches, as clients of the earlier server know it.

@@ -1,6 +1,7 @@
 package library_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -47,8 +48,8 @@ func TestOnlyASureMatchIsPrefilled(t *testing.T) {
 		"Report":        {api.ConfidenceSure, 5, first},
 		"reports":       {api.ConfidenceSure, 5, first},
 		"figures":       {api.ConfidencePerhaps, 3, ""},
-		"xqzzy blorft":  {api.ConfidenceNone, 0, "kairos://mem/00000000-0000-0000-0000-000000002002"},
-		"qqq www eee z": {api.ConfidenceNone, 0, "kairos://mem/00000000-0000-0000-0000-000000002002"},
+		"xqzzy blorft":  {api.ConfidenceWeak, 0, ""},
+		"qqq www eee z": {api.ConfidenceWeak, 0, ""},
 	} {
 		r, matches := w.search(api.SearchRequest{Query: query})
 		if r.Confidence != want.confidence || len(matches) != want.matches {
@@ -62,6 +63,87 @@ func TestOnlyASureMatchIsPrefilled(t *testing.T) {
 		}
 		if !strings.Contains(r.NextAction, "choice's next_action") {
 			t.Errorf("Search(%q): next_action %q does not lead to a choice", query, r.NextAction)
+		}
+	}
+}
+
+// TestWeakMatchesAreNearest: a score must not hide the right protocol from an agent, which
+// can judge better.
+func TestWeakMatchesAreNearest(t *testing.T) {
+	w := newWorld(t, func(o *library.Options) { o.ScoreThreshold = 0.99 })
+	w.reports()
+	r, matches := w.search(api.SearchRequest{Query: "figures for those who were away"})
+	if r.Confidence != api.ConfidenceWeak || len(matches) != 0 || r.NextCall != nil {
+		t.Fatalf("the search is %s with %d matches and the call %+v, want it weak with neither", r.Confidence, len(matches), r.NextCall)
+	}
+	if len(r.Nearest) != 12 {
+		t.Fatalf("nearest lists %d protocols, want all 12, for they are few", len(r.Nearest))
+	}
+	best := r.Nearest[0]
+	if best.Title != "Report" || best.Description != "Write the figures of the week down," || !strings.Contains(best.Why, "figures") || !strings.HasPrefix(best.URI, "kairos://mem/") {
+		t.Errorf("the nearest is %+v, want Report with its description and a reason", best)
+	}
+	if !strings.Contains(r.Message, "none of these may fit") {
+		t.Errorf("message %q does not warn of what is nearest", r.Message)
+	}
+	other := w.caller
+	other.Space = "user:test:other"
+	hidden, err := w.Search(t.Context(), other, api.SearchRequest{Query: "Report"})
+	if err != nil || len(hidden.Nearest) != 0 || hidden.Confidence != api.ConfidenceNone {
+		t.Errorf("a search from another space is %s with %+v, %v, want none", hidden.Confidence, hidden.Nearest, err)
+	}
+	if hidden.NextCall == nil || !strings.Contains(string(hidden.NextCall.Arguments), "000000002002") {
+		t.Errorf("a search that found nothing prefills %+v, want the refining", hidden.NextCall)
+	}
+}
+
+func TestOfManyProtocolsOnlyTheNearestAreListed(t *testing.T) {
+	w := newWorld(t, nil)
+	for i := range 51 {
+		w.mint(fmt.Sprintf("# Water plant %d\n\nWhat it needs.\n\n## Pour\n\nWater.\n", i))
+	}
+	r, matches := w.search(api.SearchRequest{Query: "water plant pour soil"})
+	if len(matches) > 3 || len(r.Nearest) != 5 {
+		t.Errorf("%d matches and %d nearest, want 3 at most and 5", len(matches), len(r.Nearest))
+	}
+	seen := map[string]bool{}
+	for _, c := range matches {
+		seen[c.URI] = true
+	}
+	for _, n := range r.Nearest {
+		if seen[n.URI] {
+			t.Errorf("%q is listed twice", n.Title)
+		}
+		seen[n.URI] = true
+	}
+	if r, _ := w.search(api.SearchRequest{Query: "Water plant 7"}); r.Confidence != api.ConfidenceSure || r.Nearest != nil {
+		t.Errorf("the search by a title is %s with %d nearest, want it sure without any", r.Confidence, len(r.Nearest))
+	}
+	none, _ := w.search(api.SearchRequest{Query: "xqzzy blorft"})
+	if none.Confidence != api.ConfidenceNone || none.NextCall == nil {
+		t.Errorf("gibberish is %s, want none with the call that refines", none.Confidence)
+	}
+}
+
+func TestASearchReplyIsShort(t *testing.T) {
+	for name, tc := range map[string]struct {
+		threshold  float64
+		query      string
+		most       int // tokens
+		candidates int
+	}{
+		"five candidates": {0.99, "quarterly report sales", 700, 5},
+		"one":             {0.3, "Rotate the signing keys", 350, 1},
+	} {
+		w := newWorld(t, func(o *library.Options) { o.ScoreThreshold = tc.threshold })
+		for i := range 60 {
+			w.mint(fmt.Sprintf("# Prepare the quarterly report of region %d\n\nCollects the figures of a region and sends them to those who asked for them.\n\n## Count\n\nSales.\n", i))
+		}
+		w.mint("# Rotate the signing keys\n\nReplaces a key.\n\n## Make one\n\nKey.\n")
+		r, matches := w.search(api.SearchRequest{Query: tc.query})
+		b, err := json.Marshal(r)
+		if n := len(matches) + len(r.Nearest); err != nil || n != tc.candidates || len(b)/4 > tc.most {
+			t.Errorf("%s: the reply has %d candidates and %d tokens (%v), want %d and at most %d:\n%s", name, n, len(b)/4, err, tc.candidates, tc.most, b)
 		}
 	}
 }

@@ -85,6 +85,9 @@ func printChoices(ctx context.Context, p *output.Printer, t api.Transport, reply
 		}
 		rows = append(rows, []string{score, c.Role, title, cmp.Or(worth, "-"), p.ID(c.URI)})
 	}
+	for _, n := range reply.Nearest {
+		rows = append(rows, []string{"-", "nearest", n.Title, "-", p.ID(n.URI)})
+	}
 	p.Printf("%s\n\n", output.Lines(output.Commands(reply.Message)))
 	p.Rows(rows)
 }
