@@ -115,11 +115,11 @@ func (s *served) keys(file string) []string {
 	return strings.Fields(string(content))
 }
 
-// expect checks that a reply has the code, or tells of the one solved step.
+// expect checks that a reply has the code, or the proof of a solved step.
 func expect(t *testing.T, reply *api.StepReply, code string) *api.StepReply {
 	t.Helper()
-	if reply.ErrorCode != code || (code == "") != (len(reply.Solved) == 1) {
-		t.Fatalf("error_code = %q with %d solved, want %q: %s", reply.ErrorCode, len(reply.Solved), code, reply.Message)
+	if reply.ErrorCode != code || (code == "") != (reply.ProofHash != "") {
+		t.Fatalf("error_code = %q with the proof %q, want %q: %s", reply.ErrorCode, reply.ProofHash, code, reply.Message)
 	}
 	return reply
 }

@@ -121,7 +121,7 @@ func (s *served) solve(do func()) {
 	s.t.Helper()
 	r := s.client.opens(oneCommand)
 	do()
-	if done := s.client.submit(r, "shell", ranWell).step(); len(done.Solved) != 1 {
+	if done := s.client.submit(r, "shell", ranWell).step(); done.ProofHash == "" {
 		s.t.Errorf("the step is not solved: %s %s\n%s", done.ErrorCode, done.Message, s.stderr.String())
 	}
 }

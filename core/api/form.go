@@ -26,7 +26,7 @@ const wholeForm = "what challenge.description demands"
 
 // blank makes the form of one place in a value.
 type blank struct {
-	name     string
+	what     string // said of a place that its schema does not describe; "" below a key, which names it
 	optional bool
 	depth    int // how many levels may still follow
 }
@@ -49,13 +49,13 @@ func Value(raw json.RawMessage) any {
 // for everything that has to be filled in. A schema that says nothing, or too
 // much, gives one placeholder.
 func Form(schema json.RawMessage) any {
-	return bounded(blank{name: wholeForm, depth: formDepth}, Value(schema))
+	return bounded(blank{what: wholeForm, depth: formDepth}, Value(schema))
 }
 
 func bounded(b blank, schema any) any {
 	form := b.of(schema)
 	if encoded, err := json.Marshal(form); err != nil || len(encoded) > formSize {
-		return blank{name: b.name}.of(nil)
+		return blank{what: b.what}.of(nil)
 	}
 	return form
 }
@@ -78,7 +78,7 @@ func InputForm(inputs json.RawMessage, keys []string) map[string]any {
 	s, _ := Value(inputs).(map[string]any)
 	properties, _ := s["properties"].(map[string]any)
 	for _, key := range keys {
-		form[key] = bounded(blank{name: key, depth: formDepth - 1}, properties[key])
+		form[key] = bounded(blank{depth: formDepth - 1}, properties[key])
 	}
 	return form
 }
@@ -93,7 +93,7 @@ func (b blank) of(schema any) any {
 		}
 	case "array":
 		if items, ok := s["items"].(map[string]any); ok && b.depth > 0 {
-			return []any{blank{describedBy(s, b.name), b.optional, b.depth - 1}.of(items)}
+			return []any{blank{describedBy(s, b.what), b.optional, b.depth - 1}.of(items)}
 		}
 	}
 	return b.text(s)
@@ -104,7 +104,7 @@ func (b blank) object(fields map[string]any, required any) map[string]any {
 	out := make(map[string]any, len(fields))
 	for name, field := range fields {
 		optional := b.optional || !slices.Contains(needed, any(name))
-		out[name] = blank{name, optional, b.depth - 1}.of(field)
+		out[name] = blank{"", optional, b.depth - 1}.of(field)
 	}
 	return out
 }
@@ -115,16 +115,19 @@ func (b blank) text(s map[string]any) string {
 	if b.optional {
 		kind += ", optional"
 	}
-	return fmt.Sprintf("<%s: %s>", kind, describedBy(s, b.name))
+	if what := describedBy(s, b.what); what != "" {
+		kind += ": " + what
+	}
+	return "<" + kind + ">"
 }
 
-func describedBy(s map[string]any, name string) string {
+func describedBy(s map[string]any, otherwise string) string {
 	for _, key := range []string{"description", "title"} {
 		if text, _ := s[key].(string); strings.TrimSpace(text) != "" {
 			return plain.Clip(strings.Join(strings.Fields(text), " "), 200)
 		}
 	}
-	return name
+	return otherwise
 }
 
 // shapeOf says what may stand in a place.

@@ -58,18 +58,22 @@ func textForm(form any) string {
 		}
 		return asJSON + ": " + string(shown) + ">"
 	}
-	kind, what, _ := strings.Cut(strings.TrimPrefix(text, "<"), ": ")
+	kind, what, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(text, "<"), ">"), ": ")
 	kind, optional := strings.CutSuffix(kind, ", optional")
 	switch {
 	case !strings.HasPrefix(text, "<"), strings.HasPrefix(kind, "string"), strings.HasPrefix(kind, `exactly "`), strings.HasPrefix(kind, `one of "`):
 		return text
 	case kind != "anything":
-		what = kind + ": " + what
+		what = strings.TrimSuffix(kind+": "+what, ": ")
 	}
+	placeholder := asJSON
 	if optional {
-		return asJSON + ", optional: " + what
+		placeholder += ", optional"
 	}
-	return asJSON + ": " + what
+	if what != "" {
+		placeholder += ": " + what
+	}
+	return placeholder + ">"
 }
 
 // ShapeIn is the shape that a placeholder of SolutionForm shows, as people fill it in where
@@ -77,9 +81,11 @@ func textForm(form any) string {
 func ShapeIn(form any) any {
 	text, _ := form.(string)
 	shown, is := strings.CutPrefix(strings.TrimSuffix(text, ">"), asJSON+": ")
-	var shape any
-	if !is || json.Unmarshal([]byte(shown), &shape) != nil {
+	if !is || !strings.HasPrefix(shown, "{") && !strings.HasPrefix(shown, "[") { // such as the type null
 		return form
 	}
-	return shape
+	if shape := Value(json.RawMessage(shown)); shape != nil {
+		return shape
+	}
+	return form
 }

@@ -122,7 +122,7 @@ func TestTheSameCallWhileAnActingDriverIsAskedWhatItNeedsGetsTheSameReply(t *tes
 	}
 	r := w.reply(round)
 	w.code(r, "")
-	if len(r.Solved) != 1 || r.StepIndex != 2 {
+	if len(vouchers(r)) != 1 || r.StepIndex != 2 {
 		t.Errorf("reply = %+v, want step 1 solved and step 2 open", r)
 	}
 	if diff := cmp.Diff(w.reply(other), r); diff != "" {
@@ -136,12 +136,12 @@ func TestADriverThatFailsWhenItIsAskedWhatItNeedsHasDoneNothing(t *testing.T) {
 	in := w.beforeActing(n)
 	r := w.next(in.URI, string(in.Solution))
 	w.code(r, "DRIVER_UNAVAILABLE")
-	if len(r.Solved) != 1 || r.StepIndex != 2 {
+	if len(vouchers(r)) != 1 || r.StepIndex != 2 {
 		t.Errorf("reply = %+v, want step 1 solved", r)
 	}
 	end := w.next(in.URI, solve(r, `{"ok":true}`))
 	w.code(end, "")
-	if acts := n.acts.Load(); len(end.Solved) != 1 || acts != 1 {
+	if acts := n.acts.Load(); len(vouchers(end)) != 1 || acts != 1 {
 		t.Errorf("solved %+v after %d acts, want step 2 after one", end.Solved, acts)
 	}
 }
@@ -167,7 +167,7 @@ func TestTheSameAnswerAfterTheServerWasKilledWhileADriverActedGetsWhatCameOfIt(t
 	w.Engine = w.another()
 	first := w.reply(w.answer(ask, sampled))
 	w.code(first, "")
-	if asked := s.requests(); len(first.Solved) != 1 || len(asked) != 2 || !asked[1].Recover {
+	if asked := s.requests(); len(vouchers(first)) != 1 || len(asked) != 2 || !asked[1].Recover {
 		t.Errorf("solved %+v after %+v, want the step, after the driver was asked what came of its call", first.Solved, asked)
 	}
 	if diff := cmp.Diff(first, w.reply(w.answer(ask, sampled))); diff != "" {
@@ -207,7 +207,7 @@ func TestTheSameEvidenceAfterTheServerWasKilledWhileADriverActedIsNeverAMistake(
 			for range 2 {
 				got := w.next(in.URI, string(in.Solution))
 				w.code(got, tc.code)
-				if solved := len(got.Solved) == 1; solved != (tc.code == "") {
+				if solved := len(vouchers(got)) == 1; solved != (tc.code == "") {
 					t.Errorf("solved = %+v with the code %q", got.Solved, got.ErrorCode)
 				}
 			}
@@ -331,7 +331,7 @@ func TestARefusalThatIsStoredBeforeADriverActsIsNotCountedAgain(t *testing.T) {
 
 			got := w.next(uri, fmt.Sprintf(`{"type":"user_input","nonce":%q,"user_input":{"ok":true}}`, r.Challenge.Nonce))
 			w.code(got, "MISSING_FIELD")
-			if len(got.Solved) != end.solved || *got.RetryCount != end.counts {
+			if len(vouchers(got)) != end.solved || *got.RetryCount != end.counts {
 				t.Errorf("solved %+v with retry_count %d, want %d steps and %d", got.Solved, *got.RetryCount, end.solved, end.counts)
 			}
 			if n := refusals(heard.routes); n != 1 {

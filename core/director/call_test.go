@@ -114,7 +114,7 @@ func TestAPendingVerdictIsWaitedFor(t *testing.T) {
 	if end.RetryAfter != nil || end.Progress != nil || end.ProgressMessage != "" {
 		t.Errorf("reply = %+v, want no more word of the wait", end)
 	}
-	if asked := s.requests(); len(end.Solved) != 1 || len(asked) != 2 || asked[0].IdempotencyKey == "" || !cmp.Equal(asked[0], asked[1]) {
+	if asked := s.requests(); len(vouchers(end)) != 1 || len(asked) != 2 || asked[0].IdempotencyKey == "" || !cmp.Equal(asked[0], asked[1]) {
 		t.Errorf("solved %+v after %+v, want the same call twice", end.Solved, asked)
 	}
 }
@@ -192,7 +192,7 @@ func TestACallThatWasLostIsAskedAboutAndNotRepeated(t *testing.T) {
 			t.Errorf("key %q of attempt %d, want one opaque key of the first attempt", req.IdempotencyKey, req.Attempt)
 		}
 	}
-	if len(end.Solved) != 1 {
+	if len(vouchers(end)) != 1 {
 		t.Errorf("solved = %+v, want the step", end.Solved)
 	}
 }
@@ -335,7 +335,7 @@ func TestOneAnswerSolvesOneRun(t *testing.T) {
 	w.code(w.reply(w.nextRound(uri, placeholder(second))), "WAITING_FOR_DRIVER")
 	end := w.reply(w.nextRound(uri, placeholder(first)))
 	w.code(end, "")
-	if len(end.Solved) != 1 || end.Solved[0].Provenance != driver.ClientAttested {
+	if len(vouchers(end)) != 1 || end.Solved[0].Provenance != driver.ClientAttested {
 		t.Errorf("solved = %+v, want the run that was answered", end.Solved)
 	}
 }

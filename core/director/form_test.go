@@ -35,9 +35,9 @@ func TestATemplateSentAsItIsProvesNothing(t *testing.T) {
 	if want := "kairos_next with " + uris[0] + " and a solution of type shell"; r.Tried != want {
 		t.Errorf("tried = %q, want %q", r.Tried, want)
 	}
-	half := strings.Replace(template, `"<boolean: ok>"`, "true", 1)
+	half := strings.Replace(template, `"<boolean>"`, "true", 1)
 	w.code(w.next(uri, half), "MISSING_FIELD") // what is optional has to go, too
-	whole := strings.Replace(half, `"<string, optional: note>"`, `"<b>"`, 1)
+	whole := strings.Replace(half, `"<string, optional>"`, `"<b>"`, 1)
 	if whole == half {
 		t.Fatalf("the template is %s", template)
 	}
@@ -94,7 +94,7 @@ func TestWhatHasNoFieldOfItsOwnIsEvidenceAsText(t *testing.T) {
 	w.drivers.set("has a form shell", true)
 	uris := w.mint(threeSteps)
 	in := w.advised(w.begin(uris[0]))
-	const form = `{"note":"<string, optional: note>","ok":"<boolean: ok>"}`
+	const form = `{"note":"<string, optional>","ok":"<boolean>"}`
 	if in.Solution["shell"] != nil || in.Solution["evidence"] != "<JSON as text: "+form+">" {
 		t.Errorf("solution = %v, want the form in evidence, as one placeholder", in.Solution)
 	}

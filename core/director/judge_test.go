@@ -2,6 +2,7 @@ package director_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,8 +36,8 @@ func TestAResultThatTheJudgeTakesIsProvedWithItsVerdict(t *testing.T) {
 	}
 	end := w.reply(w.answer(ask, satisfied))
 	w.code(end, "")
-	if len(end.Solved) != 1 || end.Solved[0].Provenance != driver.AgentReported {
-		t.Errorf("solved = %+v, want the step, on the word of the agent", end.Solved)
+	if got := vouchers(end); !slices.Equal(got, []driver.Provenance{driver.AgentReported}) {
+		t.Errorf("solved by %q, want the step, on the word of the agent", got)
 	}
 	stored := w.state(runOf(end))
 	answers := stored.Evidence[0].Answers
@@ -92,7 +93,7 @@ func TestWithoutAJudgeAResultPassesUnlessOneIsRequired(t *testing.T) {
 	uri := w.mint(judgedStep(`{"required":false}`))[0]
 	r := w.next(uri, solve(w.begin(uri), works))
 	w.code(r, "")
-	if contains(t, r.Message, "not judged"); len(r.Solved) != 1 {
+	if contains(t, r.Message, "not judged"); len(vouchers(r)) != 1 {
 		t.Errorf("reply = %+v, want the step solved", r)
 	}
 	contains(t, string(w.state(runOf(r)).Evidence[0].Answers[1].Value), `"satisfied":null`)

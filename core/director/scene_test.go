@@ -3,7 +3,10 @@ package director_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -199,14 +202,30 @@ func sets(knob string, on bool) move { return func(p *play) { p.drivers.set(knob
 func solved(by ...driver.Provenance) move {
 	return func(p *play) {
 		p.t.Helper()
-		var got []driver.Provenance
-		for _, s := range p.shown.Solved {
-			got = append(got, s.Provenance)
-		}
-		if !slices.Equal(got, by) {
-			p.t.Errorf("solved are %+v, want steps by %q", p.shown.Solved, by)
+		if got := vouchers(p.shown); !slices.Equal(got, by) {
+			p.t.Errorf("solved are steps by %q, want by %q: %s %+v", got, by, p.shown.Message, p.shown.Solved)
 		}
 	}
+}
+
+var solvedInWords = regexp.MustCompile(`Step (\d+) is solved \(([a-z-]+)`)
+
+// vouchers lists who vouches for each step that a reply says is solved, in their order. Those that
+// the agent reported itself are named in the message only.
+func vouchers(r *api.StepReply) []driver.Provenance {
+	by := map[int]driver.Provenance{}
+	for _, m := range solvedInWords.FindAllStringSubmatch(r.Message, -1) {
+		step, _ := strconv.Atoi(m[1]) // digits
+		by[step] = driver.Provenance(m[2])
+	}
+	for _, s := range r.Solved {
+		by[s.StepIndex] = s.Provenance
+	}
+	var all []driver.Provenance
+	for _, step := range slices.Sorted(maps.Keys(by)) {
+		all = append(all, by[step])
+	}
+	return all
 }
 
 // counted checks retry_count.

@@ -163,7 +163,7 @@ func TestTheCallOfASureMatchAsksForItsInputs(t *testing.T) {
 	for title, tc := range map[string]struct{ inputs, form string }{
 		"Greet a guest": {
 			`{"type":"object","required":["name","days"],"properties":{"name":{"type":"string","description":"Who <it> is"},"days":{"type":"integer"},"tone":{"type":"string"}}}`,
-			`{"days":"<integer: days>","name":"<string: Who <it> is>"}`,
+			`{"days":"<integer>","name":"<string: Who <it> is>"}`,
 		},
 		"Water the basil":  {`{"type":"object","properties":{"litres":{"type":"number"}}}`, ""},
 		"Paint every wall": {`{"type":"object","required":["colour"],"properties":{"colour":{"enum":["` + strings.Repeat(`x","`, 9) + `y"],"description":"` + strings.Repeat("z", 300) + `"}}}`, `{"colour":"<one of`},

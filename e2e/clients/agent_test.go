@@ -276,7 +276,7 @@ func placeholders(v any) bool {
 }
 
 // mayBeLeftOut is a placeholder that says so of itself; within one of JSON as text others may.
-var mayBeLeftOut = regexp.MustCompile(`^<[^:]*, optional: `)
+var mayBeLeftOut = regexp.MustCompile(`^<[^:]*, optional[:>]`)
 
 // withoutOptional leaves out the placeholders that may be left out.
 func withoutOptional(o map[string]any) map[string]any {

@@ -323,8 +323,11 @@ export async function calledByAgent(calendar, { challenge }) {
 /** How many events the calendar holds. */
 export const eventCount = async calendar => (await calendar.call('list_events', {})).count;
 
-/** Who vouched for each step that a reply reports as solved. */
-export const provenances = reply => (reply.solved ?? []).map(step => [step.step_index, step.via, step.provenance]);
+/** Who vouched for each step that a reply reports as solved; those of the agent are named in its message only. */
+export const provenances = reply => [
+  ...[...(reply.message ?? '').matchAll(/Step (\d+) is solved \(agent-reported\)/g)].map(([, step]) => [Number(step), 'agent', 'agent-reported']),
+  ...(reply.solved ?? []).map(step => [step.step_index, step.via, step.provenance]),
+].sort(([one], [other]) => one - other);
 
 /** What an error reply says, to compare in one go. */
 export const outcome = ({ error_code, step_index, must_obey }) => ({ error_code, step_index, must_obey });

@@ -36,7 +36,7 @@ async function upToApproval({ session, calendar, steps }) {
     assert.equal(reply.error_code, undefined, JSON.stringify(reply));
     seen.push(reply.challenge.type);
     reply = await next(session, reply, await honestly(reply, calendar));
-    assert.equal(reply.solved?.[0]?.provenance, 'agent-reported', JSON.stringify(reply));
+    assert.equal(provenances(reply)[0]?.[2], 'agent-reported', JSON.stringify(reply));
   }
   assert.deepEqual(seen, ['shell', 'user_input', 'mcp', 'mcp', 'comment']);
   return reply;

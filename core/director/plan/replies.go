@@ -202,7 +202,7 @@ func withAction(s *State, r api.StepReply, how string) api.StepReply {
 	where := present.Where(r.CurrentStep.URI, s.Run.ID)
 	r.NextAction = fmt.Sprintf("call kairos_next with %s, %s", where, how)
 	if s.Run.Step.Index == len(s.Chain.Steps) {
-		r.NextAction += "; finally call kairos_attest with " + where
+		r.NextAction += "; finally call kairos_attest with " + r.CurrentStep.URI
 	}
 	return r
 }
@@ -210,7 +210,7 @@ func withAction(s *State, r api.StepReply, how string) api.StepReply {
 // CompletedReply is the reply once every step is solved.
 func CompletedReply(s *State) api.StepReply {
 	last := s.Chain.Steps[len(s.Chain.Steps)-1]
-	r := View(s).Reply(last, driver.AgentChallenge{Type: typeOf(s, last), Description: "No challenge is open: every step of this run is solved."})
+	r := View(s).Reply(last, driver.AgentChallenge{Type: typeOf(s, last), Description: "No challenge is open."})
 	r.ProofHash = s.Run.ProofHash()
 	r.Message = plain.Sentences(r.Message, "All steps are complete.")
 	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run",

@@ -57,13 +57,28 @@ func TestReplyShowsTheOpenStep(t *testing.T) {
 
 func TestReplySaysWhatTheCallSolvedAndFillsTheNextStep(t *testing.T) {
 	v := view(t, 1)
+	v.Run.Proofs[0].Provenance = driver.ServerObserved
 	v.Solved = []api.Solved{present.Solved(v.Run, v.Chain, 0)}
 	got := v.Reply(v.Chain.Steps[1], driver.AgentChallenge{})
-	if got.ProofHash != "hash" || !strings.HasPrefix(got.Message, "Step 1 is solved (agent-reported).") || got.Solved[0].Label != "3-Build" {
+	if got.ProofHash != "hash" || !strings.HasPrefix(got.Message, "Step 1 is solved (server-observed).") || got.Solved[0].Label != "3-Build" {
 		t.Errorf("Reply = %+v, want that step 1 is solved and its proof", got)
 	}
 	if !strings.Contains(got.CurrentStep.Content, `"1.2"</data> is out.`) {
 		t.Errorf("content = %q, want the result of step 1 in it", got.CurrentStep.Content)
+	}
+}
+
+// An agent knows what it has just reported, and pays for every byte that it reads.
+func TestWhatTheAgentReportedIsNamedInTheMessageOnly(t *testing.T) {
+	v := view(t, 2)
+	v.Solved = []api.Solved{present.Solved(v.Run, v.Chain, 0), present.Solved(v.Run, v.Chain, 1)}
+	v.Solved[1].Verdict = run.NotRequired
+	got := v.Reply(v.Chain.Steps[1], driver.AgentChallenge{})
+	if len(got.Solved) != 1 || got.Solved[0].StepIndex != 2 {
+		t.Errorf("solved = %+v, want the step that failed: more is to be said of it", got.Solved)
+	}
+	if got.ProofHash != "hash" || !strings.HasPrefix(got.Message, "Step 1 is solved (agent-reported).") {
+		t.Errorf("Reply = %+v, want that step 1 is solved", got)
 	}
 }
 

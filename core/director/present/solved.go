@@ -25,6 +25,18 @@ func Solved(r run.Run, chain protocol.Chain, i int) api.Solved {
 	}
 }
 
+// obtained leaves out what the agent has just reported itself: the message names those steps.
+// One with more to say stays: it failed, or its files were looked at.
+func obtained(solved []api.Solved) []api.Solved {
+	var out []api.Solved
+	for _, s := range solved {
+		if s.Provenance != driver.AgentReported || s.Verdict != "" || s.Files != nil {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // maxObtained is how much of a result a reply repeats, in bytes. Large results only fill the context
 // of an agent: later steps have them by their templates.
 const maxObtained = 8 << 10

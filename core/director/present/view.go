@@ -46,7 +46,7 @@ func (v View) Reply(step protocol.Step, shown driver.AgentChallenge) api.StepRep
 			Nonce: v.Run.Step.Nonce, ProofHash: v.Run.ProofHash(),
 		},
 		Message: v.Note, RunID: string(v.Run.ID),
-		StepIndex: min(v.Run.Step.Index, len(v.Chain.Steps)), StepCount: len(v.Chain.Steps), Solved: v.Solved,
+		StepIndex: min(v.Run.Step.Index, len(v.Chain.Steps)), StepCount: len(v.Chain.Steps), Solved: obtained(v.Solved),
 	}
 	if n := len(v.Solved); n > 0 {
 		r.ProofHash = v.Solved[n-1].ProofHash

@@ -226,7 +226,8 @@ type Solved struct {
 	Via        string          `json:"via"`
 	Provenance string          `json:"provenance"`
 	Output     json.RawMessage `json:"output,omitempty"`
-	ProofHash  string          `json:"proof_hash"`
+	// ProofHash is empty for a step of the agent's if the same call solved later ones.
+	ProofHash string `json:"proof_hash"`
 	// Verdict is set where the evidence failed, which the challenge does not forbid.
 	Verdict string `json:"verdict,omitempty"`
 	// Files says who vouches for the files that the step demanded. It is nil if
@@ -252,7 +253,10 @@ func (c Config) who(provenance string) string {
 // the step, so it is what gives way.
 func (s Solved) line(who func(string) string, columns int) string {
 	const digits = 8 // enough to find the proof in the timeline
-	rest := fmt.Sprintf(": %s via %s (%s), proof %.*s…", s.Driver, s.Via, who(s.Provenance), digits, s.ProofHash)
+	rest := fmt.Sprintf(": %s via %s (%s)", s.Driver, s.Via, who(s.Provenance))
+	if s.ProofHash != "" {
+		rest += fmt.Sprintf(", proof %.*s…", digits, s.ProofHash)
+	}
 	index := fmt.Sprintf("%d ", s.StepIndex)
 	label := []rune(s.Label)
 	if room := max(columns-utf8.RuneCountInString(index+rest), minLabel); len(label) > room {

@@ -33,12 +33,12 @@ func (p *play) record(r stepReply) {
 	if r.ErrorCode == "" {
 		p.host.visits.ended()
 	}
+	p.reported(r)
 	for _, s := range r.Solved {
 		if known, ok := p.solved[s.StepIndex]; ok && known.ProofHash == s.ProofHash {
 			continue
 		}
-		p.solved[s.StepIndex] = s
-		p.host.console.mark(markSolved, "%s", s.line(p.host.cfg.who, p.host.console.look.columns(markSolved)))
+		p.accepted(s)
 		if s.Verdict != "" {
 			p.host.console.say("    %s", s.Verdict)
 		}
@@ -53,6 +53,30 @@ func (p *play) record(r stepReply) {
 	if p.refused(r) {
 		p.host.console.mark(markRefused, "%s (%s)", forPerson(r.Message), r.ErrorCode)
 	}
+	p.open = r
+}
+
+// reported notes and prints the step that is solved on the agent's word: replies do not list it
+// among those that the server solved.
+func (p *play) reported(r stepReply) {
+	index := p.open.StepIndex
+	_, known := p.solved[index]
+	passed := r.StepIndex > index || r.Challenge.Nonce == "" && r.ErrorCode == ""
+	listed := slices.ContainsFunc(r.Solved, func(s Solved) bool { return s.StepIndex == index })
+	if index == 0 || known || listed || !passed {
+		return
+	}
+	s := Solved{StepIndex: index, Label: stepTitle(p.open), Driver: p.open.Challenge.Type, Via: "agent", Provenance: "agent-reported"}
+	if len(r.Solved) == 0 {
+		s.ProofHash = r.ProofHash
+	}
+	p.accepted(s)
+}
+
+// accepted notes and prints a solved step.
+func (p *play) accepted(s Solved) {
+	p.solved[s.StepIndex] = s
+	p.host.console.mark(markSolved, "%s", s.line(p.host.cfg.who, p.host.console.look.columns(markSolved)))
 }
 
 // refused reports whether the reply refuses what somebody did. It says nothing

@@ -80,6 +80,7 @@ type play struct {
 	tried  map[string]int
 	solved map[int]Solved // by step index
 	failed map[int]int    // failures of each step that were not the person's or the agent's own
+	open   stepReply      // the last reply
 	doing  string         // what the server is about to do
 	worked bool           // what was submitted last is the host's work, not a placeholder
 	began  time.Time
