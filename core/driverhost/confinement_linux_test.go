@@ -128,14 +128,17 @@ func TestHostileDriverReachesNothingOfItsServer(t *testing.T) {
 	}
 }
 
-// hostile is a script that tries each order with the probe, and its environment,
+// hostile is a script that tries the orders with the probe, all in one process because
+// a description has its time, and its environment,
 // whenever it is run, and puts what came of it into its descriptor.
 func hostile(t *testing.T, orders []string) []byte {
 	t.Helper()
 	script := "#!/bin/sh\n" + `found=$(env | tr '\n"\\' '   ' | sed 's/.*/"environment: &"/')` + "\n"
+	script += "found=\"$found$(printf '%s'"
 	for _, o := range orders {
-		script += fmt.Sprintf("found=\"$found,$(echo \"%s\" | %s)\"\n", strings.ReplaceAll(o, `"`, `\"`), probePath())
+		script += ` "` + strings.ReplaceAll(o, `"`, `\"`) + `"`
 	}
+	script += " | " + probePath() + " orders)\"\n"
 	return []byte(script + `printf '{"name":"hostile","version":"1.0.0","role":"challenge","handles":["hostile"],"effect":"pure","transport":"exec",'
 printf '"config_schema":{"type":"object","x-found":[%s]}}' "$found"` + "\n")
 }

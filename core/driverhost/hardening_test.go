@@ -96,13 +96,17 @@ func TestDeathOfOneExecProcessCostsNoOtherCall(t *testing.T) {
 }
 
 func TestBusyExecDriverIsNotTakenForHung(t *testing.T) {
-	h, _ := scripted(t, driverhost.Config{Call: 1500 * time.Millisecond})
+	h, cfg := scripted(t, driverhost.Config{Call: 1500 * time.Millisecond})
 	late := make(chan error, 1)
 	go func() { _, err := tell(t.Context(), h, "hang"); late <- err }()
 	if err := <-late; err == nil || !strings.Contains(err.Error(), "did not answer within") {
 		t.Errorf("a call that hangs ended with %v", err)
 	}
-	end := naps(t, h, 15)
+	cfg.Call = patience // many processes take their time to start
+	following, err := h.Prepare(t.Context(), h.Set, complete(t, cfg))
+	check(t, err)
+	h.Use(following)
+	end := naps(t, following, 15)
 	if err := end(); err != nil {
 		t.Errorf("calls failed: %v", err)
 	}

@@ -15,6 +15,10 @@ import (
 
 // probe is a process of one call on the exec transport, which replies on stdout.
 func probe() {
+	if len(os.Args) == 2 && os.Args[1] == "orders" {
+		probeAll()
+		return
+	}
 	var o order
 	if do := os.Getenv("KAIROS_TEST_DO"); do != "" { // without reading stdin
 		o.Do = do
@@ -23,6 +27,21 @@ func probe() {
 	}
 	if err := probed(o); err != nil {
 		fail(err)
+	}
+}
+
+// probeAll obeys all orders on stdin, and puts a comma in front of each reply.
+func probeAll() {
+	for orders := json.NewDecoder(os.Stdin); orders.More(); {
+		var o order
+		err := orders.Decode(&o)
+		if err == nil {
+			fmt.Print(",")
+			err = probed(o)
+		}
+		if err != nil {
+			fail(err)
+		}
 	}
 }
 
