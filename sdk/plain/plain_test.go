@@ -232,3 +232,14 @@ func TestSentencesEndOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestATextContinuesALineInLowerCase(t *testing.T) {
+	for in, want := range map[string]string{
+		"None of 2 steps is proved.": "none of 2 steps is proved.", "1 of 4 steps": "1 of 4 steps", "Öl": "öl",
+		"KAIROS saw nothing": "KAIROS saw nothing", "both": "both", "A": "a", "": "",
+	} {
+		if got := plain.Continued(in); got != want {
+			t.Errorf("Continued(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

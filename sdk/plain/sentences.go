@@ -46,5 +46,15 @@ func Capital(s string) string {
 	return string(unicode.ToUpper(first)) + s[size:]
 }
 
+// Continued is the text as it continues a line after a colon: with its first letter in lower
+// case, unless the word is an abbreviation or a name in capitals.
+func Continued(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	if second, _ := utf8.DecodeRuneInString(s[size:]); !unicode.IsUpper(first) || unicode.IsUpper(second) {
+		return s
+	}
+	return string(unicode.ToLower(first)) + s[size:]
+}
+
 // fence is how a code block of Markdown ends.
 const fence = "```"

@@ -341,7 +341,7 @@ func printAttested(p *output.Printer, reply api.AttestReply) {
 	if reply.Verified {
 		verified = "verified"
 	}
-	p.Printf("%s: %s\n", verified, output.Lines(output.Commands(reply.Message)))
+	p.Printf("%s: %s\n", verified, output.Lines(output.Commands(plain.Continued(reply.Message))))
 	for _, uri := range reply.MissingSteps {
 		p.Printf("- no accepted proof: %s\n", uri)
 	}

@@ -44,7 +44,7 @@ func verdict(line archive.Timeline) string {
 	if line.Verified {
 		return "verified: " + line.Worth
 	}
-	return "not verified: " + output.Short(line.Problem)
+	return "not verified: " + plain.Continued(output.Short(line.Problem))
 }
 
 // printTries tells what was tried at a step without success, and the last of it that
