@@ -50,8 +50,8 @@ func titles(found []search.Found) string {
 func TestWhatTheRequestMeansIsNearest(t *testing.T) {
 	x := shelved(t, meaning.Default(), "a", shelf...)
 	for query, want := range map[string]string{
-		"reimburse the buyer":      "Refund a card payment",
-		"the house is burning":     "Evacuate the building",
+		"reimburse the buyer":    "Refund a card payment",
+		"the house is burning":   "Evacuate the building",
 		"reimburs a custmer now": "Refund a card payment",
 	} {
 		a := x.Search(ask(query, "a"))
