@@ -101,7 +101,7 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 					c.start = "300ms"
 				}
 				if behaviour == "hangs in the call" {
-					c.timeout = "3s"
+					c.timeout = "12s" // half of it is for the list
 				}
 				c.configure()
 				res := c.render(t.Context(), c.plan(countByTwo))

@@ -27,6 +27,7 @@ func TestACallWaitsForTheAnswerOnThePage(t *testing.T) {
 		w.initialize(opensPage)
 		id := w.request("tools/call", obj{"name": "kairos_begin", "arguments": beginArgs, "_meta": obj{"progressToken": 7}})
 		w.answer(w.question("elicitation/create").ID, `{"action":"accept"}`)
+		<-d.continued // progress of the time before is read, too
 		w.until("progress while it waits", func(m msg) bool { return m.Method == "notifications/progress" })
 		close(d.answeredOnPage)
 		done := w.until("complete", func(m msg) bool { return m.Method == "notifications/elicitation/complete" })
