@@ -270,6 +270,20 @@ func TestAConnectionThatAnswersItselfIsNotAskedTheSameAgain(t *testing.T) {
 	w.ask(w.nextRound(uri, placeholder(w.begin(uri))), toPerson)
 }
 
+// In a later run nobody is asked by form, so the page is there from the first reply.
+func TestAQuestionThatAConnectionAnsweredItselfBeforeHasAPage(t *testing.T) {
+	w := withPage(t, nil)
+	w.drivers.set(asksForm, true)
+	uri := w.mint(personDoc)[0]
+	w.caller.Client, w.caller.Connection = formClient, "a"
+	w.reply(w.within(time.Millisecond, w.ask(w.nextRound(uri, placeholder(w.begin(uri))), toPerson), no))
+	for range 2 {
+		if again := w.next(uri, placeholder(w.begin(uri))); again.ApprovalURL == "" || again.MustObey != true {
+			t.Errorf("another run says %+v, want a page for the person", again)
+		}
+	}
+}
+
 func TestAFastApprovalIsSaidToBeTheClients(t *testing.T) {
 	w := withPage(t, nil)
 	uri := w.mint(gatedCall("Gated", "go"))[0]

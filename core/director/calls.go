@@ -171,7 +171,7 @@ func keepEarlier(t *turn) {
 	if !ok || len(s.Inputs) > 0 || s.Call != nil || s.Withheld != nil {
 		return
 	}
-	why := "A person has answered step %d, and what this call sent was not used."
+	why := "Step %d was answered meanwhile, and what this call sent was not used."
 	switch said.Provenance {
 	case driver.AgentReported:
 		why = "The evidence that an earlier call sent for step %d was not judged then; it is judged now, and what this call sent was not used."

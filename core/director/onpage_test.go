@@ -109,7 +109,7 @@ func TestAQuestionThatAClientAnswersItselfStaysOpenForAPerson(t *testing.T) {
 			reflexes(no, "USER_DECLINED"), seen, sends(works, ""), solved(driver.AgentReported), showsPage(&url, approval.Replaced),
 		)},
 		"the agent answers too late": {doc: personDoc, client: formClient, change: hasPage, knobs: form, moves: begins(
-			reflexes(no, "USER_DECLINED"), fills("", okay("x")), sends(works, "", "A person has answered step 1"), solved(driver.LinkHolder),
+			reflexes(no, "USER_DECLINED"), fills("", okay("x")), sends(works, "", "Step 1 was answered meanwhile"), solved(driver.LinkHolder),
 		)},
 		"the agent is wrong first": {doc: personDoc, client: formClient, change: hasPage, knobs: form, moves: begins(
 			reflexes(no, "USER_DECLINED"), submits(wrongHash, "PROOF_HASH_MISMATCH"), linked(true), fills("", okay("x")), calls(""), solved(driver.LinkHolder),
@@ -126,6 +126,10 @@ func TestAQuestionThatAClientAnswersItselfStaysOpenForAPerson(t *testing.T) {
 		}},
 		"a person in a form elsewhere": {doc: personDoc, client: formClient, change: hasPage, knobs: form, moves: []move{
 			over("a"), calls(toPerson), reflexes(no, "USER_DECLINED"), seen, over("b"), calls(toPerson), answers(sampled, ""), solved(driver.ClientAttested), showsPage(&url, approval.Answered),
+		}},
+		"a slow decline in a form elsewhere": {doc: personDoc, client: formClient, change: hasPage, knobs: form, moves: []move{
+			over("a"), calls(toPerson), reflexes(no, "USER_DECLINED"), over("b"), calls(toPerson), over("a"), calls("MISSING_FIELD"),
+			over("b"), answers(no, "USER_DECLINED"), over("a"), sends(works, "USER_DECLINED"),
 		}},
 		"the link is too old": {doc: personDoc, client: formClient, change: hasPage, knobs: form, moves: begins(
 			reflexes(no, "USER_DECLINED"), seen, passes(24*time.Hour), showsPage(&url, approval.Expired), calls("MISSING_FIELD"), keeps(), fills("", okay("x")), calls(""), solved(driver.LinkHolder),

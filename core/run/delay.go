@@ -81,7 +81,7 @@ func automatic(r *Run, e Event) error {
 // keepLink keeps the link of the open question, if a client answered it itself: another way to the same answer
 // must not end the page that a person has open.
 func (s *Step) keepLink() {
-	if q := s.Question; q != nil && q.Link != nil && !q.Link.ReadOnly && s.Automatically(q.Input.ID) {
+	if q := s.Question; q != nil && q.Link != nil && !q.Link.ReadOnly && (q.Beside() || s.Automatically(q.Input.ID)) {
 		s.Link = q.Link
 	}
 }

@@ -152,6 +152,9 @@ func routeClosed(r *Run, e Event) error {
 		if e.Seq != 0 && e.Seq != q.Seq {
 			return ErrStale
 		}
+		if q.Human && e.Seq == 0 { // it may still be in another client's form
+			r.Step.Superseded = lastOf(append(slices.Clone(q.Earlier), q.Seq), maxEarlier)
+		}
 		r.Step.keepLink()
 		r.unask()
 	} else if !e.Attempt.Untried {

@@ -198,8 +198,8 @@ type Step struct {
 	Done *Done `json:"done,omitempty"`
 	// Claim is the digest of the last evidence that could not count.
 	Claim string `json:"claim,omitempty"`
-	// Superseded are the numbers of a person's questions that ended with a
-	// restart: a decline of one of them still counts.
+	// Superseded are the numbers of a person's questions that ended with a restart,
+	// or because another way was passed over: a decline of one of them still counts.
 	Superseded []int64 `json:"superseded,omitempty"`
 }
 

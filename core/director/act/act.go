@@ -4,6 +4,7 @@ package act
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -85,7 +86,7 @@ func (d Drivers) Render(ctx context.Context, s *plan.State, a plan.Render, made 
 // addresses are where a person answers with the link, empty if nobody may, and where they
 // read the whole of what is asked.
 func (d Drivers) addresses(s *plan.State, k *input.Task, link *run.ApprovalLink) (answer, read string, err error) {
-	if link != nil && input.ByID(link.Input).Approves && plan.Answerable(s, k) {
+	if link != nil && input.ByID(cmp.Or(link.Input, input.ApprovalKind.Name)).Approves && plan.Answerable(s, k) {
 		if answer, err = d.Secrets.Reveal(s.Run.ID, link, plan.MarkedURL(s, link)); err != nil {
 			return "", "", err
 		}

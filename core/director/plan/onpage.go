@@ -27,7 +27,7 @@ func onPage(s *State, inputID string) *run.Question {
 // besides is the action, and before it the person gets the page for the input if their client answered it
 // itself. Instead follows where they get it; nil: then follows.
 func besides(s *State, k *input.Task, in driver.Input, then, instead Action) Action {
-	r, itself := answeredItselfThrough(s, in.ID)
+	r, itself := answeredItselfThrough(s, in)
 	if !itself || onPage(s, in.ID) != nil || !fitsPage(s, k, in, r.Via) {
 		return then
 	}
@@ -42,11 +42,12 @@ func besides(s *State, k *input.Task, in driver.Input, then, instead Action) Act
 	return ToPage{Question: q, With: instead, Without: then}
 }
 
-// answeredItselfThrough is the route to the input through which a client answered it itself.
-func answeredItselfThrough(s *State, inputID string) (r decision.Route, itself bool) {
+// answeredItselfThrough is the route to the input through which a client answered it itself, now or when
+// the same was asked before.
+func answeredItselfThrough(s *State, in driver.Input) (r decision.Route, itself bool) {
 	for _, a := range slices.Backward(s.Run.Step.Tried) {
-		through := func(b run.Automatic) bool { return b.Input == inputID && b.Via == a.Via }
-		if a.Input == inputID && slices.ContainsFunc(s.Run.Step.Automatic, through) {
+		through := func(b run.Automatic) bool { return b.Input == in.ID && b.Via == a.Via }
+		if a.Input == in.ID && (slices.ContainsFunc(s.Run.Step.Automatic, through) || AnswersItself(s, in, a.Via) != nil) {
 			return decision.Route{Index: a.Route, Path: a.Path, Via: a.Via}, true
 		}
 	}
@@ -100,7 +101,10 @@ func AnsweredOnPage(q run.Question, by string, value json.RawMessage, v run.Visi
 	if by != "" {
 		a.Provenance = driver.ClientAttested
 	}
-	return Apply{Events: []run.Event{{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a, By: by, Visit: &v}}}
+	return Apply{
+		Events: []run.Event{{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a, By: by, Visit: &v}},
+		Then:   Look(renewIfDue),
+	}
 }
 
 // WithPage adds to a reply the page on which a person can answer the open input besides.
