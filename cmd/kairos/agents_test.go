@@ -196,7 +196,7 @@ func TestAgentsThatReadOnlyCallsOrOnlyProsePlayEverything(t *testing.T) {
 			t.Fatalf("the protocol was minted with %v", f.result)
 		}
 		minted := f.result["next_call"].(map[string]any)["arguments"].(map[string]any)["uri"]
-		f.verified(f.followCalls(f.use("kairos_search", map[string]any{"query": "qwzzk"})))
+		f.verified(f.followCalls(f.use("kairos_begin", map[string]any{"uri": f.choice("qwzzk", "refine")["uri"]})))
 		if found := f.result["choices"].([]any)[0].(map[string]any)["uri"]; found != minted {
 			t.Errorf("the refined search found %v, want %v", found, minted)
 		}

@@ -29,15 +29,16 @@ func TestAModelInAFolderFindsMeanings(t *testing.T) {
 		}
 		return string(out)
 	}
-	if out := find(); strings.Contains(out, "Restart a server") {
-		t.Fatalf("search by words = %s, want nothing", out)
+	const match = `"role": "match"`
+	if out := find(); strings.Contains(out, match) {
+		t.Fatalf("search by words = %s, want no match", out)
 	}
 	embedtest.WriteModel(t, s.path("model"), embedtest.Meanings)
 	s.configure("embedding: {model: ./model}\n")
 	if out, err := s.program("mint", "--force", document).CombinedOutput(); err != nil || strings.Contains(string(out), "cannot be compared") {
 		t.Fatalf("mint = %s, %v", out, err)
 	}
-	if out := find(); !strings.Contains(out, "Restart a server") {
+	if out := find(); !strings.Contains(out, match) {
 		t.Errorf("search by meaning = %s, want the protocol", out)
 	}
 	// Those of the built-in protocols, which a running server embeds.

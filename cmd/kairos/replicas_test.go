@@ -33,7 +33,7 @@ func startReplicas(t *testing.T, n int, more string) *replicated {
 			cmd.Args = append([]string{"kairos"}, args...)
 			return cmd
 		},
-		Drivers: buildDrivers(t), Database: postgrestest.Start(t).Database(t), More: more,
+		Drivers: buildDrivers(t), Database: postgrestest.Start(t).Database(t), Wait: patient, More: more,
 	})
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -48,9 +48,9 @@ func startReplicas(t *testing.T, n int, more string) *replicated {
 	return &replicated{b, set}
 }
 
+// It has many processes and clients of its own, so no other test runs beside it.
 func TestThreeReplicasAreOneServer(t *testing.T) {
 	long(t)
-	t.Parallel()
 	r := startReplicas(t, 3, "")
 	t.Run("clients of both eras play", r.playsWithClients)
 	t.Run("one is killed with open questions", r.losesNoQuestion)

@@ -24,6 +24,8 @@ type Config struct {
 	Drivers string
 	// Database is the address of a PostgreSQL database.
 	Database string
+	// Wait is mcp.wait, how long a question of a client may be open in a call.
+	Wait string
 	// More is added to the configuration of each server.
 	More string
 }
@@ -116,7 +118,4 @@ replica: {address: "http://%s"}
 	return one
 }
 
-// more has the keys of every server, unless the test wants others.
-func (c Config) more() string {
-	return "mcp: {wait: 4s}\n" + c.More
-}
+func (c Config) more() string { return "mcp: {wait: " + c.Wait + "}\n" + c.More }

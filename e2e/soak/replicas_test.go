@@ -29,7 +29,7 @@ func TestNothingAcknowledgedIsLostWhenReplicasAreKilled(t *testing.T) {
 		Program: func(args ...string) *exec.Cmd {
 			return exec.CommandContext(context.Background(), filepath.Join(bin, "kairos"), args...)
 		},
-		Drivers: filepath.Join(bin, "drivers"), Database: database,
+		Drivers: filepath.Join(bin, "drivers"), Database: database, Wait: "4s",
 	})
 	operator.Address = set.Listener.Addr().String()
 	operator.Token = filepath.Join(set.Servers[0].Dir, "admin.token") // all of them have one token
