@@ -143,7 +143,7 @@ test-e2e: build ## run the whole program with clients, kills, faults and attacks
 	@test "$$(id -u)" = 0 -a -e /dev/fuse || echo "test: NOT ROOT, OR NO FUSE: the tests of a disk that fails are skipped"
 	@echo "test: whole program with the official TypeScript clients, conformance suite and Inspector (fetches them, and Node 22 if the installed one is older, from npm when missing), and the agent programs Claude Code, Codex and Gemini CLI (fetches them from npm into .cache/clients)"
 	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients, the conformance suite and the Inspector do NOT run: install Node 20 or newer"
-	KAIROS_BIN=$(CURDIR)/$(BIN) $(TEST) -count=1 -p $$(( $$(nproc) + 1 )) $$($(GO) list ./e2e/... | grep -v /bench)
+	KAIROS_BIN=$(CURDIR)/$(BIN) $(TEST) -timeout 30m -count=1 -p $$(( $$(nproc) + 1 )) $$($(GO) list ./e2e/... | grep -v /bench)
 
 .PHONY: test-clients
 test-clients: build ## test KAIROS in all agent programs and situations, or CLIENTS=codex@latest; fetches them from npm; an hour; UPDATE=1 writes the table

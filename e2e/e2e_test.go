@@ -28,7 +28,7 @@ import (
 const (
 	buildTimeout = 3 * time.Minute
 	fetchTimeout = 5 * time.Minute
-	playTimeout  = 14 * time.Minute
+	playTimeout  = 18 * time.Minute
 	oldestNode   = 20
 )
 
