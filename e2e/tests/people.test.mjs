@@ -204,7 +204,9 @@ scenario(`a call that the client gives up leaves its form open, and the next cal
     const begun = await session.call('kairos_begin', { uri: steps[0] });
     const args = { uri: steps[0], solution: placeholder(begun) };
     await assert.rejects(session.call('kairos_next', args, { timeout: 300 }), /timed out/i);
-    const again = session.call('kairos_next', args);
+    // On a busy machine it may join the call that is just being cancelled, and end with it.
+    const again = session.call('kairos_next', args)
+      .catch(error => /was cancelled/.test(error.message) ? session.call('kairos_next', args) : Promise.reject(error));
     for (const limit = Date.now() + 10_000; human.asked.length < 2; await pause(10)) {
       assert.ok(Date.now() < limit, 'the person is not asked again');
     }
