@@ -153,7 +153,7 @@ func routeClosed(r *Run, e Event) error {
 			return ErrStale
 		}
 		if q.Human && e.Seq == 0 { // it may still be in another client's form
-			r.Step.Superseded = lastOf(append(slices.Clone(q.Earlier), q.Seq), maxEarlier)
+			r.Step.Superseded = q.superseded()
 		}
 		r.Step.keepLink()
 		r.unask()

@@ -68,6 +68,11 @@ func opened(r *Run, e Event) error {
 // input are taken. Beside an approval there is no other route.
 func (q Question) Beside() bool { return q.Elsewhere != "" && q.Input.ID != approvalInput }
 
+// superseded are the numbers of the question and of those before it, for the one that follows it.
+func (q Question) superseded() []int64 {
+	return lastOf(append(slices.Clone(q.Earlier), q.Seq), maxEarlier)
+}
+
 // premature keeps that work was submitted before it was approved.
 func premature(r *Run, e Event) error {
 	if e.Digest == "" || !r.Step.Gated {

@@ -138,7 +138,7 @@ func restarted(r *Run, e Event) error {
 	r.Step = before.again(e)
 	r.Step.Superseded, r.Step.PendingDecline = before.Superseded, before.PendingDecline
 	if q := before.Question; q != nil && q.Human {
-		r.Step.Superseded = lastOf(append(slices.Clone(q.Earlier), q.Seq), maxEarlier)
+		r.Step.Superseded = q.superseded()
 	}
 	r.State = Open
 	return nil
