@@ -325,13 +325,13 @@ func linkFor(t *turn, in driver.Input) *run.ApprovalLink {
 
 // leftLink is the link that was given out for the same question; nil: there is none.
 func leftLink(t *turn, in driver.Input) *run.ApprovalLink {
-	if q := t.Run.Step.Question; plan.CurrentLink(t.State, q) && q.Input.ID == in.ID && pageOpens(t) {
+	if !pageOpens(t) {
+		return nil
+	}
+	if q := t.Run.Step.Question; plan.CurrentLink(t.State, q) && q.Input.ID == in.ID {
 		return q.Link
 	}
-	if l := plan.LeftLink(t.State, in); l != nil && pageOpens(t) {
-		return l
-	}
-	return nil
+	return plan.LeftLink(t.State, in)
 }
 
 // pageOpens reports whether links lead to a page. It may turn out not to open.
