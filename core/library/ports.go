@@ -58,6 +58,26 @@ type Change struct {
 	Replaces int64
 }
 
+// Changes lists what changed in the library, in all spaces, for programs that keep a part
+// of it in memory.
+type Changes interface {
+	// LastChange returns the number of the last change, or a later one. It is cheap.
+	LastChange(ctx context.Context) (int64, error)
+	// Changed returns the last change of each protocol after the number, at most limit
+	// of them, in the order of their numbers. A change of the vectors of a protocol counts.
+	// Changes become visible in that order: none appears before one that was returned.
+	Changed(ctx context.Context, since int64, limit int) ([]Changed, error)
+}
+
+// Changed is the last change of a protocol.
+type Changed struct {
+	Number  int64
+	Space   string
+	ChainID string
+	Chain   *protocol.Chain // nil: it is deleted, or Damage says why it cannot be read
+	Damage  error
+}
+
 // ProtocolHistory reads older versions of chains.
 type ProtocolHistory interface {
 	// Versions lists the versions of a chain, newest first, the stored one included.

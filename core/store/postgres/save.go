@@ -14,17 +14,9 @@ import (
 // server, until the transaction ends. Their changes become visible in the order in
 // which they got the lock, so numbers grow with visibility.
 func lockProtocols(tx tables.Transaction) error {
-	var analyser int
-	_, err := tx.Row(`SELECT analyser FROM search_state WHERE only_row = 1 FOR UPDATE`, nil, &analyser)
-	return err
-}
-
-// numbers returns the first of n successive numbers that were never given before.
-// The caller has the lock of protocols.
-func numbers(tx tables.Transaction, n int) (int64, error) {
 	var last int64
-	_, err := tx.Row(`UPDATE search_state SET numbers = numbers + $1 WHERE only_row = 1 RETURNING numbers`, []any{n}, &last)
-	return last - int64(n) + 1, err
+	_, err := tx.Row(`SELECT numbers FROM library WHERE only_row = 1 FOR UPDATE`, nil, &last)
+	return err
 }
 
 // SaveChains implements library.ProtocolWriter.
@@ -99,7 +91,7 @@ func insertChains(tx tables.Transaction, rows []record.Chain, index []*wordindex
 	if len(rows) == 0 {
 		return nil
 	}
-	first, err := numbers(tx, len(rows))
+	first, err := tables.Numbers(tx, len(rows))
 	if err != nil {
 		return err
 	}
@@ -107,8 +99,9 @@ func insertChains(tx tables.Transaction, rows []record.Chain, index []*wordindex
 	for i, r := range rows {
 		c.add(first+int64(i), r)
 	}
-	if err := tx.Exec(`INSERT INTO chains (key, space, id, title, outline, texts, revision, saved, step_count, model)
-		SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[], $8::bigint[], $9::integer[], $10::text[])`,
+	if err := tx.Exec(`INSERT INTO chains (key, space, id, title, outline, texts, revision, saved, step_count, model, changed)
+		SELECT *, key FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[], $8::bigint[], $9::integer[], $10::text[])
+			AS stored (key, space, id, title, outline, texts, revision, saved, step_count, model)`,
 		c.keys, c.spaces, c.ids, c.titles, c.outlines, c.texts, c.revisions, c.saved, c.counts, c.models); err != nil {
 		return err
 	}

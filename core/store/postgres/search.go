@@ -124,7 +124,7 @@ func (w indexWriter) NumberWords(words []string) ([]search.Numbered, error) {
 		known[word.Text] = true
 	}
 	missing := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return known[word] })
-	first, err := numbers(w.tx, len(missing))
+	first, err := tables.Numbers(w.tx, len(missing))
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (w indexWriter) NumberWords(words []string) ([]search.Numbered, error) {
 }
 
 func (w indexWriter) InsertSegment(row wordindex.Stored, made wordindex.Segment) error {
-	id, err := numbers(w.tx, 1)
+	id, err := tables.Numbers(w.tx, 1)
 	if err != nil {
 		return err
 	}

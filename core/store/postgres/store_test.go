@@ -67,7 +67,7 @@ func empty(t *testing.T, address string) {
 		DECLARE name TEXT;
 		BEGIN
 			FOR name IN SELECT table_name FROM information_schema.tables
-				WHERE table_schema = 'public' AND table_name NOT IN ('kairos', 'search_state') LOOP
+				WHERE table_schema = 'public' AND table_name NOT IN ('kairos', 'library', 'search_state') LOOP
 				EXECUTE 'DELETE FROM ' || quote_ident(name);
 			END LOOP;
 			INSERT INTO identity (only_row, id, filled, marks) VALUES (1, replace(gen_random_uuid()::text, '-', ''), '', 0);

@@ -32,7 +32,7 @@ func (p *Protocols) SaveVectors(ctx context.Context, model string, vectors map[s
 		if err != nil {
 			return err
 		}
-		first, err := numbers(tx, 2*len(hashes))
+		first, err := tables.Numbers(tx, 2*len(hashes))
 		if err != nil {
 			return err
 		}
@@ -50,6 +50,9 @@ func (p *Protocols) SaveVectors(ctx context.Context, model string, vectors map[s
 		if err != nil {
 			return err
 		}
+		if err := tables.Touch(tx, `SELECT chain FROM steps WHERE passage = ANY($1::bytea[])`, rawHashes(hashes)); err != nil {
+			return err
+		}
 		return mark(tx, true, chainsOfHash, rawHashes(hashes))
 	})
 }
@@ -61,7 +64,7 @@ func modelKey(tx tables.Transaction, model string, length int) (int64, error) {
 	if err != nil || found {
 		return key, err
 	}
-	if key, err = numbers(tx, 1); err != nil {
+	if key, err = tables.Numbers(tx, 1); err != nil {
 		return 0, err
 	}
 	return key, tx.Exec(`INSERT INTO vector_models (key, model, length) VALUES ($1, $2, $3)

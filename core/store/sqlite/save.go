@@ -55,22 +55,22 @@ func insertChains(tx tables.Transaction, rows []record.Chain, index []*wordindex
 	if err := claimSteps(tx, rows); err != nil {
 		return err
 	}
-	var last int64
-	if _, err := tx.Row(`SELECT coalesce(max(key), 0) FROM chains`, nil, &last); err != nil {
+	first, err := tables.Numbers(tx, len(rows))
+	if err != nil {
 		return err
 	}
 	var chains, texts, steps []any
 	keys := make([]int64, len(rows))
 	for i, r := range rows {
-		c, key := r.Chain, last+1+int64(i)
+		c, key := r.Chain, first+int64(i)
 		keys[i] = key
-		chains = append(chains, key, c.Space, c.ID, c.Title, r.Outline, r.Revision, r.Saved, len(c.Steps), c.ModelID)
+		chains = append(chains, key, c.Space, c.ID, c.Title, r.Outline, r.Revision, r.Saved, len(c.Steps), c.ModelID, key)
 		texts = append(texts, key, r.Texts)
 		for j, hash := range r.Passages {
 			steps = append(steps, key, j, stepKey(c.Steps[j].UUID), hash[:passageSize])
 		}
 	}
-	if err := insert(tx, `chains (key, space, id, title, outline, revision, saved, step_count, model)`, 9, chains); err != nil {
+	if err := insert(tx, `chains (key, space, id, title, outline, revision, saved, step_count, model, changed)`, 10, chains); err != nil {
 		return err
 	}
 	if err := insert(tx, `texts (chain, texts)`, 2, texts); err != nil {

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/tables"
@@ -54,7 +56,8 @@ func (p *Protocols) SaveVectors(ctx context.Context, model string, vectors map[s
 				return err
 			}
 		}
-		return nil
+		return tables.Touch(tx, `SELECT chain FROM json_each($1) h CROSS JOIN steps s ON s.passage = substr(unhex(h.value), 1, 16)`,
+			list(slices.Collect(maps.Keys(vectors))))
 	})
 }
 

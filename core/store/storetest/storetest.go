@@ -33,6 +33,7 @@ type Protocols interface {
 	library.Protocols
 	library.ProtocolWriter
 	library.ProtocolHistory
+	library.Changes
 	library.Searcher
 	library.Vectors
 	library.Ratings
@@ -73,6 +74,7 @@ func RunProtocols(t *testing.T, open func(t *testing.T) Protocols) {
 	runArea(t, "protocols", protocolCases, open)
 	runArea(t, "history", historyCases, open)
 	runArea(t, "list", listCases, open)
+	runArea(t, "changes", changeCases, open)
 	runArea(t, "vectors", vectorCases, open)
 	runArea(t, "ratings", ratingCases, open)
 	runArea(t, "search", searchCases, open)

@@ -56,8 +56,12 @@ func Delete(tx Transaction, d *Dialect, space, id string, replaces int64, remove
 	if err := keep(tx, d, have, remove); err != nil {
 		return err
 	}
-	return tx.Exec(`INSERT INTO versions (space, id, revision, title, step_count, model, saved)
-		VALUES ($1, $2, $3, $4, 0, '', $5)`, space, id, have.Revision+1, have.Title, time.Now().UnixNano())
+	number, err := Numbers(tx, 1)
+	if err != nil {
+		return err
+	}
+	return tx.Exec(`INSERT INTO versions (space, id, revision, title, step_count, model, saved, changed)
+		VALUES ($1, $2, $3, $4, 0, '', $5, $6)`, space, id, have.Revision+1, have.Title, time.Now().UnixNano(), number)
 }
 
 // keep moves a chain into the history, drops versions that are too old, and removes the

@@ -4,12 +4,17 @@
 -- triggers, no extensions.
 
 -- The one row is locked by every change of protocols, vectors and index.
+CREATE TABLE library (
+  only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+  numbers  BIGINT NOT NULL  -- the last number given to a chain, change, segment, word, vector or model
+);
+INSERT INTO library (only_row, numbers) VALUES (1, 0);
+
 CREATE TABLE search_state (
   only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-  numbers  BIGINT NOT NULL,  -- the last number given to a chain, segment, word, vector or model
   analyser INTEGER NOT NULL  -- version of core/search that made the index; 0: none has yet
 );
-INSERT INTO search_state (only_row, numbers, analyser) VALUES (1, 0, 0);
+INSERT INTO search_state (only_row, analyser) VALUES (1, 0);
 
 CREATE TABLE chains (
   key        BIGINT PRIMARY KEY,
@@ -22,8 +27,10 @@ CREATE TABLE chains (
   saved      BIGINT NOT NULL,
   step_count INTEGER NOT NULL,
   model      TEXT NOT NULL,
+  changed    BIGINT NOT NULL, -- the number of its last change, or that of its vectors
   UNIQUE (space, id)
 );
+CREATE INDEX chains_changed ON chains (changed);
 CREATE INDEX chains_listed ON chains (space, title, id);
 
 CREATE TABLE steps (
@@ -48,8 +55,10 @@ CREATE TABLE versions (
   saved      BIGINT NOT NULL,
   outline    BYTEA, -- as in chains; NULL: the chain was deleted
   texts      BYTEA,
+  changed    BIGINT, -- the number of the deletion
   PRIMARY KEY (space, id, revision)
 );
+CREATE INDEX versions_deleted ON versions (changed) WHERE changed IS NOT NULL;
 
 -- Which chain had a step that no chain of the space has any more.
 CREATE TABLE former (

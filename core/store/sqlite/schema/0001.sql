@@ -1,6 +1,13 @@
 -- Times are nanoseconds since 1970 UTC; 0 is "no time". What is packed is JSON that
 -- core/store/pack has compressed; the columns beside it are what queries need.
 
+-- The one row is locked by every change of protocols, vectors and index.
+CREATE TABLE library (
+  only    INTEGER PRIMARY KEY CHECK (only = 1),
+  numbers INTEGER NOT NULL -- the last number given to a chain or a change
+) STRICT;
+INSERT INTO library (only, numbers) VALUES (1, 0);
+
 CREATE TABLE chains (
   key        INTEGER PRIMARY KEY,
   space      TEXT NOT NULL,
@@ -10,9 +17,11 @@ CREATE TABLE chains (
   saved      INTEGER NOT NULL,
   step_count INTEGER NOT NULL,
   model      TEXT NOT NULL,
+  changed    INTEGER NOT NULL, -- the number of its last change, or that of its vectors
   outline    BLOB NOT NULL, -- packed: the chain without its revision and the texts of its steps
   UNIQUE (space, id)
 ) STRICT;
+CREATE INDEX chains_changed ON chains (changed);
 -- Few protocols have one title, so the index need not have the ids.
 CREATE INDEX chains_listed ON chains (space, title);
 
@@ -45,8 +54,10 @@ CREATE TABLE versions (
   saved      INTEGER NOT NULL,
   outline    BLOB, -- as in chains; NULL: the chain was deleted
   texts      BLOB,
+  changed    INTEGER, -- the number of the deletion
   UNIQUE (space, id, revision)
 ) STRICT;
+CREATE INDEX versions_deleted ON versions (changed) WHERE changed IS NOT NULL;
 
 -- Which chain had a step that no chain of the space has any more.
 CREATE TABLE former (
