@@ -51,6 +51,7 @@ var allowed = map[string][]string{
 	"core/access":                     {"core/run", "sdk/driver"},
 	"core/drivers":                    {"core/decision", "core/protocol", "core/rules", "core/run", "sdk/driver", "sdk/fields", "sdk/plain"},
 	"core/drivers/driverstest":        {"core/decision", "core/drivers", "sdk/driver"},
+	"core/outlines":                   {"core/fault", "core/library", "core/meaning", "core/protocol", "core/search"},
 	"core/library":                    {"core/access", "core/api", "core/clock", "core/drivers", "core/fault", "core/protocol", "core/rules", "core/run", "core/search", "sdk/driver", "sdk/plain", "sdk/schema"},
 	"core/index":                      {"core/api", "core/fault", "core/library", "core/protocol"},
 	"core/replicas":                   {},

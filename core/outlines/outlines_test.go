@@ -1,0 +1,225 @@
+package outlines_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/outlines"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/postgres"
+	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
+	"github.com/kairos-mcp/kairos/core/store/storetest"
+)
+
+const (
+	mine   = "user:test:mine"
+	theirs = "user:test:theirs"
+)
+
+// server is one of several with the same database.
+type server struct {
+	*outlines.Outlines
+	store interface {
+		outlines.Store
+		library.ProtocolWriter
+		library.Vectors
+	}
+}
+
+// databases open a server on a new database, and each time another one on the same.
+var databases = map[string]func(t *testing.T) func() server{
+	"SQLite": func(t *testing.T) func() server {
+		path := filepath.Join(t.TempDir(), "kairos.db")
+		return func() server {
+			s, err := sqlitetest.Open(path, nil)
+			must(t, err)
+			closeAfter(t, s)
+			return server{newOutlines(s), s}
+		}
+	},
+	"PostgreSQL": func(t *testing.T) func() server {
+		address := postgrestest.Start(t).Database(t)
+		return func() server {
+			s, err := postgres.Open(address, nil)
+			must(t, err)
+			closeAfter(t, s)
+			return server{newOutlines(s.Protocols), s.Protocols}
+		}
+	},
+}
+
+func newOutlines(s outlines.Store) *outlines.Outlines {
+	return outlines.New(s, nil, slog.New(slog.DiscardHandler))
+}
+
+func closeAfter(t *testing.T, c io.Closer) { t.Cleanup(func() { must(t, c.Close()) }) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func onEach(t *testing.T, check func(t *testing.T, open func() server)) {
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) { check(t, open(t)) })
+	}
+}
+
+func (s server) save(t *testing.T, chains ...protocol.Chain) {
+	t.Helper()
+	changes := make([]library.Change, len(chains))
+	for i, c := range chains {
+		changes[i].Chain = c
+	}
+	_, err := s.store.SaveChains(t.Context(), changes)
+	must(t, err)
+}
+
+func (s server) want(t *testing.T, query string, spaces []string, want ...string) {
+	t.Helper()
+	hits, err := s.Search(t.Context(), library.Query{Text: query, Spaces: spaces, Limit: 1000})
+	must(t, err)
+	var got []string
+	for _, h := range hits {
+		got = append(got, h.Chain.Title)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("Search(%q) in %q = %q, want %q", query, spaces, got, want)
+	}
+}
+
+// TestTheNextSearchOfEveryServerSeesEveryChange: they tell each other nothing, and share
+// the number of the last change.
+func TestTheNextSearchOfEveryServerSeesEveryChange(t *testing.T) {
+	onEach(t, func(t *testing.T, open func() server) {
+		a, b := open(), open()
+		a.want(t, "heron", []string{mine})
+		herons := storetest.NewChain(mine, "Feed the heron", "Catch")
+		a.save(t, herons)
+		b.want(t, "heron", []string{mine}, "Feed the heron")
+		a.want(t, "heron", []string{mine}, "Feed the heron")
+		b.save(t, storetest.NewChain(mine, "Wash the heron", "Rinse"))
+		a.want(t, "heron", []string{mine}, "Feed the heron", "Wash the heron")
+		renamed := herons
+		renamed.Title, renamed.AltTitle, renamed.Triggers, renamed.Description = "Feed the otter", "", nil, ""
+		_, err := b.store.SaveChains(t.Context(), []library.Change{{Chain: renamed, Replaces: 1}})
+		must(t, err)
+		a.want(t, "heron", []string{mine}, "Wash the heron")
+		a.want(t, "otter", []string{mine}, "Feed the otter")
+		must(t, a.store.DeleteChain(t.Context(), mine, herons.ID, 2))
+		b.want(t, "otter", []string{mine})
+		open().want(t, "heron", []string{mine}, "Wash the heron")
+	})
+}
+
+func TestProtocolsOfOtherSpacesAreNeitherFoundNorCounted(t *testing.T) {
+	onEach(t, func(t *testing.T, open func() server) {
+		s := open()
+		s.save(t, storetest.NewChain(mine, "Feed the heron", "Catch"), storetest.NewChain(mine, "Feed the otter", "Catch"))
+		before := scores(t, s, "feed the heron")
+		for i := range 20 {
+			s.save(t, storetest.NewChain(theirs, fmt.Sprintf("Feed heron %d", i), "Catch"))
+		}
+		s.want(t, "heron 7", []string{mine}, "Feed the heron")
+		// Protocols that the caller cannot read change no score: a score would tell of them.
+		if after := scores(t, s, "feed the heron"); !slices.Equal(after, before) {
+			t.Errorf("scores are %v and were %v before other spaces had protocols", after, before)
+		}
+		s.want(t, "heron", nil)
+		s.want(t, "heron", []string{"user:test:nobody"})
+	})
+}
+
+func scores(t *testing.T, s server, query string) (all []float64) {
+	t.Helper()
+	hits, err := s.Search(t.Context(), library.Query{Text: query, Spaces: []string{mine}, Limit: 10})
+	must(t, err)
+	for _, h := range hits {
+		all = append(all, h.Score)
+	}
+	return all
+}
+
+func TestManySearchesReadChangesOnce(t *testing.T) {
+	s := databases["SQLite"](t)()
+	chains := make([]protocol.Chain, 300) // more than a batch
+	for i := range chains {
+		chains[i] = storetest.NewChain(mine, fmt.Sprintf("Feed heron %d", i), "Catch")
+	}
+	s.save(t, chains...)
+	counted := &counting{Store: s.store}
+	o := newOutlines(counted)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			hits, err := o.Search(t.Context(), library.Query{Text: "heron", Spaces: []string{mine}, Limit: 1000})
+			if err != nil || len(hits) != 300 {
+				t.Errorf("Search = %d hits, %v, want 300", len(hits), err)
+			}
+		})
+	}
+	all.Wait()
+	if counted.read != 300 {
+		t.Errorf("16 searches at once read %d protocols, want 300", counted.read)
+	}
+}
+
+// counting counts the changes that are read, by one caller at a time.
+type counting struct {
+	outlines.Store
+	read int
+}
+
+func (c *counting) Changed(ctx context.Context, since int64, limit int) ([]library.Changed, error) {
+	changes, err := c.Store.Changed(ctx, since, limit)
+	c.read += len(changes)
+	return changes, err
+}
+
+func TestAProtocolThatCannotBeReadStopsNoSearch(t *testing.T) {
+	s := databases["SQLite"](t)()
+	s.save(t, storetest.NewChain(mine, "Feed the heron", "Catch"), storetest.NewChain(mine, "Wash the heron", "Rinse"))
+	broken := server{newOutlines(damaging{s.store}), s.store}
+	broken.want(t, "heron", []string{mine}, "Wash the heron")
+}
+
+// damaging cannot read the first change.
+type damaging struct{ outlines.Store }
+
+func (d damaging) Changed(ctx context.Context, since int64, limit int) ([]library.Changed, error) {
+	changes, err := d.Store.Changed(ctx, since, limit)
+	if len(changes) > 0 {
+		changes[0].Chain, changes[0].Damage = nil, errors.New("damaged")
+	}
+	return changes, err
+}
+
+func TestVectorsThatAreStoredLaterAreCompared(t *testing.T) {
+	onEach(t, func(t *testing.T, open func() server) {
+		a, b := open(), open()
+		c := storetest.NewChain(mine, "Feed the heron", "Catch")
+		a.save(t, c, storetest.NewChain(mine, "Water the basil", "Pour"))
+		const model = "test/model/2"
+		ask := library.Query{Text: "xqzv", Spaces: []string{mine}, Limit: 1, Embedding: &library.Embedding{Model: model, Vector: []float32{0, 1}}}
+		if _, err := a.Search(t.Context(), ask); err != nil {
+			t.Fatal(err)
+		}
+		must(t, b.store.SaveVectors(t.Context(), model, map[string][]float32{protocol.PassageHash(c.Passage(0)): {0, 1}}))
+		hits, err := a.Search(t.Context(), ask)
+		if err != nil || len(hits) != 1 || hits[0].Chain.Title != c.Title {
+			t.Errorf("Search by meaning = %v, %v, want %q", hits, err, c.Title)
+		}
+	})
+}
