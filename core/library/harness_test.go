@@ -21,6 +21,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/meaning"
+	"github.com/kairos-mcp/kairos/core/outlines"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 )
 
@@ -81,7 +83,7 @@ func checking(k driverstest.Knobs) (driverstest.Fixed, error) {
 }
 
 func storeOf(s *sqlitetest.Store) library.Store {
-	return library.Store{Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s}
+	return library.Store{Protocols: s, Writer: s, Versions: s, Searcher: outlines.New(s, meaning.Default, slog.New(slog.DiscardHandler)), Vectors: s, Ratings: s}
 }
 
 // worldOn is a world with this database.

@@ -240,7 +240,7 @@ func duplicate(old protocol.Chain) *fault.Error {
 
 // refuseSimilar refuses a chain that is almost another protocol.
 func (m minting) refuseSimilar(ctx context.Context, chain protocol.Chain) error {
-	hits, err := m.library.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: m.spaces, Limit: 1, Embedding: m.library.meanings.of(ctx, []string{chain.Title})[0]})
+	hits, err := m.library.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: m.spaces, Limit: 1})
 	if err != nil {
 		return fmt.Errorf("look for protocols similar to %q: %w", chain.Title, err)
 	}

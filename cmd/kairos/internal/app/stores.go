@@ -17,6 +17,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/index"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/meaning"
+	"github.com/kairos-mcp/kairos/core/outlines"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/replicas"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -46,7 +48,7 @@ type protocolStore interface {
 	library.Protocols
 	library.ProtocolWriter
 	library.ProtocolHistory
-	library.Searcher
+	library.Changes
 	library.Vectors
 	library.Ratings
 	index.Outbox
@@ -111,12 +113,13 @@ func openDatabase(c config.Config, missing tables.Missing, log *slog.Logger) (*D
 // engineStore puts the engine's store together.
 func (a *App) engineStore() usecases.Store {
 	protocols, kept, people := a.Store.Protocols, a.Store.Runs, a.Store.People
+	found := outlines.New(protocols, meaning.Default, a.log)
 	s := usecases.Store{
-		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: protocols, Vectors: protocols, Ratings: protocols,
+		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: found, Vectors: protocols, Ratings: protocols,
 		Runs: kept, Index: kept, Archive: a.Store.Archive, History: kept, Eraser: kept, Files: a.Store.Files, Declines: people, Acceptances: people,
 	}
 	if a.Index != nil {
-		s.Searcher = a.Index.Feeder.Searcher(protocols)
+		s.Searcher = a.Index.Feeder.Searcher(found)
 	}
 	return s
 }
