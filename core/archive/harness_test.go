@@ -16,6 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/clock/clocktest"
 	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/outlines"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
@@ -60,7 +61,7 @@ func newWorld(t testing.TB, keep time.Duration) *world {
 	var libraries []*library.Library
 	w.another = func() server {
 		c := clock.New(w.machine)
-		l := library.New(library.Store{Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store}, w.setup, library.Options{Clock: c}, log)
+		l := library.New(library.Store{Protocols: store, Writer: store, Versions: store, Searcher: outlines.New(store, nil, log), Vectors: store, Ratings: store}, w.setup, library.Options{Clock: c}, log)
 		libraries = append(libraries, l)
 		k := runs.New(runs.Store{Runs: store, Index: store, History: store}, runs.Options{Clock: c})
 		a := archive.New(archive.Store{Protocols: store, Runs: store, History: store, Archive: store, Eraser: store}, k, l, w.setup, archive.Options{RunKeep: keep, Clock: c})

@@ -30,7 +30,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/offers"
+	"github.com/kairos-mcp/kairos/core/outlines"
 	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
@@ -671,7 +673,7 @@ func (e Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason 
 
 func engineStore(s *sqlitetest.Store) usecases.Store {
 	return usecases.Store{
-		Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s, Runs: s, Index: s, Archive: s, History: s, Eraser: s, Declines: s, Acceptances: s,
+		Protocols: s, Writer: s, Versions: s, Searcher: outlines.New(s, meaning.Default, slog.New(slog.DiscardHandler)), Vectors: s, Ratings: s, Runs: s, Index: s, Archive: s, History: s, Eraser: s, Declines: s, Acceptances: s,
 	}
 }
 

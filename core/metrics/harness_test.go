@@ -27,6 +27,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/metrics"
+	"github.com/kairos-mcp/kairos/core/outlines"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
@@ -83,11 +84,12 @@ type faulty struct {
 	unreachable, forgetful atomic.Bool
 }
 
-func (f *faulty) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
+// LastChange is what every search reads.
+func (f *faulty) LastChange(ctx context.Context) (int64, error) {
 	if f.unreachable.Load() {
-		return nil, fault.New(fault.StoreUnavailable, "the store cannot be reached")
+		return 0, fault.New(fault.StoreUnavailable, "the store cannot be reached")
 	}
-	return f.Store.Search(ctx, q)
+	return f.Store.LastChange(ctx)
 }
 
 func (f *faulty) Rate(ctx context.Context, space string, all []library.Rating) error {
@@ -126,7 +128,7 @@ func newServer(t *testing.T) *server {
 	}, log)
 	check(t, err)
 	s.engine = usecases.New(s.metrics.Store(usecases.Store{
-		Protocols: s.store, Writer: s.store, Versions: s.store, Searcher: s.store, Vectors: s.store, Ratings: s.store,
+		Protocols: s.store, Writer: s.store, Versions: s.store, Searcher: outlines.New(s.store, nil, log), Vectors: s.store, Ratings: s.store,
 		Runs: s.store, Index: s.store, Archive: s.store, History: s.store,
 	}), setup{drivers.Setup{Drivers: s.set, Tree: compiled}}, usecases.Options{
 		Embedder: embedder, SimilarThreshold: 0.6, Options: director.Options{Observer: s.metrics},

@@ -20,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/outlines"
 	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/setup"
@@ -135,7 +136,7 @@ func isolatedRig(t testing.TB, level driverhost.Level) *rig {
 		}
 	})
 	r.engine = usecases.New(usecases.Store{
-		Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
+		Protocols: store, Writer: store, Versions: store, Searcher: outlines.New(store, nil, log), Vectors: store, Ratings: store,
 		Runs: store, Index: store, Archive: store, History: store,
 	}, r.Current, usecases.Options{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {

@@ -26,6 +26,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/meaning"
+	"github.com/kairos-mcp/kairos/core/outlines"
 	"github.com/kairos-mcp/kairos/core/run"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/operations"
@@ -298,7 +300,7 @@ func (w *world) openEngine(log *slog.Logger) {
 // anotherEngine is that of another server with the same database and keys.
 func (w *world) anotherEngine(c *clock.Clock, log *slog.Logger) *usecases.UseCases {
 	e := usecases.New(usecases.Store{
-		Protocols: w.store, Writer: w.store, Versions: w.store, Searcher: w.store, Vectors: w.store, Ratings: w.store,
+		Protocols: w.store, Writer: w.store, Versions: w.store, Searcher: outlines.New(w.store, meaning.Default, log), Vectors: w.store, Ratings: w.store,
 		Runs: w.store, Index: w.store, Archive: w.store, History: w.store, Eraser: w.store, Acceptances: w.store, Declines: w.store,
 	}, w.setups, usecases.Options{
 		DeclineTTL: time.Hour, Options: director.Options{ApprovalURL: rest.ApprovalPath, Keys: func() ([][32]byte, error) { return [][32]byte{{1}}, nil }, Clock: c},
