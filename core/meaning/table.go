@@ -95,8 +95,10 @@ func (t *Table) Word(row int) string { return t.words[t.starts[row] : t.starts[r
 // text is about what the text means.
 func (t *Table) Add(to []float32, row int, weight float32) {
 	weight *= math.Float32frombits(number(t.scales[4*row:]))
-	for i, n := range []byte(t.vectors[row*t.dimensions : (row+1)*t.dimensions]) {
-		to[i] += weight * float32(int8(n)) //nolint:gosec // it is a signed byte
+	v := t.vectors[row*t.dimensions : (row+1)*t.dimensions]
+	to = to[:len(v)]
+	for i := range to {
+		to[i] += weight * float32(int8(v[i])) //nolint:gosec // it is a signed byte
 	}
 }
 

@@ -93,10 +93,11 @@ func (x *Index) Put(outlines ...Outline) {
 				fresh = append(fresh, Numbered{number, w.text})
 			}
 			if w.told && x.known[number].row == unasked {
-				x.known[number] = x.knownWord(w.text)
+				x.known[number] = x.knownRow(w.row)
 			}
-			d.words[i] = d.posted(number, w)
+			d.words[i] = posted(number)<<8 | posted(w.weight)
 		}
+		d.say(o.said)
 		slices.SortFunc(d.said, func(a, b saidIn) int { return int(a.word) - int(b.word) })
 		x.put(o.Space, d)
 	}
@@ -105,17 +106,17 @@ func (x *Index) Put(outlines ...Outline) {
 	}
 }
 
-// posted records the word in the names that have it.
-func (d *doc) posted(number uint32, w outlined) posted {
-	p := posted(number)<<8 | posted(w.weight)
-	for _, n := range w.names {
-		d.said = append(d.said, saidIn{number, n})
-		p |= inName
-		if n == uint8(fieldTitle) {
-			p |= inHead
+// say records the words of names.
+func (d *doc) say(said []namedBy) {
+	d.said = make([]saidIn, len(said))
+	for i, s := range said {
+		p := &d.words[s.word]
+		d.said[i] = saidIn{p.number(), s.name}
+		*p |= inName
+		if s.name == uint8(fieldTitle) {
+			*p |= inHead
 		}
 	}
-	return p
 }
 
 func (x *Index) knownWord(text string) knownWord {
@@ -126,8 +127,15 @@ func (x *Index) knownWord(text string) knownWord {
 	if !ok {
 		return knownWord{row: unknown}
 	}
-	v := x.table.Row8(row)
-	return knownWord{int32(row), normOf(v), signsOf(v)} //nolint:gosec // a table has fewer rows
+	return x.knownRow(int32(row)) //nolint:gosec // a table has fewer rows
+}
+
+func (x *Index) knownRow(row int32) knownWord {
+	if x.table == nil || row < 0 {
+		return knownWord{row: unknown}
+	}
+	v := x.table.Row8(int(row))
+	return knownWord{row, normOf(v), signsOf(v)}
 }
 
 func (x *Index) put(space string, d doc) {

@@ -2,7 +2,6 @@ package search
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/meaning"
@@ -17,9 +16,10 @@ type Outline struct {
 	Head
 
 	names   []name
-	words   []outlined // sorted by text
-	vectors []int8     // of the parts, one after the other
-	width   int        // of a vector
+	words   []outlined
+	said    []namedBy
+	vectors []int8 // of the parts, one after the other
+	width   int    // of a vector
 }
 
 // Head is what a list of protocols shows of one.
@@ -32,9 +32,15 @@ type Head struct {
 // outlined is a distinct word of a protocol.
 type outlined struct {
 	text   string
-	weight uint8   // how much the protocol is about it, at most maxWeight
-	names  []uint8 // the names that have it
-	told   bool    // a name, the description or a label has it
+	row    int32 // of the table, or unknown
+	weight uint8 // how much the protocol is about it, at most maxWeight
+	told   bool  // a name, the description or a label has it
+}
+
+// namedBy is a word of a name.
+type namedBy struct {
+	word int32 // in Outline.words
+	name uint8
 }
 
 // maxLine is the length of Head.Line in bytes.
@@ -42,24 +48,32 @@ const maxLine = 160
 
 // OutlineOf makes the outline of a protocol. Without a table it has no meaning.
 func OutlineOf(space string, c protocol.Chain, table *meaning.Table) Outline {
-	a := Analyse(c)
-	o := Outline{Space: space, ChainID: c.ID, Head: Head{Title: c.Title, Line: firstLine(c.Description)}, names: a.names}
+	o := Outline{Space: space, ChainID: c.ID, Head: Head{Title: strings.Clone(c.Title), Line: firstLine(c.Description)}}
 	if len(c.Steps) > 0 {
 		o.UUID = c.Steps[0].UUID
 	}
-	o.words = make([]outlined, len(a.entries))
-	for i, e := range a.entries {
-		w := outlined{text: e.text, weight: weightOf(e)}
-		for _, p := range e.places {
-			w.told = w.told || p.field().names() || p.field() == fieldDescription || p.field() == fieldLabel
-			if p.field().names() {
-				w.names = append(w.names, uint8(min(p.name(), math.MaxUint8))) //nolint:gosec // at most 255
-			}
-		}
-		o.words[i] = w
+	w := outliner{lexicon: lexiconOf(table), entries: make([]outlinedEntry, 0, 128)}
+	defer w.lexicon.release()
+	w.split.found = w.found
+	w.name(&o, fieldTitle, 0, c.Title)
+	w.name(&o, fieldAltTitle, 0, c.AltTitle)
+	w.name(&o, fieldSlug, 0, c.Slug)
+	for i, text := range c.Triggers[:min(len(c.Triggers), protocol.MaxTriggers)] {
+		w.name(&o, fieldTrigger, i, text)
 	}
+	w.add(0, fieldChainTags, strings.Join(c.Tags, " "))
+	// Labels before texts: beyond the limit it is text that is left out.
+	for i, s := range c.Steps {
+		w.add(i, fieldLabel, s.Label)
+		w.add(i, fieldTags, strings.Join(s.Tags, " "))
+	}
+	w.add(0, fieldDescription, c.Description)
+	for i, s := range c.Steps {
+		w.add(i, fieldText, s.Text)
+	}
+	o.words, o.said = w.words(), w.said
 	if table != nil {
-		return o.With(table.Dimensions(), partsOf(table, c))
+		o = o.With(table.Dimensions(), w.parts(c))
 	}
 	return o
 }
@@ -102,88 +116,4 @@ func firstLine(text string) string {
 		line += "…"
 	}
 	return strings.Clone(line)
-}
-
-// aboutness is how much a word of a field counts. A description counts nearly as much
-// as a title.
-var aboutness = [fields]float64{
-	fieldTitle: 3, fieldAltTitle: 3, fieldSlug: 3, fieldTrigger: 3, fieldDescription: 2, fieldLabel: 1.5, fieldTags: 1.5, fieldChainTags: 1.5, fieldText: 1,
-}
-
-const (
-	maxWeight  = 63
-	saturation = 1.0 // the sum of aboutness that counts half
-)
-
-// weightOf is a number that grows with the number of places of a word, ever slower, as
-// in BM25.
-func weightOf(e entry) uint8 {
-	sum := 0.0
-	for _, p := range e.places {
-		sum += aboutness[p.field()]
-	}
-	return uint8(math.Round(maxWeight * sum / (sum + saturation)))
-}
-
-// partsOf are the vectors of what is compared with a request: the protocol, and each of
-// its other names. That of the protocol is between those of its title, of the title with
-// the description, and of all its texts.
-func partsOf(table *meaning.Table, c protocol.Chain) [][]float32 {
-	title := vectorOf(table, c.Title)
-	described := added(vectorOf(table, c.Description), title)
-	whole := slices.Clone(described)
-	for _, s := range c.Steps[:min(len(c.Steps), maxMeantSteps)] {
-		whole = added(whole, vectorOf(table, s.Text))
-	}
-	parts := [][]float32{added(added(directionOf(title), directionOf(described)), directionOf(whole))}
-	for _, name := range append([]string{c.AltTitle}, c.Triggers[:min(len(c.Triggers), protocol.MaxTriggers)]...) {
-		if name != "" {
-			parts = append(parts, vectorOf(table, name))
-		}
-	}
-	return parts
-}
-
-// The limits of what counts for the meaning of a protocol.
-const (
-	maxMeantSteps = 64
-	maxMeant      = 4 << 10 // bytes of a text
-)
-
-// added adds v to sum.
-func added(sum, v []float32) []float32 {
-	for i, x := range v {
-		sum[i] += x
-	}
-	return sum
-}
-
-// directionOf is the vector with length 1, or as it is if it has none.
-func directionOf(v []float32) []float32 {
-	sum := 0.0
-	for _, x := range v {
-		sum += float64(x) * float64(x)
-	}
-	out := slices.Clone(v)
-	if sum > 0 {
-		for i := range out {
-			out[i] /= float32(math.Sqrt(sum))
-		}
-	}
-	return out
-}
-
-// vectorOf is the sum of the vectors of the words of a text.
-func vectorOf(table *meaning.Table, text string) []float32 {
-	sum := make([]float32, table.Dimensions())
-	s := splitter{found: func(word []byte, primary bool) {
-		if !primary || common[string(word)] {
-			return
-		}
-		if row, ok := table.Row(string(word)); ok {
-			table.Add(sum, row, 1)
-		}
-	}}
-	s.read(text[:min(len(text), maxMeant)])
-	return sum
 }
