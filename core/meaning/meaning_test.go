@@ -55,7 +55,7 @@ const vectors = `{"precision":1,"dimensions":2,"words":["the","Cat",",","cat","d
 	"the":[1,0,1,0],"Cat":[1,1],",":[1,1],"cat":[0.6,0.8],"dog":[0.5,0.8]},"unkVector":[0,0]}`
 
 func TestATableIsMadeAndRead(t *testing.T) {
-	made, err := meaning.Make(strings.NewReader(vectors))
+	made, err := meaning.Make(strings.NewReader(vectors), meaning.PlainWord)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,19 +77,43 @@ func TestATableIsMadeAndRead(t *testing.T) {
 	}
 }
 
+func TestWordsOfATableHaveTheFormInWhichTextsAreSearched(t *testing.T) {
+	const in = `{"dimensions":2,"words":["Über","uber","день"],"vectors":{"Über":[1,0],"uber":[0,1],"день":[1,1]}}`
+	forms := map[string]string{"Über": "uber", "uber": "uber", "день": "день"}
+	made, err := meaning.Make(strings.NewReader(in), func(word string) string { return forms[word] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := meaning.Read(string(made))
+	if err != nil || table.Len() != 2 || table.Word(0) != "uber" || table.Word(1) != "день" {
+		t.Errorf("the table is %+v (%v), want uber and день", table, err)
+	}
+}
+
+func TestScalesOfATableAreFinite(t *testing.T) {
+	made, err := meaning.Make(strings.NewReader(vectors), meaning.PlainWord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(made[12:], "\xff\xff\xff\x7f") // NaN
+	if _, err := meaning.Read(string(made)); err == nil {
+		t.Error("a table with a scale that is not a number is read")
+	}
+}
+
 func TestWhatIsNotATableOfVectorsIsRefused(t *testing.T) {
 	for _, in := range []string{"", "[]", "{}", `{"words":["a"]}`, `{"dimensions":2,"words":["a"],"vectors":{}}`,
 		`{"dimensions":2,"words":["a"],"vectors":{"a":[1]}}`, `{"words":["a"],"vectors":{"a":[1]}}`,
-		`{"dimensions":2,"words":["a","a"],"vectors":{"a":[1,2]}}`, `{"dimensions":9999999,"words":["a"],"vectors":{}}`,
+		`{"dimensions":1,"words":["a"],"vectors":{"a":[1]}}`, `{"dimensions":2,"words":["a"],"vectors":{"a":[1,1e300]}}`, `{"dimensions":9999999,"words":["a"],"vectors":{}}`,
 		`{"dimensions":2,"words":[","],"vectors":{",":[1,2]}}`} {
-		if _, err := meaning.Make(strings.NewReader(in)); err == nil {
+		if _, err := meaning.Make(strings.NewReader(in), meaning.PlainWord); err == nil {
 			t.Errorf("Make(%s) succeeded", in)
 		}
 	}
 }
 
 func FuzzRead(f *testing.F) {
-	made, err := meaning.Make(strings.NewReader(vectors))
+	made, err := meaning.Make(strings.NewReader(vectors), meaning.PlainWord)
 	if err != nil {
 		f.Fatal(err)
 	}

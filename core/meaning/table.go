@@ -68,6 +68,11 @@ func Read(data string) (*Table, error) {
 	if len(t.starts) != count+1 || int(t.starts[count]) != len(t.words) {
 		return nil, errTable
 	}
+	for i := range count {
+		if scale := float64(t.scale(i)); math.IsNaN(scale) || math.IsInf(scale, 0) {
+			return nil, errTable
+		}
+	}
 	return t, nil
 }
 
@@ -94,13 +99,15 @@ func (t *Table) Word(row int) string { return t.words[t.starts[row] : t.starts[r
 // rare words are longer than those of common ones, so the sum over the words of a
 // text is about what the text means.
 func (t *Table) Add(to []float32, row int, weight float32) {
-	weight *= math.Float32frombits(number(t.scales[4*row:]))
+	weight *= t.scale(row)
 	v := t.vectors[row*t.dimensions : (row+1)*t.dimensions]
 	to = to[:len(v)]
 	for i := range to {
 		to[i] += weight * float32(int8(v[i])) //nolint:gosec // it is a signed byte
 	}
 }
+
+func (t *Table) scale(row int) float32 { return math.Float32frombits(number(t.scales[4*row:])) }
 
 // Row8 is the direction of the vector of a row, as signed bytes; its length is arbitrary.
 func (t *Table) Row8(row int) string {

