@@ -95,7 +95,7 @@ func (o *background) begin() {
 // beginJobs begins what one of the servers of a database does for all.
 func (o *background) beginJobs() {
 	jobs := map[string]func(context.Context){jobRuns: o.sweep}
-	if o.app.Config.Embedding.On() {
+	if o.app.Config.Embedding.Endpoint() {
 		jobs[jobVectors] = o.app.Engine.Library.FillVectors
 	}
 	if o.app.Index != nil {

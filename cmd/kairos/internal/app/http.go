@@ -179,9 +179,9 @@ func (a *App) health() func(context.Context) rest.Health {
 	return func(ctx context.Context) rest.Health {
 		h := rest.Health{
 			Store: a.databaseAnswers(ctx), Indexed: a.Index != nil, Index: a.Index.answers(ctx),
-			Provider: cmp.Or(a.Config.Embedding.Provider, config.EmbedNone), Preferred: cmp.Or(a.Config.Embedding.Provider, config.EmbedNone),
+			Provider: a.Config.Embedding.Provider, Preferred: a.Config.Embedding.Provider,
 		}
-		if !a.Config.Embedding.On() {
+		if !a.Config.Embedding.Endpoint() {
 			return h
 		}
 		mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
@@ -13,7 +14,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/embedding"
-	"github.com/kairos-mcp/kairos/core/embedding/static"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/index"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -113,7 +113,7 @@ func openDatabase(c config.Config, missing tables.Missing, log *slog.Logger) (*D
 // engineStore puts the engine's store together.
 func (a *App) engineStore() usecases.Store {
 	protocols, kept, people := a.Store.Protocols, a.Store.Runs, a.Store.People
-	found := outlines.New(protocols, meaning.Default, a.log)
+	found := outlines.New(protocols, Table(a.Config.Embedding, a.log), a.log)
 	s := usecases.Store{
 		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: found, Vectors: protocols, Ratings: protocols,
 		Runs: kept, Index: kept, Archive: a.Store.Archive, History: kept, Eraser: kept, Files: a.Store.Files, Declines: people, Acceptances: people,
@@ -249,13 +249,26 @@ func (x *Index) checkOwner(ctx context.Context) error {
 	return nil
 }
 
-// Embedder returns the configured endpoint or model, which is not asked yet, or nil.
-func Embedder(c config.EmbeddingConfig, observer embedding.Observer, log *slog.Logger) (library.Embedder, error) {
-	if !c.On() {
-		return nil, nil
+// Table returns a function that returns the configured table of word vectors, or nil. The
+// function is nil where no table is used. Loading has checked a file, so only one that
+// changed since then is missed.
+func Table(c config.EmbeddingConfig, log *slog.Logger) func() *meaning.Table {
+	if !c.UsesTable() {
+		return nil
 	}
-	if c.Provider == config.EmbedStatic {
-		return static.New(c.Model, log), nil
+	return sync.OnceValue(func() *meaning.Table {
+		table, err := c.ReadTable()
+		if err != nil {
+			log.Error("texts are compared by words alone, because embedding.table cannot be read", "error", err)
+		}
+		return table
+	})
+}
+
+// Embedder returns the configured endpoint, which is not asked yet, or nil.
+func Embedder(c config.EmbeddingConfig, observer embedding.Observer, log *slog.Logger) (library.Embedder, error) {
+	if !c.Endpoint() {
+		return nil, nil
 	}
 	key, err := c.Key()
 	if err != nil {

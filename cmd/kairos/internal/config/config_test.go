@@ -88,7 +88,7 @@ func TestTheConfigSchemaHasExactlyTheKeysThatAreRead(t *testing.T) {
 
 // An operator can read all keys in one sitting: choices that nobody makes are constants.
 func TestThereAreFewKeys(t *testing.T) {
-	const most = 45
+	const most = 46
 	var schema schemaNode
 	if err := json.Unmarshal(Schema, &schema); err != nil {
 		t.Fatal(err)
@@ -130,13 +130,17 @@ func TestNearMissesOfValues(t *testing.T) {
 		"http, metrics":                {"metrics: {listen: '9390'}", "metrics.listen"},
 		"http, unknown":                {"http: {lisen: x}", "lisen"},
 		"http, all right":              {"http: {listen: '[::1]:0', allowed_hosts: [a], trusted_proxies: [10.0.0.1]}\nmetrics: {listen: off}", ""},
-		"embedding, provider":          {"embedding: {provider: openai}", `unknown key "embedding.provider"; the keys here are url, model, api_key_file`},
+		"embedding, provider":          {"embedding: {provider: static}", `embedding.provider`},
+		"embedding, an unknown key":    {"embedding: {weights: x}", `unknown key "embedding.weights"; the keys here are provider, table, url, model, api_key_file`},
 		"embedding, a typo":            {"embedding: {modl: m}", `did you mean "model"?`},
 		"embedding, no scheme":         {"embedding: {url: 'localhost:11434', model: m}", "http://"},
 		"embedding, a key in the url":  {"embedding: {url: 'https://me:" + secret + "@host', model: m}", "name or password"},
 		"embedding, a key":             {"embedding: {model: m, api_key: " + secret + "}", `did you mean "api_key_file"?`},
-		"a model, no folder":           {"embedding: {model: ./nowhere}", "embedding.model: the folder must hold model.safetensors"},
-		"a model, a url":               {"embedding: {model: ./nowhere, url: 'http://127.0.0.1:1'}", "no endpoint is asked"},
+		"a model, a path":              {"embedding: {model: ./nowhere}", "set embedding.table to a file with word vectors"},
+		"a table, no file":             {"embedding: {table: ./nowhere}", "embedding.table: open"},
+		"a table, a folder":            {"embedding: {table: .}", "is not a regular file"},
+		"a table, a url":               {"embedding: {table: ./nowhere, url: 'http://127.0.0.1:1'}", "an endpoint replaces the table"},
+		"provider table, a url":        {"embedding: {provider: table, url: 'http://127.0.0.1:1'}", "no endpoint is asked"},
 		"database, a section":          {"database: {path: k.db}", "kairos.yaml:1:11: database must be text"},
 		"tree, a list":                 {"tree: [a.yaml]", "tree must be text"},
 		"user input, a section":        {"user_input: {driver: agent}", "user_input must be text"},

@@ -1,32 +1,36 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/embedding"
-	"github.com/kairos-mcp/kairos/core/embedding/static"
+	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/internal/openai"
 )
 
-// EmbeddingConfig says which endpoint or local model turns texts into vectors.
+// EmbeddingConfig says how texts are compared by meaning: with a table of word vectors,
+// or by an endpoint that turns texts into vectors.
 type EmbeddingConfig struct {
+	// Provider is table, none, openai or tei. It follows from the other settings if it is
+	// empty or auto: without an endpoint it is table.
+	Provider string `yaml:"provider"`
+	// Table is a file with word vectors. The default is the table of the program.
+	Table string `yaml:"table"`
 	// URL is an endpoint that speaks like OpenAI (Ollama, vLLM), or a TEI server.
 	URL string `yaml:"url"`
-	// Model is a folder with a model, or the name of one at the endpoint: without URL at
-	// OpenAI itself. A TEI server has only one.
+	// Model is the name of a model at the endpoint: without URL at OpenAI itself. A TEI
+	// server has only one.
 	Model      string `yaml:"model"`
 	APIKeyFile string `yaml:"api_key_file"`
 
-	// Provider follows from the above, or EMBEDDING_PROVIDER says it: none, openai, tei,
-	// static, or auto.
-	Provider string `yaml:"-"`
 	// APIKeyEnv names the environment variable of the key: OPENAI_API_KEY if the endpoint is
 	// OpenAI's own, TEI_API_KEY for tei.
 	APIKeyEnv string `yaml:"-"`
@@ -36,43 +40,18 @@ type EmbeddingConfig struct {
 
 // The providers.
 const (
-	EmbedNone   = "none"
+	embedNone   = "none"
+	embedTable  = "table"
 	embedOpenAI = "openai"
 	embedTEI    = "tei"
-	EmbedStatic = "static"
 	embedAuto   = "auto"
 )
 
 const (
 	openAIURL          = "https://api.openai.com/v1"
 	defaultOpenAIModel = "text-embedding-3-small"
+	maxTable           = 64 << 20 // bytes of a file with word vectors
 )
-
-// isFolder reports whether the model is written as a path, or is a folder although it
-// could be a name.
-func (c *EmbeddingConfig) isFolder(dir string) bool {
-	if filepath.IsAbs(c.Model) || slices.ContainsFunc([]string{"./", "../", "~", "$"}, func(begin string) bool { return strings.HasPrefix(c.Model, begin) }) {
-		return true
-	}
-	info, err := os.Stat(filepath.Join(dir, c.Model))
-	return c.Model != "" && c.URL == "" && err == nil && info.IsDir()
-}
-
-// relativeTo makes paths of a file relative to its folder, and settles what the section
-// means: a folder, an endpoint, or OpenAI itself.
-func (c *EmbeddingConfig) relativeTo(dir string) (err error) {
-	switch {
-	case c.isFolder(dir):
-		c.Provider = EmbedStatic
-		c.Model, err = understoodPath(c.Model)
-		c.Model = absolute(dir, c.Model)
-	case c.URL != "" && c.Model == "":
-		c.Provider = embedTEI
-	case c.URL != "" || c.Model != "":
-		c.Provider = embedOpenAI
-	}
-	return err
-}
 
 // overlay applies the environment, by the names of the earlier server.
 func (c *EmbeddingConfig) overlay(lookup func(string) (string, bool)) error {
@@ -80,9 +59,7 @@ func (c *EmbeddingConfig) overlay(lookup func(string) (string, bool)) error {
 		v, _ := lookup(name)
 		return strings.TrimSpace(v)
 	}
-	if v := env("EMBEDDING_PROVIDER"); v != "" {
-		c.Provider = strings.ToLower(v)
-	}
+	c.Provider = strings.ToLower(cmp.Or(env(variables["embedding.provider"]), c.Provider))
 	c.Provider = c.provider(env)
 	switch c.Provider {
 	case embedOpenAI:
@@ -123,11 +100,27 @@ func (c *EmbeddingConfig) overlay(lookup func(string) (string, bool)) error {
 	return nil
 }
 
-// provider resolves what is left to the environment. A key alone selects
-// nothing: it may be there for other programs.
+// named is the provider that the other settings name, or "".
+func (c *EmbeddingConfig) named() string {
+	switch {
+	case c.URL != "" && c.Model == "":
+		return embedTEI
+	case c.URL != "" || c.Model != "":
+		return embedOpenAI
+	case c.Table != "":
+		return embedTable
+	}
+	return ""
+}
+
+// provider resolves what is not set. A key alone selects nothing: it may be there for
+// other programs.
 func (c *EmbeddingConfig) provider(env func(string) string) string {
 	if c.Provider != "" && c.Provider != embedAuto {
 		return c.Provider
+	}
+	if named := c.named(); named != "" {
+		return named
 	}
 	switch {
 	case env("OPENAI_EMBEDDING_MODEL") != "", c.Provider == embedAuto && env("OPENAI_API_KEY") != "":
@@ -135,22 +128,35 @@ func (c *EmbeddingConfig) provider(env func(string) string) string {
 	case env("TEI_BASE_URL") != "":
 		return embedTEI
 	}
-	return EmbedNone
+	return embedTable
 }
 
-// On reports whether texts are compared by meaning.
-func (c EmbeddingConfig) On() bool { return c.Provider != EmbedNone && c.Provider != "" }
+// Endpoint reports whether an endpoint makes the vectors.
+func (c EmbeddingConfig) Endpoint() bool {
+	return c.Provider == embedOpenAI || c.Provider == embedTEI
+}
 
 func (c EmbeddingConfig) problems() []error {
-	var errs []error
-	if p := c.Provider; p != "" && !slices.Contains([]string{EmbedNone, embedOpenAI, embedTEI, EmbedStatic}, p) {
-		return append(errs, fmt.Errorf("environment EMBEDDING_PROVIDER is %q: must be none, openai, tei, static or auto", p))
+	switch {
+	case !slices.Contains([]string{"", embedTable, embedNone, embedOpenAI, embedTEI}, c.Provider):
+		return []error{fmt.Errorf("embedding.provider is %q: must be table, none, openai, tei or auto", c.Provider)}
+	case c.UsesTable() && cmp.Or(c.URL, c.Model) != "":
+		return []error{errors.New("embedding.provider is table, so that no endpoint is asked: remove embedding.url and embedding.model, or the provider")}
+	case c.UsesTable():
+		if _, err := c.ReadTable(); err != nil {
+			return []error{fmt.Errorf("embedding.table: %w", err)}
+		}
+	case c.Endpoint() && c.Table != "":
+		return []error{errors.New("embedding.table is not used, because an endpoint replaces the table: remove the table, or embedding.url and embedding.model")}
+	case c.Endpoint():
+		return c.endpointProblems()
 	}
-	if c.Provider == EmbedStatic {
-		return append(errs, c.staticProblems()...)
-	}
-	if !c.On() {
-		return errs
+	return nil
+}
+
+func (c EmbeddingConfig) endpointProblems() (errs []error) {
+	if c.URL == openAIURL && strings.Trim(c.Model[:min(1, len(c.Model))], "./~$") == "" && c.Model != "" {
+		return []error{fmt.Errorf("embedding.model is %q, a path: name a model of an endpoint, or set embedding.table to a file with word vectors", c.Model)}
 	}
 	if err := c.Client("").Validate(); err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
@@ -160,26 +166,44 @@ func (c EmbeddingConfig) problems() []error {
 	return errs
 }
 
-// staticProblems are what is wrong with a model in a folder.
-func (c EmbeddingConfig) staticProblems() []error {
-	switch {
-	case c.Model == "":
-		return []error{errors.New("embedding.model is not set: EMBEDDING_PROVIDER=static needs the folder of the model there")}
-	case c.URL != "" || c.APIKeyFile != "":
-		return []error{errors.New("embedding.model is a folder, so that no endpoint is asked: remove embedding.url and embedding.api_key_file, or name the model of the endpoint")}
+// UsesTable reports whether a table of word vectors is used.
+func (c EmbeddingConfig) UsesTable() bool { return c.Provider == embedTable }
+
+// ReadTable returns the table of word vectors.
+func (c EmbeddingConfig) ReadTable() (*meaning.Table, error) {
+	if c.Table == "" {
+		return meaning.Default(), nil
 	}
-	if err := static.Check(c.Model); err != nil {
-		return []error{fmt.Errorf("embedding.model: the folder must hold model.safetensors, tokenizer.json and config.json: %w", err)}
+	f, err := files.Open(os.OpenFile, c.Table)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	defer func() { _ = f.Close() }() // only read
+	b, err := io.ReadAll(io.LimitReader(f, maxTable+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxTable {
+		return nil, fmt.Errorf("%s is larger than %d MiB; `kairos db embedding table` makes smaller ones", c.Table, maxTable>>20)
+	}
+	t, err := meaning.Read(string(b))
+	if err != nil {
+		return nil, fmt.Errorf("%s is %w; `kairos db embedding table` makes one from word vectors", c.Table, err)
+	}
+	return t, nil
 }
 
-// At is where the vectors come from.
-func (c EmbeddingConfig) At() string {
-	if c.Provider == EmbedStatic {
-		return c.Model
+// String says how texts are compared.
+func (c EmbeddingConfig) String() string {
+	switch {
+	case c.Endpoint():
+		return fmt.Sprintf("%s %s at %s", c.Provider, c.Model, c.URL)
+	case c.Provider == embedNone:
+		return "none: texts are compared by words alone"
+	case c.Table != "":
+		return "word vectors of " + c.Table
 	}
-	return c.URL
+	return "built-in English word vectors"
 }
 
 // Client is the configuration of a client of the endpoint.
@@ -209,10 +233,5 @@ func (c EmbeddingConfig) Key() (openai.Secret, error) {
 	return "", nil
 }
 
-// Fix is what to do when the vectors fail.
-func (c EmbeddingConfig) Fix() string {
-	if c.Provider == EmbedStatic {
-		return "put a model into the folder embedding.model names and see `kairos db embedding check`; until then words alone decide"
-	}
-	return "see that the endpoint runs and that embedding.url, model and key are right; until then words alone decide"
-}
+// EmbeddingFix is what to do when the endpoint fails.
+const EmbeddingFix = "see that the endpoint runs and that embedding.url, model and key are right; until then words alone decide"

@@ -2,35 +2,49 @@ package config
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
+	"github.com/kairos-mcp/kairos/core/meaning"
 )
 
-func TestAModelIsAFolderIfItIsWrittenAsAPath(t *testing.T) {
-	absolute := filepath.Join(t.TempDir(), "absolute")
-	embedtest.WriteModel(t, absolute, embedtest.Meanings)
-	for name, tc := range map[string]struct{ yaml, want string }{
-		"a name of a folder": {"embedding: {model: potion}", "potion"},
-		"a path":             {"embedding: {model: ./models/potion}", "models/potion"},
-		"an absolute path":   {"embedding: {model: '" + absolute + "'}", absolute},
+func TestATableIsAFileThatIsRead(t *testing.T) {
+	made, err := meaning.Make(strings.NewReader(`{"dimensions":2,"words":["a","b"],"vectors":{"a":[1,0],"b":[0,1]}}`), meaning.PlainWord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		content []byte
+		want    string // in the error
+	}{
+		"a table":      {made, ""},
+		"a part of it": {made[:len(made)-1], "or cut off; `kairos db embedding table` makes one"},
+		"word vectors": {[]byte(`{"dimensions":2}`), "not a table of word vectors"},
+		"empty":        {nil, "not a table of word vectors"},
+		"a large file": {make([]byte, maxTable+1), "is larger than 64 MiB"},
 	} {
-		at := configured(t, tc.yaml)
-		want := tc.want
-		if !filepath.IsAbs(want) {
-			want = filepath.Join(filepath.Dir(at.File), want)
-			embedtest.WriteModel(t, want, embedtest.Meanings)
-		}
+		at := configured(t, "embedding: {table: words.table}\n")
+		writeFile(t, filepath.Join(filepath.Dir(at.File), "words.table"), tc.content)
 		c, err := at.Load()
-		if err != nil {
-			t.Errorf("%s: load = %v", name, err)
+		if tc.want != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "kairos.yaml:1:13: embedding.table: ") {
+				t.Errorf("%s: load = %v, want %s", name, err, tc.want)
+			}
 			continue
 		}
-		if c.Embedding.Provider != EmbedStatic || c.Embedding.Model != want {
-			t.Errorf("%s: provider %s and model %s, want static and %s", name, c.Embedding.Provider, c.Embedding.Model, want)
+		if err != nil || !c.Embedding.UsesTable() {
+			t.Fatalf("%s: %+v, %v", name, c.Embedding, err)
 		}
+		if table, err := c.Embedding.ReadTable(); err != nil || table.Len() != 2 {
+			t.Errorf("%s: %v, %v", name, table, err)
+		}
+		t.Setenv("EMBEDDING_TABLE", at.File)
+		if _, err := (Source{}).Load(); err == nil || !strings.Contains(err.Error(), "environment EMBEDDING_TABLE: embedding.table: ") {
+			t.Errorf("load of a table that the environment names = %v", err)
+		}
+		t.Setenv("EMBEDDING_TABLE", "")
 	}
 }
 
@@ -39,8 +53,10 @@ func TestTheSectionSaysWhereVectorsComeFrom(t *testing.T) {
 		"a name":             {"{model: text-embedding-3-large}", "openai", openAIURL, "text-embedding-3-large"},
 		"an endpoint":        {"{url: 'http://127.0.0.1:11434', model: bge-m3}", "openai", "http://127.0.0.1:11434", "bge-m3"},
 		"a TEI server":       {"{url: 'http://tei:80'}", "tei", "http://tei:80", "default"},
-		"nothing":            {"{}", "none", "", ""},
-		"a key and no model": {"{api_key_file: key}", "none", "", ""},
+		"nothing":            {"{}", "table", "", ""},
+		"a key and no model": {"{api_key_file: key}", "table", "", ""},
+		"none":               {"{provider: none, url: 'http://tei:80'}", "none", "http://tei:80", ""},
+		"a provider":         {"{provider: OpenAI}", "openai", openAIURL, defaultOpenAIModel},
 	} {
 		c, err := configured(t, "embedding: "+tc.yaml+"\n").Load()
 		if e := c.Embedding; err != nil || e.Provider != tc.provider || e.URL != tc.url || e.Model != tc.model {
@@ -61,7 +77,7 @@ func environment(t *testing.T, env map[string]string) func(string) (string, bool
 	}
 }
 
-func TestEmbeddingsAreOffUnlessAskedFor(t *testing.T) {
+func TestNoEndpointIsAskedUnlessConfigured(t *testing.T) {
 	openAI := EmbeddingConfig{Provider: "openai", URL: openAIURL, Model: "text-embedding-3-large", APIKeyEnv: "OPENAI_API_KEY"}
 	ollama := EmbeddingConfig{Provider: "openai", URL: "http://127.0.0.1:11434", Model: "bge-m3"}
 	tei := EmbeddingConfig{Provider: "tei", URL: "http://tei:80", Model: "default"}
@@ -69,11 +85,11 @@ func TestEmbeddingsAreOffUnlessAskedFor(t *testing.T) {
 		file, want EmbeddingConfig
 		env        map[string]string
 	}{
-		"nothing":                {EmbeddingConfig{}, EmbeddingConfig{Provider: "none"}, nil},
-		"a stray key":            {EmbeddingConfig{}, EmbeddingConfig{Provider: "none"}, map[string]string{"OPENAI_API_KEY": "k"}},
+		"nothing":                {EmbeddingConfig{}, EmbeddingConfig{Provider: "table"}, nil},
+		"a stray key":            {EmbeddingConfig{}, EmbeddingConfig{Provider: "table"}, map[string]string{"OPENAI_API_KEY": "k"}},
 		"a model of OpenAI":      {EmbeddingConfig{}, openAI, map[string]string{"OPENAI_API_KEY": "k", "OPENAI_EMBEDDING_MODEL": openAI.Model}},
 		"the URL of a TEI":       {EmbeddingConfig{}, tei, map[string]string{"TEI_BASE_URL": tei.URL}},
-		"auto without anything":  {EmbeddingConfig{}, EmbeddingConfig{Provider: "none"}, map[string]string{"EMBEDDING_PROVIDER": "auto"}},
+		"auto without anything":  {EmbeddingConfig{}, EmbeddingConfig{Provider: "table"}, map[string]string{"EMBEDDING_PROVIDER": "auto"}},
 		"auto with a TEI":        {EmbeddingConfig{}, tei, map[string]string{"EMBEDDING_PROVIDER": "AUTO", "TEI_BASE_URL": tei.URL}},
 		"none beats a model":     {EmbeddingConfig{}, EmbeddingConfig{Provider: "none"}, map[string]string{"EMBEDDING_PROVIDER": "none", "OPENAI_EMBEDDING_MODEL": "m"}},
 		"no key for other hosts": {ollama, ollama, map[string]string{"OPENAI_API_KEY": "k"}},

@@ -19,7 +19,7 @@ var variables = map[string]string{
 	"user_input":             "KAIROS_USER_INPUT_DRIVER",
 	"search.score_threshold": "SCORE_THRESHOLD", "search.similar_threshold": "SIMILAR_MEMORY_THRESHOLD",
 	"log.level": "LOG_LEVEL", "log.format": "LOG_FORMAT", "metrics.instance": "INSTANCE_ID", "http.trusted_proxies": "TRUSTED_PROXY_CIDRS",
-	"embedding.provider": "EMBEDDING_PROVIDER", "embedding.dimension": "EMBEDDING_DIMENSION",
+	"embedding.provider": "EMBEDDING_PROVIDER", "embedding.table": "EMBEDDING_TABLE", "embedding.dimension": "EMBEDDING_DIMENSION",
 }
 
 // paths are the settings that name one file or folder, by key.
@@ -27,7 +27,7 @@ func (c *Config) paths() map[string]*string {
 	return map[string]*string{
 		"tree": &c.Tree, "tools_file": &c.ToolsFile, "drivers.dir": &c.Drivers.Dir, "keys_dir": &c.KeysDir,
 		"handover.dir": &c.Handover.Dir, "qdrant.ca_cert": &c.Qdrant.CACert,
-		"qdrant.api_key_file": &c.Qdrant.APIKeyFile, "embedding.api_key_file": &c.Embedding.APIKeyFile, "admin.socket": &c.Admin.Socket,
+		"qdrant.api_key_file": &c.Qdrant.APIKeyFile, "embedding.api_key_file": &c.Embedding.APIKeyFile, "embedding.table": &c.Embedding.Table, "admin.socket": &c.Admin.Socket,
 		"http.tls.cert": &c.HTTP.TLS.Cert, "http.tls.key": &c.HTTP.TLS.Key,
 	}
 }
@@ -51,7 +51,7 @@ func (c *Config) understand(dir string) map[string]error {
 	}
 	note("database", c.Database.Understand())
 	c.Database.relativeTo(dir)
-	note("embedding.model", c.Embedding.relativeTo(dir))
+	c.Embedding.Provider = cmp.Or(c.Embedding.Provider, c.Embedding.named())
 	return wrong
 }
 
@@ -87,7 +87,7 @@ func (c *Config) overlay(lookup func(string) (string, bool)) error {
 func (c *Config) overlayPaths(read *envReader) error {
 	var errs []error
 	paths := c.paths()
-	for _, key := range []string{"tree", "drivers.dir", "tools_file", "qdrant.ca_cert"} {
+	for _, key := range []string{"tree", "drivers.dir", "tools_file", "qdrant.ca_cert", "embedding.table"} {
 		v := read.of(variables[key])
 		if v == "" {
 			continue

@@ -141,7 +141,7 @@ func (c Config) startProblems() (errs []error) {
 		_, err := c.Qdrant.Options()
 		found = append(found, err)
 	}
-	if c.Embedding.On() {
+	if c.Embedding.Endpoint() {
 		_, err := c.Embedding.Key()
 		found = append(found, err)
 	}

@@ -138,28 +138,28 @@ func (r *doctorReport) damage(a *app.App, check, sound string, damages []string,
 	return false
 }
 
-// embedding says whether the endpoint answers and what is not embedded yet.
+// embedding says how texts are compared, whether an endpoint answers, and what is not embedded yet.
 // Missing vectors are not an error: a running server adds them.
 func (r *doctorReport) embedding(ctx context.Context, a *app.App) {
 	c := a.Config.Embedding
-	if !c.On() {
-		r.note("embedding", "none: searches and comparisons go by words")
+	if !c.Endpoint() {
+		r.note("embedding", c.String())
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	state, err := a.Engine.Library.Embeddings(ctx)
 	if err != nil {
-		r.check("embedding", c.At(), c.Fix(), err)
+		r.check("embedding", c.URL, config.EmbeddingFix, err)
 		return
 	}
 	switch n := state.Missing; n {
 	case 0:
-		r.note("embedding", state.Model+" at "+c.At()+"; every passage has a vector")
+		r.note("embedding", state.Model+" at "+c.URL+"; every passage has a vector")
 	case library.MaxMissing:
-		r.note("embedding", fmt.Sprintf("%s at %s; %d passages or more have no vector yet, a running server adds them", state.Model, c.At(), n))
+		r.note("embedding", fmt.Sprintf("%s at %s; %d passages or more have no vector yet, a running server adds them", state.Model, c.URL, n))
 	default:
-		r.note("embedding", fmt.Sprintf("%s at %s; %d passages have no vector yet, a running server adds them", state.Model, c.At(), n))
+		r.note("embedding", fmt.Sprintf("%s at %s; %d passages have no vector yet, a running server adds them", state.Model, c.URL, n))
 	}
 }
 
@@ -285,9 +285,7 @@ func examineServer(ctx context.Context, s session.Session) doctorReport {
 	if found.Index != nil {
 		r.part("index", *found.Index, app.IndexFix)
 	}
-	if found.Embedding.Detail != "none" || found.Embedding.Problem != "" {
-		r.part("embedding", found.Embedding, "run `kairos db embedding check`")
-	}
+	r.part("embedding", found.Embedding, "run `kairos db embedding check`")
 	r.part("readiness", found.Readiness, "run `kairos doctor`")
 	var failing []finding
 	for _, d := range found.Drivers {

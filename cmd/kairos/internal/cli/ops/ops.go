@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -84,7 +83,7 @@ type checked struct {
 	Exists    bool   `json:"database_exists"`
 	Index     string `json:"index,omitempty"`
 	Drivers   string `json:"drivers"`
-	Embedding string `json:"embedding,omitempty"`
+	Embedding string `json:"embedding"`
 }
 
 // configCheck is `kairos config check`.
@@ -102,7 +101,7 @@ func configCheck(at *session.Session) *cobra.Command {
 			}
 			return at.Options.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				d := a.Config.Database
-				c := checked{Database: d.String(), Exists: app.DatabaseExists(d), Drivers: a.Config.Drivers.Dir}
+				c := checked{Database: d.String(), Exists: app.DatabaseExists(d), Drivers: a.Config.Drivers.Dir, Embedding: a.Config.Embedding.String()}
 				if c.Exists {
 					if err := errors.Join(a.Store.Check(), a.Index.Usable(ctx)); err != nil {
 						return err
@@ -110,9 +109,6 @@ func configCheck(at *session.Session) *cobra.Command {
 				}
 				if a.Index != nil {
 					c.Index = a.Index.Feeder.Location()
-				}
-				if e := a.Config.Embedding; e.On() {
-					c.Embedding = fmt.Sprintf("%s %s at %s", e.Provider, filepath.Base(e.Model), e.At())
 				}
 				return out.Print(cmd.OutOrStdout(), c, func(p *output.Printer) {
 					p.Printf("ok\n  database  %s\n", c.Database)
