@@ -4,33 +4,55 @@ import (
 	"cmp"
 	"math"
 	"math/bits"
+	"runtime"
 	"slices"
+	"sync"
 )
 
 // asked is a text that is compared with protocols.
 type asked struct {
 	query  Query
-	likes  map[uint32][]like
-	may    []uint64 // a bit for each number that likes has
+	at     []uint16 // in likes, by number; 0: no word of the query is like it
+	likes  [][]like
 	rarity []float64
+	total  float64 // of rarity
 	vector []int8
-
-	best [maxWords]float64 // space for score, which one goroutine calls
 }
 
 // scan scores all protocols, in their order.
 func (x *Index) scan(text string, vector []float32, docs []*doc) []scored {
-	a := x.ask(text, vector, docs)
+	a := x.ask(text, vector)
+	met, with := a.meet(docs)
+	if x.forgive(a, with) {
+		met, _ = a.meet(docs)
+	}
+	a.weigh(with, len(docs))
 	out, cosines := make([]scored, len(docs)), make([]float64, len(docs))
-	for i, d := range docs {
-		cosines[i] = a.cosine(d)
-	}
+	inParallel(len(docs), func(from, to int) {
+		for i := from; i < to; i++ {
+			cosines[i] = a.cosine(docs[i])
+		}
+	})
 	background := backgroundIn(cosines)
-	for i, d := range docs {
-		out[i] = scored{doc: d, asked: a, meaning: max(0, cosines[i]-background) / max(0.01, 1-background)}
-		a.score(&out[i])
-	}
+	inParallel(len(docs), func(from, to int) {
+		c := newComparison(a)
+		for i := from; i < to; i++ {
+			out[i] = scored{doc: docs[i], asked: a, meaning: max(0, cosines[i]-background) / max(0.01, 1-background)}
+			c.score(&out[i], met[i])
+		}
+	})
 	return out
+}
+
+// inParallel calls do for ranges of 0..n.
+func inParallel(n int, do func(from, to int)) {
+	const least = 1024 // for which another goroutine pays
+	parts := max(1, min(runtime.GOMAXPROCS(0), n/least))
+	var all sync.WaitGroup
+	for part := range parts {
+		all.Go(func() { do(part*n/parts, (part+1)*n/parts) })
+	}
+	all.Wait()
 }
 
 // backgroundIn is how similar a request is to protocols that it does not mean.
@@ -38,38 +60,55 @@ func backgroundIn(cosines []float64) float64 {
 	if len(cosines) < fewSamples {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(cosines))
-	return max(0, sorted[len(sorted)/2])
+	sample := make([]float64, 0, 2*maxSamples)
+	for i := 0; i < len(cosines); i += max(1, len(cosines)/maxSamples) {
+		sample = append(sample, cosines[i])
+	}
+	slices.Sort(sample)
+	return max(0, sample[len(sample)/2])
 }
 
+// maxSamples is how many protocols tell the background.
+const maxSamples = 1024
+
 // ask compares the words of a text with the vocabulary.
-func (x *Index) ask(text string, vector []float32, docs []*doc) *asked {
-	a := &asked{query: Ask(text), likes: map[uint32][]like{}, vector: unit(vector)}
-	a.may = make([]uint64, len(x.numbers)/64+1)
+func (x *Index) ask(text string, vector []float32) *asked {
+	a := &asked{query: Ask(text), vector: unit(vector), at: make([]uint16, len(x.numbers)), likes: make([][]like, 1, 64)}
 	for i, w := range a.query.words {
 		x.compare(a, i, w.matcher(false))
-	}
-	with := a.count(docs)
-	for i, w := range a.query.words {
-		if with[i] == 0 {
-			x.compare(a, i, w.matcher(true))
-		}
 	}
 	for i, w := range a.query.words {
 		x.related(w.Text, func(number uint32, cosine float64) {
 			a.like(number, like{i, relatedWeight * (cosine - leastRelated/2) / (1 - leastRelated/2), RankerVector, ""})
 		})
 	}
-	n := float64(len(docs))
-	for i := range a.query.words {
-		with := float64(with[i])
-		r := math.Log(1 + (n-with+0.5)/(with+0.5))
-		if with == 0 {
-			r = math.Log(1+(n+0.5)/1.5) * unknownShare
-		}
-		a.rarity = append(a.rarity, r)
-	}
 	return a
+}
+
+// forgive looks for typing errors in the words that no protocol has.
+func (x *Index) forgive(a *asked, with []int) bool {
+	forgiven := false
+	for i, w := range a.query.words {
+		if with[i] == 0 {
+			x.compare(a, i, w.matcher(true))
+			forgiven = true
+		}
+	}
+	return forgiven
+}
+
+// weigh makes the rarity of each word from how many of n protocols have it.
+func (a *asked) weigh(with []int, n int) {
+	a.rarity = make([]float64, len(with))
+	for i, with := range with {
+		if with == 0 {
+			a.rarity[i] = math.Log(1+(float64(n)+0.5)/1.5) * unknownShare
+		} else {
+			a.rarity[i] = math.Log(1 + (float64(n-with)+0.5)/(float64(with)+0.5))
+		}
+		a.total += a.rarity[i]
+	}
+	a.total = max(a.total, 1e-9)
 }
 
 // compare adds the words of the vocabulary that are similar to a word of the query.
@@ -91,52 +130,72 @@ func (x *Index) compare(a *asked, i int, l look) {
 }
 
 func (a *asked) like(number uint32, l like) {
-	for _, have := range a.likes[number] {
-		if have.asked == l.asked && have.likeness >= l.likeness {
+	at := a.at[number]
+	if at == 0 {
+		if len(a.likes) > math.MaxUint16 {
+			return
+		}
+		at = uint16(len(a.likes)) //nolint:gosec // checked above
+		a.at[number] = at
+		a.likes = append(a.likes, nil)
+	}
+	for i, have := range a.likes[at] {
+		if have.asked == l.asked {
+			if have.likeness < l.likeness {
+				a.likes[at][i] = l
+			}
 			return
 		}
 	}
-	a.likes[number] = append(a.likes[number], l)
-	a.may[number/64] |= 1 << (number % 64)
+	a.likes[at] = append(a.likes[at], l)
+}
+
+// meet returns the words of each protocol that are like words of the query, and how many
+// protocols have each word of the query, typing errors and meaning apart.
+func (a *asked) meet(docs []*doc) (met [][]posted, with []int) {
+	met, with = make([][]posted, len(docs)), make([]int, len(a.query.words))
+	var counting sync.Mutex // guards with
+	inParallel(len(docs), func(from, to int) {
+		var room []posted
+		counts, seen := make([]int, len(with)), make([]int, len(with)) // seen: the last protocol that had it, from 1
+		for i := from; i < to; i++ {
+			start := len(room)
+			for _, p := range docs[i].words {
+				at := a.at[p.number()]
+				if at == 0 {
+					continue
+				}
+				room = append(room, p)
+				for _, l := range a.likes[at] {
+					if seen[l.asked] != i+1 && l.ranker != RankerVector {
+						seen[l.asked] = i + 1
+						counts[l.asked]++
+					}
+				}
+			}
+			met[i] = room[start:len(room):len(room)]
+		}
+		counting.Lock()
+		defer counting.Unlock()
+		for i, n := range counts {
+			with[i] += n
+		}
+	})
+	return met, with
 }
 
 // explain returns the words that a score is made of.
 func (x *Index) explain(f Found) []Matched {
-	total := 0.0
-	for _, r := range f.asked.rarity {
-		total += r
-	}
 	best := make([]Matched, len(f.asked.rarity))
 	for _, p := range f.doc.words {
-		for _, l := range f.asked.likes[p.number()] {
-			score := f.asked.rarity[l.asked] * l.likeness * p.weight() / total
+		for _, l := range f.asked.likes[f.asked.at[p.number()]] {
+			score := f.asked.rarity[l.asked] * l.likeness * p.weight() / f.asked.total
 			if score > best[l.asked].Score {
 				best[l.asked] = Matched{f.asked.query.words[l.asked].Text, x.texts[p.number()], l.ranker, score}
 			}
 		}
 	}
 	return slices.DeleteFunc(best, func(m Matched) bool { return m.Score == 0 })
-}
-
-// count returns how many protocols have each word of the query.
-func (a *asked) count(docs []*doc) []int {
-	with := make([]int, len(a.query.words))
-	seen := make([]int, len(with)) // the last protocol that had it, from 1
-	for i, d := range docs {
-		for _, p := range d.words {
-			n := p.number()
-			if a.may[n/64]&(1<<(n%64)) == 0 {
-				continue
-			}
-			for _, l := range a.likes[n] {
-				if seen[l.asked] != i+1 {
-					seen[l.asked] = i + 1
-					with[l.asked]++
-				}
-			}
-		}
-	}
-	return with
 }
 
 // cosine is that of the nearest part of a protocol.
@@ -159,75 +218,91 @@ func dot8(a, b []int8) int {
 	return sum
 }
 
-// score fills in the score of a protocol.
-func (a *asked) score(s *scored) {
+// comparison has space for the scores that one goroutine makes.
+type comparison struct {
+	*asked
+	best  []float64 // by word of the query
+	names []saying  // by name of the protocol
+}
+
+func newComparison(a *asked) *comparison {
+	return &comparison{asked: a, best: make([]float64, len(a.query.words))}
+}
+
+// score fills in the score of a protocol that has these words.
+func (c *comparison) score(s *scored, met []posted) {
 	d := s.doc
-	if score := a.query.nameScore(Document{names: d.names}); score > 0 {
+	if score := c.query.nameScore(Document{names: d.names}); score > 0 {
 		s.score, s.name, s.words = score, NamedExactly, 1
 		return
 	}
-	best, names := a.best[:len(a.query.words)], []saying(nil)
-	clear(best)
-	inTitle := uint64(0)
-	for _, p := range d.words {
-		n := p.number()
-		if a.may[n/64]&(1<<(n%64)) == 0 {
-			continue
-		}
-		for _, l := range a.likes[n] {
-			best[l.asked] = max(best[l.asked], l.likeness*p.weight())
+	clear(c.best)
+	inTitle, named := uint64(0), false
+	for _, p := range met {
+		for _, l := range c.likes[c.at[p.number()]] {
+			c.best[l.asked] = max(c.best[l.asked], l.likeness*p.weight())
 			if p&inName != 0 && l.ranker != RankerVector {
 				if p&inHead != 0 {
 					inTitle |= 1 << l.asked
 				}
-				if names == nil {
-					names = make([]saying, len(d.names))
+				if !named {
+					named = true
+					c.beginNames(len(d.names))
 				}
-				a.say(names, d, n, l)
+				c.say(d, p.number(), l)
 			}
 		}
 	}
-	total := 0.0
-	for i, b := range best {
-		s.words += a.rarity[i] * b
-		total += a.rarity[i]
+	for i, b := range c.best {
+		s.words += c.rarity[i] * b / c.total
 	}
-	s.words /= max(total, 1e-9)
-	if a.query.filler && bits.OnesCount64(inTitle) < len(a.query.words) {
+	if c.query.filler && bits.OnesCount64(inTitle) < len(c.query.words) {
 		return
 	}
 	both := s.words
-	if len(a.vector) > 0 {
+	if len(c.vector) > 0 {
 		both = wordShare*s.words + (1-wordShare)*s.meaning
 	}
 	s.score = MaxUnsure * math.Pow(both, curve)
-	for i := range names {
-		n := d.names[i]
-		if n.exact == 0 {
-			continue
-		}
-		_, whole := names[i].share(n.size)
-		if said := bits.OnesCount64(names[i].asked); whole && said*nameInside >= len(a.query.words)*(nameInside-1) {
-			s.name = NamedInside
-		}
-	}
-	if s.name == NamedInside {
+	if named && c.inside(d) {
+		s.name = NamedInside
 		s.score = sureAlone + (MaxInexact-sureAlone)*s.score/MaxUnsure
 	}
 }
 
-// say records that names have a word of the query.
-func (a *asked) say(names []saying, d *doc, word uint32, l like) {
-	at, _ := slices.BinarySearchFunc(d.said, word, func(s saidIn, w uint32) int { return cmp.Compare(s.word, w) })
-	for ; at < len(d.said) && d.said[at].word == word; at++ {
-		n := int(d.said[at].name)
-		if n >= len(names) {
+// inside reports whether the query has a whole name and little else.
+func (c *comparison) inside(d *doc) bool {
+	for i := range c.names[:len(d.names)] {
+		n := d.names[i]
+		if n.exact == 0 {
 			continue
 		}
-		names[n].say(saidWord{word, l.likeness, 1})
-		names[n].asked |= 1 << l.asked
+		_, whole := c.names[i].share(n.size)
+		if said := bits.OnesCount64(c.names[i].asked); whole && said*nameInside >= len(c.query.words)*(nameInside-1) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *comparison) beginNames(n int) {
+	for len(c.names) < n {
+		c.names = append(c.names, saying{})
+	}
+	for i := range c.names[:n] {
+		c.names[i] = saying{words: c.names[i].words[:0]}
+	}
+}
+
+// say records that names have a word of the query.
+func (c *comparison) say(d *doc, word uint32, l like) {
+	at, _ := slices.BinarySearchFunc(d.said, word, func(s saidIn, w uint32) int { return cmp.Compare(s.word, w) })
+	for ; at < len(d.said) && d.said[at].word == word; at++ {
+		n := &c.names[d.said[at].name]
+		n.say(saidWord{word, l.likeness, 1})
+		n.asked |= 1 << l.asked
 		if l.likeness == 1 {
-			names[n].spelled |= 1 << l.asked
+			n.spelled |= 1 << l.asked
 		}
 	}
 }

@@ -79,10 +79,13 @@ func (x *Index) Search(r Request) Answer {
 		} else if x.table != nil {
 			vector = vectorOf(x.table, text)
 		}
-		for at, s := range x.scan(text, vector, docs) {
-			if i == 0 {
-				all = append(all, s)
-			} else if s.score > all[at].score {
+		scores := x.scan(text, vector, docs)
+		if i == 0 {
+			all = scores
+			continue
+		}
+		for at, s := range scores {
+			if s.score > all[at].score {
 				all[at] = s
 			}
 		}

@@ -45,8 +45,8 @@ func dotBytes(a, b string) int {
 }
 
 // differing is the number of signs in which related words may differ. The angle between
-// them is at most 60 degrees, so on average they differ in a third of the signs.
-const differing = 30
+// them is at most 60 degrees, so on average they differ in a third of the signs; more than 26 are rare.
+const differing = 26
 
 // related calls found with the known words that mean nearly the same as a word.
 func (x *Index) related(text string, found func(number uint32, cosine float64)) {
