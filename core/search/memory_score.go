@@ -79,7 +79,7 @@ func (x *Index) ask(text string, vector []float32) *asked {
 	}
 	for i, w := range a.query.words {
 		x.related(w.Text, func(number uint32, cosine float64) {
-			a.like(number, like{i, relatedWeight * (cosine - leastRelated/2) / (1 - leastRelated/2), RankerVector, ""})
+			a.like(number, like{i, cosine * cosine * cosine, RankerVector, ""})
 		})
 	}
 	return a
@@ -97,15 +97,12 @@ func (x *Index) forgive(a *asked, with []int) bool {
 	return forgiven
 }
 
-// weigh makes the rarity of each word from how many of n protocols have it.
+// weigh makes the rarity of each word from how many of n protocols have it, as in BM25.
 func (a *asked) weigh(with []int, n int) {
 	a.rarity = make([]float64, len(with))
 	for i, with := range with {
-		if with == 0 {
-			a.rarity[i] = math.Log(1+(float64(n)+0.5)/1.5) * unknownShare
-		} else {
-			a.rarity[i] = math.Log(1 + (float64(n-with)+0.5)/(float64(with)+0.5))
-		}
+		with := float64(max(with, 1))
+		a.rarity[i] = math.Log(1 + (float64(n)-with+0.5)/(with+0.5))
 		a.total += a.rarity[i]
 	}
 	a.total = max(a.total, 1e-9)
@@ -321,11 +318,18 @@ const nameInside = 3
 // order of the titles that is always the same.
 func (d *doc) rank() uint64 { return Document{names: d.names}.Rank() }
 
-// The constants of the score.
+// A score is made of words and meaning:
+//
+//	likeness of two words = 1 if equal, less for other forms, beginnings and typing errors,
+//	        or the third power of the cosine of their vectors, if that is at least leastRelated
+//	words   = sum(rarity * likeness * weight of the word in the protocol) / sum(rarity)
+//	meaning = cosine of request and protocol, above that of the protocol in the middle
+//	score   = MaxUnsure * (wordShare * words + (1-wordShare) * meaning) ^ curve
+//
+// The best word of the protocol counts for each word of the request. A request that is or
+// has a name of the protocol scores more than MaxUnsure. See docs/design/search.md.
 const (
-	leastRelated  = 0.5  // cosine of two words from which one answers the other
-	relatedWeight = 0.6  // of a word that means the same
-	unknownShare  = 0.3  // of the rarity of a word that no protocol has
-	wordShare     = 0.65 // of the score; the rest is meaning
-	curve         = 0.7  // an exponent that spreads low scores, so that 0.3 is a fair threshold
+	leastRelated = 0.5
+	wordShare    = 0.65
+	curve        = 0.6 // spreads low scores, so that 0.3 is a fair threshold
 )

@@ -25,10 +25,10 @@ type outlinedEntry struct {
 	times  [3]uint16 // in the title, the description, and the steps
 }
 
-// aboutness is how much a word of a field counts. A description counts nearly as much
-// as a title.
+// aboutness is how much a word of a field counts. A description counts like a second line
+// of the title.
 var aboutness = [fields]float32{
-	fieldTitle: 3, fieldAltTitle: 3, fieldSlug: 3, fieldTrigger: 3, fieldDescription: 2, fieldLabel: 1.5, fieldTags: 1.5, fieldChainTags: 1.5, fieldText: 1,
+	fieldTitle: 3, fieldAltTitle: 3, fieldSlug: 3, fieldTrigger: 3, fieldDescription: 3, fieldLabel: 1.5, fieldTags: 1.5, fieldChainTags: 1.5, fieldText: 1,
 }
 
 const (
