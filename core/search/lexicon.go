@@ -11,7 +11,7 @@ type lexeme struct {
 	text   string
 	row    int32 // of the table, or unknown
 	common bool  // a stop word
-	entry  int32 // 1 + that in the entries of the outliner; 0: the protocol lacks it so far
+	entry  int32 // 1 + its index in entries; 0: the protocol lacks the word so far
 }
 
 // lexicon remembers words, because most of a text were seen before. It belongs to one
@@ -20,6 +20,7 @@ type lexicon struct {
 	table   *meaning.Table // nil: no word has a row
 	numbers map[string]int32
 	words   []lexeme
+	entries []outlinedEntry // of the protocol that is read
 }
 
 // lexicons survive garbage collections, of which there are many while a library is loaded.
@@ -39,6 +40,10 @@ func lexiconOf(table *meaning.Table) *lexicon {
 }
 
 func (l *lexicon) release() {
+	for i := range l.entries {
+		l.words[l.entries[i].number].entry = 0
+	}
+	l.entries = l.entries[:0]
 	select {
 	case lexicons <- l:
 	default:

@@ -52,7 +52,7 @@ func OutlineOf(space string, c protocol.Chain, table *meaning.Table) Outline {
 	if len(c.Steps) > 0 {
 		o.UUID = c.Steps[0].UUID
 	}
-	w := outliner{lexicon: lexiconOf(table), entries: make([]outlinedEntry, 0, 128)}
+	w := outliner{lexicon: lexiconOf(table)}
 	defer w.lexicon.release()
 	w.split.found = w.found
 	w.name(&o, fieldTitle, 0, c.Title)
@@ -71,7 +71,7 @@ func OutlineOf(space string, c protocol.Chain, table *meaning.Table) Outline {
 	for i, s := range c.Steps {
 		w.add(i, fieldText, s.Text)
 	}
-	o.words, o.said = w.words(), w.said
+	o.words, o.said = w.outlined(), w.said
 	if table != nil {
 		o = o.With(table.Dimensions(), w.parts(c))
 	}

@@ -10,10 +10,9 @@ import (
 // outliner collects the words of a protocol.
 type outliner struct {
 	*lexicon
-	entries []outlinedEntry
-	said    []namedBy
-	split   splitter
-	here    place
+	said  []namedBy
+	split splitter
+	here  place
 }
 
 // outlinedEntry is a distinct word of a protocol.
@@ -59,7 +58,7 @@ func (w *outliner) add(number int, f field, text string) {
 // all there is.
 func (w *outliner) found(word []byte, primary bool) {
 	f, number := w.here.field(), w.number(word)
-	l := &w.lexicon.words[number]
+	l := &w.words[number]
 	if l.common && f >= fieldTags {
 		return
 	}
@@ -104,13 +103,11 @@ func (e *outlinedEntry) count(at place) {
 // maxMeantSteps limits the steps that count for the meaning of a protocol.
 const maxMeantSteps = 64
 
-// words returns the words, and prepares the lexicon for the next protocol.
-func (w *outliner) words() []outlined {
+func (w *outliner) outlined() []outlined {
 	out := make([]outlined, len(w.entries))
 	for i := range w.entries {
 		e := &w.entries[i]
-		l := &w.lexicon.words[e.number]
-		l.entry = 0
+		l := &w.words[e.number]
 		out[i] = outlined{text: l.text, row: l.row, weight: e.weight(), told: e.told}
 	}
 	return out
@@ -125,7 +122,7 @@ func (w *outliner) parts(c protocol.Chain) [][]float32 {
 	sums := [3][]float32{space[:n], space[n : 2*n], space[2*n:]} // of the title, the description, and the steps
 	for i := range w.entries {
 		e := &w.entries[i]
-		row := w.lexicon.words[e.number].row
+		row := w.words[e.number].row
 		for part, times := range e.times {
 			if row >= 0 && times > 0 {
 				w.table.Add(sums[part], int(row), float32(times))
