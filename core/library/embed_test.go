@@ -19,6 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -405,6 +406,29 @@ func TestSimilarityIsByMeaningAndOtherwiseByWords(t *testing.T) {
 	}
 	if v := newWorld(t, nil).Similarity(t.Context(), compared); v.Method != "lexical" || v.Reason != "" {
 		t.Errorf("similarity is by %s without an endpoint, want lexical", v.Method)
+	}
+	table := func(opt *library.Options) { opt.Table = meaning.Default }
+	if v := newWorld(t, table).Similarity(t.Context(), compared); v.Method != "lexical" || !strings.Contains(v.Reason, "80 %") {
+		t.Errorf("similarity of a German text is by %s (%s) with English word vectors, want lexical and why", v.Method, v.Reason)
+	}
+	for text, likely := range map[string]bool{"Removed the former credential; it had no users left.": true, "The cake was baked for forty minutes.": false} {
+		in := driver.Similarity{Text: text, Reference: compared.Reference}
+		if v := newWorld(t, table).Similarity(t.Context(), in); v.Method != "word-vectors" || v.Score > 0.4 != likely {
+			t.Errorf("similarity of %q is %.2f by %s", text, v.Score, v.Method)
+		}
+	}
+}
+
+// Stored vectors, and the collections of an index, have the dimension of the endpoint's
+// model. The table feeds neither.
+func TestATableStoresNoVectors(t *testing.T) {
+	if _, embeds := any(meaning.Default()).(library.Embedder); embeds {
+		t.Fatal("a table is an Embedder, so its vectors may be stored")
+	}
+	w := newWorld(t, func(opt *library.Options) { opt.Table = meaning.Default })
+	w.FillVectors(t.Context()) // returns at once
+	if state, err := w.Embeddings(t.Context()); err != nil || state != (library.EmbeddingState{}) {
+		t.Errorf("embeddings = %+v, %v, want none", state, err)
 	}
 }
 

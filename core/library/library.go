@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -32,6 +33,9 @@ type Options struct {
 	SimilarThreshold float64
 	// Embedder enables comparison by meaning. Without it only words are compared.
 	Embedder Embedder
+	// Table returns the word vectors by which Similarity compares without an Embedder; nil,
+	// or its result: only words are compared.
+	Table func() *meaning.Table
 	// EmbedBudget is how long a call waits for the Embedder. The default is 3 s.
 	EmbedBudget time.Duration
 	// Observer is notified of operations; optional.
@@ -142,8 +146,8 @@ func (l *Library) Rate(r StepRating) { l.ratings.rate(r) }
 // RatingsLost is how many ratings of steps could not be written since the start.
 func (l *Library) RatingsLost() int64 { return l.ratings.lostRatings() }
 
-// Similarity compares two texts by meaning, or by words without an embedder or if
-// the endpoint fails.
+// Similarity compares two texts by the Embedder, or by the Table without one. They are
+// compared by words if the endpoint fails or the table knows too little of them.
 func (l *Library) Similarity(ctx context.Context, in driver.Similarity) driver.SimilarityValue {
 	return l.meanings.similarity(ctx, in)
 }

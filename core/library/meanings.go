@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -41,7 +42,8 @@ const (
 // meanings embeds texts and keeps the vectors of stored passages. Without an
 // embedder all comparisons use words.
 type meanings struct {
-	embedder Embedder // nil: only words are compared
+	embedder Embedder              // nil: no endpoint is asked
+	table    func() *meaning.Table // nil, or its result: only words are compared without an endpoint
 	budget   time.Duration
 	vectors  Vectors
 	log      *slog.Logger
@@ -51,7 +53,7 @@ type meanings struct {
 }
 
 func newMeanings(vectors Vectors, opt Options, log *slog.Logger) *meanings {
-	return &meanings{embedder: opt.Embedder, budget: opt.EmbedBudget, vectors: vectors, log: log, missing: make(chan struct{}, 1)}
+	return &meanings{embedder: opt.Embedder, table: opt.Table, budget: opt.EmbedBudget, vectors: vectors, log: log, missing: make(chan struct{}, 1)}
 }
 
 // of returns the embeddings of the texts that a search compares. An entry is nil

@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/offers"
 	"github.com/kairos-mcp/kairos/core/runs"
 )
@@ -56,6 +57,9 @@ type Options struct {
 	SimilarThreshold float64
 	// Embedder compares meanings besides words; nil: only words are compared.
 	Embedder library.Embedder
+	// Table returns the word vectors by which texts are compared without an Embedder; nil, or
+	// its result: only words are compared.
+	Table func() *meaning.Table
 	// EmbedBudget is how long a call waits for the Embedder. The default is 3 s.
 	EmbedBudget time.Duration
 	// Changed is called after protocols of a space were stored or deleted; may be nil. It
@@ -81,7 +85,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Use
 			Vectors: store.Vectors, Ratings: store.Ratings,
 		}, setups,
 		library.Options{
-			ScoreThreshold: opt.ScoreThreshold, SimilarThreshold: opt.SimilarThreshold, Embedder: opt.Embedder,
+			ScoreThreshold: opt.ScoreThreshold, SimilarThreshold: opt.SimilarThreshold, Embedder: opt.Embedder, Table: opt.Table,
 			EmbedBudget: opt.EmbedBudget, Observer: opt.Observer, Changed: opt.Changed, Clock: opt.Clock,
 		}, log,
 	)

@@ -83,6 +83,7 @@ func TestCommentIsJudged(t *testing.T) {
 		"relevant":             {ten, evidence(honest), near, "", ""},
 		"at threshold":         {ten, evidence(honest), `{"score":0.25,"method":"embedding"}`, "", ""},
 		"irrelevant":           {ten, evidence("I like turtles very much indeed."), far, "COMMENT_IRRELEVANT", "similarity 0.10 by embedding, at least 0.25"},
+		"word vectors":         {ten, evidence("I like turtles very much indeed."), `{"score":0,"method":"word-vectors"}`, "", ""},
 		"lexical only":         {ten, evidence("Schlüssel getauscht, alter gesperrt."), lexicalFar, "", ""},
 		"too short":            {ten, evidence("ok done"), "", "COMMENT_TOO_SHORT", "7 characters, at least 10"},
 		"short of fifty":       {fifty, evidence("Key 4711 is live."), "", "COMMENT_TOO_SHORT", "at least 50"},
@@ -132,6 +133,8 @@ func TestProofSaysHowRelevanceWasJudged(t *testing.T) {
 	for name, tc := range map[string]struct{ config, step, similarity, want string }{
 		"embedding":        {`{}`, stepText, `{"score":0.5,"method":"embedding"}`, `{"method":"embedding","score":0.5,"threshold":0.25,"enforced":true}`},
 		"own threshold":    {`{"embedding_threshold":0.4}`, stepText, `{"score":0.5,"method":"embedding"}`, `{"method":"embedding","score":0.5,"threshold":0.4,"enforced":true}`},
+		"word vectors":     {`{}`, stepText, `{"score":0,"method":"word-vectors"}`, `{"method":"word-vectors","score":0,"enforced":false}`},
+		"vectors enforced": {`{"word_vectors_threshold":0.1}`, stepText, `{"score":0.1,"method":"word-vectors"}`, `{"method":"word-vectors","score":0.1,"threshold":0.1,"enforced":true}`},
 		"lexical":          {`{}`, stepText, `{"score":0,"method":"lexical"}`, `{"method":"lexical","score":0,"enforced":false}`},
 		"endpoint is down": {`{}`, stepText, `{"score":0,"method":"lexical","reason":"it did not answer"}`, `{"method":"lexical","score":0,"enforced":false,"reason":"it did not answer"}`},
 		"lexical enforced": {`{"lexical_threshold":0.1}`, stepText, `{"score":0.2,"method":"lexical"}`, `{"method":"lexical","score":0.2,"threshold":0.1,"enforced":true}`},
@@ -153,10 +156,15 @@ func TestProofSaysHowRelevanceWasJudged(t *testing.T) {
 	}
 }
 
-func TestLexicalThresholdIsEnforcedWhenSet(t *testing.T) {
-	res := advance(t, configured(t, `{"lexical_threshold":0.1}`), request(ten, evidence(honest), `{"score":0.05,"method":"lexical"}`))
-	if res.Rejected == nil || res.Rejected.Code != "COMMENT_IRRELEVANT" {
-		t.Errorf("Advance = %+v, want COMMENT_IRRELEVANT", res)
+func TestThresholdsAreEnforcedWhenSet(t *testing.T) {
+	for config, similarity := range map[string]string{
+		`{"lexical_threshold":0.1}`:      `{"score":0.05,"method":"lexical"}`,
+		`{"word_vectors_threshold":0.1}`: `{"score":0.05,"method":"word-vectors"}`,
+	} {
+		res := advance(t, configured(t, config), request(ten, evidence(honest), similarity))
+		if res.Rejected == nil || res.Rejected.Code != "COMMENT_IRRELEVANT" {
+			t.Errorf("Advance with %s = %+v, want COMMENT_IRRELEVANT", config, res)
+		}
 	}
 }
 

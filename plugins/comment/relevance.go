@@ -18,14 +18,16 @@ const (
 	minReference = 20
 
 	methodEmbedding = "embedding"
+	methodVectors   = "word-vectors"
 	methodLexical   = "lexical"
 	methodNone      = "none"
 )
 
 // config is the driver's configuration.
 type config struct {
-	Embedding float64       `json:"embedding_threshold" default:"0.25" min:"0" max:"1" doc:"least similarity of comment and step when embeddings are configured"`
-	Lexical   *float64      `json:"lexical_threshold" min:"0" max:"1" doc:"least similarity without embeddings; not set: recorded, not enforced"`
+	Embedding float64       `json:"embedding_threshold" default:"0.25" min:"0" max:"1" doc:"least similarity of comment and step when an embedding endpoint is configured"`
+	Vectors   *float64      `json:"word_vectors_threshold" min:"0" max:"1" doc:"least similarity by word vectors, used without an endpoint where they have 80 % of the words; not set: recorded, not enforced"`
+	Lexical   *float64      `json:"lexical_threshold" min:"0" max:"1" doc:"least similarity by words, which are compared else; not set: recorded, not enforced"`
 	Prompt    prompt.Config `json:"prompt" doc:"how a model is asked for the comment"`
 }
 
@@ -38,12 +40,15 @@ func newComment() comment { return comment{settings.New[config]()} }
 
 // relevance is how a comment was compared with its step, as the proof tells it.
 type relevance struct {
-	Method    string   `json:"method"` // embedding, lexical or none
+	Method    string   `json:"method"` // embedding, word-vectors, lexical or none
 	Score     *float64 `json:"score,omitempty"`
 	Threshold *float64 `json:"threshold,omitempty"`
 	Enforced  bool     `json:"enforced"`
 	Reason    string   `json:"reason,omitempty"` // why there is no score, or one of words
 }
+
+// refuses reports whether the comment is not about the step.
+func (r relevance) refuses() bool { return r.Enforced && *r.Score < *r.Threshold }
 
 type proof struct {
 	Type      string    `json:"type"`
@@ -70,7 +75,7 @@ func (c comment) judge(text string, p params, req driver.AdvanceRequest) (driver
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	if measured.Enforced && *measured.Score < *measured.Threshold {
+	if measured.refuses() {
 		return driver.Reject(codeIrrelevant, fmt.Sprintf(
 			"The comment does not seem to be about this step (similarity %.2f by %s, at least %.2f is needed). "+
 				"Say what was really done in this step and what came of it; do not make it up.",
@@ -96,6 +101,8 @@ func (c comment) measured(value json.RawMessage) (relevance, error) {
 	case methodEmbedding:
 		threshold := c.Now().Embedding
 		r.Threshold = &threshold
+	case methodVectors:
+		r.Threshold = c.Now().Vectors
 	case methodLexical:
 		r.Threshold = c.Now().Lexical
 	}

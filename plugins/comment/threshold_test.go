@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,10 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/internal/openai"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // labelled is a comment on a step of which people said whether it is one.
@@ -22,14 +26,14 @@ type labelled struct {
 	Step    string `json:"step"`
 	Comment string `json:"comment"`
 	Good    bool   `json:"good"`
-	// Kind: honest, short and foreign (in another language than the step) are
-	// good; copied, off-topic and generic ("done, all fine") are bad.
+	// Kind: honest, short, foreign (in another language than the step) and told (what the
+	// step asks for without naming its subject) are good; copied, off-topic and generic ("done, all fine") are bad.
 	Kind string `json:"kind"`
 }
 
-func labelledSet(t testing.TB) []labelled {
+func labelledSet(t testing.TB, file string) []labelled {
 	t.Helper()
-	f, err := os.Open("testdata/relevance.jsonl")
+	f, err := os.Open(filepath.Join("testdata", file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +50,7 @@ func labelledSet(t testing.TB) []labelled {
 }
 
 func TestCopiesOfTheLabelledSetAreTold(t *testing.T) {
-	set := labelledSet(t)
+	set := labelledSet(t, languages)
 	if len(set) < 120 {
 		t.Fatalf("the labelled set has %d pairs, want at least 120", len(set))
 	}
@@ -56,6 +60,10 @@ func TestCopiesOfTheLabelledSetAreTold(t *testing.T) {
 		}
 	}
 }
+
+// The labelled comments: languages are English, German, Polish and French; english was
+// written later, and no score is fitted to it.
+const languages, english = "relevance.jsonl", "relevance_english.jsonl"
 
 // measuredPair is a pair with its similarity.
 type measuredPair struct {
@@ -137,13 +145,90 @@ func TestTheLabelledSetIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pairs := measure(t, c, labelledSet(t))
+	pairs := measure(t, c, labelledSet(t, languages))
 	table(t, "fake", pairs)
 	for kind, want := range map[string]float64{"off-topic": 0.9, "generic": 0.9} {
 		if got := ranked(pairs, kind, "honest", "short"); got < want {
 			t.Errorf("good comments are nearer than %s ones in %.2f of the cases, want at least %.2f", kind, got, want)
 		}
 	}
+}
+
+// mostRefused is how many of the comments that fit their step may be refused.
+const mostRefused = 0.005
+
+// By default word vectors refuse nothing: steps that ask to tell something whose subject
+// they do not name have honest comments that are far from the step. For other steps there
+// is a threshold that refuses next to no comment that fits, and more of the others than words
+// do when these refuse as few.
+func TestWordVectorsHardlyRefuseWhatFits(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	vectors := library.New(library.Store{}, nil, library.Options{Table: meaning.Default}, log)
+	words := library.New(library.Store{}, nil, library.Options{}, log)
+	enforcing := configured(t, `{"word_vectors_threshold":0.1}`)
+	refused, all := map[string]int{}, map[string]int{} // by what they are
+	var lexical []measuredPair
+	for _, l := range append(labelledSet(t, languages), labelledSet(t, english)...) {
+		if l.Kind == "copied" {
+			continue
+		}
+		of := fit(l)
+		all[of]++
+		in := driver.Similarity{Text: l.Comment, Reference: body(l.Step)}
+		value, err := json.Marshal(vectors.Similarity(t.Context(), in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := newComment().measured(value); err != nil || r.refuses() {
+			t.Errorf("the default refuses %q (%v)", l.Comment, err)
+		}
+		if r, err := enforcing.measured(value); err != nil || r.refuses() {
+			refused[of]++
+			t.Logf("refused with %.2f: %s %q", *r.Score, l.Kind, l.Comment)
+		}
+		if of != told {
+			lexical = append(lexical, measuredPair{l, words.Similarity(t.Context(), in).Score})
+		}
+	}
+	most := int(mostRefused * float64(all[fits]))
+	byWords := refusedByWords(lexical, most)
+	t.Logf("refused: %v of %v; words that refuse at most %d that fit refuse %d others", refused, all, most, byWords)
+	if refused[fits] > most {
+		t.Errorf("%d of %d comments that fit are refused, want at most %d", refused[fits], all[fits], most)
+	}
+	if refused[others] < 10 || refused[others] <= byWords {
+		t.Errorf("%d comments that do not fit are refused, want at least 10 and more than the %d of words", refused[others], byWords)
+	}
+}
+
+const fits, told, others = "that fit", "told", "others"
+
+func fit(l labelled) string {
+	switch {
+	case l.Kind == told:
+		return told
+	case l.Good:
+		return fits
+	}
+	return others
+}
+
+// refusedByWords is how many comments that do not fit the best threshold refuses, of those
+// that refuse at most so many that fit.
+func refusedByWords(pairs []measuredPair, most int) int {
+	slices.SortFunc(pairs, func(a, b measuredPair) int { return cmp.Compare(a.score, b.score) })
+	good, bad, best := 0, 0, 0
+	for i, p := range pairs {
+		if i > 0 && p.score > pairs[i-1].score && good <= most {
+			best = bad
+		}
+		if p.Good {
+			good++
+		} else {
+			bad++
+		}
+	}
+	return best
 }
 
 // TestThresholdsOfAModel measures a real endpoint; the figures go into
@@ -163,7 +248,7 @@ func TestThresholdsOfAModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close() // its idle connections
-	pairs := measure(t, c, labelledSet(t))
+	pairs := measure(t, c, labelledSet(t, languages))
 	slices.SortFunc(pairs, func(a, b measuredPair) int { return cmp.Compare(a.score, b.score) })
 	table(t, model, pairs)
 	t.Logf("good above off-topic: %.3f, good above generic: %.3f", ranked(pairs, "off-topic", "honest", "short", "foreign"), ranked(pairs, "generic", "honest", "short", "foreign"))

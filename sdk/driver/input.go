@@ -30,9 +30,9 @@ type Similarity struct {
 // SimilarityValue is the value of a similarity input.
 type SimilarityValue struct {
 	Score  float64 `json:"score"`  // 0..1
-	Method string  `json:"method"` // "embedding" or "lexical"
-	// Reason says why texts were compared by words although an embedding model is
-	// configured; empty: none is, or they were compared by meaning.
+	Method string  `json:"method"` // "embedding", "word-vectors" or "lexical"
+	// Reason says why texts were compared by words although an embedding model or a table of
+	// word vectors is configured; empty: none is, or they were compared by meaning.
 	Reason string `json:"reason,omitempty"`
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/handover"
+	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/metrics"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
@@ -60,6 +61,7 @@ type App struct {
 	Store   *Database
 	Index   *Index // of the protocols, or nil
 	Engine  *usecases.UseCases
+	table   func() *meaning.Table // of word vectors; nil: none is used
 	// handover writes the handover file; nil if there is none.
 	handover *handover.Writer
 	page     *approvalPage
@@ -131,6 +133,8 @@ func (s Options) open() (*App, error) {
 	if options.Embedder, err = Embedder(c.Embedding, observer(a.measures, func(m *metrics.Metrics) embedding.Observer { return m }), log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
+	a.table = tableOf(c.Embedding, log)
+	options.Table = a.table
 	options.SolutionFields = toolset.SolutionFields()
 	if a.setup, err = setup.Open(a.host, s.desired, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())

@@ -113,7 +113,7 @@ func openDatabase(c config.Config, missing tables.Missing, log *slog.Logger) (*D
 // engineStore puts the engine's store together.
 func (a *App) engineStore() usecases.Store {
 	protocols, kept, people := a.Store.Protocols, a.Store.Runs, a.Store.People
-	found := outlines.New(protocols, Table(a.Config.Embedding, a.log), a.log)
+	found := outlines.New(protocols, a.table, a.log)
 	s := usecases.Store{
 		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: found, Vectors: protocols, Ratings: protocols,
 		Runs: kept, Index: kept, Archive: a.Store.Archive, History: kept, Eraser: kept, Files: a.Store.Files, Declines: people, Acceptances: people,
@@ -249,10 +249,10 @@ func (x *Index) checkOwner(ctx context.Context) error {
 	return nil
 }
 
-// Table returns a function that returns the configured table of word vectors, or nil. The
+// tableOf returns a function that returns the configured table of word vectors, or nil. The
 // function is nil where no table is used. Loading has checked a file, so only one that
 // changed since then is missed.
-func Table(c config.EmbeddingConfig, log *slog.Logger) func() *meaning.Table {
+func tableOf(c config.EmbeddingConfig, log *slog.Logger) func() *meaning.Table {
 	if !c.UsesTable() {
 		return nil
 	}
