@@ -93,6 +93,8 @@ func changesComeBack(t *testing.T, s Protocols) {
 	mustSave(t, s, herons)
 	wantChanges(t, s, last, mine+" Herons 3")
 	wantChanges(t, s, 0, mine+" Herons 3")
+	mustDelete(t, s, herons, 3)
+	wantChanges(t, s, 0, mine+" -"+herons.ID) // the last deletion alone
 }
 
 func changesOfVectors(t *testing.T, s Protocols) {

@@ -53,6 +53,7 @@ func (p *Protocols) Changed(ctx context.Context, since int64, limit int) ([]libr
 			UNION ALL
 			SELECT changed, space, id, 0 FROM versions h WHERE changed > $1
 				AND NOT EXISTS (SELECT 1 FROM chains c WHERE c.space = h.space AND c.id = h.id)
+				AND NOT EXISTS (SELECT 1 FROM versions n WHERE n.space = h.space AND n.id = h.id AND n.revision > h.revision)
 			ORDER BY 1 LIMIT $2) l LEFT JOIN chains c ON c.key = l.key ORDER BY l.changed`, []any{since, limit}, func(scan func(...any) error) error {
 		var c library.Changed
 		var row StoredChain
