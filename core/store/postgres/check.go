@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/kairos-mcp/kairos/core/search"
 	"github.com/kairos-mcp/kairos/core/store/tables"
 )
 
@@ -105,9 +103,6 @@ var newest = []string{
 	`SELECT document FROM saves ORDER BY run DESC, revision DESC LIMIT 1`,
 	`SELECT outline, texts FROM chains ORDER BY key DESC LIMIT 1`,
 	`SELECT passage FROM steps WHERE chain = (SELECT max(key) FROM chains)`,
-	`SELECT directory FROM search_segments ORDER BY id DESC LIMIT 1`,
-	`SELECT block FROM search_blocks ORDER BY id DESC LIMIT 1`,
-	`SELECT document FROM search_documents ORDER BY id DESC LIMIT 1`,
 }
 
 // QuickCheck reports damaged pages that PostgreSQL has found. It reads no table.
@@ -129,29 +124,17 @@ func (s *Store) QuickCheck(ctx context.Context) (damages []string, err error) {
 	return damages, d.explain(err)
 }
 
-// A check counts what does not agree.
-type check struct{ query, what string }
-
 // inconsistencies are queries that count what does not agree, with what they count.
-var inconsistencies = []check{
+var inconsistencies = []struct{ query, what string }{
 	{`SELECT count(*) FROM saves s WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = s.run)`, "rows of table saves refer to rows of runs that do not exist"},
 	{`SELECT count(*) FROM runs r WHERE NOT EXISTS (SELECT 1 FROM saves s WHERE s.run = r.id AND s.revision = r.revision)`, "rows of table runs have no save of their revision"},
 	{`SELECT count(*) FROM runs r WHERE NOT EXISTS (SELECT 1 FROM pins p WHERE p.digest = r.pin)`, "rows of table runs refer to rows of pins that do not exist"},
 	{`SELECT count(*) FROM steps s WHERE NOT EXISTS (SELECT 1 FROM chains c WHERE c.key = s.chain)`, "rows of table steps refer to rows of chains that do not exist"},
 	{`SELECT count(*) FROM chains c WHERE c.step_count <> (SELECT count(*) FROM steps s WHERE s.chain = c.key)`, "rows of table chains do not have all their steps"},
-	{`SELECT count(*) FROM vector_signs g WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.key = g.vector)`, "rows of table vector_signs refer to rows of vectors that do not exist"},
-}
-
-// unlike are those of an index of this version.
-var unlike = []check{
-	{`SELECT count(*) FROM search_documents d WHERE NOT EXISTS (SELECT 1 FROM chains c WHERE c.key = d.chain)`, "rows of table search_documents refer to rows of chains that do not exist"},
-	{`SELECT count(*) FROM chains c WHERE NOT EXISTS (SELECT 1 FROM search_documents d WHERE d.chain = c.key)`, "rows of table chains are not in the search index"},
-	{`SELECT count(*) FROM search_spaces p WHERE p.chains <> (SELECT coalesce(sum(documents), 0) FROM search_segments s WHERE s.space = p.number)`, "spaces of the search index have another number of chains than their segments"},
 }
 
 // Integrity compares the tables and lists what does not agree: heads of runs and
-// their saves, steps and their protocols, the search index and the protocols. It
-// changes nothing. Damaged pages are for PostgreSQL's own tools.
+// their saves, steps and their protocols. It changes nothing. Damaged pages are for PostgreSQL's own tools.
 func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
 	d := s.db
 	conn, err := pgx.ConnectConfig(ctx, d.config.ConnConfig.Copy())
@@ -164,15 +147,7 @@ func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
 		return nil, d.explain(err)
 	}
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		var version int
-		if err := tx.QueryRow(ctx, `SELECT analyser FROM search_state`).Scan(&version); err != nil {
-			return err
-		}
-		queries := inconsistencies
-		if version == search.Version {
-			queries = slices.Concat(queries, unlike)
-		}
-		for _, i := range queries {
+		for _, i := range inconsistencies {
 			var n int
 			if err := tx.QueryRow(ctx, i.query).Scan(&n); err != nil {
 				return err

@@ -62,7 +62,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// open connects and updates schema and index.
+// open connects and updates the schema.
 func (d *database) open(ctx context.Context) (*pgxpool.Pool, error) {
 	config := d.config.Copy()
 	if err := d.meet(ctx, config.ConnConfig); err != nil {
@@ -72,10 +72,7 @@ func (d *database) open(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = migrate(ctx, d, pool); err == nil {
-		err = d.reindex(ctx, pool)
-	}
-	if err != nil {
+	if err := migrate(ctx, d, pool); err != nil {
 		pool.Close()
 		return nil, err
 	}
@@ -191,15 +188,6 @@ func (d *database) Rows(ctx context.Context, sql string, args []any, each tables
 	})
 }
 
-// view calls look with a snapshot for the queries.
-func (d *database) view(ctx context.Context, look func(*view) error) error {
-	return d.reading(ctx, func(conn *pgxpool.Conn) error {
-		return pgx.BeginTxFunc(ctx, beginner{conn, d.silent}, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-			return look(&view{ctx: ctx, db: d, tx: tx})
-		})
-	})
-}
-
 // reading calls do with a connection for reads.
 func (d *database) reading(ctx context.Context, do func(*pgxpool.Conn) error) error {
 	return d.persevere(ctx, func(pool *pgxpool.Pool, _ bool) error {
@@ -213,34 +201,6 @@ func (d *database) reading(ctx context.Context, do func(*pgxpool.Conn) error) er
 		}
 		return nil
 	})
-}
-
-// beginner begins a transaction. A server that says nothing to that is errSilent.
-type beginner struct {
-	*pgxpool.Conn
-	silent time.Duration
-}
-
-// BeginTx hides that of the connection.
-func (b beginner) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, b.silent, errSilent)
-	defer cancel()
-	tx, err := b.Conn.BeginTx(ctx, o)
-	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
-		err = errSilent
-	}
-	return tx, err
-}
-
-// view is a snapshot of the database. It is used by one goroutine.
-type view struct {
-	ctx context.Context // of the one call that the view is for
-	db  *database
-	tx  pgx.Tx
-}
-
-func (v *view) rows(sql string, args []any, each tables.Each) error {
-	return v.db.read(v.ctx, v.tx, sql, args, each)
 }
 
 // statement executes a statement that changes rows only if nobody else did before, and

@@ -15,7 +15,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/lazy"
 	"github.com/kairos-mcp/kairos/core/store/record"
-	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 var (
@@ -105,15 +104,10 @@ func isUnstorable(err error) bool {
 // the reason. It returns faults, context errors and pgx.ErrNoRows unchanged.
 func (d *database) explain(err error) error {
 	var known *fault.Error
-	var damage *wordindex.Damage
 	var unknown *outcomeError
 	switch {
 	case err == nil, errors.As(err, &known), errors.Is(err, pgx.ErrNoRows):
 		return err
-	case errors.Is(err, wordindex.ErrVersion):
-		return record.OtherIndex(d.name)
-	case errors.As(err, &damage):
-		return d.Damaged(damage.What, damage.ID, damage.Err)
 	case errors.As(err, &unknown):
 		return fault.Wrap(err, fault.StoreUnavailable, "database %s: the connection was lost during the call, so it is not known whether the change is stored", d.name).
 			WithRemedy("read it again before you repeat the change")

@@ -11,7 +11,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/tables"
-	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // loadedAtOnce is how many rows are loaded in one transaction.
@@ -109,12 +108,11 @@ func (l *loader) chains(ctx context.Context, batch []any) error {
 	for i := range rows {
 		rows[i].Revision, rows[i].Saved = moved[i].Chain.Revision, moved[i].Saved
 	}
-	index := record.Additions(rows)
 	err = l.store.db.Write(ctx, func(tx tables.Transaction) error {
 		if err := lockProtocols(tx); err != nil {
 			return err
 		}
-		return insertChains(tx, rows, index, new(wordindex.KnownWords))
+		return insertChains(tx, rows)
 	})
 	if err == nil {
 		l.done.Protocols += len(rows)

@@ -98,8 +98,6 @@ func contents(t *testing.T, s interface {
 				put("vector "+hash, known, err)
 			}
 		}
-		hits, err := s.Search(ctx, library.Query{Text: title, Spaces: spaces, Limit: 5, Explain: true})
-		put("search "+title, hits, err)
 	}
 	runList, _, err := s.AllRuns(ctx, archive.Query{Principal: "somebody", Spaces: spaces, Limit: 10})
 	put("runs", runList, err)

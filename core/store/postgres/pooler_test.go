@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
@@ -46,8 +45,8 @@ func TestBehindATransactionPooler(t *testing.T) {
 	if err := save(one, c); err != nil {
 		t.Errorf("SaveChains = %v, want nil", err)
 	}
-	if hits, err := other.Search(t.Context(), library.Query{Text: "once more", Spaces: []string{"user:a"}, Limit: 1}); err != nil || len(hits) != 1 {
-		t.Errorf("Search = %v, %v, want one hit", hits, err)
+	if stored, err := other.Chain(t.Context(), []string{"user:a"}, c.ID); err != nil || stored.Title != c.Title {
+		t.Errorf("Chain = %q, %v, want %q", stored.Title, err, c.Title)
 	}
 	if err := one.CheckWrite(t.Context()); err != nil {
 		t.Errorf("CheckWrite = %v, want nil", err)

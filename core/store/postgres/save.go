@@ -7,11 +7,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/tables"
-	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
-// lockProtocols excludes all other writers of protocols, vectors and index, on every
-// server, until the transaction ends. Their changes become visible in the order in
+// lockProtocols excludes all other writers of protocols and vectors, on every server, until the transaction ends. Their changes become visible in the order in
 // which they got the lock, so numbers grow with visibility.
 func lockProtocols(tx tables.Transaction) error {
 	var last int64
@@ -29,7 +27,6 @@ func (p *Protocols) SaveChains(ctx context.Context, changes []library.Change) ([
 	if err != nil {
 		return nil, err
 	}
-	index := record.Additions(rows)
 	err = p.db.Write(ctx, func(tx tables.Transaction) error {
 		if err := lockProtocols(tx); err != nil {
 			return err
@@ -44,7 +41,7 @@ func (p *Protocols) SaveChains(ctx context.Context, changes []library.Change) ([
 		if err := claimSteps(tx, claims); err != nil {
 			return err
 		}
-		if err := insertChains(tx, rows, index, &p.known); err != nil {
+		if err := insertChains(tx, rows); err != nil {
 			return err
 		}
 		if err := dropVectors(tx, dropped); err != nil {
@@ -54,9 +51,6 @@ func (p *Protocols) SaveChains(ctx context.Context, changes []library.Change) ([
 	})
 	if err != nil {
 		return nil, err
-	}
-	for _, a := range index {
-		p.known.Add(a.Words())
 	}
 	return record.Revisions(rows), nil
 }
@@ -87,7 +81,7 @@ func markChains(tx tables.Transaction, rows []record.Chain) error {
 }
 
 // insertChains inserts the chains after makeRoom, in a few statements for all of them.
-func insertChains(tx tables.Transaction, rows []record.Chain, index []*wordindex.Addition, known *wordindex.KnownWords) error {
+func insertChains(tx tables.Transaction, rows []record.Chain) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -105,18 +99,9 @@ func insertChains(tx tables.Transaction, rows []record.Chain, index []*wordindex
 		c.keys, c.spaces, c.ids, c.titles, c.outlines, c.texts, c.revisions, c.saved, c.counts, c.models); err != nil {
 		return err
 	}
-	if err := tx.Exec(`INSERT INTO steps (space, uuid, chain, position, passage)
+	return tx.Exec(`INSERT INTO steps (space, uuid, chain, position, passage)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::bytea[])`,
-		c.stepSpaces, c.uuids, c.chains, c.positions, c.passages); err != nil {
-		return err
-	}
-	w := newIndexWriter(tx)
-	for _, a := range index {
-		if err := a.Insert(w, c.keys, known); err != nil {
-			return err
-		}
-	}
-	return nil
+		c.stepSpaces, c.uuids, c.chains, c.positions, c.passages)
 }
 
 // chainColumns are rows of chains and steps by column.
@@ -161,11 +146,11 @@ func claimSteps(tx tables.Transaction, claims []record.Claim) error {
 	return tx.Exec(`DELETE FROM former WHERE (space, uuid) IN (SELECT * FROM unnest($2::text[], $1::text[]))`, uuids, spaces)
 }
 
-// remove returns a function that removes the steps of a chain, and the chain from the
-// index. It adds the hashes of its passages to dropped.
+// remove returns a function that removes the steps of a chain. It adds the hashes of its
+// passages to dropped.
 func remove(tx tables.Transaction, dropped *[][]byte) func(tables.Current) error {
 	return func(c tables.Current) error {
-		err := tx.Rows(`WITH gone AS (DELETE FROM steps WHERE chain = $1 RETURNING uuid, passage),
+		return tx.Rows(`WITH gone AS (DELETE FROM steps WHERE chain = $1 RETURNING uuid, passage),
 			kept AS (INSERT INTO former (space, uuid, id) SELECT $2, uuid, $3 FROM gone
 				ON CONFLICT (space, uuid) DO UPDATE SET id = excluded.id)
 			SELECT passage FROM gone`, []any{c.Key, c.Space, c.ID}, func(scan func(...any) error) error {
@@ -174,10 +159,6 @@ func remove(tx tables.Transaction, dropped *[][]byte) func(tables.Current) error
 			*dropped = append(*dropped, hash)
 			return err
 		})
-		if err != nil {
-			return err
-		}
-		return wordindex.Remove(newIndexWriter(tx), c.Key)
 	}
 }
 
@@ -186,9 +167,7 @@ func dropVectors(tx tables.Transaction, hashes [][]byte) error {
 	if len(hashes) == 0 {
 		return nil
 	}
-	return tx.Exec(`WITH gone AS (
-			DELETE FROM vectors v WHERE v.hash = ANY($1) AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.passage = v.hash) RETURNING v.key)
-		DELETE FROM vector_signs WHERE vector IN (SELECT key FROM gone)`, hashes)
+	return tx.Exec(`DELETE FROM vectors v WHERE v.hash = ANY($1) AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.passage = v.hash)`, hashes)
 }
 
 // rawHashes decodes hashes of passages; others are left out.

@@ -1,5 +1,4 @@
-// Package postgres keeps protocols, their search index and runs in a PostgreSQL
-// database that several servers use at once. It contains no rules about runs or
+// Package postgres keeps protocols and runs in a PostgreSQL database that several servers use at once. It contains no rules about runs or
 // protocols: it stores them durably and all or nothing.
 package postgres
 
@@ -11,14 +10,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/replicas"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/tables"
-	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 var (
 	_ library.Protocols       = (*Protocols)(nil)
 	_ library.ProtocolWriter  = (*Protocols)(nil)
 	_ library.ProtocolHistory = (*Protocols)(nil)
-	_ library.Searcher        = (*Protocols)(nil)
 	_ library.Vectors         = (*Protocols)(nil)
 	_ library.Ratings         = (*Protocols)(nil)
 	_ runs.Runs               = (*Runs)(nil)
@@ -43,12 +40,10 @@ type Store struct {
 	db        *database
 }
 
-// Protocols keeps protocols, their search index, vectors and ratings.
+// Protocols keeps protocols, their vectors and ratings.
 type Protocols struct {
 	tables.Protocols
-	db    *database
-	known wordindex.KnownWords
-	index *wordindex.Index
+	db *database
 }
 
 // Runs keeps runs.
@@ -75,7 +70,7 @@ func OpenWith(address string, missing tables.Missing, log *slog.Logger) (*Store,
 		return nil, err
 	}
 	return &Store{
-		Protocols: &Protocols{Protocols: tables.NewProtocols(db.base()), db: db, index: wordindex.New()},
+		Protocols: &Protocols{Protocols: tables.NewProtocols(db.base()), db: db},
 		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()}, Spaces: &tables.Spaces{DB: db.base()}, Sessions: &tables.Sessions{DB: db.base()},
 		Servers: &Servers{db}, db: db,
 	}, nil

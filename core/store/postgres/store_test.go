@@ -2,14 +2,12 @@ package postgres_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
-	"github.com/kairos-mcp/kairos/core/search"
 	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -67,7 +65,7 @@ func empty(t *testing.T, address string) {
 		DECLARE name TEXT;
 		BEGIN
 			FOR name IN SELECT table_name FROM information_schema.tables
-				WHERE table_schema = 'public' AND table_name NOT IN ('kairos', 'library', 'search_state') LOOP
+				WHERE table_schema = 'public' AND table_name NOT IN ('kairos', 'library') LOOP
 				EXECUTE 'DELETE FROM ' || quote_ident(name);
 			END LOOP;
 			INSERT INTO identity (only_row, id, filled, marks) VALUES (1, replace(gen_random_uuid()::text, '-', ''), '', 0);
@@ -94,14 +92,6 @@ func databaseWithSchema(t *testing.T, server *postgrestest.Server) string {
 	return address
 }
 
-func TestTheIndexFollowsEveryChange(t *testing.T) {
-	address := withSchema(t)
-	storetest.IndexFollowsChanges(t, func(t *testing.T) storetest.Protocols {
-		empty(t, address)
-		return open(t, address)
-	})
-}
-
 func TestStore(t *testing.T) {
 	address := withSchema(t)
 	storetest.Run(t, func(t *testing.T) storetest.Store {
@@ -116,18 +106,6 @@ func TestOutbox(t *testing.T) {
 	storetest.RunOutbox(t, func(t *testing.T) storetest.Indexed {
 		empty(t, address)
 		return open(t, address)
-	})
-}
-
-func TestIndexesOfOtherVersions(t *testing.T) {
-	address := withSchema(t)
-	record := func(t *testing.T, later int) {
-		execute(t, address, fmt.Sprintf(`UPDATE search_state SET analyser = %d`, search.Version+later))
-	}
-	storetest.RunReindex(t, func(t *testing.T) storetest.Reindexed {
-		empty(t, address)
-		record(t, 0)
-		return storetest.Reindexed{Open: func(t *testing.T) storetest.Indexing { return open(t, address) }, Record: record}
 	})
 }
 

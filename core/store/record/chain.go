@@ -13,7 +13,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // Chain is a change in the form of its tables.
@@ -24,7 +23,6 @@ type Chain struct {
 	Saved          int64
 	Outline, Texts []byte   // what ReadChain reads
 	Passages       [][]byte // hash of the passage of each step
-	Index          wordindex.Analysed
 }
 
 // Form changes a document into the form in which a store keeps it.
@@ -66,15 +64,6 @@ func Revisions(rows []Chain) []int64 {
 		revisions[i] = row.Revision
 	}
 	return revisions
-}
-
-// Additions returns the additions to the search index for the rows.
-func Additions(rows []Chain) []*wordindex.Addition {
-	spaces, chains := make([]string, len(rows)), make([]wordindex.Analysed, len(rows))
-	for i, row := range rows {
-		spaces[i], chains[i] = row.Chain.Space, row.Index
-	}
-	return wordindex.Additions(spaces, chains)
 }
 
 // Claim is a step of a space.
@@ -165,7 +154,7 @@ func encode(c protocol.Chain, form Form) (Chain, error) {
 	}
 	row := Chain{
 		Chain: c, Saved: time.Now().UnixNano(), Outline: form([]byte(outline)), Texts: form([]byte(texts)),
-		Index: wordindex.Analyse(c), Passages: make([][]byte, len(c.Steps)),
+		Passages: make([][]byte, len(c.Steps)),
 	}
 	for i := range c.Steps {
 		if row.Passages[i], err = hex.DecodeString(protocol.PassageHash(c.Passage(i))); err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// Rows is everything that a store keeps except its search index, which the receiving
-// store makes: values of the Moved types, of acceptances.Acceptance and of declines.Decline.
-// Chains come before vectors, and pins before runs.
+// Rows is everything that a store keeps: values of the Moved types, of
+// acceptances.Acceptance and of declines.Decline. Chains come before vectors, and pins
+// before runs.
 type Rows = iter.Seq2[any, error]
 
 // MovedChain is a stored chain with its revision.

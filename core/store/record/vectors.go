@@ -2,6 +2,7 @@ package record
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"math"
 
@@ -30,4 +31,22 @@ func CheckVectors(model string, vectors map[string][]float32) (int, error) {
 		}
 	}
 	return length, nil
+}
+
+// FormatVector returns a vector as it is stored: 32-bit floats, little endian.
+func FormatVector(vector []float32) []byte {
+	raw := make([]byte, 0, 4*len(vector))
+	for _, x := range vector {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+	}
+	return raw
+}
+
+// ParseVector reads what FormatVector wrote.
+func ParseVector(raw []byte) []float32 {
+	vector := make([]float32, len(raw)/4)
+	for i := range vector {
+		vector[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return vector
 }

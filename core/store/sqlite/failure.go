@@ -13,7 +13,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/lazy"
 	"github.com/kairos-mcp/kairos/core/store/record"
-	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 var (
@@ -29,14 +28,9 @@ var (
 // reason. It returns faults, context errors and sql.ErrNoRows unchanged.
 func (d *database) explain(err error) error {
 	var known *fault.Error
-	var damage *wordindex.Damage
 	switch {
 	case err == nil, errors.As(err, &known), errors.Is(err, sql.ErrNoRows):
 		return err
-	case errors.Is(err, wordindex.ErrVersion):
-		return record.OtherIndex(d.path)
-	case errors.As(err, &damage):
-		return d.Damaged(damage.What, damage.ID, damage.Err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}

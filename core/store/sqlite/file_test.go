@@ -281,19 +281,6 @@ func script(t testing.TB, path, statements string) string {
 	return path
 }
 
-func FuzzSearch(f *testing.F) {
-	for _, query := range []string{
-		"calendar appointment", `"quoted" NEAR(a b, 2)`, "a* OR -b", "会議 über", "\x00\xff", "words : x", "^(", "''--",
-	} {
-		f.Add(query)
-	}
-	s, _ := fresh(f)
-	for _, title := range []string{"Calendar appointment", "会議を予約する", "Quoted near a b", "Überprüfung"} {
-		must(f, save(s, storetest.NewChain("user:test", title, "One", "Two")))
-	}
-	f.Fuzz(func(t *testing.T, query string) { storetest.CheckSearch(t, s, []string{"user:test"}, query) })
-}
-
 // A reader of a misspelt name gets an error, not an empty database.
 func TestAMissingFileIsMadeOnlyForWhoMayMakeIt(t *testing.T) {
 	path, absent, made := filepath.Join(t.TempDir(), "new", "kairos.db"), errors.New("there is none"), 0

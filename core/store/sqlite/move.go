@@ -12,7 +12,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/pack"
 	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/tables"
-	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // moveRuns reads runs with their saves, which are next to each other.
@@ -75,7 +74,7 @@ var parts = []part{
 		var v record.MovedVector
 		var hash, vector []byte
 		err := scan(&v.Model, &hash, &vector)
-		v.Hash, v.Vector = hex.EncodeToString(hash), wordindex.ParseVector(vector)
+		v.Hash, v.Vector = hex.EncodeToString(hash), record.ParseVector(vector)
 		return v, err
 	}},
 	{`SELECT digest, document FROM pins`, func(db *database, scan func(...any) error) (any, error) {

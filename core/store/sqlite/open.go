@@ -58,9 +58,6 @@ func (d *database) openFile(ctx context.Context) (_ *file, err error) {
 	if err := d.migrate(ctx, w.conn); err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}
-	if err := d.reindex(ctx, w.conn); err != nil {
-		return nil, errors.Join(fmt.Errorf("make the search index: %w", err), w.disconnect())
-	}
 	if w.files, err = identify(d.path); err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}

@@ -25,9 +25,6 @@ var newest = []string{
 	`SELECT outline FROM chains ORDER BY key DESC LIMIT 1`,
 	`SELECT texts FROM texts ORDER BY chain DESC LIMIT 1`,
 	`SELECT passage FROM steps WHERE chain = (SELECT max(key) FROM chains)`,
-	`SELECT directory FROM search_segments ORDER BY id DESC LIMIT 1`,
-	`SELECT block FROM search_blocks ORDER BY id DESC LIMIT 1`,
-	`SELECT document FROM search_documents ORDER BY id DESC LIMIT 1`,
 }
 
 // errRehearsed rolls a rehearsal back.

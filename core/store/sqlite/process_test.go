@@ -192,9 +192,9 @@ func TestProcessesLoseNoChange(t *testing.T) {
 			t.Errorf("Version(%d) = %v, %v, want that of the process that saved it", revision, c.Steps, err)
 		}
 	}
-	hits, err := s.Search(t.Context(), library.Query{Text: fmt.Sprintf("revision %d", want), Spaces: []string{"user:test"}, Limit: 9})
-	if err != nil || len(hits) != 1 || hits[0].Chain.Revision != want {
-		t.Errorf("Search = %v, %v, want revision %d alone", hits, err, want)
+	changes, err := s.Changed(t.Context(), 0, 9)
+	if err != nil || len(changes) != 1 || changes[0].Chain.Revision != want {
+		t.Errorf("Changed = %v, %v, want revision %d alone", changes, err, want)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/tables"
-	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // SaveChains implements library.ProtocolWriter.
@@ -15,7 +14,6 @@ func (p *Protocols) SaveChains(ctx context.Context, changes []library.Change) ([
 	if err != nil {
 		return nil, err
 	}
-	index := record.Additions(rows)
 	err = p.db.Write(ctx, func(tx tables.Transaction) error {
 		var dropped []string
 		for i := range rows {
@@ -24,16 +22,13 @@ func (p *Protocols) SaveChains(ctx context.Context, changes []library.Change) ([
 			}
 		}
 		// Only now, because a step may move from one of the chains to another.
-		if err := insertChains(tx, rows, index, &p.known); err != nil {
+		if err := insertChains(tx, rows); err != nil {
 			return err
 		}
 		return dropVectors(tx, dropped)
 	})
 	if err != nil {
 		return nil, err
-	}
-	for _, a := range index {
-		p.known.Add(a.Words())
 	}
 	return record.Revisions(rows), nil
 }
@@ -51,7 +46,7 @@ func (p *Protocols) DeleteChain(ctx context.Context, space, id string, replaces 
 
 // insertChains inserts the chains after makeRoom. It takes a few statements for
 // all of them, because a statement costs more than a row.
-func insertChains(tx tables.Transaction, rows []record.Chain, index []*wordindex.Addition, known *wordindex.KnownWords) error {
+func insertChains(tx tables.Transaction, rows []record.Chain) error {
 	if err := claimSteps(tx, rows); err != nil {
 		return err
 	}
@@ -60,10 +55,8 @@ func insertChains(tx tables.Transaction, rows []record.Chain, index []*wordindex
 		return err
 	}
 	var chains, texts, steps []any
-	keys := make([]int64, len(rows))
 	for i, r := range rows {
 		c, key := r.Chain, first+int64(i)
-		keys[i] = key
 		chains = append(chains, key, c.Space, c.ID, c.Title, r.Outline, r.Revision, r.Saved, len(c.Steps), c.ModelID, key)
 		texts = append(texts, key, r.Texts)
 		for j, hash := range r.Passages {
@@ -76,15 +69,7 @@ func insertChains(tx tables.Transaction, rows []record.Chain, index []*wordindex
 	if err := insert(tx, `texts (chain, texts)`, 2, texts); err != nil {
 		return err
 	}
-	if err := insert(tx, `steps (chain, position, uuid, passage)`, 4, steps); err != nil {
-		return err
-	}
-	for _, a := range index {
-		if err := a.Insert(newIndexWriter(tx), keys, known); err != nil {
-			return err
-		}
-	}
-	return nil
+	return insert(tx, `steps (chain, position, uuid, passage)`, 4, steps)
 }
 
 // claimSteps rejects a step id that another chain of its space has, and removes
@@ -109,17 +94,14 @@ func claimSteps(tx tables.Transaction, rows []record.Chain) error {
 	return tx.Exec(`DELETE FROM former WHERE (uuid, space) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`, claimed)
 }
 
-// remove returns a function that removes the steps of a chain, and the chain from the
-// index. It adds the hashes of passages that have a vector to dropped.
+// remove returns a function that removes the steps of a chain. It adds the hashes of
+// passages that have a vector to dropped.
 func remove(tx tables.Transaction, dropped *[]string) func(tables.Current) error {
 	return func(c tables.Current) error {
 		if err := embedded(tx, c.Key, dropped); err != nil {
 			return err
 		}
-		if err := tx.Exec(`INSERT OR REPLACE INTO former (uuid, space, id) SELECT step_uuid(uuid), ?, ? FROM steps WHERE chain = ?`,
-			c.Space, c.ID, c.Key); err != nil {
-			return err
-		}
-		return wordindex.Remove(newIndexWriter(tx), c.Key)
+		return tx.Exec(`INSERT OR REPLACE INTO former (uuid, space, id) SELECT step_uuid(uuid), ?, ? FROM steps WHERE chain = ?`,
+			c.Space, c.ID, c.Key)
 	}
 }

@@ -1,5 +1,5 @@
-// Package sqlite keeps protocols, their search index and runs in one SQLite file
-// that several processes may use at once. It contains no rules about runs or
+// Package sqlite keeps protocols and runs in one SQLite file that several processes
+// may use at once. It contains no rules about runs or
 // protocols: it stores them durably and all or nothing.
 package sqlite
 
@@ -14,14 +14,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/tables"
-	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 var (
 	_ library.Protocols       = (*Protocols)(nil)
 	_ library.ProtocolWriter  = (*Protocols)(nil)
 	_ library.ProtocolHistory = (*Protocols)(nil)
-	_ library.Searcher        = (*Protocols)(nil)
 	_ library.Vectors         = (*Protocols)(nil)
 	_ library.Ratings         = (*Protocols)(nil)
 	_ runs.Runs               = (*Runs)(nil)
@@ -45,12 +43,10 @@ type Store struct {
 	db        *database
 }
 
-// Protocols keeps protocols, their search index, vectors and ratings.
+// Protocols keeps protocols, their vectors and ratings.
 type Protocols struct {
 	tables.Protocols
-	db    *database
-	known wordindex.KnownWords
-	index *wordindex.Index
+	db *database
 }
 
 // Runs keeps runs.
@@ -84,7 +80,7 @@ func OpenWith(path string, limits Limits, missing tables.Missing, log *slog.Logg
 	}
 	db := newDatabase(absolute, limits, missing, log)
 	return &Store{
-		Protocols: &Protocols{Protocols: tables.NewProtocols(db.base()), db: db, index: wordindex.New()},
+		Protocols: &Protocols{Protocols: tables.NewProtocols(db.base()), db: db},
 		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()}, Spaces: &tables.Spaces{DB: db.base()}, Sessions: &tables.Sessions{DB: db.base()}, db: db,
 	}, nil
 }

@@ -68,6 +68,23 @@ func saveOlder(ctx context.Context, d *database, have int) error {
 	return nil
 }
 
+// inTransaction runs do in a transaction of its own. The context is checked before
+// it.
+func inTransaction(ctx context.Context, conn *sql.Conn, do func(tables.Transaction) error) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	tx := &transaction{conn: conn, stmts: map[string]*sql.Stmt{}}
+	defer func() { err = errors.Join(err, tx.close()) }()
+	if err := tx.Exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		return errors.Join(err, tx.Exec("ROLLBACK"))
+	}
+	return tx.Exec("COMMIT")
+}
+
 func applySchema(conn *sql.Conn, tx tables.Transaction, migrations []string, have int) error {
 	for i, script := range migrations[have:] {
 		if _, err := conn.ExecContext(context.Background(), script); err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/tables"
-	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // indexPassages makes the index by which steps are found for a vector.
@@ -47,7 +46,10 @@ func (p *Protocols) SaveVectors(ctx context.Context, model string, vectors map[s
 		return err
 	}
 	return p.db.Write(ctx, func(tx tables.Transaction) error {
-		key, err := modelKey(tx, model, length)
+		if err := tx.Exec(indexPassages); err != nil {
+			return err
+		}
+		key, err := tables.ModelKey(tx, model, length)
 		if err != nil {
 			return err
 		}
@@ -63,30 +65,7 @@ func (p *Protocols) SaveVectors(ctx context.Context, model string, vectors map[s
 
 // saveVector stores a vector whose passage a chain has.
 func saveVector(tx tables.Transaction, model int64, hash string, vector []float32) error {
-	var key int64
-	found, err := tx.Row(`INSERT INTO vectors (hash, model, vector) SELECT unhex(?1), ?2, ?3
+	return tx.Exec(`INSERT INTO vectors (hash, model, vector) SELECT unhex(?1), ?2, ?3
 		WHERE EXISTS (SELECT 1 FROM steps WHERE passage = substr(unhex(?1), 1, 16))
-		ON CONFLICT (hash) DO UPDATE SET model = excluded.model, vector = excluded.vector RETURNING key`,
-		[]any{hash, model, wordindex.FormatVector(vector)}, &key)
-	if err != nil || !found {
-		return err
-	}
-	return tx.Exec(`INSERT OR REPLACE INTO vector_signs (vector, model, signs) VALUES (?, ?, ?)`, key, model, wordindex.Signs(vector))
-}
-
-// modelKey is the number of a model with vectors of this length.
-func modelKey(tx tables.Transaction, model string, length int) (int64, error) {
-	var key int64
-	found, err := tx.Row(`SELECT key FROM vector_models WHERE model = ? AND length = ?`, []any{model, length}, &key)
-	if err != nil || found {
-		return key, err
-	}
-	if err := tx.Exec(`DELETE FROM vector_models WHERE model = ?`, model); err != nil {
-		return 0, err
-	}
-	if err := tx.Exec(indexPassages); err != nil {
-		return 0, err
-	}
-	_, err = tx.Row(`INSERT INTO vector_models (model, length) VALUES (?, ?) RETURNING key`, []any{model, length}, &key)
-	return key, err
+		ON CONFLICT (hash) DO UPDATE SET model = excluded.model, vector = excluded.vector`, hash, model, record.FormatVector(vector))
 }

@@ -119,9 +119,6 @@ func replaceChain(t *testing.T, s Protocols) {
 	if err != nil || index != 1 || !cmp.Equal(at(second, 2), got) {
 		t.Errorf("StepChain(kept step) = %v, index %d, %v, want the new chain, 1", got, index, err)
 	}
-	wantTitles(t, s, "zebra")
-	wantTitles(t, s, "elephant")
-	wantTitles(t, s, "giraffe", second.Title)
 }
 
 func refusedChain(t *testing.T, s Protocols) {
@@ -135,7 +132,7 @@ func refusedChain(t *testing.T, s Protocols) {
 		wantCode(t, "SaveChains("+name+")", err, fault.InvalidArgument)
 	}
 	wantNoStep(t, s, twice.Steps[0].UUID)
-	wantTitles(t, s, "good label")
+	wantChanges(t, s, 0)
 }
 
 func deleteChain(t *testing.T, s Protocols) {
@@ -145,10 +142,7 @@ func deleteChain(t *testing.T, s Protocols) {
 	wantNoChain(t, s, c.ID)
 	wantNoStep(t, s, c.Steps[0].UUID)
 	wantCode(t, "DeleteChain(again)", s.DeleteChain(t.Context(), mine, c.ID, 1), fault.NotFound)
-	wantTitles(t, s, "zebra")
-	if hits := mustSearch(t, s, "zebra", theirs); len(hits) != 1 {
-		t.Errorf("Search(same title elsewhere) = %d hits, want 1", len(hits))
-	}
+	wantCount(t, s, theirs, 1) // of the same title
 	mustSave(t, s, c)
 }
 
@@ -161,9 +155,6 @@ func spacesIsolated(t *testing.T, s Protocols) {
 	wantCode(t, "StepChain(absent)", absent, fault.NotFound)
 	wantNoChain(t, s, c.ID)
 	wantCode(t, "DeleteChain(foreign)", s.DeleteChain(t.Context(), mine, c.ID, 1), fault.NotFound)
-	for _, query := range []string{"Secret zebra", "zebra", "hidden"} {
-		wantTitles(t, s, query)
-	}
 	wantListed(t, s, "Visible")
 }
 
@@ -291,10 +282,6 @@ func veryLongTitle(t *testing.T, s Protocols) {
 	want := []string{"A", long, other.Title, "z"}
 	slices.Sort(want)
 	wantListed(t, s, want...)
-	hits := mustSearch(t, s, long, mine)
-	if len(hits) == 0 || hits[0].Chain.ID != c.ID || hits[0].Score < 0.9 {
-		t.Errorf("Search(the long title) = %d hits, want the chain first with at least 0.9", len(hits))
-	}
 	mustReplace(t, s, c, 1)
 	mustDelete(t, s, c, 2)
 	if versions := wantRevisions(t, s, []string{mine}, c.ID, 3, 2, 1); versions[2].Title != long {

@@ -34,7 +34,6 @@ type Protocols interface {
 	library.ProtocolWriter
 	library.ProtocolHistory
 	library.Changes
-	library.Searcher
 	library.Vectors
 	library.Ratings
 	io.Closer
@@ -77,9 +76,6 @@ func RunProtocols(t *testing.T, open func(t *testing.T) Protocols) {
 	runArea(t, "changes", changeCases, open)
 	runArea(t, "vectors", vectorCases, open)
 	runArea(t, "ratings", ratingCases, open)
-	runArea(t, "search", searchCases, open)
-	runArea(t, "found", searchFormCases, open)
-	runArea(t, "near", nearCases, open)
 }
 
 // RunRuns checks the contract of a store that keeps runs.
@@ -317,14 +313,6 @@ func wantRevisions(t *testing.T, s library.ProtocolHistory, spaces []string, id 
 		t.Fatalf("Versions(%s) = revisions %v, %v, want %v", id, got, err, want)
 	}
 	return versions
-}
-
-// wantTitles checks which protocols of a space a search finds, the best first.
-func wantTitles(t *testing.T, s library.Searcher, query string, want ...string) {
-	t.Helper()
-	if hits := mustSearch(t, s, query, mine); !slices.Equal(titles(hits), want) {
-		t.Errorf("Search(%q) = %s, want %q", query, describe(hits), want)
-	}
 }
 
 func mustCreateRun(t *testing.T, s runs.Runs, save runs.Save, pin protocol.Chain) {

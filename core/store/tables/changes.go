@@ -35,6 +35,19 @@ func Touch(tx Transaction, keys string, argument any) error {
 	return err
 }
 
+// ModelKey returns the key of a model with vectors of this length, which are being stored.
+// The caller has the lock of protocols.
+func ModelKey(tx Transaction, model string, length int) (int64, error) {
+	key, err := Numbers(tx, 1)
+	if err != nil {
+		return 0, err
+	}
+	_, err = tx.Row(`INSERT INTO vector_models AS m (key, model, length, stored) VALUES ($1, $2, $3, $1)
+		ON CONFLICT (model) DO UPDATE SET key = CASE WHEN m.length = excluded.length THEN m.key ELSE excluded.key END,
+			length = excluded.length, stored = excluded.stored RETURNING key`, []any{key, model, length}, &key)
+	return key, err
+}
+
 // LastChange implements library.Changes.
 func (p *Protocols) LastChange(ctx context.Context) (last int64, err error) {
 	err = p.db.Row(ctx, `SELECT numbers FROM library`, nil, &last)

@@ -80,9 +80,8 @@ func (p *Protocols) Delivered(ctx context.Context, entries []index.Entry) (misse
 
 // Model implements index.Outbox.
 func (p *Protocols) Model(ctx context.Context) (m index.Model, err error) {
-	// Every stored vector gets new signs, whose ids only grow.
 	err = p.db.Row(ctx, `SELECT m.model, m.length FROM vector_models m
-		WHERE m.key = (SELECT model FROM vector_signs ORDER BY id DESC LIMIT 1)`, nil, &m.Name, &m.Length)
+		WHERE EXISTS (SELECT 1 FROM vectors v WHERE v.model = m.key) ORDER BY m.stored DESC LIMIT 1`, nil, &m.Name, &m.Length)
 	if errors.Is(err, sql.ErrNoRows) {
 		return index.Model{}, nil
 	}

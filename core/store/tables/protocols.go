@@ -12,7 +12,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/record"
-	"github.com/kairos-mcp/kairos/core/store/wordindex"
 )
 
 // Protocols keeps protocols, their vectors and ratings.
@@ -222,7 +221,7 @@ func (p *Protocols) Known(ctx context.Context, model string, hashes []string) (m
 		if err := scan(&hash, &vector); err != nil {
 			return err
 		}
-		known[hex.EncodeToString(hash)] = wordindex.ParseVector(vector)
+		known[hex.EncodeToString(hash)] = record.ParseVector(vector)
 		return nil
 	})
 	return known, err

@@ -3,18 +3,12 @@
 -- that other servers of the PostgreSQL protocol have, too: no sequences, no
 -- triggers, no extensions.
 
--- The one row is locked by every change of protocols, vectors and index.
+-- The one row is locked by every change of protocols and vectors.
 CREATE TABLE library (
   only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-  numbers  BIGINT NOT NULL  -- the last number given to a chain, change, segment, word, vector or model
+  numbers  BIGINT NOT NULL  -- the last number given to a chain, change or model
 );
 INSERT INTO library (only_row, numbers) VALUES (1, 0);
-
-CREATE TABLE search_state (
-  only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-  analyser INTEGER NOT NULL  -- version of core/search that made the index; 0: none has yet
-);
-INSERT INTO search_state (only_row, analyser) VALUES (1, 0);
 
 CREATE TABLE chains (
   key        BIGINT PRIMARY KEY,
@@ -85,56 +79,19 @@ CREATE TABLE ratings (
   PRIMARY KEY (space, uuid)
 );
 
--- The search index: core/store/wordindex says what the columns mean.
-CREATE TABLE search_spaces (
-  number BIGINT PRIMARY KEY,
-  space  TEXT NOT NULL UNIQUE,
-  chains BIGINT NOT NULL,
-  last   BIGINT NOT NULL
-);
-CREATE TABLE search_documents (
-  id       BIGINT PRIMARY KEY,
-  chain    BIGINT NOT NULL UNIQUE,
-  document BYTEA NOT NULL
-);
-CREATE TABLE search_segments (
-  id        BIGINT PRIMARY KEY,
-  space     BIGINT NOT NULL,
-  first     BIGINT NOT NULL,
-  span      BIGINT NOT NULL,
-  documents BIGINT NOT NULL,
-  gone      BYTEA,
-  directory BYTEA NOT NULL,
-  UNIQUE (space, first)
-);
-CREATE TABLE search_blocks (
-  id    BIGINT PRIMARY KEY,
-  block BYTEA NOT NULL
-);
-CREATE TABLE search_words (
-  id   BIGINT PRIMARY KEY,
-  word TEXT NOT NULL UNIQUE
-);
-
 -- A model whose vectors change their length gets a new key.
 CREATE TABLE vector_models (
   key    BIGINT PRIMARY KEY,
   model  TEXT NOT NULL UNIQUE,
-  length INTEGER NOT NULL
+  length INTEGER NOT NULL,
+  stored BIGINT NOT NULL -- a number of the library: its vectors were stored then
 );
 -- Vectors of keys that are not in vector_models, or of another model than the one
 -- that is asked for, count as missing.
 CREATE TABLE vectors (
-  key    BIGINT PRIMARY KEY,
-  hash   BYTEA NOT NULL UNIQUE,
+  hash   BYTEA PRIMARY KEY,
   model  BIGINT NOT NULL, -- of vector_models
   vector BYTEA NOT NULL   -- 32-bit floats, little endian
-);
-CREATE TABLE vector_signs (
-  id     BIGINT PRIMARY KEY,
-  vector BIGINT NOT NULL UNIQUE, -- vectors.key
-  model  BIGINT NOT NULL,
-  signs  BYTEA NOT NULL
 );
 
 CREATE TABLE pins (

@@ -1,10 +1,10 @@
 -- Times are nanoseconds since 1970 UTC; 0 is "no time". What is packed is JSON that
 -- core/store/pack has compressed; the columns beside it are what queries need.
 
--- The one row is locked by every change of protocols, vectors and index.
+-- The one row is locked by every change of protocols and vectors.
 CREATE TABLE library (
   only    INTEGER PRIMARY KEY CHECK (only = 1),
-  numbers INTEGER NOT NULL -- the last number given to a chain or a change
+  numbers INTEGER NOT NULL -- the last number given to a chain, change or model
 ) STRICT;
 INSERT INTO library (only, numbers) VALUES (1, 0);
 
@@ -84,80 +84,23 @@ CREATE TABLE ratings (
   PRIMARY KEY (uuid, space)
 ) STRICT, WITHOUT ROWID;
 
--- The search index: core/store/wordindex says what the columns mean.
-CREATE TABLE search_state (
-  only     INTEGER PRIMARY KEY CHECK (only = 1),
-  analyser INTEGER NOT NULL -- version of core/search that made the index; 0: none has yet
-) STRICT;
-INSERT INTO search_state (only, analyser) VALUES (1, 0);
-
-CREATE TABLE search_spaces (
-  number INTEGER PRIMARY KEY,
-  space  TEXT NOT NULL UNIQUE,
-  chains INTEGER NOT NULL,
-  last   INTEGER NOT NULL -- number of the document that was added last
-) STRICT;
-
--- A document is a chain as it was indexed. Its id is (number of the space << 32)
--- + its number in the space, which is never used again: a chain that is stored
--- anew is a new document.
-CREATE TABLE search_documents (
-  id       INTEGER PRIMARY KEY,
-  chain    INTEGER NOT NULL UNIQUE, -- chains.key
-  document BLOB NOT NULL
-) STRICT;
-
--- The terms of documents with successive ids, and which documents have them.
--- What is in a segment never changes, only which of its documents are gone.
--- Ids are never used twice, so what was read of a segment may be kept.
-CREATE TABLE search_segments (
-  id        INTEGER PRIMARY KEY AUTOINCREMENT,
-  space     INTEGER NOT NULL, -- number
-  first     INTEGER NOT NULL, -- number of its first document
-  span      INTEGER NOT NULL, -- from there to its last
-  documents INTEGER NOT NULL, -- that are left
-  gone      BLOB,             -- a bit for each document that is not; NULL: all are left
-  directory BLOB NOT NULL,    -- the first term of each block
-  UNIQUE (space, first)
-) STRICT;
-CREATE TABLE search_blocks (
-  id    INTEGER PRIMARY KEY, -- (segment << 20) + number of the block
-  block BLOB NOT NULL
-) STRICT;
-
--- Every word that ever stood in a chain, to complete and correct queries with.
--- Rows are only added: a reader that has read up to an id has read them all.
-CREATE TABLE search_words (
-  id   INTEGER PRIMARY KEY,
-  word TEXT NOT NULL UNIQUE
-) STRICT;
-
 -- A model whose vectors change their length gets a new key.
 CREATE TABLE vector_models (
-  key    INTEGER PRIMARY KEY AUTOINCREMENT,
+  key    INTEGER PRIMARY KEY,
   model  TEXT NOT NULL UNIQUE,
-  length INTEGER NOT NULL
+  length INTEGER NOT NULL,
+  stored INTEGER NOT NULL -- a number of the library: its vectors were stored then
 ) STRICT;
 
 -- Vectors of passages that a chain has. Those of keys that are not in
 -- vector_models any more, or of another model than the one that is asked for,
 -- count as missing.
 CREATE TABLE vectors (
-  key    INTEGER PRIMARY KEY,
   hash   BLOB NOT NULL UNIQUE,
   model  INTEGER NOT NULL, -- of vector_models
   vector BLOB NOT NULL     -- 32-bit floats, little endian
 ) STRICT;
 CREATE INDEX vectors_passage ON vectors (substr(hash, 1, 16));
-
--- The signs of the numbers of vectors: by them the nearest are found in memory.
--- Ids are never used twice: a reader that has read up to an id has read them all.
-CREATE TABLE vector_signs (
-  id     INTEGER PRIMARY KEY AUTOINCREMENT,
-  vector INTEGER NOT NULL UNIQUE REFERENCES vectors (key) ON DELETE CASCADE,
-  model  INTEGER NOT NULL, -- of vector_models
-  signs  BLOB NOT NULL
-) STRICT;
 
 CREATE TABLE pins (
   digest   TEXT PRIMARY KEY,
