@@ -61,12 +61,14 @@ func (p *Protocols) Changed(ctx context.Context, since int64, limit int) ([]libr
 	}
 	var changes []library.Changed
 	var rows []StoredChain
+	// Each half has its limit, without which PostgreSQL sorts all later changes for each page.
 	err := p.db.Rows(ctx, `SELECT l.changed, l.space, l.id, coalesce(c.revision, 0), c.outline, `+p.db.Texts+` FROM (
-			SELECT changed, space, id, key FROM chains WHERE changed > $1
+			SELECT * FROM (SELECT changed, space, id, key FROM chains WHERE changed > $1 ORDER BY changed LIMIT $2) there
 			UNION ALL
-			SELECT changed, space, id, 0 FROM versions h WHERE changed > $1
+			SELECT * FROM (SELECT changed, space, id, 0 FROM versions h WHERE changed > $1
 				AND NOT EXISTS (SELECT 1 FROM chains c WHERE c.space = h.space AND c.id = h.id)
 				AND NOT EXISTS (SELECT 1 FROM versions n WHERE n.space = h.space AND n.id = h.id AND n.revision > h.revision)
+				ORDER BY changed LIMIT $2) deleted
 			ORDER BY 1 LIMIT $2) l LEFT JOIN chains c ON c.key = l.key ORDER BY l.changed`, []any{since, limit}, func(scan func(...any) error) error {
 		var c library.Changed
 		var row StoredChain
