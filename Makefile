@@ -270,8 +270,8 @@ bench-library: build ## run the part of bench with KAIROS_BENCH_PROTOCOLS (10000
 	$(BENCH) -bench '^BenchmarkLibrary$$' ./e2e/bench
 
 .PHONY: bench-search
-bench-search: ## measure the search on the labelled queries of testdata/search and testdata/retrieval
-	@$(GO) test -count=1 -v -run '^Test(ProtocolsAreFound|TheSetThatNobodyTunedOnIsMeasured)$$' ./core/search/evaluation
+bench-search: ## measure the search on the open queries of testdata/retrieval
+	@$(GO) test -count=1 -v -run '^TestTheSetThatNobodyTunedOnIsMeasured$$' ./core/search
 
 fuzz: ## fuzz every parser for 20 s each
 	@for m in $(MODULES); do for p in $$($(GO) -C $$m list ./...); do \

@@ -79,7 +79,6 @@ var allowed = map[string][]string{
 	"core/store/tables":               {"core/api", "core/archive", "core/cache", "core/declines", "core/fault", "core/acceptances", "core/index", "core/library", "core/protocol", "core/run", "core/runs", "core/sessions", "core/store/record"},
 	"core/store/postgres":             {"core/archive", "core/declines", "core/fault", "core/acceptances", "core/library", "core/protocol", "core/replicas", "core/run", "core/runs", "core/store/lazy", "core/store/record", "core/store/tables"},
 	"core/store/sqlite":               {"core/archive", "core/cache", "core/declines", "core/fault", "core/acceptances", "core/library", "core/protocol", "core/run", "core/runs", "core/store/lazy", "core/store/pack", "core/store/record", "core/store/tables"},
-	"core/search/evaluation":          {"core/library", "core/protocol", "core/search"},
 	"core/store/qdrant":               {"core/api", "core/fault", "core/index", "core/library", "core/protocol", "core/search", "sdk/plain"},
 	"core/store/storetest":            {"core/api", "core/archive", "core/declines", "core/fault", "core/acceptances", "core/index", "core/library", "core/protocol", "core/run", "core/runs", "core/sessions", "sdk/driver"},
 	"core/handover":                   {"core/run", "core/runs", "sdk/plain"},

@@ -301,7 +301,3 @@ func (f *Feeder) Check(ctx context.Context) error {
 	}
 	return f.index.Check(ctx, database)
 }
-
-// Searcher returns a searcher that asks the index what is near to a query and
-// leaves the rest to the searcher of the store.
-func (f *Feeder) Searcher(of library.Searcher) library.Searcher { return searcher{of, f} }

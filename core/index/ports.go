@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
 )
 
 // Outbox lists the protocols whose present state an index does not have yet. Every
@@ -107,7 +108,7 @@ type Index interface {
 	Put(ctx context.Context, documents []Document) error
 	// Nearest finds the steps of the spaces that are nearest to a vector, at most
 	// limit, or nil if the index has no vectors of this model.
-	Nearest(ctx context.Context, spaces []string, e library.Embedding, limit int) (*library.Near, error)
+	Nearest(ctx context.Context, spaces []string, e library.Embedding, limit int) (*search.Near, error)
 	// Compare reports how the protocols differ from their documents.
 	Compare(ctx context.Context, documents []Document) (Difference, error)
 	// Count is the number of steps in the index.

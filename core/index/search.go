@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/search"
 )
 
 const (
@@ -17,20 +18,21 @@ const (
 	lookEvery = 10 * time.Millisecond
 )
 
-// searcher asks the index besides the store.
-type searcher struct {
-	library.Searcher
-	feeder *Feeder
-}
-
-// Search implements library.Searcher. Without an index that is up to date the
-// store answers alone: then it finds what was just stored, and the index might
-// not.
-func (s searcher) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
-	if q.Embedding != nil && q.Near == nil && s.feeder.current(ctx) {
-		q.Near = s.feeder.near(ctx, q)
+// Near implements outlines.Near. An index that is not up to date is not asked: it might
+// not have what was just stored.
+func (f *Feeder) Near(ctx context.Context, spaces []string, e library.Embedding) *search.Near {
+	if !f.current(ctx) {
+		return nil
 	}
-	return s.Searcher.Search(ctx, q)
+	ctx, cancel := context.WithTimeout(ctx, nearTime)
+	defer cancel()
+	n, err := f.index.Nearest(ctx, spaces, e, nearest)
+	if err != nil {
+		f.log.DebugContext(ctx, "a search does without the index", "error", err)
+		f.setAside()
+		return nil
+	}
+	return n
 }
 
 // current reports whether the index has everything that searches compare. It
@@ -89,17 +91,4 @@ func (f *Feeder) setAside() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.aside = time.Now().Add(asideTime)
-}
-
-// near asks the index. It returns nil if the index cannot answer.
-func (f *Feeder) near(ctx context.Context, q library.Query) *library.Near {
-	ctx, cancel := context.WithTimeout(ctx, nearTime)
-	defer cancel()
-	n, err := f.index.Nearest(ctx, q.Spaces, *q.Embedding, nearest)
-	if err != nil {
-		f.log.DebugContext(ctx, "a search does without the index", "error", err)
-		f.setAside()
-		return nil
-	}
-	return n
 }

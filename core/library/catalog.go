@@ -166,21 +166,6 @@ func (k *catalog) each(ctx context.Context, space string, do func(protocol.Chain
 	}
 }
 
-// atMost returns the outlines of all protocols of the spaces if there are at most n, else none.
-func (k *catalog) atMost(ctx context.Context, spaces []string, n int) (all []protocol.Chain, err error) {
-	n += len(builtinHeads) // which are offered in roles of their own
-	for _, space := range spaces {
-		chains, next, err := k.protocols.List(ctx, space, "", n-len(all)+1)
-		if err != nil {
-			return nil, fmt.Errorf("list space %s: %w", space, err)
-		}
-		if all = append(all, chains...); next != "" || len(all) > n {
-			return nil, nil
-		}
-	}
-	return all, nil
-}
-
 // titles lists at most limit protocols of the space after the cursor.
 func (k *catalog) titles(ctx context.Context, space, cursor string, limit int) (out []api.ChainInfo, next string, err error) {
 	for limit > 0 {

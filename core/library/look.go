@@ -22,20 +22,17 @@ func lookOf(title string) string {
 	return strings.Join(strings.Fields(plain.Skeleton(title)), " ")
 }
 
-// maxAlike is how many protocols with the name of another one are compared with it.
-const maxAlike = 20
-
 // refuseLookAlike refuses a new title that a reader cannot tell from the title of
 // another protocol that they can read.
 func refuseLookAlike(ctx context.Context, s Searcher, spaces []string, chain protocol.Chain) error {
-	hits, err := s.Search(ctx, Query{Text: chain.Title, Spaces: spaces, Limit: maxAlike, Named: true})
+	named, err := s.Named(ctx, chain.Title, spaces)
 	if err != nil {
 		return fmt.Errorf("look for titles like %q: %w", plain.Clip(chain.Title, maxTitleShown), err)
 	}
 	look := lookOf(chain.Title)
-	for _, h := range hits {
-		if h.Chain.ID != chain.ID && lookOf(h.Chain.Title) == look {
-			return fault.New(fault.SimilarMemoryFound, "its title looks the same as that of %q, another protocol that is stored already; if both are meant, import it with --on-existing replace", plain.Clip(h.Chain.Title, maxTitleShown))
+	for _, f := range named {
+		if f.ChainID != chain.ID && lookOf(f.Title) == look {
+			return fault.New(fault.SimilarMemoryFound, "its title looks the same as that of %q, another protocol that is stored already; if both are meant, import it with --on-existing replace", plain.Clip(f.Title, maxTitleShown))
 		}
 	}
 	return nil

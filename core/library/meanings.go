@@ -56,14 +56,14 @@ func newMeanings(vectors Vectors, opt Options, log *slog.Logger) *meanings {
 	return &meanings{embedder: opt.Embedder, table: opt.Table, budget: opt.EmbedBudget, vectors: vectors, log: log, missing: make(chan struct{}, 1)}
 }
 
-// of returns the embeddings of the texts that a search compares. An entry is nil
-// without an embedder, if the endpoint fails, or if it rejects the text; words
-// alone decide then. All texts share one time budget.
-func (m *meanings) of(ctx context.Context, texts []string) []*Embedding {
-	out := make([]*Embedding, len(texts))
+// of returns the vectors of the texts that a search compares, and the model that made them. A
+// vector is empty if the endpoint fails or rejects the text; words alone decide then. The model
+// is empty if all are. Without an embedder there are none. All texts share one time budget.
+func (m *meanings) of(ctx context.Context, texts []string) (model string, vectors [][]float32) {
 	if m.embedder == nil {
-		return out
+		return "", nil
 	}
+	out := make([]Embedding, len(texts))
 	ctx, cancel := context.WithTimeout(ctx, m.budget)
 	defer cancel()
 	short := make([]string, len(texts))
@@ -80,18 +80,24 @@ func (m *meanings) of(ctx context.Context, texts []string) []*Embedding {
 	if err != nil {
 		m.log.DebugContext(ctx, "a search compares words alone", "error", err)
 	}
-	return out
+	vectors = make([][]float32, len(out))
+	for i, e := range out {
+		if model = cmp.Or(model, e.Model); e.Model == model { // another model answers from now on
+			vectors[i] = e.Vector
+		}
+	}
+	return model, vectors
 }
 
 // embedInto embeds all of the texts into out, or none.
-func (m *meanings) embedInto(ctx context.Context, texts []string, out []*Embedding) error {
+func (m *meanings) embedInto(ctx context.Context, texts []string, out []Embedding) error {
 	embedded, err := m.embedder.Embed(ctx, texts)
 	if err != nil {
 		return err
 	}
 	m.saw(embedded.Model)
 	for i, vector := range embedded.Vectors {
-		out[i] = &Embedding{Model: embedded.Model, Vector: vector}
+		out[i] = Embedding{Model: embedded.Model, Vector: vector}
 	}
 	return nil
 }

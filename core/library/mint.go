@@ -240,20 +240,26 @@ func duplicate(old protocol.Chain) *fault.Error {
 
 // refuseSimilar refuses a chain that is almost another protocol.
 func (m minting) refuseSimilar(ctx context.Context, chain protocol.Chain) error {
-	hits, err := m.library.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: m.spaces, Limit: 1})
+	named, err := m.library.store.Searcher.Named(ctx, chain.Title, m.spaces)
 	if err != nil {
 		return fmt.Errorf("look for protocols similar to %q: %w", chain.Title, err)
 	}
-	if len(hits) == 0 || hits[0].Score < m.library.opt.SimilarThreshold {
+	if len(named) == 0 || named[0].Score < m.library.opt.SimilarThreshold {
 		return nil
 	}
-	h := hits[0]
-	uri := protocol.URI(h.Chain.Steps[0].UUID)
-	return fault.New(fault.SimilarMemoryFound, "a very similar protocol is stored already: %q", h.Chain.Title).
-		With("similarity_score", h.Score).With("must_obey", true).
+	f := named[0]
+	stored, err := m.library.store.Protocols.Chain(ctx, []string{f.Space}, f.ChainID)
+	if fault.CodeOf(err) == fault.NotFound {
+		return nil // it was deleted a moment ago
+	}
+	if err != nil {
+		return fmt.Errorf("read the protocol %q: %w", f.Title, err)
+	}
+	uri := protocol.URI(f.UUID)
+	return fault.New(fault.SimilarMemoryFound, "a very similar protocol is stored already: %q", f.Title).
+		With("similarity_score", f.Score).With("must_obey", true).
 		With("existing_memory", map[string]any{
-			"uri": uri, "memory_uuid": h.Chain.Steps[0].UUID, "label": h.Chain.Steps[0].Label,
-			"chain_label": h.Chain.Title, "score": h.Score, "total_steps": len(h.Chain.Steps),
+			"uri": uri, "memory_uuid": f.UUID, "label": f.Label, "chain_label": f.Title, "score": f.Score, "total_steps": len(stored.Steps),
 		}).
 		WithNext("call kairos_dump with %s and compare; if yours is different, call kairos_mint with force_update", uri).
 		WithCall(api.ToolDump, map[string]any{"uri": uri, "protocol": true})

@@ -80,7 +80,7 @@ func TestMintStoresAllOfADocumentOrNothing(t *testing.T) {
 		t.Fatalf("Mint of a document with one title that is taken = %v, want DUPLICATE_CHAIN", err)
 	}
 	r, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: "Alpha"})
-	if err != nil || r.Choices[0].Role == "match" {
+	if err != nil || r.Confidence == api.ConfidenceSure || *r.Choices[0].ChainLabel == "Alpha" {
 		t.Errorf("half of the document was stored: %+v, %v", r, err)
 	}
 }

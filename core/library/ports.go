@@ -6,6 +6,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
 )
 
 // The interfaces that the library calls. Every method may block, honours its
@@ -99,67 +100,25 @@ type Version struct {
 	Deleted   bool      `json:"deleted,omitempty"` // this revision is a deletion
 }
 
-// Searcher finds protocols.
+// Searcher finds protocols. What was stored or deleted before a call counts.
 type Searcher interface {
-	// Search returns hits, one a chain, best first. Scores are 0..1: an exact
-	// title is at least 0.9, a query without a match has no hits. The caller must
-	// not modify the chains of the hits.
-	Search(ctx context.Context, q Query) ([]Hit, error)
+	// Search compares a request with all protocols of its spaces.
+	Search(ctx context.Context, q Query) (search.Answer, error)
+	// Named finds the protocols of the spaces that have the title as a name, or one that
+	// looks like it or has its words, best first. Meanings do not count.
+	Named(ctx context.Context, title string, spaces []string) ([]search.Found, error)
 }
 
 // Query is what a search asks for.
 type Query struct {
-	Text   string
-	Spaces []string
-	Limit  int // number of hits
-	// Named: only chains that have Text as a name, or one that looks like it.
-	Named bool
-	// Embedding of Text. Without it only words are compared.
-	Embedding *Embedding
-	// Near is what an index beside the store found for Embedding. It replaces the
-	// store's own comparison of vectors, unless it is nil.
-	Near    *Near
-	Explain bool // fill Hit.Why
-}
-
-// Near has the steps whose vectors are nearest to that of a query.
-type Near struct {
-	Steps []NearStep
-	// Random are the cosines of the query with steps chosen at random.
-	Random []float64
-}
-
-// NearStep is a step that an index found. The index may be behind the store:
-// the store ignores a step that it does not have with this passage.
-type NearStep struct {
-	Space   string
-	UUID    string
-	Passage string // hash
-	Cosine  float64
+	search.Request
+	Model string // that made the vectors of the texts; empty: no model did
 }
 
 // Embedding is the meaning of a text as a model sees it.
 type Embedding struct {
 	Model  string
 	Vector []float32
-}
-
-// Hit is one chain that matches a search.
-type Hit struct {
-	Chain protocol.Chain // an outline
-	Step  int            // index in Steps of the step that matched best; 0 for the title
-	Score float64
-	Why   []Match // with Query.Explain
-}
-
-// Match is one reason why a chain was found.
-type Match struct {
-	Ranker string  `json:"ranker"`          // words, prefix, typo or vector
-	Field  string  `json:"field,omitempty"` // title, slug, label, tags, text or description; empty for vector
-	Step   int     `json:"step"`            // index in Steps
-	Asked  string  `json:"asked,omitempty"` // the word of the query
-	Found  string  `json:"found,omitempty"` // the word of the protocol that matched it
-	Score  float64 `json:"score"`
 }
 
 // Vectors keeps embeddings of passages (protocol.Chain.Passage) beside the

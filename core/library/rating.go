@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -205,8 +206,7 @@ func (r *rater) rate(s StepRating) {
 	}})
 }
 
-// rateRetrieved records that a search found the step.
-func (r *rater) rateRetrieved(h Hit) {
-	s := h.Chain.Steps[min(h.Step, len(h.Chain.Steps)-1)]
-	r.rate(StepRating{Space: h.Chain.Space, Step: s, Outcome: OutcomeRetrieved})
+// rateRetrieved records, for its first step, that a search found a protocol.
+func (r *rater) rateRetrieved(f search.Found) {
+	r.rate(StepRating{Space: f.Space, Step: protocol.Step{UUID: f.UUID}, Outcome: OutcomeRetrieved})
 }

@@ -27,18 +27,9 @@ const (
 	maxQueries = 5 // rephrasings
 
 	maxNearest = 5 // weaker matches
-	// few is how many protocols a caller can read at most for all of them to be listed:
-	// an agent's model knows better than a score which of them fits.
-	few        = 50
 	maxReasons = 3 // words that say why a weaker match was found
-
-	// besides is how many hits are read besides those that are shown: the one whose score
-	// makes the best one sure, and the built-in protocols.
-	besides = 3
-	// mostHits are read if copies of protocols in several spaces leave too few.
-	mostHits = 2 * maxMatches
-
-	maxSummary = 60 // characters of a choice's description
+	// leastMeaning is how near a protocol is whose meaning is said to be similar.
+	leastMeaning = 0.3
 )
 
 // The built-in protocols that every search offers besides its matches.
@@ -47,18 +38,18 @@ const (
 	refineUUID = "00000000-0000-0000-0000-000000002002"
 )
 
-// ExplainedSearch is a search with the reasons of its matches.
+// ExplainedSearch is a search with the reasons for what it found.
 type ExplainedSearch struct {
 	api.SearchReply
-	Explained []Explanation `json:"explained"` // in the order of the matches
+	Explained []Explanation `json:"explained"` // the matches, and what is nearest for a reason
 }
 
-// Explanation is why a protocol matched.
+// Explanation is why a protocol has its score.
 type Explanation struct {
 	URI        string  `json:"uri"`
 	ChainLabel string  `json:"chain_label"`
 	Score      float64 `json:"score"`
-	Why        []Match `json:"why"`
+	search.Why
 }
 
 // Search finds protocols. It always offers to refine the search and to write a
@@ -66,18 +57,16 @@ type Explanation struct {
 func (l *Library) Search(ctx context.Context, c access.Caller, in api.SearchRequest) (_ api.SearchReply, err error) {
 	defer operated(l.opt.Observer, OperationSearch, c, time.Now(), &err)
 	ctx = access.InSpace(ctx, c.Space)
-	reply, _, err := l.finder.search(ctx, c, in, Query{})
+	reply, _, err := l.finder.search(ctx, c, in)
 	return reply, err
 }
 
-// ExplainSearch is Search with the reasons of every match.
+// ExplainSearch is Search with the reasons for every score.
 func (l *Library) ExplainSearch(ctx context.Context, c access.Caller, in api.SearchRequest) (ExplainedSearch, error) {
-	reply, hits, err := l.finder.search(ctx, c, in, Query{Explain: true})
+	reply, found, err := l.finder.search(ctx, c, in)
 	out := ExplainedSearch{SearchReply: reply}
-	for i, h := range hits {
-		out.Explained = append(out.Explained, Explanation{
-			URI: reply.Choices[i].URI, ChainLabel: h.Chain.Title, Score: *reply.Choices[i].Score, Why: h.Why,
-		})
+	for _, f := range slices.Concat(found.Choices, reasoned(found.Nearest)) {
+		out.Explained = append(out.Explained, Explanation{protocol.URI(f.UUID), f.Title, f.Score, f.Why})
 	}
 	return out, err
 }
@@ -88,105 +77,76 @@ type finder struct {
 	searcher  Searcher
 	meanings  *meanings
 	ratings   *rater
-	threshold float64 // weaker matches are dropped
+	threshold float64 // weaker matches are no choices
 }
 
-// search returns the reply and the hits of its matches, in the same order.
-func (f finder) search(ctx context.Context, c access.Caller, in api.SearchRequest, q Query) (api.SearchReply, []Hit, error) {
-	texts, err := textsOf(in)
+func (f finder) search(ctx context.Context, c access.Caller, in api.SearchRequest) (api.SearchReply, search.Answer, error) {
+	q, err := f.queryOf(c, in)
 	if err != nil {
-		return api.SearchReply{}, nil, err
-	}
-	limit := cmp.Or(in.Limit, defaultMatches)
-	if limit < 1 || limit > maxMatches {
-		return api.SearchReply{}, nil, fault.New(fault.InvalidArgument, "limit is %d; it must be 1 to %d", limit, maxMatches).
-			WithNext("call kairos_search without limit, or with one from 1 to %d", maxMatches)
-	}
-	if q.Spaces, err = narrow(c, cmp.Or(in.Space, in.SpaceID)); err != nil {
-		return api.SearchReply{}, nil, err
+		return api.SearchReply{}, search.Answer{}, err
 	}
 	if err := f.catalog.ready(ctx); err != nil {
-		return api.SearchReply{}, nil, err
+		return api.SearchReply{}, search.Answer{}, err
 	}
-	// Reading the outlines of hits takes longer than finding them.
-	q.Limit, q.Explain = limit+maxNearest+besides, true
-	hits, wordsOnly, more, err := f.found(ctx, q, texts)
-	if err == nil && more && len(hits) <= limit {
-		q.Limit = mostHits
-		hits, wordsOnly, _, err = f.found(ctx, q, texts)
-	}
+	q.Model, q.Vectors = f.meanings.of(ctx, q.Texts)
+	found, err := f.searcher.Search(ctx, q)
 	if err != nil {
-		return api.SearchReply{}, nil, err
+		return api.SearchReply{}, search.Answer{}, fmt.Errorf("search: %w", err)
 	}
-	matches := hits[:f.matches(hits)]
-	second := 0.0
-	if len(matches) > 1 {
-		second = matches[1].Score
-	}
-	sure := len(matches) > 0 && search.Sure(matches[0].Score, second)
-	if !sure {
-		limit = min(limit, maxUnsure)
-	}
-	matches = matches[:min(limit, len(matches))]
-	for _, h := range matches {
+	for _, h := range found.Choices {
 		f.ratings.rateRetrieved(h)
 	}
-	reply := api.SearchReply{MustObey: true}
-	if !sure {
-		if reply.Nearest, err = f.nearest(ctx, q.Spaces, matches, hits[len(matches):]); err != nil {
-			return api.SearchReply{}, nil, err
-		}
-	}
-	offer(&reply, matches, sure)
-	if wordsOnly {
+	reply := replyOf(found)
+	if f.meanings.embedder != nil && q.Model == "" {
 		reply.Message += " Only words were compared: the embedding endpoint did not answer."
 	}
-	return reply, matches, nil
+	return reply, found, nil
 }
 
-// matches is how many of the hits reach the threshold.
-func (f finder) matches(hits []Hit) int {
-	n := slices.IndexFunc(hits, func(h Hit) bool { return h.Score < f.threshold })
+// queryOf is the request without its meaning.
+func (f finder) queryOf(c access.Caller, in api.SearchRequest) (q Query, err error) {
+	q.Request = search.Request{
+		Threshold: f.threshold, Choices: cmp.Or(in.Limit, defaultMatches), Unsure: maxUnsure, Nearest: maxNearest,
+		Except: []string{createUUID, refineUUID}, // which are offered in roles of their own
+	}
+	if q.Choices < 1 || q.Choices > maxMatches {
+		return q, fault.New(fault.InvalidArgument, "limit is %d; it must be 1 to %d", q.Choices, maxMatches).
+			WithNext("call kairos_search without limit, or with one from 1 to %d", maxMatches)
+	}
+	if q.Texts, err = textsOf(in); err != nil {
+		return q, err
+	}
+	q.Spaces, err = narrow(c, cmp.Or(in.Space, in.SpaceID))
+	return q, err
+}
+
+// reasoned are those of what is nearest that are listed for a reason, not because there
+// are few protocols.
+func reasoned(nearest []search.Found) []search.Found {
+	n := slices.IndexFunc(nearest, func(f search.Found) bool { return f.Score <= 0 })
 	if n < 0 {
-		return len(hits)
+		n = len(nearest)
 	}
-	return n
+	return nearest[:min(n, maxNearest)]
 }
 
-// nearest lists the best of the other hits, and all other protocols of the spaces if there
-// are few.
-func (f finder) nearest(ctx context.Context, spaces []string, matches, others []Hit) ([]api.Nearest, error) {
+// nearestOf lists protocols that may not fit.
+func nearestOf(found []search.Found) []api.Nearest {
 	var out []api.Nearest
-	listed := map[string]bool{}
-	for _, h := range matches {
-		listed[protocol.URI(h.Chain.Steps[0].UUID)] = true
+	for _, f := range reasoned(found) {
+		out = append(out, api.Nearest{Title: f.Title, Description: f.Line, URI: protocol.URI(f.UUID), Why: reason(f.Why)})
 	}
-	add := func(c protocol.Chain, description, why string) {
-		uri := protocol.URI(c.Steps[0].UUID)
-		if !listed[uri] && !isMeta(c) {
-			listed[uri] = true
-			out = append(out, api.Nearest{Title: c.Title, Description: description, URI: uri, Why: why})
-		}
+	for _, f := range found[len(out):] {
+		out = append(out, api.Nearest{Title: f.Title, URI: protocol.URI(f.UUID)})
 	}
-	for _, h := range others[:min(maxNearest, len(others))] {
-		add(h.Chain, summary(h.Chain), reason(h.Why))
-	}
-	rest, err := f.catalog.atMost(ctx, spaces, few)
-	for _, c := range rest {
-		add(c, "", "")
-	}
-	return out, err
+	return out
 }
 
 // reason says in a few words why a protocol was found.
-func reason(why []Match) string {
+func reason(why search.Why) string {
 	var words []string
-	meaning := false
-	for _, m := range why {
-		switch {
-		case m.Ranker == search.RankerVector:
-			meaning = true
-		case len(words) < maxReasons && !slices.Contains(words, m.Found):
+	for _, m := range why.Matches {
+		if m.Ranker != search.RankerVector && len(words) < maxReasons && !slices.Contains(words, m.Found) {
 			words = append(words, m.Found)
 		}
 	}
@@ -194,7 +154,7 @@ func reason(why []Match) string {
 	switch {
 	case out == "":
 		return "similar meaning"
-	case meaning:
+	case why.Meaning >= leastMeaning:
 		return "similar meaning, and has " + out
 	}
 	return "has " + out
@@ -219,99 +179,46 @@ func textsOf(in api.SearchRequest) ([]string, error) {
 	return texts, nil
 }
 
-// found returns the protocols that match any of the texts, also weakly, each with its best
-// score, best first. wordsOnly reports that embeddings should have been compared
-// but were not available; more, that a higher limit may find more.
-func (f finder) found(ctx context.Context, q Query, texts []string) (hits []Hit, wordsOnly, more bool, err error) {
-	at := map[string]int{} // in hits, by the URI of the protocol
-	embeddings := f.meanings.of(ctx, texts)
-	wordsOnly = f.meanings.embedder != nil && !slices.ContainsFunc(embeddings, func(m *Embedding) bool { return m != nil })
-	for i, text := range texts {
-		q.Text, q.Embedding = text, embeddings[i]
-		found, err := f.searcher.Search(ctx, q)
-		if err != nil {
-			return nil, false, false, fmt.Errorf("search: %w", err)
-		}
-		more = more || len(found) == q.Limit && found[len(found)-1].Score >= f.threshold
-		for _, h := range found {
-			if isMeta(h.Chain) {
-				continue
-			}
-			uri := protocol.URI(h.Chain.Steps[0].UUID)
-			if known, again := at[uri]; !again {
-				at[uri] = len(hits)
-				hits = append(hits, h)
-			} else if h.Score > hits[known].Score {
-				hits[known] = h
-			}
-		}
-	}
-	// Equal scores keep the order of the store for the first text.
-	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
-	return hits, wordsOnly, more, nil
-}
-
-// isMeta reports whether c is a built-in protocol, which is offered in its own
-// role and never as a match.
-func isMeta(c protocol.Chain) bool {
-	id := c.Steps[0].UUID
-	return id == createUUID || id == refineUUID
-}
-
-func match(h Hit) api.Choice {
-	head := h.Chain.Steps[0]
-	uri := protocol.URI(head.UUID)
-	score := math.Round(min(max(h.Score, 0), 1)*100) / 100
-	title := h.Chain.Title
+func match(f search.Found) api.Choice {
+	uri := protocol.URI(f.UUID)
+	score := math.Round(min(max(f.Score, 0), 1)*100) / 100
 	return api.Choice{
-		ChainLabel: &title, URI: uri, Label: head.Label, Score: &score, Role: "match", Tags: []string{},
-		NextAction: api.BeginAction(uri, h.Chain.Inputs),
+		ChainLabel: &f.Title, URI: uri, Label: f.Label, Score: &score, Role: "match", Tags: []string{},
+		NextAction: api.BeginAction(uri, f.Inputs),
 	}
 }
 
-// summary is the first line of a protocol's description, cut to maxSummary characters.
-func summary(c protocol.Chain) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(c.Description), "\n")
-	line = strings.Join(strings.Fields(line), " ")
-	if short := beginning(line, maxSummary); len(short) < len(line) {
-		return strings.TrimSpace(beginning(line, maxSummary-1)) + "…"
+// replyOf offers what was found, best first. It prefills a call where following it is
+// always right: begin a sure match, or refine a search that found nothing.
+func replyOf(found search.Answer) api.SearchReply {
+	r := api.SearchReply{MustObey: true, Confidence: api.Confidence(found.Confidence), Nearest: nearestOf(found.Nearest)}
+	for _, f := range found.Choices {
+		r.Choices = append(r.Choices, match(f))
 	}
-	return line
-}
-
-// offer offers the matches, best first. It prefills a call where following it is always
-// right: begin a sure match, or refine a search that found nothing.
-func offer(r *api.SearchReply, matches []Hit, sure bool) {
-	for _, h := range matches {
-		r.Choices = append(r.Choices, match(h))
-	}
-	switch {
-	case sure:
-		r.Confidence = api.ConfidenceSure
-		r.Message = foundMessage(len(matches)) + " The first match fits."
+	switch found.Confidence {
+	case search.ConfidenceSure:
+		r.Message = foundMessage(len(found.Choices)) + " The first match fits."
 		r.NextAction = "follow the first choice's next_action"
-		r.NextCall = api.BeginCall(r.Choices[0].URI, matches[0].Chain.Inputs)
-	case len(matches) > 0:
-		r.Confidence = api.ConfidencePerhaps
-		for i, h := range matches {
-			r.Choices[i].Description = summary(h.Chain)
+		r.NextCall = api.BeginCall(r.Choices[0].URI, found.Choices[0].Inputs)
+	case search.ConfidencePerhaps:
+		for i, f := range found.Choices {
+			r.Choices[i].Description = f.Line
 		}
-		r.Message = foundMessage(len(matches)) + " No match is sure."
+		r.Message = foundMessage(len(found.Choices)) + " No match is sure."
 		if len(r.Nearest) > 0 {
 			r.Message += " nearest lists weaker ones; none of these may fit."
 		}
 		r.NextAction = "if a choice is exactly what the user wants, follow that choice's next_action; otherwise refine or create"
-	case len(r.Nearest) > 0:
-		r.Confidence = api.ConfidenceWeak
+	case search.ConfidenceWeak:
 		r.Message = "No protocol matches well. nearest lists others; none of these may fit."
 		r.NextAction = "if one of nearest is exactly what the user wants, call kairos_begin with its uri; otherwise follow a choice's next_action: refine or create"
-	default:
-		r.Confidence = api.ConfidenceNone
+	case search.ConfidenceNone:
 		r.Message = "No protocol matches."
 		r.NextAction = "follow one choice's next_action: refine the search, or create the protocol"
 		r.NextCall = api.BeginCall(protocol.URI(refineUUID), nil)
 	}
 	r.Choices = append(r.Choices, refineChoice(), createChoice())
+	return r
 }
 
 // foundMessage counts the matches, as clients of the earlier server know it.

@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
 	"github.com/kairos-mcp/kairos/core/usecases"
 )
 
@@ -165,12 +166,12 @@ type searcher struct {
 	m *Metrics
 }
 
-func (s searcher) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
+func (s searcher) Search(ctx context.Context, q library.Query) (search.Answer, error) {
 	began, space := time.Now(), one(q.Spaces)
-	hits, err := s.Searcher.Search(ctx, q)
+	found, err := s.Searcher.Search(ctx, q)
 	took := s.m.stored(ctx, opSearch, space, began, err)
 	s.m.families.queryDuration.WithLabelValues(s.m.bounds.tenant(space)).Observe(took.Seconds())
-	return hits, err
+	return found, err
 }
 
 type vectors struct {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -22,14 +21,26 @@ const batch = 256
 // Store is what outlines are made from.
 type Store interface {
 	library.Changes
-	Chain(ctx context.Context, spaces []string, id string) (protocol.Chain, error)
 	Known(ctx context.Context, model string, hashes []string) (map[string][]float32, error)
 }
+
+// Near is an index beside the store, of the vectors of a model.
+type Near interface {
+	// Near finds what is nearest to a vector in the spaces; nil: it cannot answer, or it is
+	// behind the store.
+	Near(ctx context.Context, spaces []string, e library.Embedding) *search.Near
+}
+
+// Many is the number of protocols from which a Near is asked: below it, comparing all vectors
+// in memory is faster.
+const Many = 20_000
 
 // Outlines finds protocols. It is safe for concurrent use.
 type Outlines struct {
 	store Store
 	table func() *meaning.Table // nil: without one only words are compared
+	near  Near                  // may be nil
+	many  int
 	log   *slog.Logger
 
 	turn chan struct{} // holds a token; its owner may change what follows
@@ -53,45 +64,42 @@ func New(store Store, table func() *meaning.Table, log *slog.Logger) *Outlines {
 	return o
 }
 
+// Asking returns the outlines of the same store that ask near from a number of protocols on.
+// It is called before the first search.
+func (o *Outlines) Asking(near Near, many int) *Outlines {
+	o.near, o.many = near, many
+	return o
+}
+
 // Search implements library.Searcher.
-func (o *Outlines) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
-	if q.Limit <= 0 || len(q.Spaces) == 0 || search.Ask(q.Text).Blank() {
-		return nil, ctx.Err()
+func (o *Outlines) Search(ctx context.Context, q library.Query) (search.Answer, error) {
+	s, err := o.current(ctx, q.Model)
+	if err != nil {
+		return search.Answer{}, err
 	}
-	model := ""
-	r := search.Request{Texts: []string{q.Text}, Spaces: q.Spaces, Choices: q.Limit}
-	if q.Embedding != nil {
-		model, r.Vectors = q.Embedding.Model, [][]float32{q.Embedding.Vector}
+	if o.near != nil && s.index.Len() > o.many {
+		for _, v := range q.Vectors {
+			q.Near = append(q.Near, o.nearTo(ctx, q, v))
+		}
 	}
-	s, err := o.current(ctx, model)
+	return s.index.Search(q.Request), nil
+}
+
+// nearTo asks the index beside the store; nil: it cannot answer.
+func (o *Outlines) nearTo(ctx context.Context, q library.Query, vector []float32) *search.Near {
+	if len(vector) == 0 {
+		return nil
+	}
+	return o.near.Near(ctx, q.Spaces, library.Embedding{Model: q.Model, Vector: vector})
+}
+
+// Named implements library.Searcher.
+func (o *Outlines) Named(ctx context.Context, title string, spaces []string) ([]search.Found, error) {
+	s, err := o.current(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	if q.Named {
-		found := s.index.Named(q.Text, q.Spaces)
-		return o.hits(ctx, found[:min(q.Limit, len(found))])
-	}
-	return o.hits(ctx, s.index.Search(r).Choices)
-}
-
-// hits reads the protocols that were found. One that was deleted meanwhile is left out.
-func (o *Outlines) hits(ctx context.Context, found []search.Found) ([]library.Hit, error) {
-	hits := make([]library.Hit, 0, len(found))
-	for _, f := range found {
-		c, err := o.store.Chain(ctx, []string{f.Space}, f.ChainID)
-		if fault.CodeOf(err) == fault.NotFound {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		h := library.Hit{Chain: c, Score: f.Score}
-		for _, m := range f.Why.Matches {
-			h.Why = append(h.Why, library.Match{Ranker: m.Ranker, Asked: m.Asked, Found: m.Found, Score: m.Score})
-		}
-		hits = append(hits, h)
-	}
-	return hits, nil
+	return s.index.Named(title, spaces), nil
 }
 
 // current returns the index with all changes that were visible when it was called. One

@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/outlines"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
 	"github.com/kairos-mcp/kairos/core/store/postgres"
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
@@ -88,16 +89,26 @@ func (s server) save(t *testing.T, chains ...protocol.Chain) {
 
 func (s server) want(t *testing.T, query string, spaces []string, want ...string) {
 	t.Helper()
-	hits, err := s.Search(t.Context(), library.Query{Text: query, Spaces: spaces, Limit: 1000})
-	must(t, err)
 	var got []string
-	for _, h := range hits {
-		got = append(got, h.Chain.Title)
+	for _, f := range s.search(t, query, spaces).Choices {
+		got = append(got, f.Title)
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		t.Errorf("Search(%q) in %q = %q, want %q", query, spaces, got, want)
 	}
+}
+
+func (s server) search(t *testing.T, query string, spaces []string) search.Answer {
+	t.Helper()
+	a, err := s.Search(t.Context(), asking(query, spaces))
+	must(t, err)
+	return a
+}
+
+// asking asks for every protocol that has something of the query.
+func asking(query string, spaces []string) library.Query {
+	return library.Query{Request: search.Request{Texts: []string{query}, Spaces: spaces, Choices: 1000, Unsure: 1000}}
 }
 
 // TestTheNextSearchOfEveryServerSeesEveryChange: they tell each other nothing, and share
@@ -144,10 +155,8 @@ func TestProtocolsOfOtherSpacesAreNeitherFoundNorCounted(t *testing.T) {
 
 func scores(t *testing.T, s server, query string) (all []float64) {
 	t.Helper()
-	hits, err := s.Search(t.Context(), library.Query{Text: query, Spaces: []string{mine}, Limit: 10})
-	must(t, err)
-	for _, h := range hits {
-		all = append(all, h.Score)
+	for _, f := range s.search(t, query, []string{mine}).Choices {
+		all = append(all, f.Score)
 	}
 	return all
 }
@@ -164,9 +173,9 @@ func TestManySearchesReadChangesOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
-			hits, err := o.Search(t.Context(), library.Query{Text: "heron", Spaces: []string{mine}, Limit: 1000})
-			if err != nil || len(hits) != 300 {
-				t.Errorf("Search = %d hits, %v, want 300", len(hits), err)
+			a, err := o.Search(t.Context(), asking("heron", []string{mine}))
+			if err != nil || len(a.Choices) != 300 {
+				t.Errorf("Search = %d protocols, %v, want 300", len(a.Choices), err)
 			}
 		})
 	}
@@ -212,14 +221,66 @@ func TestVectorsThatAreStoredLaterAreCompared(t *testing.T) {
 		c := storetest.NewChain(mine, "Feed the heron", "Catch")
 		a.save(t, c, storetest.NewChain(mine, "Water the basil", "Pour"))
 		const model = "test/model/2"
-		ask := library.Query{Text: "xqzv", Spaces: []string{mine}, Limit: 1, Embedding: &library.Embedding{Model: model, Vector: []float32{0, 1}}}
+		ask := asking("xqzv", []string{mine})
+		ask.Model, ask.Vectors = model, [][]float32{{0, 1}}
 		if _, err := a.Search(t.Context(), ask); err != nil {
 			t.Fatal(err)
 		}
 		must(t, b.store.SaveVectors(t.Context(), model, map[string][]float32{protocol.PassageHash(c.Passage(0)): {0, 1}}))
-		hits, err := a.Search(t.Context(), ask)
-		if err != nil || len(hits) != 1 || hits[0].Chain.Title != c.Title {
-			t.Errorf("Search by meaning = %v, %v, want %q", hits, err, c.Title)
+		found, err := a.Search(t.Context(), ask)
+		if err != nil || len(found.Choices) != 1 || found.Choices[0].Title != c.Title {
+			t.Errorf("Search by meaning = %v, %v, want %q", found.Choices, err, c.Title)
 		}
 	})
+}
+
+// TestAnIndexIsAskedWhereThereAreManyProtocols: comparing fewer vectors in memory is faster
+// than asking, and a search does without an index that cannot answer.
+func TestAnIndexIsAskedWhereThereAreManyProtocols(t *testing.T) {
+	s := databases["SQLite"](t)()
+	heron, otter := storetest.NewChain(mine, "Feed the heron", "Catch"), storetest.NewChain(mine, "Wash the otter", "Rinse")
+	s.save(t, heron, otter)
+	const model = "test/model/2"
+	must(t, s.store.SaveVectors(t.Context(), model, map[string][]float32{protocol.PassageHash(heron.Passage(0)): {0, 1}}))
+	near := &search.Near{Found: []search.NearProtocol{{Space: mine, ChainID: otter.ID, Cosine: 0.9}, {Space: theirs, ChainID: heron.ID, Cosine: 0.9}}}
+	ask := asking("xqzv", []string{mine})
+	ask.Model, ask.Vectors = model, [][]float32{{0, 1}}
+	for name, tc := range map[string]struct {
+		many int
+		near *search.Near
+		want string
+	}{
+		"many":           {1, near, otter.Title},
+		"few":            {2, near, heron.Title},
+		"cannot answer":  {1, nil, heron.Title},
+		"knows nothing":  {1, &search.Near{}, ""},
+		"knows deleted ": {1, &search.Near{Found: []search.NearProtocol{{Space: mine, ChainID: "gone", Cosine: 1}}}, ""},
+	} {
+		a, err := newOutlines(s.store).Asking(fixed{tc.near}, tc.many).Search(t.Context(), ask)
+		must(t, err)
+		got := ""
+		for _, f := range a.Choices {
+			got += f.Title
+		}
+		if got != tc.want {
+			t.Errorf("%s: found %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// fixed is an index that always finds the same.
+type fixed struct{ near *search.Near }
+
+func (f fixed) Near(context.Context, []string, library.Embedding) *search.Near { return f.near }
+
+// TestATitleIsANameOfItsProtocolOnly: what a minted title is compared with are names.
+func TestATitleIsANameOfItsProtocolOnly(t *testing.T) {
+	s := databases["SQLite"](t)()
+	s.save(t, storetest.NewChain(mine, "Feed the heron", "Catch"), storetest.NewChain(theirs, "Heron, the: feed", "Catch"))
+	for title, want := range map[string]int{"feed the HERON": 1, "the heron: feeding": 1, "Give the heron its food": 0, "Catch": 0, "": 0} {
+		found, err := s.Named(t.Context(), title, []string{mine})
+		if err != nil || len(found) != want {
+			t.Errorf("Named(%q) = %v, %v, want %d", title, found, err, want)
+		}
+	}
 }

@@ -17,23 +17,29 @@ type asked struct {
 	rarity []float64
 	total  float64 // of rarity
 	vector []int8
+	meant  bool // meanings are compared
+	model  bool // an embedding model knows them
+}
+
+// like is a word of the vocabulary that is similar to one of the query.
+type like struct {
+	asked    int // word of the query
+	likeness float64
+	ranker   string
+	text     string
 }
 
 // scan scores all protocols, in their order.
-func (x *Index) scan(text string, vector []float32, docs []*doc) []scored {
-	a := x.ask(text, vector)
+func (x *Index) scan(s said, docs []*doc) []scored {
+	a := x.ask(s.text, s.vector)
+	a.model = s.model
 	met, with := a.meet(docs)
 	if x.forgive(a, with) {
 		met, _ = a.meet(docs)
 	}
 	a.weigh(with, len(docs))
-	out, cosines := make([]scored, len(docs)), make([]float64, len(docs))
-	inParallel(len(docs), func(from, to int) {
-		for i := from; i < to; i++ {
-			cosines[i] = a.cosine(docs[i])
-		}
-	})
-	background := backgroundIn(cosines)
+	out := make([]scored, len(docs))
+	cosines, background := a.cosines(s.near, docs)
 	inParallel(len(docs), func(from, to int) {
 		c := newComparison(a)
 		for i := from; i < to; i++ {
@@ -42,6 +48,29 @@ func (x *Index) scan(text string, vector []float32, docs []*doc) []scored {
 		}
 	})
 	return out
+}
+
+// cosines returns those of the nearest parts of the protocols, and the background.
+func (a *asked) cosines(near *Near, docs []*doc) (cosines []float64, background float64) {
+	cosines = make([]float64, len(docs))
+	if near == nil {
+		inParallel(len(docs), func(from, to int) {
+			for i := from; i < to; i++ {
+				cosines[i] = a.cosine(docs[i])
+			}
+		})
+		return cosines, backgroundIn(cosines)
+	}
+	a.meant = true
+	best := make(map[[2]string]float64, len(near.Found))
+	for _, n := range near.Found {
+		key := [2]string{n.Space, n.ChainID}
+		best[key] = max(best[key], n.Cosine)
+	}
+	for i, d := range docs {
+		cosines[i] = best[[2]string{d.space, d.chainID}]
+	}
+	return cosines, backgroundIn(near.Random)
 }
 
 // inParallel calls do for ranges of 0..n.
@@ -74,6 +103,7 @@ const maxSamples = 1024
 // ask compares the words of a text with the vocabulary.
 func (x *Index) ask(text string, vector []float32) *asked {
 	a := &asked{query: Ask(text), vector: unit(vector), at: make([]uint16, len(x.numbers)), likes: make([][]like, 1, 64)}
+	a.meant = len(a.vector) > 0
 	for i, w := range a.query.words {
 		x.compare(a, i, w.matcher(false))
 	}
@@ -229,7 +259,7 @@ func newComparison(a *asked) *comparison {
 // score fills in the score of a protocol that has these words.
 func (c *comparison) score(s *scored, met []posted) {
 	d := s.doc
-	if score := c.query.nameScore(Document{names: d.names}); score > 0 {
+	if score := c.query.nameScore(d.names); score > 0 {
 		s.score, s.name, s.words = score, NamedExactly, 1
 		return
 	}
@@ -257,8 +287,11 @@ func (c *comparison) score(s *scored, met []posted) {
 		return
 	}
 	both := s.words
-	if len(c.vector) > 0 {
+	if c.meant {
 		both = wordShare*s.words + (1-wordShare)*s.meaning
+	}
+	if c.model {
+		both = max(both, s.meaning)
 	}
 	s.score = MaxUnsure * math.Pow(both, curve)
 	if named && c.inside(d) {
@@ -274,8 +307,7 @@ func (c *comparison) inside(d *doc) bool {
 		if n.exact == 0 {
 			continue
 		}
-		_, whole := c.names[i].share(n.size)
-		if said := bits.OnesCount64(c.names[i].asked); whole && said*nameInside >= len(c.query.words)*(nameInside-1) {
+		if said := bits.OnesCount64(c.names[i].asked); c.names[i].whole(n.size) && said*nameInside >= len(c.query.words)*(nameInside-1) {
 			return true
 		}
 	}
@@ -296,7 +328,7 @@ func (c *comparison) say(d *doc, word uint32, l like) {
 	at, _ := slices.BinarySearchFunc(d.said, word, func(s saidIn, w uint32) int { return cmp.Compare(s.word, w) })
 	for ; at < len(d.said) && d.said[at].word == word; at++ {
 		n := &c.names[d.said[at].name]
-		n.say(saidWord{word, l.likeness, 1})
+		n.say(saidWord{word, l.likeness})
 		n.asked |= 1 << l.asked
 		if l.likeness == 1 {
 			n.spelled |= 1 << l.asked
@@ -316,7 +348,10 @@ const nameInside = 3
 
 // rank orders protocols with equal scores: shorter titles first, then in an arbitrary
 // order of the titles that is always the same.
-func (d *doc) rank() uint64 { return Document{names: d.names}.Rank() }
+func (d *doc) rank() uint64 {
+	title := d.names[fieldTitle]
+	return uint64(min(title.size, 255))<<56 | title.exact>>8 //nolint:gosec // a small number
+}
 
 // A score is made of words and meaning:
 //

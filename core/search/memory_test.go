@@ -36,7 +36,7 @@ var shelf = []string{
 }
 
 func ask(text string, spaces ...string) search.Request {
-	return search.Request{Texts: []string{text}, Spaces: spaces, Threshold: 0.3, Choices: 5, Nearest: 5}
+	return search.Request{Texts: []string{text}, Spaces: spaces, Threshold: 0.3, Choices: 5, Unsure: 5, Nearest: 5}
 }
 
 func titles(found []search.Found) string {

@@ -1,11 +1,13 @@
 package search
 
 import (
+	"encoding/json"
 	"math"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Outline is what an Index keeps of a protocol: its names, its words, and what its
@@ -24,9 +26,11 @@ type Outline struct {
 
 // Head is what a list of protocols shows of one.
 type Head struct {
-	Title string
-	Line  string // the first line of the description, shortened
-	UUID  string // of the first step
+	Title  string
+	Line   string // the first line of the description, shortened
+	UUID   string // of the first step
+	Label  string // of the first step
+	Inputs json.RawMessage
 }
 
 // outlined is a distinct word of a protocol.
@@ -44,13 +48,13 @@ type namedBy struct {
 }
 
 // maxLine is the length of Head.Line in bytes.
-const maxLine = 160
+const maxLine = 60
 
 // OutlineOf makes the outline of a protocol. Without a table it has no meaning.
 func OutlineOf(space string, c protocol.Chain, table *meaning.Table) Outline {
-	o := Outline{Space: space, ChainID: c.ID, Head: Head{Title: strings.Clone(c.Title), Line: firstLine(c.Description)}}
+	o := Outline{Space: space, ChainID: c.ID, Head: Head{Title: strings.Clone(c.Title), Line: firstLine(c.Description), Inputs: c.Inputs}}
 	if len(c.Steps) > 0 {
-		o.UUID = c.Steps[0].UUID
+		o.UUID, o.Label = c.Steps[0].UUID, strings.Clone(c.Steps[0].Label)
 	}
 	w := outliner{lexicon: lexiconOf(table)}
 	defer w.lexicon.release()
@@ -107,13 +111,8 @@ func unit(v []float32) []int8 {
 
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	line = strings.Join(strings.Fields(line), " ")
-	if len(line) > maxLine {
-		line = strings.ToValidUTF8(line[:maxLine], "")
-		if at := strings.LastIndexByte(line, ' '); at > 0 {
-			line = line[:at]
-		}
-		line += "…"
+	if line = strings.Join(strings.Fields(line), " "); len(line) > maxLine {
+		line = plain.Clip(line, maxLine-1)
 	}
 	return strings.Clone(line)
 }

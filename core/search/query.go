@@ -16,7 +16,6 @@ const (
 
 // Query is an analysed query. It is read-only and safe for concurrent use.
 type Query struct {
-	text   string
 	name   name
 	words  []Word
 	filler bool // it consists of stop words
@@ -25,7 +24,7 @@ type Query struct {
 // Word is one word of a query.
 type Word struct {
 	Text string // folded
-	// Term is in the Postings of every chain that has the word in any form.
+	// Term is what the forms of the word have in common.
 	Term string
 	// Root is the prefix, in a Vocabulary, of the other forms of the word.
 	// Empty: the word is too short to have any.
@@ -37,41 +36,12 @@ type Word struct {
 	short, last bool // too short to be completed; typed last
 }
 
-// Completed returns the word with the term of a word of the vocabulary in place of
-// its own, to look that up.
-func (w Word) Completed(vocabulary string) Word {
-	w.Term = term(vocabulary)
-	return w
-}
-
-// Completes reports whether a word of the vocabulary is another form of the
-// query's word, or a completion of an unfinished one.
-func (w Word) Completes(vocabulary string) bool {
-	return w.formOf(vocabulary) || w.Unfinished && strings.HasPrefix(vocabulary, w.Text)
-}
-
 // formOf reports whether both are forms of one word according to Polish endings.
 func (w Word) formOf(vocabulary string) bool { return len(w.Root) >= 4 && root(vocabulary) == w.Root }
 
 // inside reports whether the word is a part of another one.
 func (w Word) inside(vocabulary string) bool {
 	return utf8.RuneCountInString(w.Text) >= shortestPart && strings.Contains(vocabulary, w.Text)
-}
-
-// Mistyped returns how far a word of the vocabulary is from the query's word: the
-// number of typing errors, 1 for a completion, 3 if it contains the word, and 0
-// for an unrelated word.
-func (w Word) Mistyped(vocabulary string) int {
-	if n := w.errors(vocabulary); n > 0 {
-		return n
-	}
-	switch {
-	case !w.short && strings.HasPrefix(vocabulary, w.Text):
-		return 1
-	case w.inside(vocabulary):
-		return 3
-	}
-	return 0
 }
 
 // lettersOf is the set of letters of a word, hashed into 32 bits.
@@ -83,7 +53,7 @@ func lettersOf(word string) uint32 {
 	return set
 }
 
-// likely is a fast check before Mistyped.
+// likely is a fast check before the likeness of a mistyped word.
 type likely struct {
 	letters uint32
 	changed int
@@ -95,8 +65,8 @@ func (w Word) likely() likely {
 	return likely{letters: lettersOf(w.Text), changed: 2 * Typos(w.Text)}
 }
 
-// is reports whether Mistyped may be more than 0 for a word with these letters.
-// For words that begin with the root it always may.
+// is reports whether a word with these letters may be the mistyped one, or have it
+// inside. A word that begins like it always may.
 func (l likely) is(letters uint32) bool {
 	return bits.OnesCount32(l.letters^letters) <= l.changed || l.letters&^letters == 0
 }
@@ -108,7 +78,7 @@ func Ask(text string) Query {
 	if len(text) > maxQuery {
 		text = text[:maxQuery]
 	}
-	q := Query{text: text, name: nameOf(text)}
+	q := Query{name: nameOf(text)}
 	var all []string
 	for _, t := range tokens(text) {
 		if t.primary {
@@ -166,19 +136,3 @@ func longest(words []string) []string {
 	}
 	return slices.DeleteFunc(words, func(w string) bool { return !keep[w] })
 }
-
-// Words are the distinct words of the query, in order.
-func (q Query) Words() []Word { return slices.Clone(q.words) }
-
-// Named is the query for chains that have it as a name, or one that looks like it.
-func (q Query) Named() Query {
-	q.words, q.filler = nil, false
-	return q
-}
-
-// Names are in the Postings of chains whose title, alternative title, slug or trigger
-// equals the query, looks like it, or has exactly its words.
-func (q Query) Names() []string { return q.name.terms() }
-
-// Blank reports whether the query has no words.
-func (q Query) Blank() bool { return q.name.exact == 0 }

@@ -2,8 +2,9 @@ package search_test
 
 import (
 	"fmt"
-	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,74 +26,43 @@ func written(title string, steps ...string) protocol.Chain {
 	return c
 }
 
-// library is what a query is asked of: the smallest thing that knows Stats.
+// library is an index of protocols whose ChainIDs are their numbers.
 type library struct {
-	chains     []search.Analysis
-	documents  []search.Document
-	numbers    map[string]uint32
-	vocabulary search.Vocabulary
+	*search.Index
+	size int
 }
 
-func libraryOf(chains ...protocol.Chain) library {
-	l := library{numbers: map[string]uint32{}}
+// libraryOf compares words only.
+func libraryOf(chains ...protocol.Chain) *library {
+	l := &library{Index: search.New(nil)}
 	for _, c := range chains {
-		l = l.with(c)
+		l.add(c)
 	}
 	return l
 }
 
-// with adds a chain in the form in which stores keep it.
-func (l library) with(c protocol.Chain) library {
-	a := search.Analyse(c)
-	l.numbers = maps.Clone(l.numbers)
-	var numbers []uint32
-	var fresh []search.Numbered
-	for _, word := range a.Words() {
-		if l.numbers[word] == 0 {
-			// Not in the order in which they come.
-			l.numbers[word] = uint32(1+len(l.numbers)) * 2654435761 % (1 << 31)
-			fresh = append(fresh, search.Numbered{Number: l.numbers[word], Text: word})
-		}
-		numbers = append(numbers, l.numbers[word])
-	}
-	d, err := search.ParseDocument(a.AppendBinary(nil, numbers))
-	if err != nil {
-		panic(err)
-	}
-	l.chains, l.documents = append(slices.Clone(l.chains), a), append(slices.Clone(l.documents), d)
-	l.vocabulary = l.vocabulary.With(fresh)
-	return l
+func (l *library) add(c protocol.Chain) {
+	c.ID = strconv.Itoa(l.size)
+	l.size++
+	l.Put(search.OutlineOf("", c, nil))
 }
 
-// stats as the comment of search.Stats says.
-func (l library) stats(q search.Query) search.Stats {
-	s := search.Stats{Chains: len(l.chains)}
-	for _, w := range q.Words() {
-		whole, completed := 0, 0
-		for _, a := range l.chains {
-			if slices.ContainsFunc(a.Postings(), func(p search.Posting) bool { return p.Term == w.Term }) {
-				whole++
-			}
-			if slices.ContainsFunc(a.Words(), w.Completes) {
-				completed++
-			}
+// found is what a query finds of chain i; nil: nothing.
+func (l *library) found(query string, i int) *search.Found {
+	a := l.Search(search.Request{Texts: []string{query}, Spaces: []string{""}, Choices: 1000, Unsure: 1000})
+	for _, f := range a.Choices {
+		if f.ChainID == strconv.Itoa(i) {
+			return &f
 		}
-		if whole == 0 {
-			whole = completed
-		}
-		s.With = append(s.With, whole)
 	}
-	return s
+	return nil
 }
 
-// scorer is that of the text.
-func (l library) scorer(text string) *search.Scorer {
-	q := search.Ask(text)
-	return q.Scorer(l.vocabulary, l.stats(q))
-}
-
-func (l library) score(query string, i int) (search.Result, bool) {
-	return l.scorer(query).Score(l.documents[i])
+func (l *library) score(query string, i int) float64 {
+	if f := l.found(query, i); f != nil {
+		return f.Score
+	}
+	return 0
 }
 
 func TestWordsAreFoldedAndSplit(t *testing.T) {
@@ -154,9 +124,8 @@ func TestWordsWithTheTermOfTheQueryMatch(t *testing.T) {
 		if len(s) != 1 || len(q) != 1 || s[0].Term != q[0].Term {
 			return
 		}
-		l := libraryOf(written("Other", stored+" | text"))
-		if got := l.scorer(asked + " ").Explain(l.documents[0]); len(got) != 1 || got[0].Found != stored {
-			t.Fatalf("Explain(%q) = %+v, want a match of %q: both have the term %q", asked, got, stored, s[0].Term)
+		if got := libraryOf(written("Other "+stored, "Step | text")).found(asked+" ", 0); got == nil || len(got.Why.Matches) != 1 || got.Why.Matches[0].Found != stored {
+			t.Fatalf("Search(%q) = %+v, want a match of %q: both have the term %q", asked, got, stored, s[0].Term)
 		}
 	}
 	for stored, asked := range map[string]string{"dying": "die", "lying": "lies", "tying": "tied", "skies": "sky", "early": "earli", "going": "go"} {
@@ -175,8 +144,8 @@ func TestFormsOfPolishWordsAreFound(t *testing.T) {
 	for _, query := range []string{
 		"faktura", "fakturę", "fakturami", "faktur", "zamówień", "zamówieniami", "użytkownik", "użytkowników", "wdrożenia",
 	} {
-		if r, ok := l.score(query, 0); !ok || r.Score < 0.3 || r.Score >= 0.6 {
-			t.Errorf("Score(%q) = %v, %v, want a match in [0.3, 0.6)", query, r, ok)
+		if got := l.score(query, 0); got < 0.3 || got >= 0.6 {
+			t.Errorf("the score of %q is %v, want a match in [0.3, 0.6)", query, got)
 		}
 	}
 }
@@ -199,10 +168,11 @@ func TestNamesScoreHighest(t *testing.T) {
 		"calendar appointment":                  {0.45, 0.599},
 		"planning":                              {0.3, 0.599},
 		"schedule a calendar appointment today": {0.95, 0.95}, // today says nothing
-		"our dentist is ill, who can schedule an appointment in her calendar": {0.6, 0.83},
+		"our dentist is ill, who can schedule an appointment in her calendar": {0.35, 0.599},
+		"schedule an appointment in the dentist's calendar":                   {0.6, 0.83},
 	} {
-		if r, ok := l.score(query, 0); !ok || r.Score < want[0] || r.Score > want[1] {
-			t.Errorf("Score(%q) = %v, %v, want a score in %v", query, r, ok, want)
+		if got := l.score(query, 0); got < want[0] || got > want[1] {
+			t.Errorf("the score of %q is %v, want one in %v", query, got, want)
 		}
 	}
 }
@@ -214,30 +184,34 @@ func TestTypingErrorsAreForgivenWhereNothingElseMatches(t *testing.T) {
 		"shedule": 0, "calender": 0, "apointment": 0, "calendra": 0, "credetnials": 1, "apointmens": 0, "termin": 1, "minkalender": 1,
 		"xyzzy": -1, "rom": -1, "bokk": 0, "zork": -1, "schedulexyz": -1, "cow": -1, "qwertzuiop": -1,
 	} {
-		for i := range l.documents {
-			if r, ok := l.score(query, i); ok != (i == want) || ok && r.Score >= search.MaxInexact {
-				t.Errorf("Score(%q) of chain %d = %v, %v, want a match of %d only", query, i, r, ok, want)
+		for i := range l.size {
+			if got := l.score(query, i); (got > 0) != (i == want) || got >= search.MaxInexact {
+				t.Errorf("the score of %q for chain %d is %v, want a match of %d only", query, i, got, want)
 			}
 		}
 	}
-	l = l.with(written("Calender machines", "S | t"))
-	if r, ok := l.score("calender", 0); ok {
-		t.Errorf("Score(calender) = %v, want none: a chain has the word itself", r)
+	l.add(written("Calender machines", "S | t"))
+	if got := l.score("calender", 0); got > 0 {
+		t.Errorf("the score of calender is %v, want none: a chain has the word itself", got)
 	}
 }
 
-func TestExplanationsSayWhere(t *testing.T) {
+func TestExplanationsSayWhatAnswersWhat(t *testing.T) {
 	l := libraryOf(written("Rotating credentials", "Issue a key | Store it in the vault | hsm"), written("Other", "S | t"))
 	got := map[string]string{}
-	for _, m := range l.scorer("rotate vaul keey hsm nothing").Explain(l.documents[0]) {
-		got[m.Asked] = fmt.Sprintf("%s %s %s", m.Ranker, m.Field, m.Found)
+	sum := 0.0
+	f := l.found("rotate vaul keey hsm nothing", 0)
+	for _, m := range f.Why.Matches {
+		got[m.Asked] = m.Ranker + " " + m.Found
+		sum += m.Score
 	}
-	want := map[string]string{
-		"rotate": "words title rotating", "vaul": "prefix text vault", "keey": "typo label key", "hsm": "words tags hsm",
-	}
-	delete(want, "keey") // three letters are too few to be mistyped
+	// Three letters are too few to be mistyped.
+	want := map[string]string{"rotate": "words rotating", "vaul": "prefix vault", "hsm": "words hsm"}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("Explain = %v, want %v", got, want)
+		t.Errorf("the matches are %v, want %v", got, want)
+	}
+	if math.Abs(sum-f.Why.Words) > 1e-6 {
+		t.Errorf("the words of an explanation make %v together, want %v", sum, f.Why.Words)
 	}
 }
 
@@ -293,15 +267,17 @@ func TestScoresHoldForAllQueries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := libraryOf(someChain(t, "one"), someChain(t, "two"), someChain(t, "three"))
 		text := someQuery(t)
-		x := l.scorer(text)
-		for i, d := range l.documents {
-			r, ok := x.Score(d)
-			if ok != (r.Score > 0) || r.Score > 1 || r.Step < 0 || r.Step >= max(1, d.Steps()) {
-				t.Fatalf("Score(%q) of chain %d = %v, %v", text, i, r, ok)
+		for i := range l.size {
+			f := l.found(text, i)
+			if f == nil {
+				continue
 			}
-			for _, m := range x.Explain(d) {
-				if m.Score <= 0 || m.Score > 1 || m.Step < 0 || m.Step >= max(1, d.Steps()) || m.Field == "" || m.Ranker == "" {
-					t.Fatalf("Explain(%q) of chain %d has %+v", text, i, m)
+			if f.Score <= 0 || f.Score > 1 || f.Why.Words < 0 || f.Why.Words > 1+1e-9 {
+				t.Fatalf("Search(%q) of chain %d = %+v", text, i, f)
+			}
+			for _, m := range f.Why.Matches {
+				if m.Score <= 0 || m.Score > 1 || m.Asked == "" || m.Found == "" || m.Ranker == "" {
+					t.Fatalf("Search(%q) of chain %d explains %+v", text, i, m)
 				}
 			}
 		}
@@ -311,15 +287,14 @@ func TestScoresHoldForAllQueries(t *testing.T) {
 // The order says whether a name was asked for, and whether two words of it are
 // said as they are written.
 func TestTheOrderOfWordsOnlyMattersForNames(t *testing.T) {
-	named := func(r search.Result) bool { return r.Score > search.MaxUnsure }
 	rapid.Check(t, func(t *rapid.T) {
 		l := libraryOf(someChain(t, "one"), someChain(t, "two"))
 		words := strings.Fields(someQuery(t))
 		// A blank behind the last word says that it is not typed in part.
-		before, okBefore := l.score(strings.Join(words, " ")+" ", 0)
+		before := l.score(strings.Join(words, " ")+" ", 0)
 		words = rapid.Permutation(words).Draw(t, "order")
-		after, okAfter := l.score(strings.Join(words, " ")+" ", 0)
-		if okBefore != okAfter || !named(before) && !named(after) && max(after.Score-before.Score, before.Score-after.Score) > 1e-9 {
+		after := l.score(strings.Join(words, " ")+" ", 0)
+		if (before > 0) != (after > 0) || max(before, after) <= search.MaxUnsure && math.Abs(before-after) > 1e-9 {
 			t.Fatalf("scores %v and %v of the same words %q", before, after, words)
 		}
 	})
@@ -331,18 +306,13 @@ func TestAWordIsFoundWhileItIsTyped(t *testing.T) {
 	for _, word := range []string{"configuration", "microservices"} {
 		last := 0.0
 		for n := 4; n <= len(word); n++ {
-			r, ok := l.score(word[:n], 0)
-			if !ok || r.Score < 0.3 {
-				t.Errorf("Score(%q) = %v, %v, want a match", word[:n], r, ok)
+			if last = l.score(word[:n], 0); last < 0.3 {
+				t.Errorf("the score of %q is %v, want a match", word[:n], last)
 			}
-			last = r.Score
 		}
-		if r, _ := l.score(word[:4], 0); r.Score >= last {
-			t.Errorf("Score(%q) = %v, want less than of the whole word, %v", word[:4], r.Score, last)
-		}
-		for _, query := range []string{word[:3], word[:4] + " ", word[:4] + "?"} {
-			if r, ok := l.score(query, 0); ok && r.Score >= last {
-				t.Errorf("Score(%q) = %v", query, r)
+		for _, query := range []string{word[:4], word[:3], word[:4] + " ", word[:4] + "?"} {
+			if got := l.score(query, 0); got >= last {
+				t.Errorf("the score of %q is %v, want less than of the whole word, %v", query, got, last)
 			}
 		}
 	}
@@ -353,29 +323,11 @@ func TestAnUnrelatedChainChangesNoMatch(t *testing.T) {
 		l := libraryOf(someChain(t, "one"), someChain(t, "two"), someChain(t, "three"))
 		words := rapid.SliceOfN(rapid.SampledFrom(vocabulary), 1, 3).Draw(t, "query")
 		query := strings.Join(words, " ")
-		more := l.with(written("Zzz yyy", "Xxx | www"))
-		for i := range l.documents {
-			_, before := l.score(query, i)
-			if _, after := more.score(query, i); before && !after {
-				t.Fatalf("Score(%q) of chain %d: matched before an unrelated chain was added, not after", query, i)
-			}
-		}
-	})
-}
-
-func TestDocumentsSurviveTheirBinaryForm(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := someChain(t, "chain")
-		c.Slug, c.AltTitle, c.Tags = rapid.String().Draw(t, "slug"), rapid.String().Draw(t, "alt"), []string{rapid.String().Draw(t, "tag")}
-		c.Triggers = rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "triggers")
-		l := libraryOf(c)
-		a, d := l.chains[0], l.documents[0]
-		if d.Steps() != len(c.Steps) {
-			t.Fatalf("Steps() = %d, want %d", d.Steps(), len(c.Steps))
-		}
-		for _, word := range a.Words() {
-			if got := l.scorer(word).Explain(d); len(search.Ask(word).Words()) == 1 && (len(got) != 1 || got[0].Ranker != search.RankerWords) {
-				t.Fatalf("Explain(%q) = %+v, want the word or another form of it", word, got)
+		before := [3]float64{l.score(query, 0), l.score(query, 1), l.score(query, 2)}
+		l.add(written("Zzz yyy", "Xxx | www"))
+		for i, b := range before {
+			if after := l.score(query, i); b > 0 && after == 0 {
+				t.Fatalf("%q found chain %d before an unrelated chain was added, and not after", query, i)
 			}
 		}
 	})
@@ -388,64 +340,25 @@ func TestHugeChainsAreBounded(t *testing.T) {
 			Label: fmt.Sprintf("Step %d", i), Text: fmt.Sprintf("walrus only%d other%d", i, i) + strings.Repeat("a", 1000*(i%2)),
 		})
 	}
-	a := search.Analyse(c)
-	numbers := make([]uint32, len(a.Words()))
-	for i := range numbers {
-		numbers[i] = uint32(1 + i)
+	before := heap()
+	l := libraryOf(c)
+	if size := heap() - before; size > 4e6 {
+		t.Errorf("an outline and its words have %.1f MB, want at most 4", size/1e6)
 	}
-	if b := a.AppendBinary(nil, numbers); len(b) > 60_000 {
-		t.Errorf("binary form of %d bytes, want at most 60000", len(b))
-	}
-}
-
-func TestBackgroundsCalibrateModels(t *testing.T) {
-	for name, tc := range map[string]struct {
-		background       float64
-		unrelated, close float64
-	}{
-		"spread": {0.1, 0.25, 0.5}, "compressed": {0.72, 0.78, 0.88},
-	} {
-		var cosines []float64
-		for i := range 200 {
-			cosines = append(cosines, tc.background+0.04*float64(i%11-5)/5)
-		}
-		b := search.BackgroundOf(cosines)
-		if got := b.Score(tc.unrelated); got >= 0.3 {
-			t.Errorf("%s: Score(%v) = %v, want less than 0.3", name, tc.unrelated, got)
-		}
-		if got := b.Score(tc.close); got < 0.3 || got >= 0.9 {
-			t.Errorf("%s: Score(%v) = %v, want in [0.3, 0.9)", name, tc.close, got)
-		}
-	}
-}
-
-func TestFusedScoresKeepTheirOrder(t *testing.T) {
-	words, vectors := rapid.Float64Range(0, search.MaxInexact), rapid.Float64Range(0, search.MaxUnsure)
-	rapid.Check(t, func(t *rapid.T) {
-		w, v := words.Draw(t, "words"), vectors.Draw(t, "vector")
-		more, nearer := max(w, words.Draw(t, "more")), max(v, vectors.Draw(t, "nearer"))
-		f, most := search.Fuse(w, v), search.MaxInexact
-		if w <= search.MaxUnsure {
-			most = search.MaxUnsure
-		}
-		if f < max(w, v) || f > most || search.Fuse(more, v) < f-1e-9 || search.Fuse(w, nearer) < f-1e-9 {
-			t.Fatalf("Fuse(%v, %v) = %v", w, v, f)
-		}
-	})
-	if got := search.Fuse(0.95, 0.8); got != 0.95 {
-		t.Errorf("Fuse(0.95, 0.8) = %v, want 0.95", got)
+	if l.score("step 1999", 0) == 0 {
+		t.Error("its first words are not found")
 	}
 }
 
 func TestWordsThatSayNothingFindOnlyTitlesWithAllOfThem(t *testing.T) {
 	l := libraryOf(written("What to do with the rest of it", "Sort | Some of it goes, some of it stays."), written("Roll back", "Stop | Do not continue to the end of it."))
-	if _, ok := l.score("to do of", 0); !ok {
+	if l.score("to do of", 0) == 0 {
 		t.Errorf("a title with all the words is not found")
 	}
 	for _, query := range []string{"the of and or", "to do of who", "not to of"} {
-		for i := range l.documents {
-			if r, ok := l.score(query, i); ok {
-				t.Errorf("Score(%q, chain %d) = %v, want no match", query, i, r)
+		for i := range l.size {
+			if got := l.score(query, i); got > 0 {
+				t.Errorf("the score of %q for chain %d is %v, want no match", query, i, got)
 			}
 		}
 	}
@@ -457,32 +370,24 @@ func TestAWordThatNobodyHasHidesLittle(t *testing.T) {
 		chains = append(chains, written(fmt.Sprintf("Other %d", i), "Step | Something else."))
 	}
 	l := libraryOf(chains...)
-	with, _ := l.score("hypotheses zweifelsohne", 0)
-	without, _ := l.score("hypotheses", 0)
-	if with.Score < 0.5*without.Score || with.Score >= without.Score {
-		t.Errorf("a word that no chain has changes the score from %.2f to %.2f, want less than half of it gone", without.Score, with.Score)
+	with, without := l.score("hypotheses zweifelsohne", 0), l.score("hypotheses", 0)
+	if with < 0.5*without || with >= without {
+		t.Errorf("a word that no chain has changes the score from %.2f to %.2f, want less than half of it gone", without, with)
 	}
 }
 
 func TestAWordMoreNeverLowersAScore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := someChain(t, "chain")
-		words := rapid.SliceOfN(rapid.SampledFrom(vocabulary), 1, 12).Draw(t, "query")
+		// A word as it is typed replaces one that it was a typing error of.
+		all := slices.DeleteFunc(slices.Clone(vocabulary), func(w string) bool { return w == "calender" })
+		words := rapid.SliceOfN(rapid.SampledFrom(all), 1, 12).Draw(t, "query")
 		query := strings.Join(words, " ") + "."
-		q := search.Ask(query)
-		stats := search.Stats{Chains: 100, With: make([]int, len(q.Words()))}
-		for i := range stats.With {
-			stats.With[i] = rapid.IntRange(1, 100).Draw(t, "with")
-		}
-		score := func() search.Result {
-			l := libraryOf(c)
-			r, _ := q.Scorer(l.vocabulary, stats).Score(l.documents[0])
-			return r
-		}
+		score := func() float64 { return libraryOf(c).score(query, 0) }
 		before := score()
 		c.Description += " " + rapid.SampledFrom(words).Draw(t, "more")
-		if after := score(); after.Score < before.Score-1e-9 {
-			t.Fatalf("Score(%q) falls from %v to %v with a word more in the description", query, before, after)
+		if after := score(); after < before-1e-9 {
+			t.Fatalf("the score of %q falls from %v to %v with a word more in the description", query, before, after)
 		}
 	})
 }
@@ -491,9 +396,9 @@ func TestCapitalsDoNotCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := libraryOf(someChain(t, "one"), someChain(t, "two"))
 		query := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"rotate", "key", "release", "server", "vault", "deploy"}), 1, 8).Draw(t, "query"), " ")
-		lower, _ := l.score(query, 0)
-		if upper, _ := l.score(strings.ToUpper(query), 0); upper != lower {
-			t.Fatalf("Score(%q) = %v, in capitals %v", query, lower, upper)
+		lower, upper := l.score(query, 0), l.score(strings.ToUpper(query), 0)
+		if upper != lower {
+			t.Fatalf("the score of %q is %v, in capitals %v", query, lower, upper)
 		}
 	})
 }
@@ -508,18 +413,16 @@ func TestOnlyAWholeNameIsSure(t *testing.T) {
 		chain int
 		sure  bool
 	}{
-		"somebody dropped a table by accident, please restore the database from last night's backup": {0, true},
-		"our partner leaked a token and I have to rotate credentials of the payment service now":     {1, true},
-		"restore the database": {0, false},
-		"the credentials of the payment service leaked and we should rotate them": {1, false},
+		"please restore the database from tonight's backup": {0, true},
+		"we should rotate credentials for payments":         {1, true},
+		"restore the database":                              {0, false},
+		// What is said besides may mean another protocol.
+		"somebody dropped a table by accident, please restore the database from last night's backup": {0, false},
+		"the credentials of the payment service leaked and we should rotate them":                    {1, false},
 	} {
-		r, ok := l.score(query, want.chain)
-		if !ok || r.Score < 0.3 || search.Sure(r.Score, 0) != want.sure {
-			t.Errorf("Score(%q) = %v, %v, want a match, sure: %v", query, r, ok, want.sure)
+		if got := l.score(query, want.chain); got < 0.25 || search.Sure(got, 0) != want.sure {
+			t.Errorf("the score of %q is %v, want a match, sure: %v", query, got, want.sure)
 		}
-	}
-	if most := search.Fuse(search.MaxUnsure, search.MaxUnsure); search.Sure(most, 0) {
-		t.Errorf("words and vectors that are both unsure make %v, which is sure", most)
 	}
 }
 
@@ -530,18 +433,19 @@ func TestATitleIsFoundByWhatLooksLikeIt(t *testing.T) {
 		"Deploy to production": 0, "De\u200bploy to production": 0, "D\u0435pl\u043ey t\u043e pr\u043educti\u043en": 0, "ＤＥＰＬＯＹ to\u00adproduction": 0,
 		"Ｄｅｐｌｏｙ to production\u3164": 0, "Destroy the copy": 1, "D\u0435stroy th\u0435 copy": 1, "москва": 2, "Deploy to productions": -1, "Deploys": -1, "\u200b": -1,
 	} {
-		for i, d := range l.documents {
-			r, _ := l.scorer(query).Score(d)
-			if exact := r.Score == 1; exact != (i == want) {
-				t.Errorf("the score of %q for title %d is %v", query, i, r.Score)
+		for i := range l.size {
+			if got := l.score(query, i); (got == 1) != (i == want) {
+				t.Errorf("the score of %q for title %d is %v", query, i, got)
 			}
 		}
-		terms := search.Ask(query).Named().Names()
-		for i, a := range l.chains {
-			found := slices.ContainsFunc(a.Postings(), func(p search.Posting) bool { return slices.Contains(terms, p.Term) && strings.HasPrefix(p.Term, "x_") })
-			if found != (i == want) {
-				t.Errorf("title %d is looked up by %q: %v", i, query, found)
+		var named []string
+		for _, f := range l.Named(query, []string{""}) {
+			if f.Score == 1 {
+				named = append(named, f.ChainID)
 			}
+		}
+		if want >= 0 && !slices.Equal(named, []string{strconv.Itoa(want)}) || want < 0 && len(named) > 0 {
+			t.Errorf("titles like %q are %v, want %d", query, named, want)
 		}
 	}
 }

@@ -120,15 +120,6 @@ func (s *stemmer) term(word string) string {
 	return s.learn(strings.Clone(word)).term
 }
 
-// word returns the word as a string, and its term.
-func (s *stemmer) word(b []byte) (word, term string) {
-	known, ok := s.known[string(b)]
-	if !ok {
-		known = s.learn(string(b))
-	}
-	return known.word, known.term
-}
-
 func (s *stemmer) learn(word string) stemmed {
 	if len(s.known) >= rememberedWords {
 		clear(s.known)

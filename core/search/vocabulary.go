@@ -1,21 +1,14 @@
 package search
 
 import (
-	"cmp"
 	"slices"
 	"sort"
 	"strings"
 	"sync/atomic"
-	"unicode/utf8"
 )
 
-const (
-	// maxRecent is how many words are kept aside before they are merged into the sorted ones.
-	maxRecent = 512
-	// The most completions and corrections of a word.
-	maxCompletions = 40
-	maxCorrections = 20
-)
+// maxRecent is how many words are kept aside before they are merged into the sorted ones.
+const maxRecent = 512
 
 // Numbered is a word and its number in documents.
 type Numbered struct {
@@ -72,25 +65,6 @@ func (v Vocabulary) append(from Vocabulary, i, j int) Vocabulary {
 	return v
 }
 
-// Words returns all words, sorted.
-func (v Vocabulary) Words() []string { return v.merged().sorted }
-
-// Completions returns the terms of the other forms of the word and, if it is
-// unfinished, of its completions, the shortest words first.
-func (v Vocabulary) Completions(w Word) []string {
-	if w.Root == "" {
-		return nil
-	}
-	var found []string
-	v.startingWith(w.Root, func(word Numbered) {
-		if w.Completes(word.Text) && typed(word.Text) {
-			found = append(found, word.Text)
-		}
-	})
-	slices.SortFunc(found, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
-	return w.termsOf(found[:min(len(found), maxCompletions)])
-}
-
 // beginning is the range of the sorted words that begin with the root.
 func (v Vocabulary) beginning(root string) (from, to int) {
 	from, _ = slices.BinarySearch(v.sorted, root)
@@ -98,31 +72,8 @@ func (v Vocabulary) beginning(root string) (from, to int) {
 	return from, to
 }
 
-// Corrections returns the terms of words that a mistyped word may mean, and of
-// those that contain it, the likeliest first.
-func (v Vocabulary) Corrections(w Word) []string {
-	type correction struct {
-		word   string
-		errors int
-	}
-	var found []correction
-	v.similar(w, func(word Numbered) {
-		if n := w.Mistyped(word.Text); n > 0 && typed(word.Text) {
-			found = append(found, correction{word.Text, n})
-		}
-	})
-	slices.SortFunc(found, func(a, b correction) int {
-		return cmp.Or(cmp.Compare(a.errors, b.errors), strings.Compare(a.word, b.word))
-	})
-	words := make([]string, 0, maxCorrections)
-	for _, c := range found[:min(maxCorrections, len(found))] {
-		words = append(words, c.word)
-	}
-	return w.termsOf(words)
-}
-
-// similar calls found with all words of which Mistyped may be more than 0, and some
-// others.
+// similar calls found with all words that a mistyped word may mean or that contain it,
+// and some others.
 func (v Vocabulary) similar(w Word, found func(Numbered)) {
 	likely := w.likely()
 	from, to := 0, 0
@@ -185,20 +136,3 @@ func (v Vocabulary) term(i int) uint32 {
 
 // hash32 is never 0.
 func hash32(s string) uint32 { return max(1, uint32(hash(s))) } //nolint:gosec // half of it is enough
-
-// termsOf returns the distinct terms of alternatives to w.
-func (w Word) termsOf(words []string) []string {
-	var out []string
-	for _, word := range words {
-		if t := w.Completed(word).Term; !slices.Contains(out, t) {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// typed reports whether anybody types such a word: others complete and correct none.
-func typed(word string) bool {
-	n := utf8.RuneCountInString(word)
-	return n >= 3 && n <= 30 && strings.ContainsFunc(word, func(r rune) bool { return r > '9' })
-}

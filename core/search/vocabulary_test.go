@@ -24,25 +24,3 @@ func TestAVocabularyHasEachWordOnceHoweverItWasAdded(t *testing.T) {
 		t.Errorf("Words() (-want +got):\n%s", diff)
 	}
 }
-
-func TestAVocabularyCompletesAndCorrects(t *testing.T) {
-	recent := search.Vocabulary{}.With([]search.Numbered{{1, "certificate"}, {2, "certify"}, {3, "deploy"}, {4, "2026"}})
-	for name, v := range map[string]search.Vocabulary{"recent": recent, "sorted": recent.With(make([]search.Numbered, 1000))} {
-		t.Run(name, func(t *testing.T) {
-			word := func(text string) search.Word { return search.Ask(text).Words()[0] }
-			term := func(text string) string { return word(text).Term }
-			if got := v.Completions(word("cert")); !slices.Contains(got, term("certificate")) || slices.Contains(got, term("deploy")) {
-				t.Errorf("Completions(cert) = %v, want those of certificate and certify", got)
-			}
-			if got := v.Corrections(word("certifcate")); !slices.Equal(got, []string{term("certificate")}) {
-				t.Errorf("Corrections(certifcate) = %v, want that of certificate", got)
-			}
-			if got := append(v.Completions(word("202")), v.Corrections(word("20267"))...); len(got) > 0 {
-				t.Errorf("alternatives to numbers = %v, want none", got)
-			}
-			if got := v.Corrections(word("zebra")); len(got) > 0 {
-				t.Errorf("Corrections(zebra) = %v, want none", got)
-			}
-		})
-	}
-}

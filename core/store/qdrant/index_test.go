@@ -15,7 +15,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/index"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/outlines"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/client"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
@@ -37,7 +39,7 @@ type fed struct {
 	store      *sqlitetest.Store
 	index      *qdrant.Index
 	feeder     *index.Feeder
-	searcher   library.Searcher
+	searcher   *outlines.Outlines // asks the index, however few protocols there are
 	raw        *pb.Client
 	collection string
 }
@@ -62,7 +64,7 @@ func feedFrom(t testing.TB, address, path, collection string, options ...qdrant.
 		t.Fatalf("New = %v, want nil", err)
 	}
 	f := &fed{t: t, store: s, index: x, feeder: index.New(s, x, nil), raw: qdranttest.Dial(t, address), collection: collection}
-	f.searcher = f.feeder.Searcher(s)
+	f.searcher = outlines.New(s, nil, slog.New(slog.DiscardHandler)).Asking(f.feeder, 0)
 	t.Cleanup(func() {
 		must(t, x.Close())
 		must(t, s.Close())
@@ -151,27 +153,29 @@ func pointing(length, n int) []float32 {
 // find returns the titles that a search by the vector alone finds.
 func (f *fed) find(vector []float32, model string) string {
 	f.t.Helper()
-	hits, err := f.searcher.Search(f.t.Context(), library.Query{
-		Text: "xyzzy", Spaces: []string{space}, Limit: 5, Embedding: &library.Embedding{Model: model, Vector: vector},
-	})
+	found, err := f.searcher.Search(f.t.Context(), asking("xyzzy", vector, model))
 	if err != nil {
 		f.t.Fatalf("Search = %v, want nil", err)
 	}
 	var titles []string
-	for _, h := range hits {
-		titles = append(titles, h.Chain.Title)
+	for _, h := range found.Choices {
+		titles = append(titles, h.Title)
 	}
 	return strings.Join(titles, ", ")
 }
 
+func asking(text string, vector []float32, model string) library.Query {
+	return library.Query{Model: model, Request: search.Request{Texts: []string{text}, Vectors: [][]float32{vector}, Spaces: []string{space}, Choices: 5, Unsure: 5}}
+}
+
 // near asks the index alone.
-func (f *fed) near(vector []float32) []library.NearStep {
+func (f *fed) near(vector []float32) []search.NearProtocol {
 	f.t.Helper()
 	n, err := f.index.Nearest(f.t.Context(), []string{space}, library.Embedding{Model: model, Vector: vector}, 10)
 	if err != nil || n == nil {
 		f.t.Fatalf("Nearest = %v, %v, want an answer", n, err)
 	}
-	return n.Steps
+	return n.Found
 }
 
 func chain(space, title string, labels ...string) protocol.Chain {
@@ -247,7 +251,7 @@ func TestWhatWasJustStoredIsFound(t *testing.T) {
 		t.Errorf("a search after a save finds %q, want the otter", got)
 	}
 	f.behind(0) // otherwise the index was not asked
-	if near := f.near(pointing(4, 1)); len(near) != 2 || near[0].UUID != otter.Steps[0].UUID {
+	if near := f.near(pointing(4, 1)); len(near) != 2 || near[0].ChainID != otter.ID {
 		t.Errorf("Nearest = %+v, want the otter first", near)
 	}
 	f.delete(otter, 1)
@@ -274,9 +278,9 @@ func TestAKilledServerIsCaughtUpWith(t *testing.T) {
 	if got := f.find(pointing(4, 1), model); got != "Otter care" {
 		t.Errorf("a search without the server finds %q, want the otter", got)
 	}
-	hits, err := f.searcher.Search(t.Context(), library.Query{Text: "otter care", Spaces: []string{space}, Limit: 5})
-	if err != nil || len(hits) != 1 {
-		t.Errorf("Search by words without the server = %d, %v, want the otter", len(hits), err)
+	found, err := f.searcher.Search(t.Context(), asking("otter care", nil, ""))
+	if err != nil || len(found.Choices) != 1 {
+		t.Errorf("Search by words without the server = %v, %v, want the otter", found.Choices, err)
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("searches without the server took %s, want them not to wait for it", took)

@@ -30,7 +30,7 @@ type sample struct {
 }
 
 // Nearest implements index.Index.
-func (x *Index) Nearest(ctx context.Context, spaces []string, e library.Embedding, limit int) (*library.Near, error) {
+func (x *Index) Nearest(ctx context.Context, spaces []string, e library.Embedding, limit int) (*search.Near, error) {
 	o := x.opened.Load()
 	if o == nil || o.model.Name != e.Model || o.model.Length != len(e.Vector) || len(spaces) == 0 {
 		return nil, ctx.Err()
@@ -41,17 +41,16 @@ func (x *Index) Nearest(ctx context.Context, spaces []string, e library.Embeddin
 		Params: &pb.SearchParams{Quantization: &pb.QuantizationSearchParams{
 			Rescore: pb.PtrOf(true), Oversampling: pb.PtrOf(2.0),
 		}},
-		WithPayload: pb.NewWithPayloadInclude(fieldSpace, fieldStep, fieldPassage),
+		WithPayload: pb.NewWithPayloadInclude(fieldSpace, fieldChain),
 	})
 	if err != nil {
 		return nil, err
 	}
-	n := &library.Near{Steps: make([]library.NearStep, len(points))}
+	n := &search.Near{Found: make([]search.NearProtocol, len(points))}
 	for i, p := range points {
 		v := p.GetPayload()
-		n.Steps[i] = library.NearStep{
-			Space: v[fieldSpace].GetStringValue(), UUID: v[fieldStep].GetStringValue(), Passage: v[fieldPassage].GetStringValue(),
-			Cosine: float64(p.GetScore()),
+		n.Found[i] = search.NearProtocol{
+			Space: v[fieldSpace].GetStringValue(), ChainID: v[fieldChain].GetStructValue().GetFields()[chainID].GetStringValue(), Cosine: float64(p.GetScore()),
 		}
 	}
 	vectors, err := x.sample(ctx, &o.sample)

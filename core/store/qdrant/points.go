@@ -24,6 +24,8 @@ const (
 	fieldChainKey = "chain_key" // see chainKey
 	fieldRevision = "revision"  // of the entry that wrote the point
 	fieldPassage  = "passage"   // hash
+	fieldChain    = "chain"
+	chainID       = "id" // in fieldChain
 )
 
 // indexedFields are the fields that filters use.
@@ -91,8 +93,8 @@ func payloadOf(d index.Document, i int) payload {
 		"kind": text("step"), fieldSpace: text(d.Space), fieldChainKey: text(chainKey(d.Entry)),
 		fieldStep: text(step.UUID), "label": text(step.Label), "tags": texts(step.Tags), "text": text(step.Text),
 		"llm_model_id": text(c.ModelID), "created_at": text(moment(c.CreatedAt)), "updated_at": text(moment(c.UpdatedAt)),
-		"chain": pb.NewValueFromFields(payload{
-			"id": text(c.ID), "label": text(c.Title), "step_index": number(int64(i + 1)), "step_count": number(int64(len(c.Steps))),
+		fieldChain: pb.NewValueFromFields(payload{
+			chainID: text(c.ID), "label": text(c.Title), "step_index": number(int64(i + 1)), "step_count": number(int64(len(c.Steps))),
 		}),
 	}
 	if challenge := valueOf(step.Challenge); challenge != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/client"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
@@ -108,11 +107,9 @@ func TestAServerThatHangsDoesNotHoldSearchesUp(t *testing.T) {
 	f.embed(model, 4, c, other)
 	search := func() time.Duration {
 		began := time.Now()
-		hits, err := f.searcher.Search(t.Context(), library.Query{
-			Text: "otter care", Spaces: []string{space}, Limit: 5, Embedding: &library.Embedding{Model: model, Vector: pointing(4, 1)},
-		})
-		if err != nil || len(hits) == 0 || hits[0].Chain.Title != "Otter care" {
-			t.Errorf("Search while the server hangs = %d, %v, want the otter", len(hits), err)
+		found, err := f.searcher.Search(t.Context(), asking("otter care", pointing(4, 1), model))
+		if err != nil || len(found.Choices) == 0 || found.Choices[0].Title != "Otter care" {
+			t.Errorf("Search while the server hangs = %v, %v, want the otter", found.Choices, err)
 		}
 		return time.Since(began)
 	}

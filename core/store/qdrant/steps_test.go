@@ -140,9 +140,9 @@ func TestTwoSpacesMayHaveTheSameSteps(t *testing.T) {
 	if got := f.find(pointing(4, 0), model); got != ours.Title {
 		t.Errorf("a search in the first space finds %q, want the protocol", got)
 	}
-	hits, err := f.index.Nearest(t.Context(), []string{theirs}, library.Embedding{Model: model, Vector: pointing(4, 0)}, 10)
-	if err != nil || len(hits.Steps) != 2 {
-		t.Errorf("Nearest in the second space = %+v, %v, want both steps", hits, err)
+	near, err := f.index.Nearest(t.Context(), []string{theirs}, library.Embedding{Model: model, Vector: pointing(4, 0)}, 10)
+	if err != nil || len(near.Found) != 2 {
+		t.Errorf("Nearest in the second space = %+v, %v, want both steps", near, err)
 	}
 	f.delete(copied, 1)
 	f.wantSteps(ours)

@@ -119,7 +119,7 @@ func (a *App) engineStore() usecases.Store {
 		Runs: kept, Index: kept, Archive: a.Store.Archive, History: kept, Eraser: kept, Files: a.Store.Files, Declines: people, Acceptances: people,
 	}
 	if a.Index != nil {
-		s.Searcher = a.Index.Feeder.Searcher(found)
+		found.Asking(a.Index.Feeder, outlines.Many)
 	}
 	return s
 }

@@ -46,7 +46,7 @@ func searchCommand(at *session.Session) *cobra.Command {
 	cmd.Flags().StringVar(&in.Space, "space", "", "only in this space, and among the built-in protocols")
 	cmd.Flags().StringArrayVar(&in.Queries, "or", nil, "the same in other words; can be repeated, up to 5 times")
 	cmd.Flags().IntVar(&in.Limit, "limit", 0, "list at most this many matches, 1 to 10 (default 5; 3 while no match is sure)")
-	cmd.Flags().BoolVar(&explain, "explain", false, "say for each match which words were found in which field, and by which ranker")
+	cmd.Flags().BoolVar(&explain, "explain", false, "say for each match and what is nearest how words and meaning make its score")
 	return cmd
 }
 
@@ -92,8 +92,8 @@ func printChoices(ctx context.Context, p *output.Printer, t api.Transport, reply
 	p.Rows(rows)
 }
 
-// printExplained prints a table for each match: what was asked, what was found
-// where, and how much of the score it is.
+// printExplained prints for each protocol what its score is made of, and a table of its
+// words: what was asked, what was found, and how much of the share of words it is.
 func printExplained(p *output.Printer, reply library.ExplainedSearch) {
 	if len(reply.Explained) == 0 {
 		p.Printf("%s\n", output.Lines(reply.Message))
@@ -102,12 +102,15 @@ func printExplained(p *output.Printer, reply library.ExplainedSearch) {
 		if i > 0 {
 			p.Printf("\n")
 		}
-		p.Printf("%.3f %s `%s`\n\n", e.Score, e.ChainLabel, e.URI)
-		rows := [][]string{{"FIELD", "RANKER", "STEP", "ASKED", "FOUND", "SCORE"}}
-		for _, m := range e.Why {
-			rows = append(rows, []string{
-				cmp.Or(m.Field, "-"), m.Ranker, strconv.Itoa(m.Step + 1), cmp.Or(m.Asked, "-"), cmp.Or(m.Found, "-"), fmt.Sprintf("%.3f", m.Score),
-			})
+		p.Printf("%.3f %s `%s`\n", e.Score, e.ChainLabel, e.URI)
+		p.Printf("words %.3f, meaning %.3f, name %s\n", e.Words, e.Meaning, cmp.Or(e.Name, "-"))
+		if len(e.Matches) == 0 {
+			continue
+		}
+		p.Printf("\n")
+		rows := [][]string{{"RANKER", "ASKED", "FOUND", "SCORE"}}
+		for _, m := range e.Matches {
+			rows = append(rows, []string{m.Ranker, m.Asked, m.Found, fmt.Sprintf("%.3f", m.Score)})
 		}
 		p.Rows(rows)
 	}
