@@ -271,7 +271,7 @@ bench-library: build ## run the part of bench with KAIROS_BENCH_PROTOCOLS (10000
 
 .PHONY: bench-search
 bench-search: ## measure the search on the open queries of testdata/retrieval
-	@$(GO) test -count=1 -v -run '^TestTheSetThatNobodyTunedOnIsMeasured$$' ./core/search
+	@$(GO) test -count=1 -v -run '^TestTheManualHasTheRecall$$' ./core/search
 
 fuzz: ## fuzz every parser for 20 s each
 	@for m in $(MODULES); do for p in $$($(GO) -C $$m list ./...); do \
