@@ -1,6 +1,7 @@
 package search_test
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +93,26 @@ func TestOtherSpacesChangeNothing(t *testing.T) {
 		if one.Confidence != two.Confidence || titles(one.Choices) != titles(two.Choices) || titles(one.Nearest) != titles(two.Nearest) ||
 			len(one.Choices) > 0 && one.Choices[0].Score != two.Choices[0].Score {
 			t.Errorf("Search(%s) differs with protocols in another space: %+v and %+v", query, one, two)
+		}
+	}
+}
+
+// A search of many protocols compares ranges of them in parallel, and nothing of that shows.
+func TestProcessorsChangeNothing(t *testing.T) {
+	chains := synthetic(3_000)
+	x := filled(chains)
+	for _, c := range []protocol.Chain{chains[0], chains[1_500], chains[2_999]} {
+		words := strings.Fields(c.Description)
+		r := ask(strings.Join(words[:5], " ")+" "+c.Steps[0].Label+"x", "a")
+		many := x.Search(r)
+		before := runtime.GOMAXPROCS(1)
+		one := x.Search(r)
+		runtime.GOMAXPROCS(before)
+		if titles(many.Choices) != titles(one.Choices) || titles(many.Nearest) != titles(one.Nearest) || many.Choices[0].Score != one.Choices[0].Score {
+			t.Errorf("one processor finds %s; %s, and all of them %s; %s", titles(one.Choices), titles(one.Nearest), titles(many.Choices), titles(many.Nearest))
+		}
+		if many.Choices[0].Title != c.Title {
+			t.Errorf("found %s, want %s first", titles(many.Choices), c.Title)
 		}
 	}
 }
