@@ -124,6 +124,18 @@ func (a *App) engineStore() usecases.Store {
 	return s
 }
 
+// Protocols counts the protocols in all spaces of Caller.
+func (a *App) Protocols(ctx context.Context) (n int, err error) {
+	for _, space := range a.Caller().Spaces() {
+		in, err := a.Store.Protocols.Count(ctx, space)
+		if err != nil {
+			return n, fmt.Errorf("count the protocols of space %s: %w", space, err)
+		}
+		n += in
+	}
+	return n, nil
+}
+
 // closeStores closes both.
 func (a *App) closeStores() error {
 	if a.Index == nil {

@@ -27,6 +27,27 @@ func TestADriverThatUsedTooMuchMemoryIsAProblem(t *testing.T) {
 	}
 }
 
+func TestManyProtocolsWithoutAnIndexAreWarnedOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		protocols int
+		endpoint  bool
+		fix       string
+	}{
+		"few":              {20_000, true, ""},
+		"with an endpoint": {20_001, true, "qdrant.url"},
+		"with the table":   {50_000, false, "split the library"},
+	} {
+		var r doctorReport
+		r.library(tc.protocols, tc.endpoint)
+		if tc.fix == "" && len(r.Checks) > 0 {
+			t.Errorf("%s: %+v, want nothing", name, r.Checks)
+		}
+		if tc.fix != "" && (len(r.Checks) != 1 || len(r.Checks[0].Warnings) != 1 || !strings.Contains(r.Checks[0].Warnings[0].Fix, tc.fix)) {
+			t.Errorf("%s: %+v, want a warning that says %q", name, r.Checks, tc.fix)
+		}
+	}
+}
+
 func TestChallengeSchemaHasTheKeysOfTheCore(t *testing.T) {
 	var schema struct {
 		Properties struct {

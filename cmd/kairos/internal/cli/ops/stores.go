@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/index"
+	"github.com/kairos-mcp/kairos/core/outlines"
 )
 
 // dbCommand is `kairos db`.
@@ -125,6 +126,11 @@ func migrateCommand(at *session.Session) *cobra.Command {
 // index checks the index in Qdrant, if there is one.
 func (r *doctorReport) index(ctx context.Context, a *app.App) {
 	if a.Index == nil {
+		n, err := a.Protocols(ctx)
+		if err != nil {
+			r.check("search", "", "", err)
+		}
+		r.library(n, a.Config.Embedding.Endpoint())
 		return
 	}
 	fix := app.IndexFix
@@ -133,6 +139,19 @@ func (r *doctorReport) index(ctx context.Context, a *app.App) {
 		fix = f.Hint
 	}
 	r.check("index", a.Index.Feeder.Location(), fix, err)
+}
+
+// library warns of more protocols than searches compare well.
+func (r *doctorReport) library(protocols int, endpoint bool) {
+	if protocols <= outlines.Many {
+		return
+	}
+	fix := "split the library among databases, if searches take too long"
+	if endpoint {
+		fix = "let an index on a Qdrant server find the nearest: qdrant.url"
+	}
+	r.note("search", fmt.Sprintf("%d protocols", protocols))
+	r.warn("every search compares all protocols in memory, which takes a processor 2 ms for each thousand", fix)
 }
 
 func indexCommand(at *session.Session) *cobra.Command {

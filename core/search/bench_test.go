@@ -48,9 +48,9 @@ func filled(chains []protocol.Chain) *search.Index {
 	return x
 }
 
-// BenchmarkMemory prints the time of a load by one goroutine, the memory of an index, and the
+// BenchmarkIndex prints the time of a load by one goroutine, the memory of an index, and the
 // 95th percentile of searches.
-func BenchmarkMemory(b *testing.B) {
+func BenchmarkIndex(b *testing.B) {
 	for _, n := range []int{1_000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			chains := synthetic(n)
