@@ -133,8 +133,12 @@ var inconsistencies = []struct{ query, what string }{
 	{`SELECT count(*) FROM chains c WHERE c.step_count <> (SELECT count(*) FROM steps s WHERE s.chain = c.key)`, "rows of table chains do not have all their steps"},
 }
 
+// maxDamages bounds the list of damages: the first ones show what happened.
+const maxDamages = 20
+
 // Integrity compares the tables and lists what does not agree: heads of runs and
-// their saves, steps and their protocols. It changes nothing. Damaged pages are for PostgreSQL's own tools.
+// their saves, steps and their protocols, and protocols that cannot be read. It changes
+// nothing. Damaged pages are for PostgreSQL's own tools.
 func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
 	d := s.db
 	conn, err := pgx.ConnectConfig(ctx, d.config.ConnConfig.Copy())
@@ -156,7 +160,17 @@ func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
 				damages = append(damages, fmt.Sprintf("%d %s", n, i.what))
 			}
 		}
-		return nil
+		return scanAll(ctx, tx, `SELECT space, title, outline, texts FROM chains ORDER BY key`, nil, func(scan func(...any) error) error {
+			var space, title string
+			var row tables.StoredChain
+			if err := scan(&space, &title, &row.Outline, &row.Texts); err != nil {
+				return err
+			}
+			if _, err := row.Read(dialect.Unpack); err != nil && len(damages) < maxDamages {
+				damages = append(damages, fmt.Sprintf("protocol %q of %s cannot be read: %v", title, space, err))
+			}
+			return nil
+		})
 	})
 	return damages, d.explain(err)
 }

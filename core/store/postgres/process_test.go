@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -227,6 +228,18 @@ func TestTwoServersShareARun(t *testing.T) {
 		}
 	}
 	wantIntact(t, one)
+}
+
+func TestIntegrityFindsAProtocolThatCannotBeRead(t *testing.T) {
+	address := withSchema(t)
+	s := open(t, address)
+	must(t, save(s, storetest.NewChain("user:a", "Zebra crossing", "One"), storetest.NewChain("user:a", "Heron", "One")))
+	wantIntact(t, s)
+	execute(t, address, `UPDATE chains SET texts = 'x' WHERE title = 'Zebra crossing'`)
+	damages, err := s.Integrity(t.Context())
+	if err != nil || len(damages) != 1 || !strings.HasPrefix(damages[0], `protocol "Zebra crossing" of user:a cannot be read`) {
+		t.Errorf("Integrity = %q, %v, want the one that cannot be read", damages, err)
+	}
 }
 
 // TestTwoServersWriteOneLibrary mints, replaces and deletes on two servers at once,

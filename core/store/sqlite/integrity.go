@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/store/pack"
 	"github.com/kairos-mcp/kairos/core/store/record"
 	"github.com/kairos-mcp/kairos/core/store/tables"
 )
@@ -20,8 +21,8 @@ const maxDamages = 20
 
 // Integrity reads the whole database and lists what is damaged: pages, indexes
 // that do not agree with their tables, rows that break a constraint, references to
-// rows that do not exist, and runs whose proof chain is broken or whose history is
-// not whole. It changes nothing, also not the schema of an older version, and works
+// rows that do not exist, protocols that cannot be read, and runs whose proof chain is
+// broken or whose history is not whole. It changes nothing, also not the schema of an older version, and works
 // beside a running server. A file that does not exist has no damage.
 func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
 	return s.db.inspect(func(db *sql.DB) ([]string, error) {
@@ -37,6 +38,9 @@ func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
 		}
 		if lost > 0 {
 			return []string{fmt.Sprintf("%d rows of table saves refer to rows of runs that do not exist", lost)}, nil
+		}
+		if damages, err := brokenProtocols(ctx, db); err != nil || len(damages) > 0 {
+			return damages, err
 		}
 		return brokenRuns(ctx, db)
 	})
@@ -129,6 +133,23 @@ func versionOf(ctx context.Context, db *sql.DB) (version int, err error) {
 	}
 	version, err = storedVersion(ctx, conn)
 	return version, errors.Join(err, conn.Close())
+}
+
+// brokenProtocols reads every protocol. Searches leave out what cannot be read.
+func brokenProtocols(ctx context.Context, db *sql.DB) (damages []string, err error) {
+	err = pragma(ctx, db, `SELECT c.space, c.title, c.outline, t.texts FROM chains c LEFT JOIN texts t ON t.chain = c.key ORDER BY c.key`,
+		func(scan func(...any) error) error {
+			var space, title string
+			var row tables.StoredChain
+			if err := scan(&space, &title, &row.Outline, &row.Texts); err != nil {
+				return err
+			}
+			if _, err := row.Read(pack.Unpack); err != nil && len(damages) < maxDamages {
+				damages = append(damages, fmt.Sprintf("protocol %q of %s cannot be read: %v", title, space, err))
+			}
+			return nil
+		})
+	return damages, err
 }
 
 // brokenRuns reads every run with everything that happened in it, and checks its

@@ -42,6 +42,9 @@ func TestIntegrityFindsDamage(t *testing.T) {
 		"a reference to nothing": {func(t *testing.T, path string) {
 			script(t, path, `DELETE FROM runs`)
 		}, "3 rows of table saves refer to rows of runs that do not exist"},
+		"a protocol that cannot be read": {func(t *testing.T, path string) {
+			script(t, path, `UPDATE texts SET texts = x'00'`)
+		}, `protocol "Zebra crossing" of user:test cannot be read`},
 		"a run that lost a save": {func(t *testing.T, path string) {
 			script(t, path, `UPDATE runs SET document = json_set(document, '$.revision', 2) WHERE number = 2`)
 		}, "its revision is 2, and the last one that was saved is 1"},
