@@ -8,8 +8,11 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/outlines"
@@ -283,4 +286,45 @@ func TestATitleIsANameOfItsProtocolOnly(t *testing.T) {
 			t.Errorf("Named(%q) = %v, %v, want %d", title, found, err, want)
 		}
 	}
+}
+
+// TestQueriesAreTextsAndNothingElse: what people and agents write has no syntax, and no text
+// is an error.
+func TestQueriesAreTextsAndNothingElse(t *testing.T) {
+	s := databases["SQLite"](t)()
+	s.save(t, storetest.NewChain(mine, "Walrus and narwhal", "One"), storetest.NewChain(mine, "Prüfe die Größe", "Eins"), storetest.NewChain(mine, "会議を予約する", "一"))
+	for _, query := range []string{
+		`"walrus`, `walrus* OR narwhal`, `NEAR(walrus narwhal, 2)`, `words:walrus`, `-walrus`, `^walrus`, `(walrus`, `{title}: walrus`,
+		`walrus'; DROP TABLE chains; --`, "walrus\x00", "walrus \xff\xfe", "WALRUS", "walrus+narwhal", strings.Repeat("walrus ", 5000),
+	} {
+		if a := s.search(t, query, []string{mine}); len(a.Choices) == 0 || a.Choices[0].Title != "Walrus and narwhal" {
+			t.Errorf("Search(%.40q) = %v, want the walrus first", query, a.Choices)
+		}
+	}
+	query := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ a-z"*():^+\-]{0,40}`), rapid.Map(rapid.SliceOf(rapid.SampledFrom(strings.Fields(
+		"walrus and AND OR NOT narwal prüf grosse 会議 über xyzzy 1"))), func(words []string) string { return strings.Join(words, " ") }))
+	rapid.Check(t, func(r *rapid.T) {
+		asked := asking(query.Draw(r, "query"), []string{mine})
+		asked.Choices, asked.Unsure = 2, 2
+		a, err := s.Search(t.Context(), asked)
+		if err != nil || len(a.Choices) > 2 {
+			r.Fatalf("Search = %d choices, %v, want at most 2", len(a.Choices), err)
+		}
+		for i, f := range a.Choices {
+			if !(f.Score >= 0 && f.Score <= 1) || i > 0 && f.Score > a.Choices[i-1].Score {
+				r.Fatalf("Search = %v, want falling scores from 1 to 0", a.Choices)
+			}
+		}
+	})
+}
+
+func TestASearchThatIsCancelledSaysSo(t *testing.T) {
+	s := databases["SQLite"](t)()
+	s.save(t, storetest.NewChain(mine, "Feed the heron", "Catch"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Search(ctx, asking("heron", []string{mine})); !errors.Is(err, context.Canceled) {
+		t.Errorf("Search = %v, want %v", err, context.Canceled)
+	}
+	s.want(t, "heron", []string{mine}, "Feed the heron")
 }
