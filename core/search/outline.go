@@ -57,7 +57,7 @@ func OutlineOf(space string, c protocol.Chain, table *meaning.Table) Outline {
 		o.UUID, o.Label = c.Steps[0].UUID, strings.Clone(c.Steps[0].Label)
 	}
 	w := outliner{lexicon: lexiconOf(table)}
-	defer w.lexicon.release()
+	defer w.release()
 	w.split.found = w.found
 	w.name(&o, fieldTitle, 0, c.Title)
 	w.name(&o, fieldAltTitle, 0, c.AltTitle)
