@@ -77,7 +77,7 @@ type finder struct {
 	searcher  Searcher
 	meanings  *meanings
 	ratings   *rater
-	threshold float64 // weaker matches are no choices
+	threshold float64 // weaker matches are not choices
 }
 
 func (f finder) search(ctx context.Context, c access.Caller, in api.SearchRequest) (api.SearchReply, search.Answer, error) {
