@@ -250,9 +250,10 @@ func (x *Index) Named(title string, spaces []string) []Found {
 		if s == nil {
 			continue
 		}
-		for _, d := range s.docs {
+		for i := range s.docs {
+			d := &s.docs[i]
 			if score := q.nameScore(d.names); score > 0 {
-				all = append(all, scored{score: score, words: 1, name: NamedExactly, doc: &d})
+				all = append(all, scored{score: score, words: 1, name: NamedExactly, doc: d})
 			}
 		}
 	}
