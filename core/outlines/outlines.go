@@ -145,23 +145,52 @@ func (o *Outlines) empty(model string) *state {
 }
 
 // read puts the changes after those of the state into its index, up to a number or a later one.
+// The next page is read while the outlines of one are made.
 func (o *Outlines) read(ctx context.Context, s *state, last int64) error {
-	for s.last.Load() < last {
-		changes, err := o.store.Changed(ctx, s.last.Load(), batch)
-		if err != nil {
-			return err
+	pages := make(chan page, 1)
+	var reader sync.WaitGroup
+	defer reader.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	reader.Go(func() {
+		defer close(pages)
+		o.readPages(ctx, s.last.Load(), last, pages)
+	})
+	for p := range pages {
+		if p.err == nil {
+			p.err = o.put(ctx, s, p.changes)
 		}
-		if err := o.put(ctx, s, changes); err != nil {
-			return err
+		if p.err != nil {
+			return p.err
 		}
-		if len(changes) < batch {
-			// Numbers that belong to no change were given, too.
-			s.last.Store(max(last, lastOf(changes)))
-			return nil
-		}
-		s.last.Store(lastOf(changes))
+		s.last.Store(p.last)
 	}
-	return nil
+	return ctx.Err()
+}
+
+// page has some changes, up to a number.
+type page struct {
+	changes []library.Changed
+	last    int64
+	err     error
+}
+
+func (o *Outlines) readPages(ctx context.Context, since, last int64, pages chan<- page) {
+	for since < last {
+		changes, err := o.store.Changed(ctx, since, batch)
+		since = lastOf(changes)
+		if len(changes) < batch {
+			since = max(last, since) // numbers that belong to no change were given, too
+		}
+		select {
+		case pages <- page{changes, since, err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 func lastOf(changes []library.Changed) int64 {
