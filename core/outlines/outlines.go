@@ -123,7 +123,10 @@ func (o *Outlines) current(ctx context.Context, model string) (*state, error) {
 		return nil, err
 	}
 	s := o.now.Load()
-	if s == nil || model != "" && s.model != model || s.last.Load() > last { // the database is another one
+	if s == nil || model != "" && s.model != model || s.last.Load() > last || s.index.Worn() { // or the database is another one
+		if s != nil && model == "" {
+			model = s.model
+		}
 		s = o.empty(model)
 		o.now.Store(s) // a caller that cannot wait any longer leaves what it has read to the next one
 	}

@@ -200,6 +200,42 @@ func (c *counting) Changed(ctx context.Context, since int64, limit int) ([]libra
 	return changes, err
 }
 
+// TestDeletedWordsDoNotStay: the words of protocols that are minted and deleted again and
+// again would fill the memory.
+func TestDeletedWordsDoNotStay(t *testing.T) {
+	s := databases["SQLite"](t)()
+	s.save(t, storetest.NewChain(mine, "Feed the heron", "Catch"))
+	counted := &counting{Store: s.store}
+	o := newOutlines(counted)
+	find := func() int {
+		before := counted.read
+		a, err := o.Search(t.Context(), asking("heron", []string{mine}))
+		if err != nil || len(a.Choices) != 1 {
+			t.Fatalf("Search = %+v, %v, want the heron", a.Choices, err)
+		}
+		return counted.read - before
+	}
+	find()
+	for n := range 7 {
+		c := storetest.NewChain(mine, fmt.Sprintf("Large %d", n), "Read")
+		for i := range 15_000 {
+			c.Steps[0].Text += fmt.Sprintf(" word%d", n*15_000+i)
+		}
+		s.save(t, c)
+		find()
+		must(t, s.store.DeleteChain(t.Context(), mine, c.ID, 1))
+	}
+	find() // the last deletion
+	s.save(t, storetest.NewChain(mine, "Wash the otter", "Rinse"))
+	if read := find(); read < 9 {
+		t.Errorf("a search reads %d changes after 105,000 words were deleted, want all", read)
+	}
+	s.save(t, storetest.NewChain(mine, "Wash the beaver", "Rinse"))
+	if read := find(); read != 1 {
+		t.Errorf("the next search reads %d changes, want the last one", read)
+	}
+}
+
 func TestAProtocolThatCannotBeReadStopsNoSearch(t *testing.T) {
 	s := databases["SQLite"](t)()
 	s.save(t, storetest.NewChain(mine, "Feed the heron", "Catch"), storetest.NewChain(mine, "Wash the heron", "Rinse"))

@@ -18,6 +18,8 @@ type Index struct {
 	numbers    map[string]uint32 // of the words of the vocabulary
 	known      []knownWord       // by number
 	texts      []string          // by number
+	used       []int32           // by number: how many protocols have the word
+	unused     int               // words that none has any more
 }
 
 // shelf has the protocols of a space.
@@ -89,7 +91,8 @@ func (x *Index) Put(outlines ...Outline) {
 			if !known {
 				number = uint32(len(x.numbers)) //nolint:gosec // memory ends before
 				x.numbers[w.text] = number
-				x.known, x.texts = append(x.known, knownWord{row: unasked}), append(x.texts, w.text)
+				x.known, x.texts, x.used = append(x.known, knownWord{row: unasked}), append(x.texts, w.text), append(x.used, 0)
+				x.unused++
 				fresh = append(fresh, Numbered{number, w.text})
 			}
 			if w.told && x.known[number].row == unasked {
@@ -144,7 +147,9 @@ func (x *Index) put(space string, d doc) {
 		s = &shelf{at: map[string]int{}}
 		x.shelves[space] = s
 	}
+	x.use(d, 1)
 	if at, known := s.at[d.chainID]; known {
+		x.use(s.docs[at], -1)
 		s.docs[at] = d
 		return
 	}
@@ -164,6 +169,7 @@ func (x *Index) Delete(space, chainID string) {
 	if !known {
 		return
 	}
+	x.use(s.docs[at], -1)
 	last := len(s.docs) - 1
 	s.docs[at] = s.docs[last]
 	s.at[s.docs[at].chainID] = at
@@ -173,6 +179,30 @@ func (x *Index) Delete(space, chainID string) {
 	if last == 0 {
 		delete(x.shelves, space)
 	}
+}
+
+// use counts a protocol that has come, or with -1 gone, at its words.
+func (x *Index) use(d doc, n int32) {
+	for _, p := range d.words {
+		used := &x.used[p.number()]
+		if *used == 0 {
+			x.unused--
+		}
+		if *used += n; *used == 0 {
+			x.unused++
+		}
+	}
+}
+
+// mostUnused is how many words that no protocol has any more are kept in any case.
+const mostUnused = 100_000
+
+// Worn reports whether most words are those of protocols that were there once: an index
+// keeps all words, so it has to be made again now and then.
+func (x *Index) Worn() bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.unused > max(mostUnused, len(x.numbers)/2)
 }
 
 // Len is the number of protocols.

@@ -1,8 +1,10 @@
 package search_test
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -166,5 +168,32 @@ func TestVectorsOfAnEndpointReplaceTheTable(t *testing.T) {
 	r.Vectors = [][]float32{{1, 2}} // of another model
 	if got := x.Search(r); len(got.Choices) != 0 {
 		t.Errorf("a vector of another length finds %s", titles(got.Choices))
+	}
+}
+
+// TestWordsThatNobodyHasWearAnIndex: it is told to be made again, and not for protocols
+// that are stored again with the same words.
+func TestWordsThatNobodyHasWearAnIndex(t *testing.T) {
+	x := search.New(nil)
+	large := func(n int) search.Outline {
+		var text strings.Builder
+		for i := range 15_000 {
+			fmt.Fprintf(&text, "word%d ", n*15_000+i)
+		}
+		return search.OutlineOf("a", protocol.Chain{ID: strconv.Itoa(n), Title: "Large", Steps: []protocol.Step{{Label: "x", Text: text.String()}}}, nil)
+	}
+	for n := range 7 {
+		for range 3 {
+			x.Put(large(n))
+		}
+	}
+	if x.Worn() {
+		t.Error("an index is worn whose words all are in use")
+	}
+	for n := range 7 {
+		x.Delete("a", strconv.Itoa(n))
+	}
+	if !x.Worn() {
+		t.Error("an index with 105,000 words of deleted protocols is not worn")
 	}
 }

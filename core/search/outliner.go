@@ -170,15 +170,5 @@ const maxMeant = 4 << 10
 
 // vectorOf is the sum of the vectors of the words of a text.
 func vectorOf(table *meaning.Table, text string) []float32 {
-	sum := make([]float32, table.Dimensions())
-	s := splitter{found: func(word []byte, primary bool) {
-		if !primary || common[string(word)] {
-			return
-		}
-		if row, ok := table.Row(string(word)); ok {
-			table.Add(sum, row, 1)
-		}
-	}}
-	s.read(text[:min(len(text), maxMeant)])
-	return sum
+	return Mean(table, text[:min(len(text), maxMeant)]).Vector
 }

@@ -65,7 +65,9 @@ func (a *asked) cosines(near *Near, docs []*doc) (cosines []float64, background 
 	best := make(map[[2]string]float64, len(near.Found))
 	for _, n := range near.Found {
 		key := [2]string{n.Space, n.ChainID}
-		best[key] = max(best[key], n.Cosine)
+		if n.Cosine <= 1 { // and a number
+			best[key] = max(best[key], n.Cosine)
+		}
 	}
 	for i, d := range docs {
 		cosines[i] = best[[2]string{d.space, d.chainID}]
@@ -293,7 +295,7 @@ func (c *comparison) score(s *scored, met []posted) {
 	if c.model {
 		both = max(both, s.meaning)
 	}
-	s.score = MaxUnsure * math.Pow(both, curve)
+	s.score = MaxUnsure * math.Pow(min(1, both), curve) // rounded vectors can be longer than 1
 	if named && c.inside(d) {
 		s.name = NamedInside
 		s.score = sureAlone + (MaxInexact-sureAlone)*s.score/MaxUnsure
