@@ -158,7 +158,7 @@ func TestAnyOrderOfLinesReadsBack(t *testing.T) {
 // built-in protocols, and those that searches are measured with.
 func TestOurOwnDocumentsReadBack(t *testing.T) {
 	for _, pattern := range []string{
-		"../../examples/*.md", "../../examples/*/*.md", "../../examples/*/*/*.md", "../library/builtin/*.md", "../../testdata/search/protocols/*.md",
+		"../../examples/*.md", "../../examples/*/*.md", "../../examples/*/*/*.md", "../library/builtin/*.md", "../../testdata/retrieval/protocols/*.md",
 	} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
