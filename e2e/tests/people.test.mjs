@@ -92,8 +92,8 @@ inBothEras('a form that is closed without an answer is asked again', async (worl
   assert.deepEqual(provenances(chosen), [[1, 'elicitation', 'client-attested']], 'the same form, asked again');
 });
 
-// Long enough for a loaded machine to get to the question.
-const impatient = { mcp: { wait: '1s' } };
+// Long enough for a loaded machine to get to the question, and for the model to answer its own.
+const impatient = { mcp: { wait: '6s' } };
 
 /** A person who answers when the test lets them. */
 function slowPerson() {
