@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -81,4 +84,16 @@ func noise(size int) json.RawMessage {
 		random[i] = byte(rand.Uint32())
 	}
 	return json.RawMessage(`"` + base64.StdEncoding.EncodeToString(random) + `"`)
+}
+
+// TestAStepIsFoundByItsUUID: a rating must not look through all protocols of its space.
+func TestAStepIsFoundByItsUUID(t *testing.T) {
+	s, path := fresh(t)
+	_, err := s.SaveChains(t.Context(), []library.Change{{Chain: storetest.NewChain("user:test", "Any", "One")}})
+	must(t, err)
+	query := strings.NewReplacer("$1", "'a'", "$2", "'b'").Replace(sqlite.HasStep)
+	plan := raw(t, path, `EXPLAIN QUERY PLAN `+query)
+	if detail := fmt.Sprint(plan[0][len(plan[0])-1]); !strings.Contains(detail, "uuid=?") {
+		t.Errorf("the plan of %s begins with %q, want the UUID", query, detail)
+	}
 }

@@ -19,7 +19,7 @@ var dialect = &tables.Dialect{
 	Visible: `(SELECT key AS rank, value AS space FROM json_each($2)) v`,
 	Texts:   `(SELECT texts FROM texts WHERE chain = c.key)`,
 	IsStep:  `s.uuid = step_key($1)`,
-	HasStep: `SELECT 1 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.uuid = step_key($1) AND c.space = $2`,
+	HasStep: `SELECT 1 FROM steps s CROSS JOIN chains c ON c.key = s.chain WHERE s.uuid = step_key($1) AND c.space = $2`,
 	Unembedded: `SELECT s.position, c.outline, t.texts
 		FROM (SELECT passage, chain, min(position) AS position FROM steps
 			WHERE NOT EXISTS (SELECT 1 FROM vectors v JOIN vector_models m ON m.key = v.model

@@ -17,3 +17,6 @@ func OpenMigrated(path string, more ...string) (*Store, error) {
 
 // ForgetProbe makes the next CheckWrite write.
 func (s *Store) ForgetProbe() { s.db.probe = new(tables.Probe) }
+
+// HasStep is the query for a step of a space.
+var HasStep = dialect.HasStep
