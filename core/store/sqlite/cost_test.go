@@ -86,14 +86,25 @@ func noise(size int) json.RawMessage {
 	return json.RawMessage(`"` + base64.StdEncoding.EncodeToString(random) + `"`)
 }
 
-// TestAStepIsFoundByItsUUID: a rating must not look through all protocols of its space.
+// TestAStepIsFoundByItsUUID: a rating, and what marks its protocol for the index, must not
+// look through all protocols of its space.
 func TestAStepIsFoundByItsUUID(t *testing.T) {
 	s, path := fresh(t)
 	_, err := s.SaveChains(t.Context(), []library.Change{{Chain: storetest.NewChain("user:test", "Any", "One")}})
 	must(t, err)
-	query := strings.NewReplacer("$1", "'a'", "$2", "'b'").Replace(sqlite.HasStep)
-	plan := raw(t, path, `EXPLAIN QUERY PLAN `+query)
-	if detail := fmt.Sprint(plan[0][len(plan[0])-1]); !strings.Contains(detail, "uuid=?") {
-		t.Errorf("the plan of %s begins with %q, want the UUID", query, detail)
+	queries := []string{sqlite.HasStep}
+	for _, row := range raw(t, path, `SELECT substr(sql, instr(sql, 'SELECT c.'), instr(sql, '; END') - instr(sql, 'SELECT c.'))
+		FROM (SELECT replace(sql, char(10), ' ') AS sql FROM sqlite_schema WHERE name LIKE 'outbox_rated%')`) {
+		queries = append(queries, row[0].(string))
+	}
+	if len(queries) != 3 {
+		t.Fatalf("there are the queries %q, want 3", queries)
+	}
+	for _, query := range queries {
+		query = strings.NewReplacer("$1", "'a'", "$2", "'b'", "new.uuid", "'a'", "new.space", "'b'").Replace(query)
+		plan := raw(t, path, `EXPLAIN QUERY PLAN `+query)
+		if detail := fmt.Sprint(plan[0][len(plan[0])-1]); !strings.Contains(detail, "uuid=?") {
+			t.Errorf("the plan of %s begins with %q, want the UUID", query, detail)
+		}
 	}
 }

@@ -239,23 +239,23 @@ CREATE TRIGGER outbox_vector_stored AFTER INSERT ON vectors
 WHEN (SELECT filled FROM identity) <> ''
 BEGIN
   INSERT INTO outbox (space, chain, compared)
-  SELECT DISTINCT c.space, c.id, 1 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.passage = substr(new.hash, 1, 16);
+  SELECT DISTINCT c.space, c.id, 1 FROM steps s CROSS JOIN chains c ON c.key = s.chain WHERE s.passage = substr(new.hash, 1, 16);
 END;
 CREATE TRIGGER outbox_vector_replaced AFTER UPDATE ON vectors
 WHEN (SELECT filled FROM identity) <> ''
 BEGIN
   INSERT INTO outbox (space, chain, compared)
-  SELECT DISTINCT c.space, c.id, 1 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.passage = substr(new.hash, 1, 16);
+  SELECT DISTINCT c.space, c.id, 1 FROM steps s CROSS JOIN chains c ON c.key = s.chain WHERE s.passage = substr(new.hash, 1, 16);
 END;
 CREATE TRIGGER outbox_rated AFTER INSERT ON ratings
 WHEN (SELECT filled FROM identity) <> ''
 BEGIN
   INSERT INTO outbox (space, chain, compared)
-  SELECT c.space, c.id, 0 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.uuid = step_key(new.uuid) AND c.space = new.space;
+  SELECT c.space, c.id, 0 FROM steps s CROSS JOIN chains c ON c.key = s.chain WHERE s.uuid = step_key(new.uuid) AND c.space = new.space;
 END;
 CREATE TRIGGER outbox_rated_again AFTER UPDATE ON ratings
 WHEN (SELECT filled FROM identity) <> ''
 BEGIN
   INSERT INTO outbox (space, chain, compared)
-  SELECT c.space, c.id, 0 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.uuid = step_key(new.uuid) AND c.space = new.space;
+  SELECT c.space, c.id, 0 FROM steps s CROSS JOIN chains c ON c.key = s.chain WHERE s.uuid = step_key(new.uuid) AND c.space = new.space;
 END;
