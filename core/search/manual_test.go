@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
@@ -19,33 +18,28 @@ var update = flag.Bool("update", false, "write the tables of the manual")
 // testdata/retrieval. With -update it writes it.
 func TestTheManualShowsScores(t *testing.T) {
 	const asked = "roll-back-a-deployment"
-	chains, _ := retrieval(t)
-	index := search.New(meaning.Default())
-	for _, c := range chains {
-		index.Put(search.OutlineOf("", c, meaning.Default()))
-	}
+	index, _ := retrieval(t)
 	var table strings.Builder
 	table.WriteString("| request | name | words | meaning | score | shown as |\n|---|---|---|---|---|---|\n")
 	for _, text := range []string{
 		"Roll back a bad deployment", "rolling back bad deployments", "roll back the bad deployment of the shop", "roll back",
 		"undo a bad deployment", "deploiment", "deployment rollback",
 	} {
-		a := index.Search(search.Request{Texts: []string{text}, Spaces: []string{""}, Threshold: threshold, Choices: 5, Unsure: 3, Nearest: 5})
-		all := slices.Concat(a.Choices, a.Nearest)
+		a, all := shown(index, text)
 		at := slices.IndexFunc(all, func(f search.Found) bool { return f.ChainID == asked })
 		if at < 0 {
 			t.Errorf("%q does not find %s", text, asked)
 			continue
 		}
-		shown := "nearest"
+		as := "nearest"
 		if at < len(a.Choices) {
-			shown = "choice"
+			as = "choice"
 		}
 		if at == 0 && a.Confidence == search.ConfidenceSure {
-			shown = "sure"
+			as = "sure"
 		}
 		f := all[at]
-		fmt.Fprintf(&table, "| %s | %s | %.2f | %.2f | %.2f | %s |\n", text, cmp.Or(f.Why.Name, "-"), f.Why.Words, f.Why.Meaning, f.Score, shown)
+		fmt.Fprintf(&table, "| %s | %s | %.2f | %.2f | %.2f | %s |\n", text, cmp.Or(f.Why.Name, "-"), f.Why.Words, f.Why.Meaning, f.Score, as)
 	}
 	inManual(t, "docs/reference/search.md", "scores", table.String())
 }

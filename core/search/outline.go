@@ -95,10 +95,7 @@ func (o Outline) With(width int, parts [][]float32) Outline {
 
 // unit is the direction of a vector, with 127 for 1; nil if it has none.
 func unit(v []float32) []int8 {
-	sum := 0.0
-	for _, x := range v {
-		sum += float64(x) * float64(x)
-	}
+	sum := squares(v)
 	if sum == 0 || math.IsNaN(sum) || math.IsInf(sum, 0) {
 		return nil
 	}

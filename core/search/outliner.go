@@ -151,11 +151,7 @@ func added(sum, v []float32) []float32 {
 
 // directionOf is a vector of length 1, or all zero.
 func directionOf(v []float32) []float32 {
-	sum := 0.0
-	for _, x := range v {
-		sum += float64(x) * float64(x)
-	}
-	out := make([]float32, len(v))
+	sum, out := squares(v), make([]float32, len(v))
 	if sum > 0 {
 		scale := float32(1 / math.Sqrt(sum))
 		for i, x := range v {
@@ -163,6 +159,15 @@ func directionOf(v []float32) []float32 {
 		}
 	}
 	return out
+}
+
+// squares is the sum of the squares of the numbers of a vector.
+func squares(v []float32) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	return sum
 }
 
 // maxMeant is how many bytes of a request count for its meaning.

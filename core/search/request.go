@@ -31,7 +31,7 @@ type Near struct {
 	Random []float64 // cosines of the text with parts of protocols chosen at random
 }
 
-// NearProtocol is a part of a protocol. The index may know some that are no longer there.
+// NearProtocol is a part of a protocol. The index may know deleted ones, too.
 type NearProtocol struct {
 	Space, ChainID string
 	Cosine         float64

@@ -39,10 +39,11 @@ type query struct {
 	Locked      bool
 }
 
-// retrieval is the set that nobody tuned on: its protocols, whose ChainIDs are the names of
-// their files, and its queries by their kinds.
-func retrieval(t testing.TB) (chains []protocol.Chain, byKind map[string][]query) {
+// retrieval is the set that nobody tuned on: an index of its protocols, whose ChainIDs are
+// the names of their files, and its queries by their kinds.
+func retrieval(t testing.TB) (index *search.Index, byKind map[string][]query) {
 	t.Helper()
+	index = search.New(meaning.Default())
 	const from = "../../testdata/retrieval"
 	files, err := filepath.Glob(from + "/protocols/*.md")
 	if err != nil || len(files) < 300 {
@@ -60,7 +61,7 @@ func retrieval(t testing.TB) (chains []protocol.Chain, byKind map[string][]query
 		}
 		parsed[0].ID = strings.TrimSuffix(filepath.Base(file), ".md")
 		named[parsed[0].ID] = true
-		chains = append(chains, parsed[0])
+		index.Put(search.OutlineOf("", parsed[0], meaning.Default()))
 	}
 	lines, err := os.ReadFile(from + "/queries.jsonl")
 	if err != nil {
@@ -81,7 +82,13 @@ func retrieval(t testing.TB) (chains []protocol.Chain, byKind map[string][]query
 			byKind[q.Kind] = append(byKind[q.Kind], q)
 		}
 	}
-	return chains, byKind
+	return index, byKind
+}
+
+// shown is what a reply shows for a request, in its order.
+func shown(index *search.Index, text string) (search.Answer, []search.Found) {
+	a := index.Search(search.Request{Texts: []string{text}, Spaces: []string{""}, Threshold: threshold, Choices: 5, Unsure: 3, Nearest: 5})
+	return a, slices.Concat(a.Choices, a.Nearest)
 }
 
 // retrieved are the shares of the queries of a kind.
@@ -94,11 +101,7 @@ type retrieved struct {
 // docs/development/measuring.md. Any of the protocols that answer a query counts. "Shown" is what
 // is a choice or nearest, and "chosen" what reaches the threshold; for nothing, that nothing does.
 func TestTheManualHasTheRecall(t *testing.T) {
-	chains, byKind := retrieval(t)
-	index := search.New(meaning.Default())
-	for _, c := range chains {
-		index.Put(search.OutlineOf("", c, meaning.Default()))
-	}
+	index, byKind := retrieval(t)
 	var table strings.Builder
 	table.WriteString("| kind | queries | recall@1 | recall@5 | shown | chosen |\n|---|---|---|---|---|---|\n")
 	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
@@ -125,8 +128,7 @@ func retrieve(t *testing.T, index *search.Index, queries []query) retrieved {
 	t.Helper()
 	r := retrieved{queries: float64(len(queries))}
 	for _, q := range queries {
-		a := index.Search(search.Request{Texts: []string{q.Query}, Spaces: []string{""}, Threshold: threshold, Choices: 5, Unsure: 3, Nearest: 5})
-		all := slices.Concat(a.Choices, a.Nearest)
+		a, all := shown(index, q.Query)
 		at := slices.IndexFunc(all, func(f search.Found) bool { return slices.Contains(q.Relevant, f.ChainID) })
 		if at == 0 {
 			r.first++
