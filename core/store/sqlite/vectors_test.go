@@ -20,7 +20,7 @@ func TestTheIndexOfPassagesIsMadeWithTheFirstVector(t *testing.T) {
 	}
 	must(t, s.SaveVectors(t.Context(), "model", map[string][]float32{missing[0].Hash: {1, 2}}))
 	if rows := raw(t, path, indexed); len(rows) != 1 {
-		t.Errorf("there is no index of passages")
+		t.Errorf("the index of passages is missing")
 	}
 	if missing, err := s.Missing(t.Context(), "model", 9); err != nil || len(missing) != 1 {
 		t.Errorf("Missing = %v, %v, want the other passage", missing, err)
