@@ -61,6 +61,7 @@ const (
 	OriginNotAllowed   Code = "ORIGIN_NOT_ALLOWED"
 	MethodNotAllowed   Code = "METHOD_NOT_ALLOWED"
 	Unauthorized       Code = "UNAUTHORIZED"
+	InvalidToken       Code = "INVALID_TOKEN"
 	BodyTimeout        Code = "BODY_TIMEOUT"
 	BodyTooLarge       Code = "BODY_TOO_LARGE"
 	RateLimited        Code = "RATE_LIMITED"

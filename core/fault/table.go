@@ -297,8 +297,14 @@ var inRequest = []Row{
 	},
 	{
 		Code: Unauthorized, Status: 401, Name: "Unauthorized",
-		Meaning: "a call of operators without the token of the server", Advice: "leave this call to the operator of the server",
-		Hint: "run the command on the machine and as the user of the server, or set KAIROS_BEARER_TOKEN to the content of the file",
+		Meaning: "a call without a token on a server that asks for one, or a call of operators without the token of the server",
+		Advice:  "tell the user that this server needs a token, which its operator makes",
+		Hint:    "set KAIROS_BEARER_TOKEN to a token of `kairos token create`; for a call of operators run the command on the machine and as the user of the server",
+	},
+	{
+		Code: InvalidToken, Status: 401, Name: "invalid_token",
+		Meaning: "the token is unknown, revoked or expired", Advice: "tell the user that this server does not accept the token",
+		Hint: "ask the operator of the server for a new token: `kairos token create` makes one",
 	},
 	{
 		Code: MethodNotAllowed, Status: 405,

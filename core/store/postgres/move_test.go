@@ -21,6 +21,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/postgres/postgrestest"
 	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
+	"github.com/kairos-mcp/kairos/core/tokens"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -58,6 +59,8 @@ func filled(t *testing.T) (*sqlitetest.Store, []run.ID) {
 	must(t, s.SaveAcceptances(t.Context(), []acceptances.Acceptance{{ID: "g1", Space: mine, Protocol: "digest", Step: 1, Driver: "shell", Effect: driver.EffectReads, By: "me", At: time.Unix(3, 0).UTC()}}))
 	must(t, s.SaveDecline(t.Context(), declines.Decline{Principal: "me", Space: mine, Key: "rm", Run: ids[0], Step: 1, At: time.Unix(4, 0).UTC()}, time.Time{}))
 	must(t, s.EndSession(t.Context(), "session", time.Unix(5, 0), time.Unix(6, 0)))
+	must(t, s.CreateToken(t.Context(), tokens.Token{ID: "t1", Owner: "user:acme:ada", Name: "ci", Spaces: []string{mine, "space:production"}, Created: time.Unix(7, 0).UTC()}, tokens.Hash{1}))
+	must(t, s.UseToken(t.Context(), "t1", time.Unix(8, 0)))
 	return s, ids
 }
 
@@ -119,6 +122,8 @@ func contents(t *testing.T, s interface {
 	put("declines", declined, err)
 	ended, err := s.SessionEnded(ctx, "session")
 	put("session", ended, err)
+	token, there, err := s.TokenOf(ctx, tokens.Hash{1})
+	put("token", []any{token, there}, err)
 	return all
 }
 

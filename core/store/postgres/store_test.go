@@ -28,12 +28,13 @@ type store struct {
 	*postgres.Archive
 	*tables.People
 	*tables.Sessions
+	*tables.Tokens
 	*postgres.Servers
 	*postgres.Store
 }
 
 func parts(s *postgres.Store) *store {
-	return &store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Sessions: s.Sessions, Servers: s.Servers, Store: s}
+	return &store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Sessions: s.Sessions, Tokens: s.Tokens, Servers: s.Servers, Store: s}
 }
 
 // open opens a store, which is closed at the end of the test at the latest.

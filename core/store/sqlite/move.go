@@ -95,6 +95,11 @@ var parts = []part{
 		err := scan(&e.Key, &e.Expires)
 		return e, err
 	}},
+	{`SELECT ` + tables.TokenColumns + ` FROM tokens`, func(_ *database, scan func(...any) error) (any, error) {
+		var t tables.StoredToken
+		err := scan(t.Columns()...)
+		return t, err
+	}},
 	{`SELECT id, created FROM spaces`, func(_ *database, scan func(...any) error) (any, error) {
 		var m tables.MadeSpace
 		err := scan(&m.ID, &m.Created)

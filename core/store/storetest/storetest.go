@@ -25,6 +25,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/sessions"
+	"github.com/kairos-mcp/kairos/core/tokens"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -49,6 +50,7 @@ type Runs interface {
 	acceptances.Store
 	declines.Store
 	sessions.Store
+	tokens.Store
 	io.Closer
 }
 
@@ -86,6 +88,7 @@ func RunRuns(t *testing.T, open func(t *testing.T) Runs) {
 	runArea(t, "acceptances", acceptanceCases, open)
 	runArea(t, "declines", declineCases, open)
 	runArea(t, "sessions", sessionCases, open)
+	runArea(t, "tokens", tokenCases, open)
 }
 
 func runArea[S io.Closer](t *testing.T, area string, cases map[string]func(*testing.T, S), open func(*testing.T) S) {

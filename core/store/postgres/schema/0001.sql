@@ -153,6 +153,19 @@ CREATE TABLE ended_sessions (
 );
 CREATE INDEX ended_sessions_by_time ON ended_sessions (expires);
 
+-- Access tokens, by the SHA-256 of their secrets in hex. Times are milliseconds; 0: none.
+CREATE TABLE tokens (
+  id      TEXT COLLATE "C" PRIMARY KEY,
+  hash    TEXT COLLATE "C" NOT NULL UNIQUE,
+  owner   TEXT NOT NULL,
+  name    TEXT NOT NULL,
+  spaces  TEXT NOT NULL, -- ids with a blank between them
+  created BIGINT NOT NULL,
+  expires BIGINT NOT NULL,
+  used    BIGINT NOT NULL,
+  revoked BIGINT NOT NULL
+);
+
 -- What operators and people accepted that drivers do: a step of a version of a protocol, in
 -- one run, or in every run where run is empty.
 CREATE TABLE acceptances (

@@ -168,6 +168,19 @@ CREATE TABLE ended_sessions (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX ended_sessions_by_time ON ended_sessions (expires);
 
+-- Access tokens, by the SHA-256 of their secrets in hex. Times are milliseconds; 0: none.
+CREATE TABLE tokens (
+  id      TEXT PRIMARY KEY,
+  hash    TEXT NOT NULL UNIQUE,
+  owner   TEXT NOT NULL,
+  name    TEXT NOT NULL,
+  spaces  TEXT NOT NULL, -- ids with a blank between them
+  created INTEGER NOT NULL,
+  expires INTEGER NOT NULL,
+  used    INTEGER NOT NULL,
+  revoked INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- What operators and people accepted that drivers do: a step of a version of a protocol, in
 -- one run, or in every run where run is empty.
 CREATE TABLE acceptances (

@@ -16,6 +16,7 @@ type Store struct {
 	*sqlite.Archive
 	*tables.People
 	*tables.Sessions
+	*tables.Tokens
 	*sqlite.Store
 }
 
@@ -30,5 +31,5 @@ func Open(path string, log *slog.Logger) (*Store, error) {
 
 // Of is a store that is open.
 func Of(s *sqlite.Store) *Store {
-	return &Store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Sessions: s.Sessions, Store: s}
+	return &Store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Sessions: s.Sessions, Tokens: s.Tokens, Store: s}
 }
