@@ -15,6 +15,9 @@ const AppSpace = "space:kairos-app"
 // Caller identifies the principal and the client of a call. Every use case takes one.
 type Caller struct {
 	Principal string
+	// Credential names what the caller has shown, such as "token:<id>". A session over HTTP is
+	// bound to it. It is empty where callers show nothing.
+	Credential string
 	// Space is the caller's own, where it writes unless it names another.
 	Space string
 	// Groups are further spaces that the caller reads and writes, by id:
@@ -58,6 +61,19 @@ func (c Caller) Writable() []string {
 
 // Reads reports whether the caller may read the space.
 func (c Caller) Reads(space string) bool { return slices.Contains(c.Spaces(), space) }
+
+type callerKey struct{}
+
+// WithCaller records who makes a request, for handlers behind the one that has found it out.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerOf returns the caller recorded by WithCaller; false: there is none.
+func CallerOf(ctx context.Context) (Caller, bool) {
+	c, ok := ctx.Value(callerKey{}).(Caller)
+	return c, ok
+}
 
 type spaceKey struct{}
 

@@ -153,14 +153,15 @@ func capabilitiesIn(message json.RawMessage) map[string]any {
 type callers struct {
 	plainWait, progressWait time.Duration // without and with a progress token
 	log                     *slog.Logger
-	groups                  func() []string // nil: callers have those that they were identified with
+	groups                  func() []string // of callers that are not identified; may be nil
+	identifies              bool            // callers over HTTP are identified
 }
 
 // of returns the caller of a request of either era.
 func (cs callers) of(ctx context.Context, req mcp.CallToolRequest) access.Caller {
 	from := originOf(ctx)
 	c := access.Caller{Principal: from.who.Principal, Space: from.who.Space, Groups: from.who.Groups, CanWait: cs.plainWait}
-	if cs.groups != nil {
+	if cs.groups != nil && (from.transport != transportHTTP || !cs.identifies) {
 		c.Groups = slices.Concat(c.Groups, cs.groups())
 	}
 	if progressToken(req) != nil {

@@ -125,6 +125,15 @@ func (t *httpTransport) identify(r *http.Request) (access.Caller, error) {
 	return t.server.cfg.Identify(r)
 }
 
+// holder names who has a session: the principal with what it has shown. A session of a token
+// that was revoked is nobody's.
+func holder(who access.Caller) string {
+	if who.Credential == "" {
+		return who.Principal
+	}
+	return who.Principal + " " + who.Credential
+}
+
 // clientOf names who shares the limits of sessions: the principal, and without a login the
 // address. Of IPv6 it is the network of 64 bits, because one client has all of its addresses.
 func (t *httpTransport) clientOf(r *http.Request, who access.Caller) string {

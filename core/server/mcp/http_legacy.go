@@ -88,7 +88,7 @@ func (p *post) origin(sess *httpSession) *origin {
 
 // initialize serves the handshake and keeps the session if it went well.
 func (p *post) initialize() {
-	sess := p.http.newSession(p.who.Principal)
+	sess := p.http.newSession(holder(p.who))
 	ctx := p.http.server.mcp.WithContext(withOrigin(p.r.Context(), p.origin(sess)), &session{conn: &sess.connection})
 	r := p.http.server.respond(ctx, p.msg, p.body)
 	if r == nil {
@@ -96,7 +96,7 @@ func (p *post) initialize() {
 		return
 	}
 	if r.Error == nil {
-		id, named, err := p.http.ids.New(p.who.Principal, sess.legacyClient())
+		id, named, err := p.http.ids.New(holder(p.who), sess.legacyClient())
 		if err != nil {
 			p.http.log.ErrorContext(p.r.Context(), "the id of a session cannot be sealed", "error", err)
 			refuse500(p.w, p.msg.ID)

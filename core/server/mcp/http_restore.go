@@ -17,7 +17,7 @@ func (t *httpTransport) session(
 	rw http.ResponseWriter, r *http.Request, who access.Caller,
 ) (s *httpSession, release func(), ok bool) {
 	key := sessions.Key(r.Header.Get(mcp.HeaderSessionID))
-	if s, release, ok = t.sessions.use(r.Context(), key, who.Principal); ok {
+	if s, release, ok = t.sessions.use(r.Context(), key, holder(who)); ok {
 		if t.sessions.checkDue(s) && t.endedElsewhere(r, s) {
 			release()
 			t.sessions.end(key)
@@ -30,7 +30,7 @@ func (t *httpTransport) session(
 	if !ok {
 		return nil, nil, false
 	}
-	s = t.newSession(who.Principal)
+	s = t.newSession(holder(who))
 	s.is(named)
 	named.Client.Transport = transportHTTP
 	s.initialized(named.Client)
@@ -57,7 +57,7 @@ func (t *httpTransport) endedElsewhere(r *http.Request, s *httpSession) bool {
 // named reads the id of the caller's session, which was not ended. If ok is false, it has
 // replied.
 func (t *httpTransport) named(rw http.ResponseWriter, r *http.Request, who access.Caller) (s sessions.Session, ok bool) {
-	s, err := t.ids.Open(r.Header.Get(mcp.HeaderSessionID), who.Principal)
+	s, err := t.ids.Open(r.Header.Get(mcp.HeaderSessionID), holder(who))
 	if errors.Is(err, sessions.ErrUnknown) {
 		noSession(rw)
 		return s, false

@@ -18,11 +18,11 @@ const (
 // httpSession is one client of the legacy eras. An idle session has no goroutine.
 type httpSession struct {
 	connection
-	in        *liveSessions
-	principal string
-	expires   time.Time
-	requests  openRequests
-	inflight  inflights
+	in       *liveSessions
+	holder   string
+	expires  time.Time
+	requests openRequests
+	inflight inflights
 
 	// guarded by in.mu
 	client     *sessionClient // nil: not kept yet, or ended
@@ -39,9 +39,9 @@ type httpSession struct {
 }
 
 // newSession returns a session without an id.
-func (t *httpTransport) newSession(principal string) *httpSession {
+func (t *httpTransport) newSession(holder string) *httpSession {
 	now := time.Now()
-	s := &httpSession{in: &t.sessions, principal: principal, used: now, checked: now}
+	s := &httpSession{in: &t.sessions, holder: holder, used: now, checked: now}
 	s.questions, s.gone = newQuestions(), make(chan struct{})
 	s.background = t.background
 	return s

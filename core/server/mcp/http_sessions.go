@@ -177,13 +177,13 @@ func (ss *liveSessions) holdLocked(s *httpSession, bytes int64) {
 	ss.held += bytes
 }
 
-// use returns the session with the key for a request of the principal, whose end release
-// tells. A session of another principal is not found.
-func (ss *liveSessions) use(ctx context.Context, key, principal string) (s *httpSession, release func(), ok bool) {
+// use returns the session with the key for a request of its holder, whose end release
+// tells. A session of another holder is not found.
+func (ss *liveSessions) use(ctx context.Context, key, holder string) (s *httpSession, release func(), ok bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	s, ok = ss.byID[key]
-	if !ok || s.principal != principal {
+	if !ok || s.holder != holder {
 		return nil, nil, false
 	}
 	return s, ss.useLocked(ctx, s), true

@@ -223,7 +223,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 		s.stdio.served.Wait()
 		return err
 	})
-	callers := callers{plainWait: cfg.PlainWait, progressWait: cfg.ProgressWait, log: log, groups: cfg.Groups}
+	callers := callers{plainWait: cfg.PlainWait, progressWait: cfg.ProgressWait, log: log, groups: cfg.Groups, identifies: cfg.Identify != nil}
 	found := protocols{engine: e, callers: callers, log: log}
 	instructions, err := text("instructions")
 	if err != nil {
