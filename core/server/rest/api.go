@@ -22,9 +22,11 @@ type API struct {
 
 	network   network
 	admission *admission
-	tools     *tools
-	page      *page
-	status    *status
+	// wrongTokens bounds the wrong tokens of an address.
+	wrongTokens *rates
+	tools       *tools
+	page        *page
+	status      *status
 
 	ending context.Context // of streams: ends with Drain
 	endNow context.CancelFunc
@@ -42,6 +44,7 @@ func New(cfg Config, log *slog.Logger) (*API, error) {
 	a := &API{cfg: cfg, log: log, network: newNetwork(cfg.Access)}
 	a.ending, a.endNow = context.WithCancel(context.Background())
 	a.admission = newAdmission(cfg, a.network)
+	a.wrongTokens = newRates(wrongPerMinute, wrongBurst)
 	a.tools = &tools{engine: cfg.Engine, operations: cfg.Operations, check: cfg.Check, log: log}
 	a.page = &page{approvals: cfg.Approvals, network: a.network, identified: cfg.Identify != nil, log: log}
 	a.status = &status{cfg: cfg, network: a.network, began: time.Now(), ending: a.ending, log: log}

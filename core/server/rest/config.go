@@ -58,7 +58,8 @@ type Config struct {
 	// Operations is behind the calls of operators, which are not served without it.
 	Operations operations.Engine
 	// Operator returns nil if a request is that of an operator, and else what it lacks.
-	// Without Identify, which names callers, the calls of operators need it.
+	// Without Identify, which names callers, the calls of operators need it. With Identify
+	// such a request is that of Principal.
 	Operator func(*http.Request) error
 	// Groups, if set, are the further spaces of every caller without Identify at the moment of a call.
 	Groups func() []string
@@ -76,7 +77,10 @@ type Config struct {
 	// Check judges a body by the input schema of a tool; its error is a
 	// *fault.Error. Without it only bodies that cannot be decoded are refused here.
 	Check func(tool string, arguments json.RawMessage) error
-	// Identify says who calls; fault.Forbidden is 403. Without it everybody is Principal.
+	// Identify says who calls; fault.Unauthorized and fault.InvalidToken are 401,
+	// fault.Forbidden is 403. It is called again while a call lasts, which ends when it
+	// returns one of them. Handlers read the caller with access.CallerOf. Without it
+	// everybody is Principal.
 	Identify func(*http.Request) (access.Caller, error)
 	// Session reports whether an MCP session exists. Without Identify its calls
 	// count apart from those of other sessions. If it is nil they count by address.

@@ -186,33 +186,6 @@ func (a *API) routed(next handler) handler {
 	}
 }
 
-// identified says who calls.
-func (a *API) identified(next handler) handler {
-	return func(c *call) {
-		c.caller.Principal, c.caller.Space = a.cfg.Principal, a.cfg.Space
-		if a.cfg.Identify == nil && a.cfg.Groups != nil && c.route.by != anybody {
-			c.caller.Groups = a.cfg.Groups()
-		}
-		if a.cfg.Identify == nil || c.route.by == anybody {
-			next(c)
-			return
-		}
-		caller, err := a.cfg.Identify(c.r)
-		switch {
-		case err == nil:
-			c.caller = caller
-			next(c)
-		case fault.CodeOf(err) == fault.Forbidden:
-			c.caller.Principal, c.caller.Space = "", ""
-			c.refuse(fault.Forbidden, "%s", messageOf(err))
-		default:
-			c.caller.Principal, c.caller.Space = "", ""
-			a.log.ErrorContext(c.r.Context(), "a caller could not be identified", "error", err)
-			c.refuse(fault.Internal, "Who calls could not be found out; the server's log has the cause.")
-		}
-	}
-}
-
 // authorized lets only operators through to their calls. Where callers are identified, each
 // of them is the operator of what is theirs.
 func (a *API) authorized(next handler) handler {

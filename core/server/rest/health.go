@@ -164,14 +164,17 @@ func (s *status) apiCard(c *call) {
 // resourcePath is where RFC 9728 has a resource describe itself.
 const resourcePath = "/.well-known/oauth-protected-resource"
 
-// protectedResource describes the MCP endpoint as a resource. As long as there
-// is no authentication, nobody authorizes anybody: the list is empty.
+// scopes are those that clients ask for at an authorization server.
+var scopes = []string{"openid"}
+
+// protectedResource describes the MCP endpoint as a resource. No authorization server
+// makes tokens for it: operators do.
 func (s *status) protectedResource(c *call) {
 	c.json(http.StatusOK, map[string]any{
 		"resource":                         s.network.base(c.r) + mcpPath,
 		"resource_name":                    "KAIROS",
 		"authorization_servers":            []string{},
-		"scopes_supported":                 []string{"openid"},
+		"scopes_supported":                 scopes,
 		"bearer_methods_supported":         []string{"header"},
 		"authorization_request_parameters": map[string]string{"prompt": "login"},
 	})
@@ -185,7 +188,11 @@ func snapshot(c *call) {
 	})
 }
 
-// authCallback is where a login would end.
-func (s *status) authCallback(c *call) {
-	c.refuse(fault.LoginNotConfigured, "This server has no login.")
+// noLogin answers where a login would begin and end.
+func (s *status) noLogin(c *call) {
+	message := "This server has no login."
+	if s.cfg.Identify != nil {
+		message = "This server has no login in a browser: its operator makes tokens with `kairos token create`."
+	}
+	c.refuse(fault.LoginNotConfigured, "%s", message)
 }

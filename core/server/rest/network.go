@@ -98,7 +98,7 @@ func loopback(host string) bool {
 const (
 	corsHeaders = "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, " +
 		"Traceparent, X-LLM-Model-ID, X-Force-Update"
-	corsExposed = "Mcp-Session-Id, Retry-After"
+	corsExposed = "Mcp-Session-Id, Retry-After, WWW-Authenticate"
 	corsMethods = "GET, POST, DELETE, OPTIONS"
 )
 

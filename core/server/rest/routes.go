@@ -71,7 +71,8 @@ func (a *API) engineRoutes(get, post []string) []*route {
 		{pattern: "/readyz", methods: get, handle: a.status.isReady, by: anybody, probe: true},
 		{pattern: resourcePath, methods: get, handle: a.status.protectedResource, by: anybody},
 		{pattern: resourcePath + mcpPath, methods: get, handle: a.status.protectedResource, by: anybody},
-		{pattern: "/auth/callback", methods: get, handle: a.status.authCallback, by: anybody},
+		{pattern: loginPath, methods: get, handle: a.status.noLogin, by: anybody},
+		{pattern: "/auth/callback", methods: get, handle: a.status.noLogin, by: anybody},
 		{pattern: "/api/snapshot", methods: post, handle: snapshot, by: clients},
 	}
 	for _, t := range toolset.Table {
