@@ -53,6 +53,7 @@ type Config struct {
 	Embedding EmbeddingConfig `yaml:"embedding"`
 	MCP       mcpConfig       `yaml:"mcp"`
 	HTTP      httpConfig      `yaml:"http"`
+	Auth      authConfig      `yaml:"auth"`
 	Replica   replicaConfig   `yaml:"replica"`
 	Metrics   metricsConfig   `yaml:"metrics"`
 	Admin     adminConfig     `yaml:"admin"`

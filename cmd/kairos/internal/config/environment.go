@@ -18,7 +18,7 @@ var variables = map[string]string{
 	"qdrant.url": "QDRANT_URL", "qdrant.collection": "QDRANT_COLLECTION", "qdrant.ca_cert": "QDRANT_CA_CERT_PATH",
 	"user_input":             "KAIROS_USER_INPUT_DRIVER",
 	"search.score_threshold": "SCORE_THRESHOLD", "search.similar_threshold": "SIMILAR_MEMORY_THRESHOLD",
-	"log.level": "LOG_LEVEL", "log.format": "LOG_FORMAT", "metrics.instance": "INSTANCE_ID", "http.trusted_proxies": "TRUSTED_PROXY_CIDRS",
+	"log.level": "LOG_LEVEL", "log.format": "LOG_FORMAT", "metrics.instance": "INSTANCE_ID", "auth.enabled": "AUTH_ENABLED", "http.trusted_proxies": "TRUSTED_PROXY_CIDRS",
 	"embedding.provider": "EMBEDDING_PROVIDER", "embedding.table": "EMBEDDING_TABLE", "embedding.dimension": "EMBEDDING_DIMENSION",
 }
 
@@ -79,7 +79,7 @@ func (c *Config) overlay(lookup func(string) (string, bool)) error {
 		*to = f
 	}
 	clean := read.clean
-	errs = append(errs, c.HTTP.overlay(clean), c.Metrics.overlay(clean), checkAppSpace(clean), checkLogin(clean), c.Embedding.overlay(clean))
+	errs = append(errs, c.HTTP.overlay(clean), c.Metrics.overlay(clean), checkAppSpace(clean), c.Auth.overlay(clean), c.Embedding.overlay(clean))
 	return errors.Join(append(errs, read.problems()...)...)
 }
 

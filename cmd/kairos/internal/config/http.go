@@ -73,7 +73,7 @@ type httpConfig struct {
 	// whose request they pass on.
 	TrustedProxies []string  `yaml:"trusted_proxies"`
 	TLS            tlsConfig `yaml:"tls"`
-	// Insecure lets the server listen beyond loopback without authentication; the flag
+	// Insecure lets the server listen beyond loopback without authentication or TLS; the flag
 	// --insecure sets it, because it is about one address and not about a file.
 	Insecure bool `yaml:"-"`
 	// Operations: the calls of operators are served. Default: where only this
@@ -258,26 +258,36 @@ func checkAppSpace(lookup func(string) (string, bool)) error {
 	return nil
 }
 
-// checkLogin refuses to serve where the environment asks for a login, as the earlier server
-// had one: everybody would be let in.
-func checkLogin(lookup func(string) (string, bool)) error {
-	v, _ := lookup("AUTH_ENABLED")
-	if on, err := strconv.ParseBool(v); v == "" || err == nil && !on {
-		return nil
+// Unprotected says how other machines reach the main port; empty: they do not, or callers are
+// known and have TLS.
+func (c Config) Unprotected() string {
+	switch {
+	case IsLocal(c.HTTP.Listen):
+		return ""
+	case !c.Auth.Enabled:
+		return withoutAuthentication
+	case c.HTTP.TLS.Cert == "" && len(c.HTTP.TrustedProxies) == 0:
+		return "with tokens in the clear"
 	}
-	return fmt.Errorf("environment AUTH_ENABLED=%q: this server has no login: unset it, and let only people in whom you trust, for example by a proxy with a login", v)
+	return ""
 }
 
+const withoutAuthentication = "without authentication"
+
 // CheckListen refuses addresses that other machines reach, where nobody has said that
-// they may: whoever reaches the server is let in.
+// they may: whoever reaches the server without authentication is let in, and whoever reads
+// along without TLS has the tokens.
 func (c Config) CheckListen() error {
-	for _, at := range [][2]string{{"http.listen", c.HTTP.Listen}, {"metrics.listen", c.Metrics.Listen}} {
-		key, address := at[0], at[1]
-		if c.HTTP.Insecure || address == "" || address == MetricsOff || IsLocal(address) {
-			continue
+	if how := c.Unprotected(); how != "" && !c.HTTP.Insecure {
+		fix := "Listen on 127.0.0.1, ask for tokens with auth.enabled"
+		if c.Auth.Enabled {
+			fix = "Set http.tls, or http.trusted_proxies to the proxy that ends TLS"
 		}
-		return fmt.Errorf("%s: listening on %s is refused: other machines reach it, and there is no authentication. "+
-			"Listen on 127.0.0.1, or start it with --insecure on a trusted network", key, address)
+		return fmt.Errorf("http.listen: listening on %s is refused: other machines reach it %s. %s, or start it with --insecure on a trusted network", c.HTTP.Listen, how, fix)
+	}
+	if at := c.Metrics.Listen; !c.HTTP.Insecure && at != "" && at != MetricsOff && !IsLocal(at) {
+		return fmt.Errorf("metrics.listen: listening on %s is refused: other machines reach it %s. "+
+			"Listen on 127.0.0.1, or start it with --insecure on a trusted network", at, withoutAuthentication)
 	}
 	return nil
 }
