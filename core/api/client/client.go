@@ -234,7 +234,7 @@ func (c *Client) refusal(tool api.Declaration, res answer) error {
 func hint(res answer) string {
 	switch res.status {
 	case http.StatusUnauthorized:
-		return "run the command as the user of the server on its machine, or set KAIROS_BEARER_TOKEN to the token of this server"
+		return "set KAIROS_BEARER_TOKEN to the token of this server, or to one that its operator makes with `kairos token create`; calls of operators need none from the user of the server on its machine"
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		if s, err := strconv.Atoi(res.header.Get("Retry-After")); err == nil && s > 0 {
 			return fmt.Sprintf("repeat the call in %d s", s)

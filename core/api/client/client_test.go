@@ -176,7 +176,7 @@ func TestErrorsHaveCodeMessageAndNextAction(t *testing.T) {
 		},
 		"no credentials": {
 			http.StatusUnauthorized, problem, `{"error":"Unauthorized","message":"log in"}`,
-			fault.Error{Code: "Unauthorized", Message: "log in", Hint: "run the command as the user of the server on its machine, or set KAIROS_BEARER_TOKEN to the token of this server"},
+			fault.Error{Code: "Unauthorized", Message: "log in", Hint: "set KAIROS_BEARER_TOKEN to the token of this server, or to one that its operator makes with `kairos token create`; calls of operators need none from the user of the server on its machine"},
 		},
 		"busy": {
 			http.StatusServiceUnavailable, problem, `{"error":"BUSY","message":"too many calls"}`,

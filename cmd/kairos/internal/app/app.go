@@ -27,6 +27,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/setup"
+	"github.com/kairos-mcp/kairos/core/tokens"
 	"github.com/kairos-mcp/kairos/core/usecases"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -60,6 +61,7 @@ type App struct {
 	setup   *setup.Current
 	Store   *Database
 	Index   *Index // of the protocols, or nil
+	Tokens  *tokens.Tokens
 	Engine  *usecases.UseCases
 	table   func() *meaning.Table // of word vectors; nil: none is used
 	// handover writes the handover file; nil if there is none.
@@ -143,6 +145,7 @@ func (s Options) open() (*App, error) {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
 	a.made = &madeSpaces{store: a.Store.Spaces, log: log}
+	a.Tokens = tokens.New(a.Store.Tokens, a.clock, log)
 	a.Engine = usecases.New(a.measuredStore(), a.setup, options, log)
 	return a, nil
 }
@@ -177,14 +180,14 @@ func restartSettings(c config.Config) map[string]any {
 		"approval.ttl": c.Approval.TTL, "approval.remember_declines": c.Approval.RememberDeclines, "approval.listen": c.Approval.Listen,
 		"run": c.Run, "handover": c.Handover, "sampling": c.Sampling.Budgets(), "attest": c.Attest,
 		"qdrant": c.Qdrant.Plain(), "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "replica": c.Replica, "metrics": c.Metrics,
-		"admin": c.Admin, "log": c.Log,
+		"admin": c.Admin, "log": c.Log, "auth": c.Auth,
 	}
 }
 
 // close stops drivers, engine and store; the first error is the one that matters.
 func (a *App) close() error {
 	w := &a.working
-	err := errors.Join(w.during("a reload", a.setup.Close), w.during("drivers", a.host.Close), w.during("ratings", a.Engine.Close))
+	err := errors.Join(w.during("a reload", a.setup.Close), w.during("drivers", a.host.Close), w.during("ratings", a.Engine.Close), w.during("the use of tokens", a.Tokens.Close))
 	if a.handover != nil {
 		err = errors.Join(err, w.during("the handover file", a.handover.Close))
 	}

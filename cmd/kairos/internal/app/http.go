@@ -48,10 +48,13 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 	}
 	health := a.health()
 	served := rest.Config{
-		Version: name, Engine: toolset.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Groups: a.made.all, Approvals: a.Engine.Runs, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
+		Version: name, Engine: toolset.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Groups: a.made.all, Identify: a.identify(), MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: s.Tools, Check: s.Check,
 		Health: health, Ready: a.ready,
 		Access: access, Observer: observer(a.measures, func(m *metrics.Metrics) rest.Observer { return m }),
+	}
+	if !c.Auth.Enabled { // a browser has no token
+		served.Approvals = a.Engine.Runs
 	}
 	if operators != nil && c.ServesOperations() {
 		served.Operations, served.Operator = a.operations(health), operators.Authorize
@@ -81,11 +84,11 @@ func (a *address) String() string {
 // serve listens on the main port until ctx ends.
 func (h *httpService) serve(ctx context.Context) error {
 	c := h.config.HTTP
-	if !config.IsLocal(c.Listen) {
+	if how := h.config.Unprotected(); how != "" {
 		fmt.Fprintf(h.say, "************************************************************************\n"+
-			"  INSECURE: %s is reached by other machines without authentication.\n"+
-			"  They can read and change every protocol and run.\n"+
-			"************************************************************************\n", c.Listen)
+			"  INSECURE: other machines reach %s %s.\n"+
+			"  Whoever reads along, or calls, can read and change protocols and runs.\n"+
+			"************************************************************************\n", c.Listen, how)
 	}
 	var ending sync.WaitGroup
 	defer ending.Wait()
@@ -96,7 +99,9 @@ func (h *httpService) serve(ctx context.Context) error {
 			if c.TLS.Cert != "" {
 				scheme = "https"
 			}
-			h.page.at.is(cmp.Or(c.PublicURL, reachedAt(scheme, at)))
+			if !h.config.Auth.Enabled {
+				h.page.at.is(cmp.Or(c.PublicURL, reachedAt(scheme, at)))
+			}
 			h.started(at.String())
 			fmt.Fprintf(h.say, "kairos: MCP at %[1]s://%[2]s/mcp, REST at %[1]s://%[2]s/api, health at %[1]s://%[2]s/health\n", scheme, at)
 		},

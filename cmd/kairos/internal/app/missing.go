@@ -24,7 +24,7 @@ func missing(s Options, d config.Database) tables.Missing {
 
 // NoDatabase is the error of a command that only reads where there is no database.
 func NoDatabase(d config.Database) *fault.Error {
-	const makes = "`kairos serve`, `mint`, `import`, `run` and `spaces create` make one"
+	const makes = "`kairos serve`, `mint`, `import`, `run`, `spaces create` and `token create` make one"
 	if d.Postgres() {
 		return fault.New(fault.StoreUnavailable, "the database %s has no tables of KAIROS", d).
 			WithHint("see whether that is the database that you mean; " + makes)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 )
 
@@ -53,7 +54,10 @@ func (m *madeSpaces) all() []string {
 }
 
 // CreateSpace implements operations.Spaces.
-func (o operator) CreateSpace(ctx context.Context, _ access.Caller, name string) (id string, created bool, err error) {
+func (o operator) CreateSpace(ctx context.Context, c access.Caller, name string) (id string, created bool, err error) {
+	if c.Principal != LocalPrincipal {
+		return "", false, fault.New(fault.Forbidden, "spaces are made by the operator of the server, with `kairos spaces create`")
+	}
 	if id, err = library.SpaceID(name); err != nil {
 		return "", false, err
 	}

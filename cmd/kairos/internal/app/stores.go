@@ -28,6 +28,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/qdrant/former"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/tables"
+	"github.com/kairos-mcp/kairos/core/tokens"
 	"github.com/kairos-mcp/kairos/core/usecases"
 )
 
@@ -39,6 +40,7 @@ type Database struct {
 	People    peopleStore
 	Spaces    spaceStore
 	Sessions  sessions.Store
+	Tokens    tokens.Store
 	Files     archive.Files  // nil: the server of the database returns free space by itself
 	Servers   replicas.Store // nil: no other servers share the database
 	checks
@@ -101,13 +103,13 @@ func openDatabase(c config.Config, missing tables.Missing, log *slog.Logger) (*D
 		if err != nil {
 			return nil, err
 		}
-		return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Sessions: s.Sessions, Servers: s.Servers, checks: s}, nil
+		return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Sessions: s.Sessions, Tokens: s.Tokens, Servers: s.Servers, checks: s}, nil
 	}
 	s, err := sqlite.OpenWith(c.Database.Address(), sqlite.Limits{}, missing, log)
 	if err != nil {
 		return nil, err
 	}
-	return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Sessions: s.Sessions, Files: s.Archive, checks: s}, nil
+	return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Sessions: s.Sessions, Tokens: s.Tokens, Files: s.Archive, checks: s}, nil
 }
 
 // engineStore puts the engine's store together.

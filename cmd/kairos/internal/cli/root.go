@@ -23,6 +23,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/runs"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/serve"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/token"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/tools"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/tree"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
@@ -49,7 +50,7 @@ func Root(version string) *cobra.Command {
 	addGroup(cmd, "run", "Run protocols:", append(play.Commands(&at), runs.Command(&at, play.Steps(&at)...), accept.Command(&at))...)
 	addGroup(cmd, "keep", "Keep protocols:", library.Commands(&at)...)
 	addGroup(cmd, "drivers", "Drivers:", drivers.Command(&at), tools.Command(&at), tree.Command(&at))
-	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), connect.Command(&at), drivers.Reload(&at))...)
+	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), token.Command(&at), connect.Command(&at), drivers.Reload(&at))...)
 	keepEarlier(cmd, append(play.Steps(&at), library.Changes(&at)...)...)
 	cmd.SetCompletionCommandGroupID("operate")
 	cmd.SetHelpCommandGroupID("operate")

@@ -75,7 +75,7 @@ func Command(at *session.Session) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&by.Stdio, "stdio", false, "serve stdin and stdout as well")
 	cmd.Flags().BoolVar(&by.Page, "page", false, "over stdin and stdout: open an approval page on a free loopback port for the first link (with --http the main port has it)")
-	cmd.Flags().BoolVar(&by.Insecure, "insecure", false, "listen beyond loopback without authentication")
+	cmd.Flags().BoolVar(&by.Insecure, "insecure", false, "listen beyond loopback without authentication or TLS")
 	return cmd
 }
 
