@@ -1,5 +1,5 @@
 // Package tokens makes and checks the access tokens of agents and scripts. A token says whose
-// it is and in which spaces it works. What its owner may do there is decided elsewhere.
+// it is and in which spaces it works. Nothing here decides about the rights of its owner.
 package tokens
 
 import (
@@ -65,9 +65,8 @@ type Store interface {
 }
 
 const (
-	// believedFor is how long a token is not looked up again, known or not. What uses a
-	// token for longer than a call looks at it in an interval of its own, and both together
-	// take less than a second.
+	// believedFor is how long a token is not looked up again, known or not. Calls that last
+	// look at theirs in an interval of their own, and both together take less than a second.
 	believedFor = 500 * time.Millisecond
 	// cacheBytes limits the known tokens in memory, and the unknown ones apart from them:
 	// guessing must not evict the known ones.

@@ -48,7 +48,7 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 	}
 	health := a.health()
 	served := rest.Config{
-		Version: name, Engine: toolset.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Groups: a.made.all, Identify: a.identify(), MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
+		Version: name, Engine: toolset.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Groups: a.made.all, Identify: identify(a), MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: s.Tools, Check: s.Check,
 		Health: health, Ready: a.ready,
 		Access: access, Observer: observer(a.measures, func(m *metrics.Metrics) rest.Observer { return m }),

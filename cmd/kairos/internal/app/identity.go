@@ -28,7 +28,7 @@ func (b bearer) Caller(ctx context.Context, token string) (access.Caller, error)
 }
 
 // identify says who makes a request of the main port; nil: everybody is LocalPrincipal.
-func (a *App) identify() func(*http.Request) (access.Caller, error) {
+func identify(a *App) func(*http.Request) (access.Caller, error) {
 	if !a.Config.Auth.Enabled {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (a *App) identify() func(*http.Request) (access.Caller, error) {
 }
 
 // identified is identify for the MCP endpoint, behind the guards of the main port.
-func (a *App) identified() func(*http.Request) (access.Caller, error) {
+func identified(a *App) func(*http.Request) (access.Caller, error) {
 	if !a.Config.Auth.Enabled {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (a *App) identified() func(*http.Request) (access.Caller, error) {
 
 // CreateToken makes an access token. Its spaces are named by their ids, and those that
 // operators made also by their names.
-func (a *App) CreateToken(ctx context.Context, in tokens.Wanted) (tokens.Token, tokens.Secret, error) {
+func CreateToken(ctx context.Context, a *App, in tokens.Wanted) (tokens.Token, tokens.Secret, error) {
 	made := a.made.all()
 	for i, name := range in.Spaces {
 		switch {

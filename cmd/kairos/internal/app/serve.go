@@ -163,7 +163,7 @@ func mcpConfig(a *App, by Transports, name string) mcpserver.Config {
 	return mcpserver.Config{
 		Version:        name,
 		ChallengeTypes: a.challengeTypes,
-		Principal:      LocalPrincipal, Space: a.space, Groups: a.made.all, Identify: a.identified(),
+		Principal:      LocalPrincipal, Space: a.space, Groups: a.made.all, Identify: identified(a),
 		StateKeys: a.stateKeys, Clock: a.clock, Ended: a.Store.Sessions, Capabilities: a.capabilities,
 		PlainWait: c.MCP.PlainWait(), ProgressWait: c.MCP.ProgressWait(), AskAgain: c.MCP.AskAgain(),
 		DrainTimeout: by.drain(), Observer: observer(a.measures, func(m *metrics.Metrics) mcpserver.Observer { return m }),

@@ -24,7 +24,7 @@ var localOnly = session.StaysLocal("tokens are made and revoked at the server's 
 // Command is `kairos token`.
 func Command(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "token", Short: "Make and revoke access tokens of agents and scripts",
+		Use: "token", Short: "Create and revoke access tokens of agents and scripts",
 		Example: "  kairos token create --owner user:acme:ada --name ci --space production\n  kairos token list\n  kairos token revoke 1a2b3c4d",
 	}
 	cmd.AddCommand(create(at), list(at), revoke(at))
@@ -42,8 +42,8 @@ func create(at *session.Session) *cobra.Command {
 	var in tokens.Wanted
 	var expires string
 	cmd := &cobra.Command{
-		Use: "create", Short: "Make an access token and show it once", Args: cobra.NoArgs, Annotations: localOnly,
-		Long: `Makes a token with which an agent or a script calls a server whose configuration has auth.enabled. Its calls are those of its
+		Use: "create", Short: "Create an access token and show it once", Args: cobra.NoArgs, Annotations: localOnly,
+		Long: `Creates a token with which an agent or a script calls a server whose configuration has auth.enabled. Its calls are those of its
 owner, a person named as user:REALM:NAME: the realm is the word for who knows the person, such as the name of your organisation. It
 works in the spaces that you name and in no others. Without --space that is the owner's own one.
 
@@ -59,7 +59,7 @@ The token is shown once. The database has its SHA-256 only.`,
 				if lasts > 0 {
 					in.Expires = time.Now().Add(lasts)
 				}
-				made, secret, err := a.CreateToken(ctx, in)
+				made, secret, err := app.CreateToken(ctx, a, in)
 				return output.Reply(cmd, out, func(p *output.Printer, c created) {
 					printCreated(p, c)
 					if !a.Config.Auth.Enabled {
@@ -101,7 +101,7 @@ func lifetime(text string) (time.Duration, error) {
 
 func printCreated(p *output.Printer, c created) {
 	t := c.Token
-	p.Printf("made token %s: %s\n", output.ShortID(t.ID), plain.Line(t.Name))
+	p.Printf("created token %s: %s\n", output.ShortID(t.ID), plain.Line(t.Name))
 	p.Field("owner", plain.Line(t.Owner))
 	p.Field("works in", plain.Line(strings.Join(t.Spaces, ", ")))
 	p.Field("expires", until(t))
@@ -170,8 +170,8 @@ func revoke(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use: "revoke TOKEN...", Short: "Revoke access tokens", Args: cobra.MinimumNArgs(1), Annotations: localOnly,
-		Long: `Revokes tokens for ever, named by their id or the end of it. Within a second no server takes them, and what they have open ends:
-streams, calls and the questions in them.`,
+		Long: "Revokes tokens for ever, named by their id or the end of it. Within a second no server takes them, and their open calls, streams and\n" +
+			"sessions end.",
 		Example: "  kairos token revoke 1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
