@@ -106,6 +106,11 @@ func TestAServerWithIdentityTakesTokensAlone(t *testing.T) {
 			t.Errorf("the spaces of a token = %s, want the protocols of ada: %t", a.body, sees)
 		}
 	}
+	for token, want := range map[string]string{ada: "sure", bob: "forbidden"} { // as old clients search
+		if a := b.do("POST", "/api/kairos_search", `{"query":"one","space_id":"user:acme:ada"}`, with(token)); !strings.Contains(a.body, want) {
+			t.Errorf("a search in the space of ada = %d %s, want %q", a.status, a.body, want)
+		}
+	}
 	if a := b.do("POST", "/api/spaces_create", `{"name":"mine"}`, with(bob)); a.status != http.StatusForbidden {
 		t.Errorf("a token made a space: %d %s", a.status, a.body)
 	}
@@ -199,27 +204,15 @@ func TestARevokedTokenEndsItsSessionsAndStreams(t *testing.T) {
 	if a := b.do("POST", "/mcp", listOld, with(laptop, "Mcp-Session-Id", session)); a.status != http.StatusOK {
 		t.Errorf("the session = %d %s, want 200", a.status, a.body)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.url+"/mcp", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header = http.Header{"Authorization": {"Bearer " + laptop}, "Mcp-Session-Id": {session}, "Accept": {"text/event-stream"}}
-	stream, err := b.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Body.Close()
-	lines := bufio.NewScanner(stream.Body)
+	lines, end := b.stream(http.MethodGet, "", with(laptop, "Mcp-Session-Id", session))
+	defer end()
 	if !lines.Scan() || lines.Text() != ": open" {
 		t.Fatalf("the stream begins with %q, %v", lines.Text(), lines.Err())
 	}
 	if out := b.command("", "token", "revoke", id); !strings.Contains(out, "revoked token") {
 		t.Fatalf("token revoke: %s", out)
 	}
-	began := time.Now()
-	for lines.Scan() { // until the server ends it
-	}
-	took := time.Since(began)
+	took := untilItEnds(lines)
 	t.Logf("the stream ended %s after the revocation", took.Round(time.Millisecond))
 	if took > 10*time.Second {
 		t.Errorf("the stream ended %s after the revocation, want at most a second", took)
@@ -230,6 +223,73 @@ func TestARevokedTokenEndsItsSessionsAndStreams(t *testing.T) {
 	if a := b.do("POST", "/mcp", listOld, with(phone, "Mcp-Session-Id", session)); a.status != http.StatusNotFound {
 		t.Errorf("the session with the other token = %d, want 404", a.status)
 	}
+}
+
+func TestARevokedTokenEndsTheQuestionsThatItsAgentWaitsFor(t *testing.T) {
+	t.Parallel()
+	b := withShippedDrivers(t, "auth: {enabled: true}\nmcp: {wait: 2m}\n")
+	id, laptop := b.tokenOf("user:acme:ada")
+	_, phone := b.tokenOf("user:acme:ada")
+	minted := b.do("POST", "/api/kairos_mint/raw?llm_model_id=test", approvedCommand, with(laptop, "Content-Type", "text/markdown"))
+	var stored struct{ Items []struct{ URI string } }
+	if err := json.Unmarshal([]byte(minted.body), &stored); err != nil || len(stored.Items) != 1 {
+		t.Fatalf("mint = %d %s", minted.status, minted.body)
+	}
+	asks := strings.Replace(handshake, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1)
+	session := b.do("POST", "/mcp", asks, with(laptop)).header.Get("Mcp-Session-Id")
+	in := with(laptop, "Mcp-Session-Id", session)
+	begun := b.do("POST", "/mcp", rpcCall(2, "kairos_begin", `{"uri":"`+stored.Items[0].URI+`"}`, ""), in)
+	var reply struct {
+		Result struct {
+			StructuredContent struct {
+				NextCall struct{ Arguments json.RawMessage } `json:"next_call"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(begun.body), &reply); err != nil {
+		t.Fatalf("begin = %d %s", begun.status, begun.body)
+	}
+	lines, end := b.stream(http.MethodPost, rpcCall(3, "kairos_next", string(reply.Result.StructuredContent.NextCall.Arguments), ""), in)
+	defer end()
+	for seen := ""; !strings.Contains(seen, "elicitation/create"); seen += lines.Text() {
+		if !lines.Scan() {
+			t.Fatalf("the call ended without a question: %v %s", lines.Err(), seen)
+		}
+	}
+	b.command("", "token", "revoke", id)
+	if took := untilItEnds(lines); took > 10*time.Second {
+		t.Errorf("the call ended %s after the revocation, want at most a second", took)
+	}
+	if out := b.command(phone, "runs", "list", "--url", b.url); !strings.Contains(out, "Release") || !strings.Contains(out, "0/1") && !strings.Contains(out, "1/1") {
+		t.Errorf("the runs of the owner with another token: %s, want the one that waits", out)
+	}
+}
+
+// stream opens a reply that stays open.
+func (b *program) stream(method, body string, headers map[string]string) (lines *bufio.Scanner, end func()) {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.t.Context(), method, b.url+"/mcp", strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	for name, value := range headers {
+		req.Header.Set(name, value)
+	}
+	res, err := b.client.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return bufio.NewScanner(res.Body), func() { _ = res.Body.Close() }
+}
+
+// untilItEnds returns how long the server took to end a stream.
+func untilItEnds(lines *bufio.Scanner) time.Duration {
+	began := time.Now()
+	for lines.Scan() {
+	}
+	return time.Since(began)
 }
 
 // A server that other machines reach asks for tokens, and for TLS.

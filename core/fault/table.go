@@ -328,7 +328,7 @@ var inRequest = []Row{
 	},
 	{
 		Code: LoginNotConfigured, Status: 503,
-		Meaning: "this server has no login", Advice: laterAdvice, Hint: "call the server without a login",
+		Meaning: "this server has no login", Advice: "tell the user that this server has no login in a browser", Hint: "call the server without a login",
 	},
 }
 

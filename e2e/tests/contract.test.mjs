@@ -55,7 +55,7 @@
 // | metrics: a search does not lower the count of searches | core/metrics TestEverySeriesMovesWhenItsOperationHappens |
 // | CLI: --url over the environment, before or after the command; errors | cmd/kairos/testdata/script url.txtar |
 // | CLI: JSON on stdout, nothing on stderr | cmd/kairos TestTheNineCommandsAskAServer |
-// | auth: 401 with login_url and WWW-Authenticate; a personal space as space_id | none: KAIROS has no authentication yet |
+// | auth: 401 with login_url and WWW-Authenticate; a personal space as space_id | core/server/rest TestACallWithoutATokenIsToldHowToGetIn; cmd/kairos TestAServerWithIdentityTakesTokensAlone |
 import assert from 'node:assert/strict';
 
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/client/validators/ajv';

@@ -104,6 +104,9 @@ func (h *httpService) serve(ctx context.Context) error {
 			}
 			h.started(at.String())
 			fmt.Fprintf(h.say, "kairos: MCP at %[1]s://%[2]s/mcp, REST at %[1]s://%[2]s/api, health at %[1]s://%[2]s/health\n", scheme, at)
+			if h.config.Auth.Enabled {
+				fmt.Fprintln(h.say, "kairos: calls need a token; `kairos token create` makes one")
+			}
 		},
 		Draining: func() {
 			h.api.Drain()
