@@ -312,3 +312,21 @@ func BenchmarkVerify(b *testing.B) {
 		}
 	}
 }
+
+func FuzzOnlyTheSecretItselfIsTaken(f *testing.F) {
+	m := &memory{of: map[tokens.Hash]int{}}
+	all := tokens.New(m, nil, slog.New(slog.DiscardHandler))
+	defer func() { _ = all.Close() }()
+	_, secret, err := all.Create(context.Background(), tokens.Wanted{Owner: "user:acme:ada", Name: "ci"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{"", tokens.Prefix, forged(1).Reveal(), secret.Reveal()[:20], "krs_\xff"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, other string) {
+		if _, err := all.Verify(t.Context(), tokens.Secret(other)); err == nil && other != secret.Reveal() || err != nil && fault.CodeOf(err) != fault.InvalidToken {
+			t.Errorf("Verify(%q) = %v, want INVALID_TOKEN", other, err)
+		}
+	})
+}
