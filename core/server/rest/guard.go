@@ -83,8 +83,14 @@ func (a *API) report(c *call) {
 	if c.route != nil && c.route.probe {
 		level = slog.LevelDebug
 	}
-	a.log.Log(c.r.Context(), level, "http request", "method", e.Method, "route", e.Route, "status", e.Status, "in", e.In, "bytes", e.Out,
-		"ms", float64(e.Took.Microseconds())/1000, "principal", c.caller.Principal, "remote", a.network.remote(c.r))
+	attrs := []any{
+		"method", e.Method, "route", e.Route, "status", e.Status, "in", e.In, "bytes", e.Out,
+		"ms", float64(e.Took.Microseconds()) / 1000, "principal", c.caller.Principal, "remote", a.network.remote(c.r),
+	}
+	if c.caller.Credential != "" {
+		attrs = append(attrs, "credential", c.caller.Credential)
+	}
+	a.log.Log(c.r.Context(), level, "http request", attrs...)
 }
 
 var methods = []string{

@@ -90,6 +90,10 @@ func TestATokenOpensWhatIsItsOwners(t *testing.T) {
 		}
 	}
 	w.post("kairos_spaces", `{}`, "Authorization", "Bearer broken").want(503, "")
+	until(t, "the log names the token", func() bool { return strings.Contains(w.log.String(), "credential=token:1") })
+	if log := w.log.String(); strings.Contains(log, "anns") || strings.Contains(log, "broken") {
+		t.Errorf("the log has a token: %s", log)
+	}
 }
 
 func TestATokenComesOnceAndInTheHeader(t *testing.T) {
