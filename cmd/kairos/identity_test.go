@@ -204,8 +204,9 @@ func TestARevokedTokenEndsItsSessionsAndStreams(t *testing.T) {
 	if a := b.do("POST", "/mcp", listOld, with(laptop, "Mcp-Session-Id", session)); a.status != http.StatusOK {
 		t.Errorf("the session = %d %s, want 200", a.status, a.body)
 	}
-	lines, end := b.stream(http.MethodGet, "", with(laptop, "Mcp-Session-Id", session))
-	defer end()
+	res := b.stream(http.MethodGet, "", with(laptop, "Mcp-Session-Id", session))
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
 	if !lines.Scan() || lines.Text() != ": open" {
 		t.Fatalf("the stream begins with %q, %v", lines.Text(), lines.Err())
 	}
@@ -249,8 +250,9 @@ func TestARevokedTokenEndsTheQuestionsThatItsAgentWaitsFor(t *testing.T) {
 	if err := json.Unmarshal([]byte(begun.body), &reply); err != nil {
 		t.Fatalf("begin = %d %s", begun.status, begun.body)
 	}
-	lines, end := b.stream(http.MethodPost, rpcCall(3, "kairos_next", string(reply.Result.StructuredContent.NextCall.Arguments), ""), in)
-	defer end()
+	res := b.stream(http.MethodPost, rpcCall(3, "kairos_next", string(reply.Result.StructuredContent.NextCall.Arguments), ""), in)
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
 	for seen := ""; !strings.Contains(seen, "elicitation/create"); seen += lines.Text() {
 		if !lines.Scan() {
 			t.Fatalf("the call ended without a question: %v %s", lines.Err(), seen)
@@ -266,7 +268,7 @@ func TestARevokedTokenEndsTheQuestionsThatItsAgentWaitsFor(t *testing.T) {
 }
 
 // stream opens a reply that stays open.
-func (b *program) stream(method, body string, headers map[string]string) (lines *bufio.Scanner, end func()) {
+func (b *program) stream(method, body string, headers map[string]string) *http.Response {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, b.url+"/mcp", strings.NewReader(body))
 	if err != nil {
@@ -281,7 +283,7 @@ func (b *program) stream(method, body string, headers map[string]string) (lines 
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return bufio.NewScanner(res.Body), func() { _ = res.Body.Close() }
+	return res
 }
 
 // untilItEnds returns how long the server took to end a stream.

@@ -107,7 +107,7 @@ func TestATokenComesOnceAndInTheHeader(t *testing.T) {
 			}
 		}
 	}
-	req, err := http.NewRequestWithContext(t.Context(), "POST", w.url+"/api/kairos_spaces", strings.NewReader(`{}`))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"/api/kairos_spaces", strings.NewReader(`{}`))
 	if err != nil {
 		t.Fatal(err)
 	}
