@@ -18,6 +18,12 @@ type Caller struct {
 	// Credential names what the caller has shown, such as "token:<id>". A session over HTTP is
 	// bound to it. It is empty where callers show nothing.
 	Credential string
+	// Method is how the caller has shown who it is; empty: not at all.
+	Method Method
+	// Name is what people call the principal, where that is known. It identifies nobody.
+	Name string
+	// MemberOf are the groups that the principal belongs to: "group:<realm>:<ref>".
+	MemberOf []string
 	// Space is the caller's own, where it writes unless it names another.
 	Space string
 	// Groups are further spaces that the caller reads and writes, by id:
@@ -41,6 +47,19 @@ type Caller struct {
 	// Detached: nobody waits for the reply, so nothing may be asked.
 	Detached bool
 }
+
+// Method is a way in which a caller shows who it is.
+type Method string
+
+// The methods.
+const (
+	// ByToken: an access token of this server, which a program holds for its owner.
+	ByToken Method = "token"
+	// ByProvider: a token of the identity provider, which a program holds for a person.
+	ByProvider Method = "oidc"
+	// ByLogin: a person has logged in with a browser, and this call comes from it.
+	ByLogin Method = "login"
+)
 
 // Spaces lists the spaces that the caller may read, its own first, AppSpace last.
 // Every read of a protocol is limited to them, so that a protocol elsewhere looks like

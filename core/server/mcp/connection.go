@@ -37,7 +37,7 @@ type peer interface {
 // origin is the source of a request.
 type origin struct {
 	transport string
-	who       access.Caller // Principal, Space and Groups
+	who       access.Caller // as it was identified
 	conn      *connection   // nil: a request without a connection, whose client cannot be asked
 	peer      peer          // nil without a connection
 	era       string        // named by a request without a connection
@@ -160,7 +160,8 @@ type callers struct {
 // of returns the caller of a request of either era.
 func (cs callers) of(ctx context.Context, req mcp.CallToolRequest) access.Caller {
 	from := originOf(ctx)
-	c := access.Caller{Principal: from.who.Principal, Space: from.who.Space, Groups: from.who.Groups, CanWait: cs.plainWait}
+	c := from.who
+	c.CanWait = cs.plainWait
 	if cs.groups != nil && (from.transport != transportHTTP || !cs.identifies) {
 		c.Groups = slices.Concat(c.Groups, cs.groups())
 	}

@@ -24,7 +24,7 @@ func (b bearer) Caller(ctx context.Context, token string) (access.Caller, error)
 	if err != nil {
 		return access.Caller{}, err
 	}
-	return access.Caller{Principal: t.Owner, Credential: "token:" + t.ID, Space: t.Spaces[0], Groups: t.Spaces[1:]}, nil
+	return access.Caller{Principal: t.Owner, Credential: "token:" + t.ID, Method: access.ByToken, Space: t.Spaces[0], Groups: t.Spaces[1:]}, nil
 }
 
 // identify says who makes a request of the main port; nil: everybody is LocalPrincipal.
