@@ -87,7 +87,7 @@ var tellers = map[run.Kind]func(*Moment, run.Event){
 	run.Premature:   tellUncounted("work was submitted before the step was approved; it is not counted"),
 	run.Claimed:     tellUncounted("evidence was submitted that cannot count for this step; it is neither judged nor counted"),
 	run.Planned:     tellPlanned,
-	run.Declined:    tellReason,
+	run.Declined:    tellDeclined,
 	run.Dismissed:   tellReason,
 	run.Automated:   func(m *Moment, ev run.Event) { m.Verdict = because(ev.Delay.Words(), ev.Reason) },
 	run.Undeclined:  func(m *Moment, ev run.Event) { m.Verdict = because("taken back by "+ev.By, ev.Reason) },
@@ -110,6 +110,13 @@ var tellers = map[run.Kind]func(*Moment, run.Event){
 }
 
 func tellReason(m *Moment, ev run.Event) { m.Verdict = ev.Reason }
+
+func tellDeclined(m *Moment, ev run.Event) {
+	tellReason(m, ev)
+	if ev.By != "" {
+		m.Verdict += ", by " + ev.By
+	}
+}
 
 func tellCode(m *Moment, ev run.Event) { m.Verdict = because(ev.Code, ev.Reason) }
 

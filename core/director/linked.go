@@ -108,7 +108,7 @@ func (u useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 	yes := l.shown.Yes()
 	switch {
 	case in.Decision == input.SaidRejected:
-		err = l.decide(ctx, plan.RejectedByLink(l.turn.State, l.shown.Question))
+		err = l.decide(ctx, plan.RejectedByLink(l.turn.State, l.shown.Question, in.By))
 	case in.Decision != yes:
 		return v, fault.New(fault.InvalidArgument, "The decision must be %s or %s.", yes, input.SaidRejected)
 	case yes == input.SaidAnswered:
@@ -210,7 +210,8 @@ type linked struct {
 }
 
 // linkedBy finds the question by the secret of its link. Without the secret a caller learns
-// nothing of the run, not even whether it exists.
+// nothing of the run, not even whether it exists. With it the run's owner may answer, and
+// whoever has logged in and reads the run's space.
 func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret string) (*linked, error) {
 	number, use, known, err := u.e.secrets.Link(id, secret)
 	if err != nil {
@@ -232,7 +233,7 @@ func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret
 	} else if err := lookBack(ctx, u, l, id, number); err != nil {
 		return nil, err
 	}
-	if c.Principal != r.Principal {
+	if c.Principal != r.Principal && c.Method != access.ByLogin {
 		return nil, fault.New(fault.Forbidden, "Only the owner of this run may see and answer this.")
 	}
 	if l.shown.Question.Link.ReadOnly && !l.shown.ReadOnly {
@@ -243,7 +244,7 @@ func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret
 		return nil, err
 	}
 	if !c.Reads(chain.Space) {
-		return nil, noApproval() // left the group meanwhile, as in usable
+		return nil, noApproval() // of others, or left the group meanwhile, as in usable
 	}
 	if r.State.Live() && u.e.parts.Runs.Expired(r.Summary()) {
 		if r, err = u.e.parts.Runs.Expire(ctx, r, chain); err != nil {

@@ -120,7 +120,7 @@ type Event struct {
 	Solves string `json:"solves,omitempty"`
 	// Connection that continues the run, empty for the same as before: Reissued. The one that answered: Automated
 	Connection string `json:"connection,omitempty"`
-	By         string `json:"by,omitempty"`      // who did it: Undeclined, as they say; Answered, on the page by a principal
+	By         string `json:"by,omitempty"`      // who did it: Undeclined, as they say; Answered and Declined, on the page by a principal
 	Code       string `json:"code,omitempty"`    // Rejected, Refused
 	Reason     string `json:"reason,omitempty"`  // for people
 	Outcome    string `json:"outcome,omitempty"` // Attested

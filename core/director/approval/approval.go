@@ -178,7 +178,7 @@ func Of(s *plan.State, l Linked) View {
 		v.DecidedAt, v.Reason = ev.At, ev.Reason
 		if ev.Approval != nil {
 			v.By = ev.Approval.By
-		} else if ev.Kind == run.Answered {
+		} else {
 			v.By = ev.By
 		}
 	}

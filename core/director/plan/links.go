@@ -84,11 +84,12 @@ func ApprovedByLink(s *State, q run.Question, by string, v run.Visit) Apply {
 	return Apply{Events: []run.Event{{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Approval: a}}, Then: Renew{}}
 }
 
-// RejectedByLink declines what the question asks for, from its page.
-func RejectedByLink(s *State, q run.Question) Action {
+// RejectedByLink declines what the question asks for, from its page. By names whoever is
+// identified there; empty: nobody is.
+func RejectedByLink(s *State, q run.Question, by string) Action {
 	const why = "rejected on the approval page"
 	return remembered(s, q.Input, q.Via, Apply{Events: []run.Event{
-		{Kind: run.Declined, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Reason: why, Apart: true},
+		{Kind: run.Declined, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Reason: why, Apart: true, By: by},
 		{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: why},
 	}})
 }
