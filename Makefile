@@ -187,7 +187,7 @@ static: ## vet, format, dead code, lint, proto and the API of sdk
 	$(MAKE) api
 
 lint: ## golangci-lint and buf lint
-	@for m in $(MODULES) $(GO_EXAMPLES:%=examples/drivers/%); do \
+	@for m in $(MODULES) e2e/provider $(GO_EXAMPLES:%=examples/drivers/%); do \
 		echo "golangci-lint in $$m"; (cd $$m && $(GOLANGCI) run ./...) || exit 1; \
 	done
 	$(BUF) lint

@@ -18,6 +18,7 @@ var standalone = map[string]string{
 	"examples/drivers/http-check":   "GO_EXAMPLES",
 	"examples/drivers/ask-folder":   "GO_EXAMPLES",
 	"examples/drivers/acme-confirm": "GO_EXAMPLES",
+	"e2e/provider":                  "test-e2e", // TestTheProviderLogsPeopleInAndNamesTheAudience
 }
 
 func TestEveryModuleIsKnown(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package programs builds the programs that the tests of the whole program start.
+// Package programs builds and starts the programs of the tests of the whole program.
 package programs
 
 import (
