@@ -67,7 +67,7 @@ func promptOf(chain protocol.Chain) api.Prompt {
 	title := plain.LineWithin(chain.Title, maxPromptTitle)
 	return api.Prompt{
 		Name: promptName(chain), Title: title, URI: protocol.URI(chain.Steps[0].UUID),
-		Description: cmp.Or(firstSentence(chain.Description), fmt.Sprintf("Run the protocol %q", title)),
+		Description: cmp.Or(firstSentence(chain.Summary), firstSentence(chain.Description), fmt.Sprintf("Run the protocol %q", title)),
 		Arguments:   promptArguments(chain.Inputs),
 	}
 }

@@ -37,12 +37,12 @@ const oneStep = "\n\n## One\n\nx\n"
 
 func TestAPromptHasTheInputsThatItsProtocolDeclares(t *testing.T) {
 	w := newWorld(t, nil)
-	uris := w.mint("# Release a version\n\n```json\n" + `{"inputs": {"type": "object", "required": ["version"], "properties": {
+	uris := w.mint("---\ndescription: Makes a version public. Needed on Fridays.\n---\n# Release a version\n\n```json\n" + `{"inputs": {"type": "object", "required": ["version"], "properties": {
 		"version": {"type": "string", "description": "As in 1.2.0"}, "attempts": {"type": "integer"}, "dry_run": {"type": "boolean"},
 		"channel": {"type": ["string", "null"], "enum": ["stable", "beta"]}, "about": true,
 		"people": {"type": "array", "items": {"type": "string"}}, "sizes": {"type": "array", "items": true}}}}` + "\n```\n\nBuilds it,\nand publishes it.\n\nMore." + oneStep)
 	want := api.Prompt{
-		Name: "release-a-version", Title: "Release a version", Description: "Builds it, and publishes it.", URI: uris[0],
+		Name: "release-a-version", Title: "Release a version", Description: "Makes a version public.", URI: uris[0],
 		Arguments: []api.PromptArgument{
 			{Name: "version", Description: "As in 1.2.0", Required: true, Kind: api.ArgumentText}, {Name: "attempts", Kind: api.ArgumentJSON},
 			{Name: "dry_run", Kind: api.ArgumentJSON, Values: []string{"true", "false"}}, {Name: "channel", Kind: api.ArgumentText, Values: []string{"stable", "beta"}},

@@ -127,7 +127,7 @@ func TestTheNextSearchOfEveryServerSeesEveryChange(t *testing.T) {
 		b.save(t, storetest.NewChain(mine, "Wash the heron", "Rinse"))
 		a.want(t, "heron", []string{mine}, "Feed the heron", "Wash the heron")
 		renamed := herons
-		renamed.Title, renamed.AltTitle, renamed.Triggers, renamed.Description = "Feed the otter", "", nil, ""
+		renamed.Title, renamed.AltTitle, renamed.Triggers, renamed.Summary, renamed.Description = "Feed the otter", "", nil, "", ""
 		_, err := b.store.SaveChains(t.Context(), []library.Change{{Chain: renamed, Replaces: 1}})
 		must(t, err)
 		a.want(t, "heron", []string{mine}, "Wash the heron")

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -17,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 // The limits of front matter. Those of tokens and nesting keep the YAML parser,
@@ -39,7 +39,9 @@ type frontMatter struct {
 	line  int    // 1-based line of the document at which raw begins
 	title string // in the form of a heading
 	name  string // as title; other programs title a document by it
-	slug  string
+	// description says when the protocol is needed; other programs choose a document by it.
+	description string
+	slug        string
 	// version is as written: 1.10 is not 1.1.
 	version string
 	tags    []string
@@ -64,7 +66,7 @@ var (
 	hasOurKey  = regexp.MustCompile(`(?m)^(?:slug|version|title|tags|triggers)[ \t]*:(?:[ \t]|$)`)
 	endOfFront = regexp.MustCompile(`(?m)^(?:---|\.\.\.)[ \t\r]*$`)
 
-	ourKeys     = []string{"slug", "version", "title", "name", "tags", "triggers"}
+	ourKeys     = []string{"slug", "version", "title", "name", "description", "tags", "triggers"}
 	slugPattern = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N}._/-]*$`)
 )
 
@@ -209,8 +211,8 @@ func (p *frontParser) readKeys(members []*ast.MappingValueNode) {
 		name := m.Key.GetToken().Value
 		if !slices.Contains(ourKeys, name) {
 			message := fmt.Sprintf("front matter: the key %q is kept, but means nothing", cut(name))
-			if folded := strings.ToLower(name); slices.Contains(ourKeys, folded) {
-				message += fmt.Sprintf("; did you mean %q?", folded)
+			if meant := fields.Misspelt(name, ourKeys); meant != "" {
+				message += fmt.Sprintf("; did you mean %q?", meant)
 			}
 			p.addAt(driver.SeverityWarning, key, message)
 			continue
@@ -231,6 +233,8 @@ func (p *frontParser) readKeys(members []*ast.MappingValueNode) {
 			p.front.title = p.title(name, m.Value)
 		case "name":
 			p.front.name = p.title(name, m.Value)
+		case "description":
+			p.front.description = p.scalar(name, m.Value)
 		case "tags":
 			p.front.tags = p.tags(m.Value)
 		case "triggers":
@@ -330,13 +334,13 @@ func appendNew(list []string, text string) []string {
 	return append(list, text)
 }
 
-// withFront applies the front matter to the chains. Only tags and version can
-// apply to several.
+// withFront applies the front matter to the chains. Only tags, version and description
+// can apply to several.
 func (p *parse) withFront(chains []Chain) {
 	f := p.front
 	for i := range chains {
 		c := &chains[i]
-		c.FrontMatter, c.Version, c.Tags = f.raw, f.version, slices.Clone(f.tags)
+		c.FrontMatter, c.Version, c.Tags, c.Summary = f.raw, f.version, slices.Clone(f.tags), f.description
 		if len(c.Triggers) > 0 { // those of a framing section
 			c.FrontMatter = f.withTriggers(c.Triggers)
 		}
@@ -347,8 +351,10 @@ func (p *parse) withFront(chains []Chain) {
 		if len(c.Triggers) == 0 {
 			c.Triggers = slices.Clone(f.triggers)
 		}
-		if other := cmp.Or(f.title, f.name); other != "" && ChainID(other) != c.ID {
-			c.AltTitle = other
+		for _, other := range []string{f.title, f.name} {
+			if other != "" && c.AltTitle == "" && ChainID(other) != c.ID {
+				c.AltTitle = other
+			}
 		}
 	}
 	if len(chains) < 2 {

@@ -64,6 +64,31 @@ func TestFrontMatter(t *testing.T) {
 	}
 }
 
+// Skills have a name and a description, and mostly an H1 besides.
+func TestSkillsAreRead(t *testing.T) {
+	type said struct{ Title, Alt, Summary string }
+	const skill = "name: pdf-forms\ndescription: >\n  Fills in PDFs. Needed when\n  a form has to be completed."
+	const summary = "Fills in PDFs. Needed when a form has to be completed."
+	for doc, want := range map[string]said{
+		"---\n" + skill + "\n---\n# Forms\n## S\nx\n":                       {"Forms", "pdf-forms", summary},
+		"---\n" + skill + "\ntitle: Papers\n---\n# Forms\n## S\nx\n":        {"Forms", "Papers", summary},
+		"---\n" + skill + "\ntitle: forms\n---\n# Forms\n## S\nx\n":         {"Forms", "pdf-forms", summary},
+		"---\nname: Forms\ndescription: '  '\n---\n# Forms\n## S\nx\n":      {"Forms", "", ""},
+		"---\ndescription: 7\n---\n# Forms\n\nabout\n\n## S\nx\n":           {"Forms", "", "7"},
+		"---\n# a comment\ndescription: |\n  a\n\n  b\n---\n# T\n## S\nx\n": {"T", "", "a b"},
+	} {
+		c := parseOne(t, doc)
+		if diff := cmp.Diff(want, said{c.Title, c.AltTitle, c.Summary}); diff != "" {
+			t.Errorf("of %q is read (-want +got):\n%s", doc, diff)
+		}
+		readsBack(t, []byte(doc))
+	}
+	chains, _ := protocol.Parse([]byte("---\ndescription: About both.\n---\n# T\n## S\nx\n\n# U\n## S\nx\n"))
+	if len(chains) != 2 || chains[0].Summary != "About both." || chains[1].Summary != "About both." {
+		t.Errorf("of a document with two protocols is read %+v", chains)
+	}
+}
+
 func TestTriggersAreRead(t *testing.T) {
 	for doc, want := range map[string][]string{
 		"triggers:\n  - the site is down\n  - Die Seite ist weg\n  - the site is down": {"the site is down", "Die Seite ist weg"},

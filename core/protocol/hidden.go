@@ -26,6 +26,7 @@ func CheckHidden(c Chain) []Diagnostic {
 	top := Place{1, 1}
 	warn(Step{}, top, "", "the title", c.Title)
 	warn(Step{}, top, "", "the title of the front matter", c.AltTitle)
+	warn(Step{}, top, "", "the description of the front matter", c.Summary)
 	warn(Step{}, top, "", "the description", c.Description)
 	for _, t := range c.Triggers {
 		warn(Step{}, top, "", "a trigger", t)

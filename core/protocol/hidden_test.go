@@ -12,7 +12,7 @@ import (
 )
 
 func TestHiddenCharactersAreAWarning(t *testing.T) {
-	chains, found := protocol.Parse([]byte("# Dep\u202eloy\n\nAbout\u200b it.\n\n```json\n{\"inputs\":{\"properties\":{\"a\":{\"description\":\"\\u00ad\"}}}}\n```\n\n" +
+	chains, found := protocol.Parse([]byte("---\ndescription: Ships\u200b it.\n---\n# Dep\u202eloy\n\nAbout\u200b it.\n\n```json\n{\"inputs\":{\"properties\":{\"a\":{\"description\":\"\\u00ad\"}}}}\n```\n\n" +
 		"## Fine\n\nA family: 👩\u200d👩\u200d👧, and می\u200cخواهم.\n\n## Text\n\none\ntwo \U000e0041\U000e0042\n\n" +
 		"## Command\n\n```json\n{\"challenge\": {\"type\": \"shell\",\n  \"shell\": {\"cmd\": \"rm \\u202ex\"}}}\n```\n"))
 	if len(found) > 0 || len(chains) != 1 {
@@ -27,10 +27,11 @@ func TestHiddenCharactersAreAWarning(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{
 		"1  the title has hidden characters (U+202E)",
+		"1  the description of the front matter has hidden characters (U+200B)",
 		"1  the description has hidden characters (U+200B)",
 		"1 /inputs/properties/a/description the declaration of inputs has hidden characters (U+00AD)",
-		"16 Text the text of the step has hidden characters (U+E0041, U+E0042)",
-		"22 Command/shell/cmd the value has hidden characters (U+202E)",
+		"19 Text the text of the step has hidden characters (U+E0041, U+E0042)",
+		"25 Command/shell/cmd the value has hidden characters (U+202E)",
 	}, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}

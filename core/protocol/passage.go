@@ -11,7 +11,7 @@ import (
 const maxPassage = 8000
 
 // Passage is the text that represents step i in comparisons by meaning: the names
-// of the protocol, then the step. It is deterministic, because vectors are stored
+// and the summary of the protocol, then the step. It is deterministic, because vectors are stored
 // by its hash, and at most 8,000 characters long.
 func (c Chain) Passage(i int) string {
 	s := c.Steps[i]
@@ -25,6 +25,7 @@ func (c Chain) Passage(i int) string {
 	add(c.AltTitle)
 	add(c.Slug)
 	add(strings.Join(c.Triggers, "\n"))
+	add(firstRunes(c.Summary, maxPassage/8)) // most of it is for the step
 	add(strings.Join(c.Tags, ", "))
 	add(s.Heading())
 	add(s.Body())

@@ -11,7 +11,7 @@ import (
 func TestPassageSaysWhatTheStepIsAbout(t *testing.T) {
 	c := protocol.Chain{
 		Title: "Rotate keys", AltTitle: "Key rotation", Slug: "rotate-keys", Tags: []string{"ops", "security"},
-		Triggers: []string{"a key has leaked", "Schlüssel tauschen"},
+		Triggers: []string{"a key has leaked", "Schlüssel tauschen"}, Summary: "Needed once a year.",
 		Steps: []protocol.Step{
 			{Label: "Find", Text: "## Find\n\nList them."},
 			{Label: "No heading", Text: "Only prose"},
@@ -19,9 +19,9 @@ func TestPassageSaysWhatTheStepIsAbout(t *testing.T) {
 		},
 	}
 	for i, want := range []string{
-		"Rotate keys\nKey rotation\nrotate-keys\na key has leaked\nSchlüssel tauschen\nops, security\nFind\nList them.",
-		"Rotate keys\nKey rotation\nrotate-keys\na key has leaked\nSchlüssel tauschen\nops, security\nNo heading\nOnly prose",
-		"Rotate keys\nKey rotation\nrotate-keys\na key has leaked\nSchlüssel tauschen\nops, security\nBare",
+		"Rotate keys\nKey rotation\nrotate-keys\na key has leaked\nSchlüssel tauschen\nNeeded once a year.\nops, security\nFind\nList them.",
+		"Rotate keys\nKey rotation\nrotate-keys\na key has leaked\nSchlüssel tauschen\nNeeded once a year.\nops, security\nNo heading\nOnly prose",
+		"Rotate keys\nKey rotation\nrotate-keys\na key has leaked\nSchlüssel tauschen\nNeeded once a year.\nops, security\nBare",
 	} {
 		if got := c.Passage(i); got != want {
 			t.Errorf("Passage(%d) = %q, want %q", i, got, want)

@@ -24,8 +24,8 @@ type Chain struct {
 	// FrontMatter is the YAML between the --- lines at the start of the
 	// document, verbatim, without those lines, or empty.
 	FrontMatter string `json:"front_matter,omitempty"`
-	// Slug, Version and Tags come from the front matter, as does AltTitle, its title
-	// if it differs from Title.
+	// Slug, Version and Tags come from the front matter, as does AltTitle, its title,
+	// else its name, if it differs from Title.
 	Slug     string   `json:"slug,omitempty"`
 	Version  string   `json:"version,omitempty"`
 	AltTitle string   `json:"alt_title,omitempty"`
@@ -34,6 +34,9 @@ type Chain struct {
 	// its titles in other languages, as the front matter lists them: at most
 	// 20 of 200 characters. Search treats each as a name of the protocol.
 	Triggers []string `json:"triggers,omitempty"`
+	// Summary is the description in the front matter, as one line of text: when the
+	// protocol is needed. Search reads it before Description.
+	Summary string `json:"summary,omitempty"`
 	// Description is the Markdown between the title and the first step.
 	Description string `json:"description,omitempty"`
 	// Inputs is the JSON Schema of a run's input, or nil.
@@ -94,7 +97,7 @@ func (c Chain) Clone() Chain {
 // Size is about how many bytes the chain takes in memory.
 func (c Chain) Size() int {
 	const chain, step, item = 400, 300, 48 // the structs themselves
-	n := chain + len(c.FrontMatter) + len(c.Description) + len(c.Inputs) + item*(len(c.Tags)+len(c.Triggers))
+	n := chain + len(c.FrontMatter) + len(c.Summary) + len(c.Description) + len(c.Inputs) + item*(len(c.Tags)+len(c.Triggers))
 	for _, s := range c.Steps {
 		n += step + len(s.Label) + len(s.Text) + len(s.Challenge) + item*(len(s.Templates)+len(s.Tags))
 	}

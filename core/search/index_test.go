@@ -75,6 +75,24 @@ func TestANameIsSure(t *testing.T) {
 	}
 }
 
+// Skills say in their front matter when they are needed. It counts like a description, and
+// stands in lists instead of it.
+func TestSkillsAreFoundByNameAndDescription(t *testing.T) {
+	for name, table := range map[string]*meaning.Table{"by words": nil, "by words and meaning": meaning.Default()} {
+		t.Run(name, func(t *testing.T) {
+			x := shelved(t, table, "a", append(shelf[:len(shelf):len(shelf)],
+				"---\nname: pdf-forms\ndescription: Completes questionnaires for the tax office.\n---\n# Papers\n\nA manual.\n\n## Read\nRead it.\n")...)
+			a := x.Search(ask("questionnaires of the tax office", "a"))
+			if len(a.Choices) != 1 || a.Choices[0].Title != "Papers" || a.Choices[0].Line != "Completes questionnaires for the tax office." {
+				t.Errorf("by its description is found %+v", a.Choices)
+			}
+			if a := x.Search(ask("pdf forms", "a")); a.Confidence != search.ConfidenceSure || titles(a.Choices) != "Papers" {
+				t.Errorf("by its name is found %s, %s", titles(a.Choices), a.Confidence)
+			}
+		})
+	}
+}
+
 func TestWhatIsWeakIsListedWhereThereIsLittle(t *testing.T) {
 	x := shelved(t, meaning.Default(), "a", shelf...)
 	a := x.Search(ask("sing a song", "a"))

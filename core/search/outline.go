@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"strings"
@@ -27,7 +28,7 @@ type Outline struct {
 // Head is what a list of protocols shows of one.
 type Head struct {
 	Title  string
-	Line   string // the first line of the description, shortened
+	Line   string // the first line of the summary, else of the description, shortened
 	UUID   string // of the first step
 	Label  string // of the first step
 	Inputs json.RawMessage
@@ -52,7 +53,7 @@ const maxLine = 60
 
 // OutlineOf makes the outline of a protocol. Without a table it has no meaning.
 func OutlineOf(space string, c protocol.Chain, table *meaning.Table) Outline {
-	o := Outline{Space: space, ChainID: c.ID, Head: Head{Title: strings.Clone(c.Title), Line: firstLine(c.Description), Inputs: c.Inputs}}
+	o := Outline{Space: space, ChainID: c.ID, Head: Head{Title: strings.Clone(c.Title), Line: firstLine(cmp.Or(c.Summary, c.Description)), Inputs: c.Inputs}}
 	if len(c.Steps) > 0 {
 		o.UUID, o.Label = c.Steps[0].UUID, strings.Clone(c.Steps[0].Label)
 	}
@@ -71,6 +72,7 @@ func OutlineOf(space string, c protocol.Chain, table *meaning.Table) Outline {
 		w.add(i, fieldLabel, s.Label)
 		w.add(i, fieldTags, strings.Join(s.Tags, " "))
 	}
+	w.add(0, fieldDescription, c.Summary)
 	w.add(0, fieldDescription, c.Description)
 	for i, s := range c.Steps {
 		w.add(i, fieldText, s.Text)

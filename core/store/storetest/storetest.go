@@ -133,6 +133,7 @@ func NewChain(space, title string, labels ...string) protocol.Chain {
 		AltTitle:    "Also " + title,
 		Tags:        []string{"front", "matter"},
 		Triggers:    []string{"somebody asks for " + title},
+		Summary:     "Needed by whoever asks for " + title + ".",
 		Description: "What " + title + " is for.",
 		Inputs:      json.RawMessage(`{"type":"object","properties":{"who":{"type":"string"}}}`),
 		ModelID:     "model-1",
