@@ -171,6 +171,8 @@ func (l *loader) row(tx tables.Transaction, row any, done *Loaded) error {
 		return l.store.Sessions.Insert(tx, r)
 	case tables.StoredToken:
 		return l.store.Tokens.Insert(tx, r)
+	case tables.StoredLogin:
+		return l.store.Logins.Insert(tx, r)
 	case tables.MadeSpace:
 		_, err := l.store.Spaces.Insert(tx, r)
 		return err

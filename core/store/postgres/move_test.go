@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/logins"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -60,6 +61,7 @@ func filled(t *testing.T) (*sqlitetest.Store, []run.ID) {
 	must(t, s.SaveDecline(t.Context(), declines.Decline{Principal: "me", Space: mine, Key: "rm", Run: ids[0], Step: 1, At: time.Unix(4, 0).UTC()}, time.Time{}))
 	must(t, s.EndSession(t.Context(), "session", time.Unix(5, 0), time.Unix(6, 0)))
 	must(t, s.CreateToken(t.Context(), tokens.Token{ID: "t1", Owner: "user:acme:ada", Name: "ci", Spaces: []string{mine, "space:production"}, Created: time.Unix(7, 0).UTC()}, tokens.Hash{1}))
+	must(t, s.CreateLogin(t.Context(), logins.Login{ID: "l1", Person: logins.Person{Principal: "user:local:bob", Name: "Bob", Groups: []string{"group:local:a b", "group:local:c"}}, Created: time.Unix(9, 0).UTC(), Expires: time.Unix(10, 0).UTC()}, logins.Hash{2}, time.Time{}))
 	must(t, s.UseToken(t.Context(), "t1", time.Unix(8, 0)))
 	return s, ids
 }
@@ -124,6 +126,8 @@ func contents(t *testing.T, s interface {
 	put("session", ended, err)
 	token, there, err := s.TokenOf(ctx, tokens.Hash{1})
 	put("token", []any{token, there}, err)
+	login, there, err := s.LoginOf(ctx, logins.Hash{2})
+	put("login", []any{login, there}, err)
 	return all
 }
 

@@ -37,6 +37,7 @@ type Store struct {
 	Spaces    *tables.Spaces
 	Sessions  *tables.Sessions
 	Tokens    *tables.Tokens
+	Logins    *tables.Logins
 	Servers   *Servers
 	db        *database
 }
@@ -72,7 +73,7 @@ func OpenWith(address string, missing tables.Missing, log *slog.Logger) (*Store,
 	}
 	return &Store{
 		Protocols: &Protocols{Protocols: tables.NewProtocols(db.base()), db: db},
-		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()}, Spaces: &tables.Spaces{DB: db.base()}, Sessions: &tables.Sessions{DB: db.base()}, Tokens: &tables.Tokens{DB: db.base()},
+		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()}, Spaces: &tables.Spaces{DB: db.base()}, Sessions: &tables.Sessions{DB: db.base()}, Tokens: &tables.Tokens{DB: db.base()}, Logins: &tables.Logins{DB: db.base()},
 		Servers: &Servers{db}, db: db,
 	}, nil
 }

@@ -29,12 +29,13 @@ type store struct {
 	*tables.People
 	*tables.Sessions
 	*tables.Tokens
+	*tables.Logins
 	*postgres.Servers
 	*postgres.Store
 }
 
 func parts(s *postgres.Store) *store {
-	return &store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Sessions: s.Sessions, Tokens: s.Tokens, Servers: s.Servers, Store: s}
+	return &store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Sessions: s.Sessions, Tokens: s.Tokens, Logins: s.Logins, Servers: s.Servers, Store: s}
 }
 
 // open opens a store, which is closed at the end of the test at the latest.

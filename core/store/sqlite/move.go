@@ -100,6 +100,11 @@ var parts = []part{
 		err := scan(t.Columns()...)
 		return t, err
 	}},
+	{`SELECT ` + tables.LoginColumns + ` FROM logins`, func(_ *database, scan func(...any) error) (any, error) {
+		var l tables.StoredLogin
+		err := scan(l.Columns()...)
+		return l, err
+	}},
 	{`SELECT id, created FROM spaces`, func(_ *database, scan func(...any) error) (any, error) {
 		var m tables.MadeSpace
 		err := scan(&m.ID, &m.Created)

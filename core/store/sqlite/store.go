@@ -41,6 +41,7 @@ type Store struct {
 	Spaces    *tables.Spaces
 	Sessions  *tables.Sessions
 	Tokens    *tables.Tokens
+	Logins    *tables.Logins
 	db        *database
 }
 
@@ -82,7 +83,7 @@ func OpenWith(path string, limits Limits, missing tables.Missing, log *slog.Logg
 	db := newDatabase(absolute, limits, missing, log)
 	return &Store{
 		Protocols: &Protocols{Protocols: tables.NewProtocols(db.base()), db: db},
-		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()}, Spaces: &tables.Spaces{DB: db.base()}, Sessions: &tables.Sessions{DB: db.base()}, Tokens: &tables.Tokens{DB: db.base()}, db: db,
+		Runs:      newRuns(db), Archive: &Archive{tables.Archive{DB: db.base()}, db}, People: &tables.People{DB: db.base()}, Spaces: &tables.Spaces{DB: db.base()}, Sessions: &tables.Sessions{DB: db.base()}, Tokens: &tables.Tokens{DB: db.base()}, Logins: &tables.Logins{DB: db.base()}, db: db,
 	}, nil
 }
 

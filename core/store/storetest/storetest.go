@@ -21,6 +21,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/logins"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -51,6 +52,7 @@ type Runs interface {
 	declines.Store
 	sessions.Store
 	tokens.Store
+	logins.Store
 	io.Closer
 }
 
@@ -89,6 +91,7 @@ func RunRuns(t *testing.T, open func(t *testing.T) Runs) {
 	runArea(t, "declines", declineCases, open)
 	runArea(t, "sessions", sessionCases, open)
 	runArea(t, "tokens", tokenCases, open)
+	runArea(t, "logins", loginCases, open)
 }
 
 func runArea[S io.Closer](t *testing.T, area string, cases map[string]func(*testing.T, S), open func(*testing.T) S) {

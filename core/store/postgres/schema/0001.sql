@@ -166,6 +166,20 @@ CREATE TABLE tokens (
   revoked BIGINT NOT NULL
 );
 
+-- Logins of people, by the SHA-256 of their secrets in hex. Times are milliseconds; 0: none.
+CREATE TABLE logins (
+  id        TEXT COLLATE "C" PRIMARY KEY,
+  hash      TEXT COLLATE "C" NOT NULL UNIQUE,
+  principal TEXT NOT NULL,
+  name      TEXT NOT NULL,
+  "groups"  TEXT NOT NULL, -- with a line feed between them
+  created   BIGINT NOT NULL,
+  begun     BIGINT NOT NULL, -- 0: it is a link that was not used
+  expires   BIGINT NOT NULL,
+  used      BIGINT NOT NULL,
+  revoked   BIGINT NOT NULL
+);
+
 -- What operators and people accepted that drivers do: a step of a version of a protocol, in
 -- one run, or in every run where run is empty.
 CREATE TABLE acceptances (

@@ -181,6 +181,20 @@ CREATE TABLE tokens (
   revoked INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Logins of people, by the SHA-256 of their secrets in hex. Times are milliseconds; 0: none.
+CREATE TABLE logins (
+  id        TEXT PRIMARY KEY,
+  hash      TEXT NOT NULL UNIQUE,
+  principal TEXT NOT NULL,
+  name      TEXT NOT NULL,
+  "groups"  TEXT NOT NULL, -- with a line feed between them
+  created   INTEGER NOT NULL,
+  begun     INTEGER NOT NULL, -- 0: it is a link that was not used
+  expires   INTEGER NOT NULL,
+  used      INTEGER NOT NULL,
+  revoked   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- What operators and people accepted that drivers do: a step of a version of a protocol, in
 -- one run, or in every run where run is empty.
 CREATE TABLE acceptances (

@@ -17,6 +17,7 @@ type Store struct {
 	*tables.People
 	*tables.Sessions
 	*tables.Tokens
+	*tables.Logins
 	*sqlite.Store
 }
 
@@ -31,5 +32,5 @@ func Open(path string, log *slog.Logger) (*Store, error) {
 
 // Of is a store that is open.
 func Of(s *sqlite.Store) *Store {
-	return &Store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Sessions: s.Sessions, Tokens: s.Tokens, Store: s}
+	return &Store{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Sessions: s.Sessions, Tokens: s.Tokens, Logins: s.Logins, Store: s}
 }
