@@ -114,8 +114,8 @@ func TestAServerWithIdentityTakesTokensAlone(t *testing.T) {
 	if a := b.do("POST", "/api/spaces_create", `{"name":"mine"}`, with(bob)); a.status != http.StatusForbidden {
 		t.Errorf("a token made a space: %d %s", a.status, a.body)
 	}
-	if a := b.do("GET", "/approve/run/secret", "", nil); a.status != http.StatusNotFound {
-		t.Errorf("the page of approvals = %d, want 404: nobody can log in to it", a.status)
+	if a := b.do("GET", "/approve/run/secret", "", nil); a.status != http.StatusUnauthorized || !strings.Contains(a.body, "This page needs a login") {
+		t.Errorf("the page of approvals = %d %s, want 401 and a page: nobody has logged in", a.status, a.body)
 	}
 	b.seesNoSecret(ada)
 	b.seesNoSecret(bob)

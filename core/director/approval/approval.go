@@ -41,10 +41,14 @@ type View struct {
 	Late     bool
 	Run      run.ID
 	Protocol string
-	Step     int // 1-based
-	Count    int
-	Label    string
-	Text     string // of the step
+	// Space is that of the protocol, Owner the principal whose run it is, and Agent the name
+	// that the program which asked gives itself; empty: it gave none.
+	Space, Owner, Agent string
+
+	Step  int // 1-based
+	Count int
+	Label string
+	Text  string // of the step
 	// Asks: it is not an approval. Question is what is asked then, and Fields are how it is answered.
 	Asks     bool
 	Question string
@@ -151,7 +155,7 @@ func (l Linked) State(now time.Time) State {
 func Of(s *plan.State, l Linked) View {
 	q, step := l.Question, s.Chain.Steps[l.Step-1]
 	v := View{
-		State: l.State(s.Now), ReadOnly: l.ReadOnly, Over: !s.Run.State.Live(), Run: s.Run.ID, Protocol: s.Chain.Title, Step: l.Step, Count: len(s.Chain.Steps), Label: step.Heading(),
+		State: l.State(s.Now), ReadOnly: l.ReadOnly, Over: !s.Run.State.Live(), Run: s.Run.ID, Protocol: s.Chain.Title, Space: s.Chain.Space, Owner: s.Run.Principal, Agent: q.Client.Name, Step: l.Step, Count: len(s.Chain.Steps), Label: step.Heading(),
 		Digest: q.Digest, AskedAt: q.AskedAt, ExpiresAt: q.Link.ExpiresAt, Asks: l.Yes() == input.SaidAnswered,
 	}
 	if v.State == Open {

@@ -32,6 +32,7 @@ func NewHandler(e Engine, m Machine, as func(Operation) access.Caller) http.Hand
 	machine(mux, DriverLogs, m.driverLogs)
 	machine(mux, ReloadDrivers, m.reload)
 	machine(mux, RollbackDrivers, m.rollback)
+	machine(mux, LoginLink, m.LoginLink)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, fault.New(fault.NotFound, "there is no operation %s %s", r.Method, r.URL.Path))
 	})

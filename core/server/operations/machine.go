@@ -55,6 +55,8 @@ type Machine struct {
 	Drivers Drivers
 	Setup   Setup
 	Log     *Log // what the server logged lately
+	// LoginLink makes a link with which a person logs in with a browser.
+	LoginLink func(context.Context, LoginLinkRequest) (LoginLinkReply, error)
 }
 
 // The operations about the process. They are served on the unix socket only: they
@@ -66,7 +68,29 @@ var (
 	DriverLogs      = api.Tool[DriverLogsRequest, DriverLogsReply]{Declaration: api.Declaration{Name: "drivers_logs"}}
 	ReloadDrivers   = api.Tool[ReloadRequest, setup.Report]{Declaration: api.Declaration{Name: "drivers_reload"}}
 	RollbackDrivers = api.Tool[NoRequest, setup.Report]{Declaration: api.Declaration{Name: "drivers_rollback"}}
+	LoginLink       = api.Tool[LoginLinkRequest, LoginLinkReply]{Declaration: api.Declaration{Name: "login_link"}}
 )
+
+// LoginLinkRequest names a person.
+type LoginLinkRequest struct {
+	// As is a principal, user:<realm>:<name>, or the name of one whom only this server knows.
+	As string `json:"as"`
+	// Name is what people call the person. Default: the name in the principal.
+	Name string `json:"name,omitempty"`
+	// Groups are those that the person belongs to; without a realm they are of the person's.
+	Groups []string `json:"groups,omitempty"`
+}
+
+// LoginLinkReply is a link that logs in once.
+type LoginLinkReply struct {
+	ID        string    `json:"id"` // of the login
+	Principal string    `json:"principal"`
+	Name      string    `json:"name"`
+	Groups    []string  `json:"groups"`
+	Expires   time.Time `json:"expires"`
+	// URL has the secret. It is kept nowhere.
+	URL string `json:"url"`
+}
 
 // NoRequest has no fields.
 type NoRequest struct{}

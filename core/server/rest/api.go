@@ -26,6 +26,7 @@ type API struct {
 	wrongTokens *rates
 	tools       *tools
 	page        *page
+	login       *login
 	status      *status
 
 	ending context.Context // of streams: ends with Drain
@@ -47,6 +48,7 @@ func New(cfg Config, log *slog.Logger) (*API, error) {
 	a.wrongTokens = newRates(wrongPerMinute, wrongBurst)
 	a.tools = &tools{engine: cfg.Engine, operations: cfg.Operations, check: cfg.Check, log: log}
 	a.page = &page{approvals: cfg.Approvals, network: a.network, identified: cfg.Identify != nil, log: log}
+	a.login = &login{logins: cfg.Logins, network: a.network, wrong: a.wrongTokens, page: a.page}
 	a.status = &status{cfg: cfg, network: a.network, began: time.Now(), ending: a.ending, log: log}
 	a.routes = a.table()
 	a.handle = a.guarded(func(c *call) { c.route.handle(c) })

@@ -60,7 +60,7 @@ type shownApproval struct {
 	Problem string // with the answer before
 	// Known: the server knows people by name; Who is the one that answers.
 	Known bool
-	Who   string
+	Who   access.Caller
 }
 
 // page is where people answer approvals.
@@ -75,12 +75,7 @@ type page struct {
 // serve answers a request for the page. Reading it decides nothing: programs that preview
 // links read it, too.
 func (p *page) serve(c *call) {
-	h := c.w.Header()
-	// no-referrer would make browsers send the Origin null with the form.
-	h.Set("Referrer-Policy", "same-origin")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("X-Robots-Tag", "noindex, nofollow")
+	pageHeaders(c.w.Header())
 	c.caller.Visit = p.visit(c.r)
 	id, secret, _ := strings.Cut(strings.TrimPrefix(c.r.URL.Path, approvePrefix), "/")
 	if c.r.Method == http.MethodPost {
@@ -93,6 +88,15 @@ func (p *page) serve(c *call) {
 		return
 	}
 	p.show(c, http.StatusOK, v, "")
+}
+
+// pageHeaders are those of every page for people.
+func pageHeaders(h http.Header) {
+	// no-referrer would make browsers send the Origin null with the form.
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("X-Robots-Tag", "noindex, nofollow")
 }
 
 // visit describes how the page was reached. No address is
@@ -117,10 +121,7 @@ func (p *page) visit(r *http.Request) run.Visit {
 }
 
 func (p *page) take(c *call, id run.ID, secret string) {
-	switch c.r.Header.Get("Sec-Fetch-Site") {
-	case "", "same-origin", "none":
-	default: // a browser says that another site's page sends this, with or without an Origin
-		p.note(c, http.StatusForbidden, "This did not come from the page", "Open the link again and use its buttons.")
+	if !p.sameSite(c) {
 		return
 	}
 	if len(c.body) > maxApproveForm {
@@ -149,9 +150,26 @@ func (p *page) take(c *call, id run.ID, secret string) {
 	default:
 		// Loading the page again must not answer again.
 		// Relative, for a proxy that serves us below a path of its own.
-		c.w.Header().Set("Location", secret)
-		c.w.WriteHeader(http.StatusSeeOther)
+		p.redirect(c, secret)
 	}
+}
+
+// crossSite finds out whether the page of another site sends what changes something here.
+// Programs that are no browsers say nothing of it, and have no cookie of a person.
+var crossSite = http.NewCrossOriginProtection()
+
+// sameSite refuses what the page of another site sends; false: it did.
+func (p *page) sameSite(c *call) bool {
+	if crossSite.Check(c.r) == nil {
+		return true
+	}
+	p.note(c, http.StatusForbidden, "This did not come from the page", "Open the link again and use its buttons.")
+	return false
+}
+
+func (p *page) redirect(c *call, to string) {
+	c.w.Header().Set("Location", to)
+	c.w.WriteHeader(http.StatusSeeOther)
 }
 
 // fieldsIn are the fields of a question in the form of the page.
@@ -168,7 +186,7 @@ func fieldsIn(form url.Values) map[string][]string {
 func (p *page) show(c *call, status int, v approval.View, problem string) {
 	s := shownApproval{View: v, Does: setOut(v.Display), Problem: problem, Known: p.identified}
 	if s.Known {
-		s.Who = c.caller.Principal
+		s.Who = c.caller
 	}
 	var body bytes.Buffer
 	if err := approvePage.Execute(&body, s); err != nil {
@@ -205,8 +223,12 @@ func (p *page) refuse(c *call, err error) {
 
 // changedLink answers an address that no link has. It shows nothing of it.
 func (p *page) changedLink(c *call, status int) {
-	p.note(c, status, "This link was changed on its way", "Nothing was decided. Copy the whole link again, without a space or a character behind it, "+
-		"or let the agent continue: it gets the link again.")
+	const again = "Nothing was decided. Copy the whole link again, without a space or a character behind it"
+	if strings.HasPrefix(c.r.URL.Path, linkPrefix) {
+		p.note(c, status, "This link was changed on its way", again+".")
+		return
+	}
+	p.note(c, status, "This link was changed on its way", again+", or let the agent continue: it gets the link again.")
 }
 
 func (p *page) note(c *call, status int, title, text string) {

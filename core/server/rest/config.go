@@ -68,6 +68,9 @@ type Config struct {
 	RunSpaces []string
 	// Approvals is behind the approval page. Without it there is no page.
 	Approvals Approvals
+	// Logins is where people log in to the pages. It is used with Identify, without which there
+	// is nothing to log in to; with Identify and without Logins there are no pages.
+	Logins Logins
 	// MCP is mounted at /mcp, unless it is nil, and owns the methods there. It
 	// gets bodies that are whole and within Limits, and the address of the client, also
 	// behind a trusted proxy, as the RemoteAddr of the request.

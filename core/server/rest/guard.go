@@ -151,16 +151,22 @@ func (a *API) located(next handler) handler {
 			r.URL = &at
 			c.r = r
 		}
-		if c.route = a.routes[p]; c.route == nil && strings.HasPrefix(p, approvePrefix) && strings.Count(p, "/") == 3 {
-			c.route = a.routes[approvePattern]
+		if c.route = a.routes[p]; c.route == nil && strings.Count(p, "/") == 3 {
+			switch {
+			case strings.HasPrefix(p, approvePrefix):
+				c.route = a.routes[approvePattern]
+			case strings.HasPrefix(p, linkPrefix):
+				c.route = a.routes[linkPattern]
+			}
 		}
 		next(c)
 	}
 }
 
-// isLink reports whether somebody opens a link to the approval page, however it is written.
+// isLink reports whether somebody opens a link that people get, however it is written.
 func (a *API) isLink(r *http.Request) bool {
-	return a.cfg.Approvals != nil && strings.HasPrefix(path.Clean("/"+r.URL.Path)+"/", approvePrefix)
+	at := path.Clean("/"+r.URL.Path) + "/"
+	return a.routes[approvePattern] != nil && strings.HasPrefix(at, approvePrefix) || a.routes[linkPattern] != nil && strings.HasPrefix(at, linkPrefix)
 }
 
 // canonical reports whether there is no other way to write the path.

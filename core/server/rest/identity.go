@@ -36,6 +36,8 @@ func (a *API) identified(next handler) handler {
 			next(c)
 		case c.route.by == anybody:
 			next(c)
+		case c.route.by == people:
+			a.login.required(c, next)
 		case c.route.by == operators && a.cfg.Operator(c.r) == nil: // with the token of the server
 			c.caller.Principal, c.caller.Space = a.cfg.Principal, a.cfg.Space
 			next(c)

@@ -46,7 +46,6 @@ func TestACallWithoutATokenIsToldHowToGetIn(t *testing.T) {
 		"MCP":                   {"POST", "/mcp", nil, "Unauthorized", `Bearer resource_metadata=`},
 		"an MCP stream":         {"GET", "/mcp", nil, "Unauthorized", `Bearer resource_metadata=`},
 		"the call of operators": {"POST", "/api/runs_list", nil, "Unauthorized", `Bearer resource_metadata=`},
-		"an approval":           {"GET", "/approve/run/secret", nil, "Unauthorized", `Bearer resource_metadata=`},
 		"a snapshot":            {"POST", "/api/snapshot", nil, "Unauthorized", `Bearer resource_metadata=`},
 		"another scheme":        {"POST", "/mcp", []string{"Authorization", "Basic YW5uOmFubnM="}, "Unauthorized", `Bearer resource_metadata=`},
 		"no scheme":             {"POST", "/mcp", []string{"Authorization", "anns"}, "Unauthorized", `Bearer resource_metadata=`},

@@ -34,6 +34,8 @@ const (
 	operators audience = iota
 	// clients are all callers: with Identify those that it names, else everybody.
 	clients
+	// people have logged in with a browser. Without Identify they are everybody.
+	people
 	// anybody calls without limits of rate and number, so it must cost little.
 	anybody
 )
@@ -48,8 +50,8 @@ func (a *API) table() map[string]*route {
 	get := []string{http.MethodGet, http.MethodHead}
 	post := []string{http.MethodPost}
 	var list []*route
-	if a.cfg.Approvals != nil {
-		list = append(list, &route{pattern: approvePattern, methods: append(get[:2:2], post...), handle: a.page.serve, by: clients})
+	if a.servesPages() {
+		list = append(list, &route{pattern: approvePattern, methods: append(get[:2:2], post...), handle: a.page.serve, by: people})
 	}
 	if a.cfg.Engine != nil {
 		list = append(list, a.engineRoutes(get, post)...)
@@ -59,6 +61,12 @@ func (a *API) table() map[string]*route {
 		routes[r.pattern] = r
 	}
 	return routes
+}
+
+// servesPages reports whether people reach the pages: they have to be able to log in where
+// callers are identified.
+func (a *API) servesPages() bool {
+	return a.cfg.Approvals != nil && (a.cfg.Identify == nil || a.cfg.Logins != nil)
 }
 
 // engineRoutes are all routes but the approval page's.
@@ -71,9 +79,16 @@ func (a *API) engineRoutes(get, post []string) []*route {
 		{pattern: "/readyz", methods: get, handle: a.status.isReady, by: anybody, probe: true},
 		{pattern: resourcePath, methods: get, handle: a.status.protectedResource, by: anybody},
 		{pattern: resourcePath + mcpPath, methods: get, handle: a.status.protectedResource, by: anybody},
-		{pattern: loginPath, methods: get, handle: a.status.noLogin, by: anybody},
 		{pattern: "/auth/callback", methods: get, handle: a.status.noLogin, by: anybody},
 		{pattern: "/api/snapshot", methods: post, handle: snapshot, by: clients},
+	}
+	if a.cfg.Logins == nil {
+		list = append(list, &route{pattern: loginPath, methods: get, handle: a.status.noLogin, by: anybody})
+	} else {
+		list = append(list,
+			&route{pattern: loginPath, methods: get, handle: a.login.home, by: anybody},
+			&route{pattern: linkPattern, methods: append(get[:2:2], post...), handle: a.login.link, by: anybody},
+			&route{pattern: logoutPath, methods: post, handle: a.login.logout, by: anybody})
 	}
 	for _, t := range toolset.Table {
 		list = append(list, &route{pattern: t.Path(), methods: post, handle: a.tools.tool(t), json: t.Route.Document == nil, by: clients})

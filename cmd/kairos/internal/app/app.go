@@ -22,6 +22,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/handover"
+	"github.com/kairos-mcp/kairos/core/logins"
 	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/metrics"
 	"github.com/kairos-mcp/kairos/core/server/operations"
@@ -62,6 +63,7 @@ type App struct {
 	Store   *Database
 	Index   *Index // of the protocols, or nil
 	Tokens  *tokens.Tokens
+	Logins  *logins.Logins
 	Engine  *usecases.UseCases
 	table   func() *meaning.Table // of word vectors; nil: none is used
 	// handover writes the handover file; nil if there is none.
@@ -146,6 +148,7 @@ func (s Options) open() (*App, error) {
 	}
 	a.made = &madeSpaces{store: a.Store.Spaces, log: log}
 	a.Tokens = tokens.New(a.Store.Tokens, a.clock, log)
+	a.Logins = logins.New(a.Store.Logins, a.clock, log)
 	a.Engine = usecases.New(a.measuredStore(), a.setup, options, log)
 	return a, nil
 }

@@ -48,13 +48,10 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 	}
 	health := a.health()
 	served := rest.Config{
-		Version: name, Engine: toolset.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Groups: a.made.all, Identify: identify(a), MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
+		Version: name, Engine: toolset.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Groups: a.made.all, Identify: identify(a), Logins: pagesOf(a), Approvals: a.Engine.Runs, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: s.Tools, Check: s.Check,
 		Health: health, Ready: a.ready,
 		Access: access, Observer: observer(a.measures, func(m *metrics.Metrics) rest.Observer { return m }),
-	}
-	if !c.Auth.Enabled { // a browser has no token
-		served.Approvals = a.Engine.Runs
 	}
 	if operators != nil && c.ServesOperations() {
 		served.Operations, served.Operator = a.operations(health), operators.Authorize
@@ -99,13 +96,11 @@ func (h *httpService) serve(ctx context.Context) error {
 			if c.TLS.Cert != "" {
 				scheme = "https"
 			}
-			if !h.config.Auth.Enabled {
-				h.page.at.is(cmp.Or(c.PublicURL, reachedAt(scheme, at)))
-			}
+			h.page.at.is(cmp.Or(c.PublicURL, reachedAt(scheme, at)))
 			h.started(at.String())
 			fmt.Fprintf(h.say, "kairos: MCP at %[1]s://%[2]s/mcp, REST at %[1]s://%[2]s/api, health at %[1]s://%[2]s/health\n", scheme, at)
 			if h.config.Auth.Enabled {
-				fmt.Fprintln(h.say, "kairos: calls need a token; `kairos token create` makes one")
+				fmt.Fprintln(h.say, "kairos: calls need a token, which `kairos token create` makes, and pages a login: `kairos login-link`")
 			}
 		},
 		Draining: func() {

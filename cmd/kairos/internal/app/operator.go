@@ -148,7 +148,7 @@ func machine(a *App, config string) operations.Machine {
 		PID: os.Getpid(), Version: a.Version, StartedAt: time.Now(), DriversDir: files.Absolute(a.Config.Drivers.Dir)[0],
 		Database: databaseOf(a.Config), Config: config, Watch: *a.Config.Drivers.Watch,
 	}
-	return operations.Machine{Drivers: a.host, Setup: a.setup, Log: a.logged, Info: func() operations.Info {
+	return operations.Machine{Drivers: a.host, Setup: a.setup, Log: a.logged, LoginLink: a.loginLink, Info: func() operations.Info {
 		now := info
 		now.HTTP = a.mainPort.String()
 		return now

@@ -17,6 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/index"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/logins"
 	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/outlines"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -41,6 +42,7 @@ type Database struct {
 	Spaces    spaceStore
 	Sessions  sessions.Store
 	Tokens    tokens.Store
+	Logins    logins.Store
 	Files     archive.Files  // nil: the server of the database returns free space by itself
 	Servers   replicas.Store // nil: no other servers share the database
 	checks
@@ -103,13 +105,13 @@ func openDatabase(c config.Config, missing tables.Missing, log *slog.Logger) (*D
 		if err != nil {
 			return nil, err
 		}
-		return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Sessions: s.Sessions, Tokens: s.Tokens, Servers: s.Servers, checks: s}, nil
+		return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Sessions: s.Sessions, Tokens: s.Tokens, Logins: s.Logins, Servers: s.Servers, checks: s}, nil
 	}
 	s, err := sqlite.OpenWith(c.Database.Address(), sqlite.Limits{}, missing, log)
 	if err != nil {
 		return nil, err
 	}
-	return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Sessions: s.Sessions, Tokens: s.Tokens, Files: s.Archive, checks: s}, nil
+	return &Database{Protocols: s.Protocols, Runs: s.Runs, Archive: s.Archive, People: s.People, Spaces: s.Spaces, Sessions: s.Sessions, Tokens: s.Tokens, Logins: s.Logins, Files: s.Archive, checks: s}, nil
 }
 
 // engineStore puts the engine's store together.

@@ -1,0 +1,106 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/logins"
+	"github.com/kairos-mcp/kairos/core/server/operations"
+	"github.com/kairos-mcp/kairos/core/server/rest"
+)
+
+// browsers are the people who are logged in with one.
+type browsers struct{ logins *logins.Logins }
+
+// sessionPrefix begins the Credential of a person who is logged in.
+const sessionPrefix = "session:"
+
+// personOf is the caller that a login makes. A person works in a space of their own and in
+// those of their groups.
+func personOf(l logins.Login) access.Caller {
+	return access.Caller{
+		Principal: l.Principal, Name: l.Name, MemberOf: l.Groups, Method: access.ByLogin, Credential: sessionPrefix + l.ID,
+		Space: l.Principal, Groups: l.Groups,
+	}
+}
+
+// LoggedIn implements rest.Logins.
+func (b browsers) LoggedIn(ctx context.Context, secret string) (access.Caller, error) {
+	l, err := b.logins.Verify(ctx, logins.Secret(secret))
+	return personOf(l), err
+}
+
+// Linked implements rest.Logins.
+func (b browsers) Linked(ctx context.Context, link string) (access.Caller, error) {
+	l, err := b.logins.Linked(ctx, logins.Secret(link))
+	return personOf(l), err
+}
+
+// LogIn implements rest.Logins.
+func (b browsers) LogIn(ctx context.Context, link string) (rest.Session, error) {
+	l, secret, err := b.logins.Begin(ctx, logins.Secret(link))
+	return rest.Session{Caller: personOf(l), Secret: secret.Reveal(), Lasts: l.Expires.Sub(l.Begun)}, err
+}
+
+// LogOut implements rest.Logins.
+func (b browsers) LogOut(ctx context.Context, c access.Caller) error {
+	_, err := b.logins.Revoke(ctx, strings.TrimPrefix(c.Credential, sessionPrefix))
+	return err
+}
+
+// pagesOf are the logins of the main port; nil: nobody has to log in.
+func pagesOf(a *App) rest.Logins {
+	if !a.Config.Auth.Enabled {
+		return nil
+	}
+	return browsers{a.Logins}
+}
+
+// localRealm is the realm of people whom the operator of this server names, and no identity
+// provider knows.
+const localRealm = "local"
+
+// loginLink makes a link with which a person logs in.
+func (a *App) loginLink(ctx context.Context, in operations.LoginLinkRequest) (operations.LoginLinkReply, error) {
+	base := strings.TrimRight(a.page.at.String(), "/")
+	switch {
+	case !a.Config.Auth.Enabled:
+		return operations.LoginLinkReply{}, fault.New(fault.Conflict, "nobody has to log in to this server").WithHint("set auth.enabled to true and restart the server")
+	case base == "":
+		return operations.LoginLinkReply{}, fault.New(fault.Conflict, "this server serves no pages").WithHint("start it with --http")
+	}
+	p := personNamed(in)
+	if p.Principal == localSpace { // whose name is that of a space that is not the person's
+		return operations.LoginLinkReply{}, fault.New(fault.InvalidArgument, "%s is the space of this machine's operator, and nobody logs in as it", localSpace).WithHint("choose another name")
+	}
+	made, link, err := a.Logins.Link(ctx, p)
+	if err != nil {
+		return operations.LoginLinkReply{}, err
+	}
+	a.log.InfoContext(ctx, "a link that logs in was made", "login", made.ID, "principal", made.Principal, "groups", made.Groups, "expires", made.Expires.Format(time.RFC3339))
+	return operations.LoginLinkReply{
+		ID: made.ID, Principal: made.Principal, Name: made.Name, Groups: made.Groups, Expires: made.Expires, URL: base + rest.LinkPath(link.Reveal()),
+	}, nil
+}
+
+// personNamed is the person that the operator names. One without a realm is of localRealm,
+// and a group without one of the realm of the person.
+func personNamed(in operations.LoginLinkRequest) logins.Person {
+	principal := in.As
+	if !strings.HasPrefix(principal, "user:") {
+		principal = "user:" + localRealm + ":" + principal
+	}
+	realm, name, _ := strings.Cut(strings.TrimPrefix(principal, "user:"), ":")
+	p := logins.Person{Principal: principal, Name: cmp.Or(in.Name, name)}
+	for _, g := range in.Groups {
+		if g = strings.TrimPrefix(g, "group:"); !strings.Contains(g, ":") {
+			g = realm + ":" + g
+		}
+		p.Groups = append(p.Groups, "group:"+g)
+	}
+	return p
+}

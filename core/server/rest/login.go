@@ -1,0 +1,327 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"html/template"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// Logins is behind the pages on which people log in and out. The error of a secret that does
+// not count has the code fault.InvalidToken. Methods are called concurrently.
+type Logins interface {
+	// LoggedIn returns who is logged in with a secret.
+	LoggedIn(ctx context.Context, secret string) (access.Caller, error)
+	// Linked returns whom a link would log in. It does not use the link up.
+	Linked(ctx context.Context, link string) (access.Caller, error)
+	// LogIn logs in by a link, once, and returns the secret that a browser shows from then on.
+	LogIn(ctx context.Context, link string) (Session, error)
+	// LogOut ends the login of a caller.
+	LogOut(ctx context.Context, c access.Caller) error
+}
+
+// Session is a login that has begun.
+type Session struct {
+	Caller access.Caller
+	Secret string
+	Lasts  time.Duration
+}
+
+const (
+	linkPrefix = "/auth/link/"
+	// linkPattern is what logs and metrics see: the path holds a secret.
+	linkPattern = linkPrefix + "{secret}"
+	logoutPath  = "/auth/logout"
+	// returnTime is how long a browser remembers which page asked for the login, in seconds.
+	returnTime = 3600
+)
+
+// LinkPath is the path of a link that logs in.
+func LinkPath(secret string) string { return linkPrefix + secret }
+
+//go:embed login.html
+var loginHTML string
+
+var loginPage = template.Must(template.New("login").Funcs(template.FuncMap{"line": plain.Line}).Parse(loginHTML))
+
+// shownLogin is what the template shows.
+type shownLogin struct {
+	Caller access.Caller // no principal: nobody is logged in
+	// Needed: the page that was asked for is shown to people who are logged in.
+	Needed bool
+	// Link: the page asks whether to log in as Caller.
+	Link bool
+	// Back is the page that asked for the login, from this one; empty: none did.
+	Back string
+}
+
+// login is where people log in and out.
+type login struct {
+	logins  Logins
+	network network
+	wrong   *rates // bounds the wrong secrets of an address
+	page    *page
+}
+
+// required lets people through who are logged in. The others get a page that shows nothing of
+// what is here, also where there is nothing.
+func (l *login) required(c *call, next handler) {
+	pageHeaders(c.w.Header())
+	jar, err := l.jar(c.r)
+	if err != nil {
+		l.refuse(c, err)
+		return
+	}
+	caller, err := l.who(c, jar)
+	switch fault.CodeOf(err) {
+	case fault.Unauthorized, fault.InvalidToken:
+		if c.r.Method == http.MethodGet && ownPage.MatchString(c.r.URL.Path) {
+			jar.put(c.w, returnCookie, c.r.URL.Path, returnTime)
+		}
+		l.show(c, http.StatusUnauthorized, "Log in", shownLogin{Needed: true})
+		return
+	}
+	if err != nil {
+		l.refuse(c, err)
+		return
+	}
+	c.caller = caller
+	next(c)
+}
+
+// who is logged in. Wrong secrets of an address are bounded; right ones never wait.
+func (l *login) who(c *call, j jar) (access.Caller, error) {
+	secret, ok := j.take(c.r, sessionCookie)
+	if !ok {
+		return access.Caller{}, fault.New(fault.Unauthorized, "nobody is logged in")
+	}
+	caller, err := l.logins.LoggedIn(c.r.Context(), secret)
+	return caller, l.counted(c, err)
+}
+
+// counted counts the error of a secret that is wrong, and is another if there were too many.
+func (l *login) counted(c *call, err error) error {
+	if fault.CodeOf(err) != fault.InvalidToken {
+		return err
+	}
+	if wait := l.wrong.take(l.network.remote(c.r)); wait > 0 {
+		c.later(wait)
+		return fault.New(fault.RateLimited, "Too many wrong links and logins came from this address. Try again in %d s.", seconds(wait))
+	}
+	return err
+}
+
+// refuse says on a page why a login does not work.
+func (l *login) refuse(c *call, err error) {
+	var f *fault.Error
+	if !errors.As(err, &f) {
+		l.page.log.ErrorContext(c.r.Context(), "a login failed", "error", err)
+		l.page.note(c, http.StatusInternalServerError, "This did not work", "Nothing was changed. The server's log has the cause.")
+		return
+	}
+	title := "This did not work"
+	if f.Code == fault.RateLimited {
+		title = "Too many attempts"
+	}
+	l.page.note(c, fault.RowOf(f.Code).Status, title, f.Message)
+}
+
+// home is the page of the login: who is logged in, or how to log in.
+func (l *login) home(c *call) {
+	pageHeaders(c.w.Header())
+	jar, err := l.jar(c.r)
+	if err != nil {
+		l.refuse(c, err)
+		return
+	}
+	caller, err := l.who(c, jar)
+	switch fault.CodeOf(err) {
+	case fault.Unauthorized, fault.InvalidToken:
+		l.show(c, http.StatusOK, "Log in", shownLogin{})
+		return
+	}
+	if err != nil {
+		l.refuse(c, err)
+		return
+	}
+	c.caller = caller
+	l.show(c, http.StatusOK, "You are logged in", shownLogin{Caller: caller, Back: jar.back(c.r, "..")})
+}
+
+// link is the page behind a link. Opening it logs nobody in: programs that preview links open
+// it, too.
+func (l *login) link(c *call) {
+	pageHeaders(c.w.Header())
+	if !l.page.sameSite(c) {
+		return
+	}
+	jar, err := l.jar(c.r)
+	if err != nil {
+		l.refuse(c, err)
+		return
+	}
+	link := strings.TrimPrefix(c.r.URL.Path, linkPrefix)
+	if c.r.Method == http.MethodPost {
+		l.logIn(c, jar, link)
+		return
+	}
+	caller, err := l.logins.Linked(c.r.Context(), link)
+	if err != nil {
+		l.wrongLink(c, err)
+		return
+	}
+	l.show(c, http.StatusOK, "Log in as "+caller.Name, shownLogin{Caller: caller, Link: true})
+}
+
+func (l *login) logIn(c *call, j jar, link string) {
+	begun, err := l.logins.LogIn(c.r.Context(), link)
+	if err != nil {
+		l.wrongLink(c, err)
+		return
+	}
+	c.caller = begun.Caller
+	l.begin(c, j, begun)
+	back := j.back(c.r, "../..")
+	if back == "" {
+		back = "../login"
+	} else {
+		j.put(c.w, returnCookie, "", -1)
+	}
+	l.page.redirect(c, back)
+}
+
+// begin gives the browser the secret of a login. The login that it had before ends.
+func (l *login) begin(c *call, j jar, begun Session) {
+	if before, ok := j.take(c.r, sessionCookie); ok {
+		if caller, err := l.logins.LoggedIn(c.r.Context(), before); err == nil {
+			err = l.logins.LogOut(c.r.Context(), caller)
+			if err != nil {
+				l.page.log.WarnContext(c.r.Context(), "an earlier login was not ended", "credential", caller.Credential, "error", err)
+			}
+		}
+	}
+	j.put(c.w, sessionCookie, begun.Secret, int(begun.Lasts.Seconds()))
+	l.page.log.InfoContext(c.r.Context(), "a person has logged in", "principal", begun.Caller.Principal, "credential", begun.Caller.Credential, "remote", l.network.remote(c.r))
+}
+
+func (l *login) wrongLink(c *call, err error) {
+	if err = l.counted(c, err); fault.CodeOf(err) != fault.InvalidToken {
+		l.refuse(c, err)
+		return
+	}
+	l.page.log.InfoContext(c.r.Context(), "a link that logs in was refused", "remote", l.network.remote(c.r))
+	l.page.note(c, http.StatusNotFound, "This link does not log in", "It was used already, is older than ten minutes, or was changed on its way. "+
+		"Ask the operator of the server for another one.")
+}
+
+// logout ends the login of the browser.
+func (l *login) logout(c *call) {
+	pageHeaders(c.w.Header())
+	if !l.page.sameSite(c) {
+		return
+	}
+	jar, err := l.jar(c.r)
+	if err != nil {
+		l.refuse(c, err)
+		return
+	}
+	caller, err := l.who(c, jar)
+	if err == nil {
+		c.caller = caller
+		err = l.logins.LogOut(c.r.Context(), caller)
+	}
+	switch fault.CodeOf(err) {
+	case fault.Unauthorized, fault.InvalidToken: // it has ended
+		err = nil
+	}
+	if err != nil {
+		l.refuse(c, err)
+		return
+	}
+	jar.put(c.w, sessionCookie, "", -1)
+	if caller.Principal != "" {
+		l.page.log.InfoContext(c.r.Context(), "a person has logged out", "principal", caller.Principal, "credential", caller.Credential)
+	}
+	l.page.note(c, http.StatusOK, "You are logged out", "Nobody can answer here with this browser until somebody logs in again.")
+}
+
+func (l *login) show(c *call, status int, title string, s shownLogin) {
+	var body bytes.Buffer
+	if err := loginPage.Execute(&body, s); err != nil {
+		l.page.log.ErrorContext(c.r.Context(), "the page of the login could not be made", "error", err)
+		l.page.note(c, http.StatusInternalServerError, "The page could not be made", "The server's log has the cause.")
+		return
+	}
+	l.page.html(c, status, title, body.Bytes())
+}
+
+// ownPage are the pages that a login leads back to. No address of another site is one.
+var ownPage = regexp.MustCompile(`^/approve/[A-Za-z0-9-]{1,64}/[A-Za-z0-9_-]{1,128}$`)
+
+// Names of the cookies. jar puts a prefix before them where the connection allows it.
+const (
+	sessionCookie = "kairos"
+	returnCookie  = "kairos-return"
+)
+
+// jar keeps cookies by the rules that fit a connection.
+type jar struct {
+	// secure: by TLS. Browsers then keep each cookie to this host (__Host-).
+	secure bool
+}
+
+// jar returns how the browser of a request keeps cookies. Without TLS nobody can log in but on
+// the server's own machine.
+func (l *login) jar(r *http.Request) (jar, error) {
+	forwarded := r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("X-Forwarded-Proto") != "" || r.Header.Get("Forwarded") != ""
+	switch {
+	case strings.HasPrefix(l.network.base(r), "https:"):
+		return jar{secure: true}, nil
+	case loopback(hostname(r.Host)) && !forwarded:
+		return jar{}, nil
+	}
+	return jar{}, fault.New(fault.Forbidden, "A login would cross the network in the clear. Open this page with https. "+
+		"If you did, the operator of the server has to set http.trusted_proxies to the proxy that ends TLS.")
+}
+
+func (j jar) name(cookie string) string {
+	if j.secure {
+		return "__Host-" + cookie
+	}
+	return cookie
+}
+
+// put gives the browser a cookie for some seconds; less than none: takes it away.
+func (j jar) put(w http.ResponseWriter, cookie, value string, lasts int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: j.name(cookie), Value: value, Path: "/", MaxAge: lasts, Secure: j.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// take returns the cookie of a request. Two of one name are none: nobody knows which is ours.
+func (j jar) take(r *http.Request, cookie string) (value string, ok bool) {
+	found := r.CookiesNamed(j.name(cookie))
+	if len(found) != 1 {
+		return "", false
+	}
+	return found[0].Value, found[0].Value != ""
+}
+
+// back is the page that asked for the login, from one that is so many levels below the root:
+// relative, for a proxy that serves us below a path of its own. Empty: none did.
+func (j jar) back(r *http.Request, root string) string {
+	page, _ := j.take(r, returnCookie)
+	if !ownPage.MatchString(page) {
+		return ""
+	}
+	return root + page
+}
