@@ -155,7 +155,7 @@ func (p *page) take(c *call, id run.ID, secret string) {
 }
 
 // crossSite finds out whether the page of another site sends what changes something here.
-// Programs that are no browsers say nothing of it, and have no cookie of a person.
+// A program that is not a browser says nothing of it, and has no cookie of a person.
 var crossSite = http.NewCrossOriginProtection()
 
 // sameSite refuses what the page of another site sends; false: it did.

@@ -38,7 +38,7 @@ once: whoever opens it and presses the button is that person for twelve hours. S
 
 The person is user:local:NAME, whom this server alone knows, or user:REALM:NAME, such as the owner of a token. Answers on pages
 are recorded with that name.`,
-		Example: "  kairos login-link --as ada\n  kairos login-link --as user:acme:ada --name \"Ada Lovelace\" --group release",
+		Example: "  kairos login-link --as ada\n  kairos login-link --as user:acme:ada --name Ada --group release",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return choice.Running(cmd, at, "start the server with `kairos serve --http`", func(found []socket.Found) error {
 				ctx, cancel := context.WithTimeout(cmd.Context(), linkTime)
