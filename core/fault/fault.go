@@ -67,6 +67,8 @@ const (
 	RateLimited        Code = "RATE_LIMITED"
 	Busy               Code = "BUSY"
 	LoginNotConfigured Code = "auth_not_configured"
+	// IdentityUnavailable: who calls cannot be found out, because the identity provider does not answer.
+	IdentityUnavailable Code = "IDENTITY_UNAVAILABLE"
 
 	ServerUnreachable Code = "SERVER_UNREACHABLE"
 	UnexpectedReply   Code = "UNEXPECTED_REPLY"

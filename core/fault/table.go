@@ -298,13 +298,13 @@ var inRequest = []Row{
 	{
 		Code: Unauthorized, Status: 401, Name: "Unauthorized",
 		Meaning: "a call without a token on a server that asks for one, or a call of operators without the token of the server",
-		Advice:  "tell the user that this server needs a token, which its operator makes",
-		Hint:    "set KAIROS_BEARER_TOKEN to a token of `kairos token create`; for a call of operators run the command on the machine and as the user of the server",
+		Advice:  "tell the user that this server needs a token, of its operator or of the identity provider that the metadata names",
+		Hint:    "set KAIROS_BEARER_TOKEN to a token of `kairos token create`, or of the identity provider of the server; for a call of operators run the command on the machine and as the user of the server",
 	},
 	{
 		Code: InvalidToken, Status: 401, Name: "invalid_token",
-		Meaning: "the token is unknown, revoked or expired", Advice: "tell the user that this server does not accept the token",
-		Hint: "ask the operator of the server for a new token: `kairos token create` makes one",
+		Meaning: "the token is unknown, revoked or expired, or it is not for this server", Advice: "tell the user that this server does not accept the token",
+		Hint: "ask the operator of the server for a new token, which `kairos token create` makes, or log in anew at the identity provider",
 	},
 	{
 		Code: MethodNotAllowed, Status: 405,
@@ -325,6 +325,11 @@ var inRequest = []Row{
 	{
 		Code: Busy, Status: 503,
 		Meaning: "the server works on as many calls as it can", Advice: laterAdvice, Hint: "try again later",
+	},
+	{
+		Code: IdentityUnavailable, Status: 503, Broken: true,
+		Meaning: "the identity provider does not answer, so the token cannot be checked", Advice: laterAdvice,
+		Hint: "try again later; the log of the server says why it could not ask the provider",
 	},
 	{
 		Code: LoginNotConfigured, Status: 503,
