@@ -22,6 +22,9 @@ type Caller struct {
 	Method Method
 	// Name is what people call the principal, where that is known. It identifies nobody.
 	Name string
+	// Application is the program that a token of the identity provider was issued to, where that
+	// is known. A session over HTTP is bound to it, and outlives the token.
+	Application string
 	// MemberOf are the groups that the principal belongs to: "group:<realm>:<ref>".
 	MemberOf []string
 	// Space is the caller's own, where it writes unless it names another.

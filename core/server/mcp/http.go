@@ -126,10 +126,14 @@ func (t *httpTransport) identify(r *http.Request) (access.Caller, error) {
 }
 
 // holder names who has a session: the principal with what it has shown. A session of a token
-// that was revoked is nobody's.
+// that was revoked is nobody's. Tokens of an identity provider live for minutes, and the next one
+// continues the session if it was issued to the same program.
 func holder(who access.Caller) string {
-	if who.Credential == "" {
+	switch {
+	case who.Credential == "":
 		return who.Principal
+	case who.Method == access.ByProvider:
+		return who.Principal + " oidc:" + who.Application
 	}
 	return who.Principal + " " + who.Credential
 }

@@ -85,6 +85,9 @@ type Config struct {
 	// returns one of them. Handlers read the caller with access.CallerOf. Without it
 	// everybody is Principal.
 	Identify func(*http.Request) (access.Caller, error)
+	// Issuer is the identity provider whose tokens Identify takes, and Audience for whom they
+	// must be. Both are empty where there is none.
+	Issuer, Audience string
 	// Session reports whether an MCP session exists. Without Identify its calls
 	// count apart from those of other sessions. If it is nil they count by address.
 	Session func(id string) bool

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -167,13 +168,20 @@ const resourcePath = "/.well-known/oauth-protected-resource"
 // scopes are those that clients ask for at an authorization server.
 var scopes = []string{"openid"}
 
-// protectedResource describes the MCP endpoint as a resource. No authorization server
-// makes tokens for it: operators do.
+// protectedResource describes the MCP endpoint as a resource (RFC 9728). Without an identity
+// provider no authorization server makes tokens for it: operators do.
 func (s *status) protectedResource(c *call) {
+	resource, servers := s.network.base(c.r)+mcpPath, []string{}
+	if issuer := s.cfg.Issuer; issuer != "" {
+		servers = []string{issuer}
+		if strings.Contains(s.cfg.Audience, "://") { // else the provider has another word for this server
+			resource = s.cfg.Audience
+		}
+	}
 	c.json(http.StatusOK, map[string]any{
-		"resource":                         s.network.base(c.r) + mcpPath,
+		"resource":                         resource,
 		"resource_name":                    "KAIROS",
-		"authorization_servers":            []string{},
+		"authorization_servers":            servers,
 		"scopes_supported":                 scopes,
 		"bearer_methods_supported":         []string{"header"},
 		"authorization_request_parameters": map[string]string{"prompt": "login"},

@@ -20,6 +20,9 @@ const (
 	wrongBurst     = 20
 )
 
+// askAgain is when a client whose token could not be checked may try again.
+const askAgain = 10 * time.Second
+
 // recheckEvery is how often it is looked whether the caller of a call that lasts may still
 // call. With the time for which a token is believed it is less than a second.
 const recheckEvery = 400 * time.Millisecond
@@ -78,6 +81,9 @@ func (a *API) reject(c *call, err error) {
 		fallthrough
 	case fault.Unauthorized:
 		a.challenge(c, code, messageOf(err))
+	case fault.IdentityUnavailable:
+		c.later(askAgain)
+		fallthrough
 	case fault.Forbidden, fault.InvalidArgument, fault.StoreUnavailable, fault.StoreFailed:
 		c.refuse(code, "%s", messageOf(err))
 	default:

@@ -25,6 +25,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/logins"
 	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/metrics"
+	"github.com/kairos-mcp/kairos/core/oidc"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/setup"
@@ -64,8 +65,10 @@ type App struct {
 	Index   *Index // of the protocols, or nil
 	Tokens  *tokens.Tokens
 	Logins  *logins.Logins
-	Engine  *usecases.UseCases
-	table   func() *meaning.Table // of word vectors; nil: none is used
+	// Provider is the identity provider; nil: none is configured.
+	Provider *oidc.Provider
+	Engine   *usecases.UseCases
+	table    func() *meaning.Table // of word vectors; nil: none is used
 	// handover writes the handover file; nil if there is none.
 	handover *handover.Writer
 	page     *approvalPage
@@ -149,6 +152,9 @@ func (s Options) open() (*App, error) {
 	a.made = &madeSpaces{store: a.Store.Spaces, log: log}
 	a.Tokens = tokens.New(a.Store.Tokens, a.clock, log)
 	a.Logins = logins.New(a.Store.Logins, a.clock, log)
+	if a.Provider, err = newProvider(c, a.clock, log); err != nil {
+		return nil, errors.Join(err, a.setup.Close(), a.host.Close(), a.closeStores())
+	}
 	a.Engine = usecases.New(a.measuredStore(), a.setup, options, log)
 	return a, nil
 }
@@ -183,7 +189,7 @@ func restartSettings(c config.Config) map[string]any {
 		"approval.ttl": c.Approval.TTL, "approval.remember_declines": c.Approval.RememberDeclines, "approval.listen": c.Approval.Listen,
 		"run": c.Run, "handover": c.Handover, "sampling": c.Sampling.Budgets(), "attest": c.Attest,
 		"qdrant": c.Qdrant.Plain(), "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "replica": c.Replica, "metrics": c.Metrics,
-		"admin": c.Admin, "log": c.Log, "auth": c.Auth,
+		"admin": c.Admin, "log": c.Log, "auth": c.Auth, "oidc": c.OIDC,
 	}
 }
 
@@ -191,6 +197,9 @@ func restartSettings(c config.Config) map[string]any {
 func (a *App) close() error {
 	w := &a.working
 	err := errors.Join(w.during("a reload", a.setup.Close), w.during("drivers", a.host.Close), w.during("ratings", a.Engine.Close), w.during("the use of tokens", a.Tokens.Close))
+	if a.Provider != nil {
+		err = errors.Join(err, w.during("the identity provider", a.Provider.Close))
+	}
 	if a.handover != nil {
 		err = errors.Join(err, w.during("the handover file", a.handover.Close))
 	}

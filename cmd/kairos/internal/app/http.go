@@ -48,7 +48,7 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 	}
 	health := a.health()
 	served := rest.Config{
-		Version: name, Engine: toolset.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Groups: a.made.all, Identify: identify(a), Logins: pagesOf(a), Approvals: a.Engine.Runs, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
+		Version: name, Engine: toolset.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Groups: a.made.all, Identify: identify(a), Issuer: c.OIDC.Issuer, Audience: c.OIDC.Audience, Logins: pagesOf(a), Approvals: a.Engine.Runs, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: s.Tools, Check: s.Check,
 		Health: health, Ready: a.ready,
 		Access: access, Observer: observer(a.measures, func(m *metrics.Metrics) rest.Observer { return m }),
@@ -59,6 +59,9 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 	api, err := rest.New(served, a.log)
 	if err != nil {
 		return nil, err
+	}
+	if a.Provider != nil {
+		a.Provider.Warm()
 	}
 	h := &httpService{api: api, replica: r, config: c, log: a.log, page: a.page}
 	if a.measures != nil {
@@ -101,6 +104,9 @@ func (h *httpService) serve(ctx context.Context) error {
 			fmt.Fprintf(h.say, "kairos: MCP at %[1]s://%[2]s/mcp, REST at %[1]s://%[2]s/api, health at %[1]s://%[2]s/health\n", scheme, at)
 			if h.config.Auth.Enabled {
 				fmt.Fprintln(h.say, "kairos: calls need a token, which `kairos token create` makes, and pages a login: `kairos login-link`")
+			}
+			if h.config.OIDC.On() {
+				fmt.Fprintf(h.say, "kairos: tokens of %s count, too\n", h.config.OIDC.Issuer)
 			}
 		},
 		Draining: func() {

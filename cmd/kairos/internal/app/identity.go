@@ -3,13 +3,18 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/oidc"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/tokens"
 )
@@ -27,12 +32,55 @@ func (b bearer) Caller(ctx context.Context, token string) (access.Caller, error)
 	return access.Caller{Principal: t.Owner, Credential: "token:" + t.ID, Method: access.ByToken, Space: t.Spaces[0], Groups: t.Spaces[1:]}, nil
 }
 
+// ofProvider says whose a token of the identity provider is. Calls are made in the person's own
+// space and in those of their groups.
+type ofProvider struct{ provider *oidc.Provider }
+
+// Caller implements rest.Verifier.
+func (o ofProvider) Caller(ctx context.Context, token string) (access.Caller, error) {
+	who, err := o.provider.Verify(ctx, token)
+	if err != nil {
+		return access.Caller{}, err
+	}
+	return access.Caller{
+		Principal: who.Principal, Credential: who.Credential, Method: access.ByProvider, Name: who.Name, Application: who.Application,
+		MemberOf: who.Groups, Space: who.Principal, Groups: who.Groups,
+	}, nil
+}
+
+// byForm has tokens checked by who issues tokens of their form: access tokens have a prefix, and
+// others are of the identity provider.
+type byForm struct{ access, provider rest.Verifier }
+
+// Caller implements rest.Verifier.
+func (b byForm) Caller(ctx context.Context, token string) (access.Caller, error) {
+	if strings.HasPrefix(token, tokens.Prefix) {
+		return b.access.Caller(ctx, token)
+	}
+	return b.provider.Caller(ctx, token)
+}
+
 // identify says who makes a request of the main port; nil: everybody is LocalPrincipal.
 func identify(a *App) func(*http.Request) (access.Caller, error) {
 	if !a.Config.Auth.Enabled {
 		return nil
 	}
-	return rest.Bearer(bearer{a.Tokens})
+	if a.Provider == nil {
+		return rest.Bearer(bearer{a.Tokens})
+	}
+	return rest.Bearer(byForm{bearer{a.Tokens}, ofProvider{a.Provider}})
+}
+
+// newProvider returns the identity provider of the configuration, or nil.
+func newProvider(c config.Config, at *clock.Clock, log *slog.Logger) (*oidc.Provider, error) {
+	if !c.OIDC.On() {
+		return nil, nil
+	}
+	realm, err := oidc.Realm(c.OIDC.Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("oidc.issuer: %w", err)
+	}
+	return oidc.New(oidc.Config{Issuer: c.OIDC.Issuer, Audience: c.OIDC.Audience, Realm: realm, Clock: at}, log), nil
 }
 
 // identified is identify for the MCP endpoint, behind the guards of the main port.

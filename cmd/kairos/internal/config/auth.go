@@ -1,19 +1,25 @@
 package config
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/oidc"
 )
 
 // authConfig says whether callers of the main port have to say who they are.
 type authConfig struct {
-	// Enabled: a call needs a token. Default false: everybody who reaches the port is the
-	// one local principal.
-	Enabled bool `yaml:"enabled"`
+	// Asked is auth.enabled, where it is set.
+	Asked *bool `yaml:"enabled"`
+	// Enabled: a call needs a token. Without auth.enabled that is so where there is an identity
+	// provider; else everybody who reaches the port is the one local principal.
+	Enabled bool `yaml:"-"`
 }
 
-// overlay applies the environment, by the names of the earlier server. Its logins by Keycloak
-// are not ours: a server whose people could not log in would seem to be broken.
+// overlay applies the environment, by the names of the earlier server.
 func (c *authConfig) overlay(lookup func(string) (string, bool)) error {
 	v, _ := lookup("AUTH_ENABLED")
 	if v != "" {
@@ -21,10 +27,69 @@ func (c *authConfig) overlay(lookup func(string) (string, bool)) error {
 		if err != nil {
 			return fmt.Errorf("environment AUTH_ENABLED=%q: must be true or false", v)
 		}
-		c.Enabled = on
-	}
-	if url, _ := lookup("KEYCLOAK_URL"); url != "" && c.Enabled {
-		return fmt.Errorf("environment KEYCLOAK_URL=%q: this server takes the tokens of `kairos token create` alone, and none of Keycloak: unset it", url)
+		c.Asked = &on
 	}
 	return nil
+}
+
+// oidcConfig is the identity provider whose tokens count.
+type oidcConfig struct {
+	// Issuer is the provider's address, as it writes itself.
+	Issuer string `yaml:"issuer"`
+	// Audience is for whom its tokens must be.
+	Audience string `yaml:"audience"`
+}
+
+// On reports whether there is an identity provider.
+func (c oidcConfig) On() bool { return c.Issuer != "" || c.Audience != "" }
+
+// Names of the earlier server's realm and client where only KEYCLOAK_URL is set.
+const (
+	earlierRealm  = "kairos-dev"
+	earlierClient = "kairos-mcp"
+)
+
+// overlay applies the environment, by the names of the earlier server, which knew Keycloak alone.
+// It read them where AUTH_ENABLED was true.
+func (c *oidcConfig) overlay(lookup func(string) (string, bool), auth authConfig) error {
+	read := func(name string) string {
+		v, _ := lookup(name)
+		return v
+	}
+	if url := read("KEYCLOAK_URL"); url != "" && auth.Asked != nil && *auth.Asked {
+		c.Issuer = strings.TrimRight(url, "/") + "/realms/" + cmp.Or(read("KEYCLOAK_REALM"), earlierRealm)
+		c.Audience = cmp.Or(c.Audience, read("KEYCLOAK_CLIENT_ID"), earlierClient)
+	}
+	audiences := strings.FieldsFunc(read("AUTH_ALLOWED_AUDIENCES"), func(r rune) bool { return r == ',' || r == ' ' })
+	switch {
+	case len(audiences) == 0 || !c.On():
+	case len(audiences) > 1:
+		return fmt.Errorf("environment AUTH_ALLOWED_AUDIENCES=%q: this server is one audience: name that one, for which the provider issues the tokens of this server alone",
+			strings.Join(audiences, ","))
+	default:
+		c.Audience = audiences[0]
+	}
+	return nil
+}
+
+// identityProblems are what is wrong with how callers are known.
+func (c Config) identityProblems() []error {
+	o := c.OIDC
+	if !o.On() {
+		return nil
+	}
+	var errs []error
+	if _, err := oidc.Realm(o.Issuer); err != nil {
+		errs = append(errs, fmt.Errorf("oidc.issuer is %q: it %w", o.Issuer, err))
+	}
+	switch {
+	case o.Audience == "":
+		errs = append(errs, errors.New("oidc.audience is missing: set it to the audience that the provider writes into tokens for this server, such as its address, https://kairos.example.org"))
+	case strings.ContainsFunc(o.Audience, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }):
+		errs = append(errs, fmt.Errorf("oidc.audience is %q: must be one word, such as https://kairos.example.org", o.Audience))
+	}
+	if c.Auth.Asked != nil && !*c.Auth.Asked {
+		errs = append(errs, errors.New("auth.enabled is false, but oidc names an identity provider: without identity nobody would be asked for its tokens; remove one of them"))
+	}
+	return errs
 }

@@ -54,6 +54,7 @@ type Config struct {
 	MCP       mcpConfig       `yaml:"mcp"`
 	HTTP      httpConfig      `yaml:"http"`
 	Auth      authConfig      `yaml:"auth"`
+	OIDC      oidcConfig      `yaml:"oidc"`
 	Replica   replicaConfig   `yaml:"replica"`
 	Metrics   metricsConfig   `yaml:"metrics"`
 	Admin     adminConfig     `yaml:"admin"`
@@ -218,6 +219,7 @@ func (c *Config) defaults() error {
 	}
 	c.KeysDir = cmp.Or(c.KeysDir, beside)
 	c.httpDefaults()
+	c.Auth.Enabled = c.Auth.Asked != nil && *c.Auth.Asked || c.OIDC.On()
 	c.UserInput = cmp.Or(c.UserInput, userInputOff)
 	if c.Approval.How == nil {
 		c.Approval.How = drivers.DefaultHow()
@@ -246,7 +248,7 @@ const AdminOff = "off"
 
 // validate returns what is wrong, each with the key at its beginning.
 func (c Config) validate() []error {
-	errs := slices.Concat(c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Approval.problems(), c.replicaProblems())
+	errs := slices.Concat(c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Approval.problems(), c.replicaProblems(), c.identityProblems())
 	if !slices.Contains(userInputs, c.UserInput) {
 		errs = append(errs, fmt.Errorf("user_input is %q: must be %s", c.UserInput, strings.Join(userInputs, ", ")))
 	}

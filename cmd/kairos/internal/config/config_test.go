@@ -88,7 +88,7 @@ func TestTheConfigSchemaHasExactlyTheKeysThatAreRead(t *testing.T) {
 
 // An operator can read all keys in one sitting: choices that nobody makes are constants.
 func TestThereAreFewKeys(t *testing.T) {
-	const most = 47
+	const most = 49
 	var schema schemaNode
 	if err := json.Unmarshal(Schema, &schema); err != nil {
 		t.Fatal(err)
@@ -334,6 +334,39 @@ func TestOperationsAreServedToThisMachineUnlessConfigured(t *testing.T) {
 			c := Config{HTTP: httpConfig{Listen: tc.listen, Operations: tc.configured}, Admin: adminConfig{Socket: tc.socket}}
 			if got := c.ServesOperations(); got != tc.want {
 				t.Errorf("ServesOperations = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// The names of the earlier server, which knew Keycloak alone, and read them with AUTH_ENABLED.
+func TestTheEnvironmentNamesKeycloak(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file             string
+		env              map[string]string
+		issuer, audience string
+		enabled          bool
+	}{
+		"nothing":                {},
+		"no login":               {env: map[string]string{"KEYCLOAK_URL": "https://id.example"}},
+		"a login":                {env: map[string]string{"AUTH_ENABLED": "true", "KEYCLOAK_URL": "https://id.example/"}, issuer: "https://id.example/realms/kairos-dev", audience: "kairos-mcp", enabled: true},
+		"all of it":              {env: map[string]string{"AUTH_ENABLED": "true", "KEYCLOAK_URL": "https://id.example", "KEYCLOAK_REALM": "acme", "KEYCLOAK_CLIENT_ID": "kairos"}, issuer: "https://id.example/realms/acme", audience: "kairos", enabled: true},
+		"an audience":            {env: map[string]string{"AUTH_ENABLED": "true", "KEYCLOAK_URL": "https://id.example", "AUTH_ALLOWED_AUDIENCES": "https://kairos.example"}, issuer: "https://id.example/realms/kairos-dev", audience: "https://kairos.example", enabled: true},
+		"the file alone":         {file: "oidc: {issuer: https://id.example, audience: a}", issuer: "https://id.example", audience: "a", enabled: true},
+		"the file, an audience":  {file: "oidc: {issuer: https://id.example, audience: a}", env: map[string]string{"AUTH_ALLOWED_AUDIENCES": "b"}, issuer: "https://id.example", audience: "b", enabled: true},
+		"access tokens alone":    {file: "auth: {enabled: true}", enabled: true},
+		"the environment on top": {file: "oidc: {issuer: https://a.example, audience: a}", env: map[string]string{"AUTH_ENABLED": "true", "KEYCLOAK_URL": "https://id.example"}, issuer: "https://id.example/realms/kairos-dev", audience: "a", enabled: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for name, value := range tc.env {
+				t.Setenv(name, value)
+			}
+			c, err := configured(t, tc.file+"\n").Load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.OIDC.Issuer != tc.issuer || c.OIDC.Audience != tc.audience || c.Auth.Enabled != tc.enabled {
+				t.Errorf("oidc = %+v, enabled %t, want %q, %q, %t", c.OIDC, c.Auth.Enabled, tc.issuer, tc.audience, tc.enabled)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ var variables = map[string]string{
 	"qdrant.url": "QDRANT_URL", "qdrant.collection": "QDRANT_COLLECTION", "qdrant.ca_cert": "QDRANT_CA_CERT_PATH",
 	"user_input":             "KAIROS_USER_INPUT_DRIVER",
 	"search.score_threshold": "SCORE_THRESHOLD", "search.similar_threshold": "SIMILAR_MEMORY_THRESHOLD",
-	"log.level": "LOG_LEVEL", "log.format": "LOG_FORMAT", "metrics.instance": "INSTANCE_ID", "auth.enabled": "AUTH_ENABLED", "http.trusted_proxies": "TRUSTED_PROXY_CIDRS",
+	"log.level": "LOG_LEVEL", "log.format": "LOG_FORMAT", "metrics.instance": "INSTANCE_ID", "auth.enabled": "AUTH_ENABLED", "oidc.issuer": "KEYCLOAK_URL", "oidc.audience": "AUTH_ALLOWED_AUDIENCES", "http.trusted_proxies": "TRUSTED_PROXY_CIDRS",
 	"embedding.provider": "EMBEDDING_PROVIDER", "embedding.table": "EMBEDDING_TABLE", "embedding.dimension": "EMBEDDING_DIMENSION",
 }
 
@@ -79,7 +79,7 @@ func (c *Config) overlay(lookup func(string) (string, bool)) error {
 		*to = f
 	}
 	clean := read.clean
-	errs = append(errs, c.HTTP.overlay(clean), c.Metrics.overlay(clean), checkAppSpace(clean), c.Auth.overlay(clean), c.Embedding.overlay(clean))
+	errs = append(errs, c.HTTP.overlay(clean), c.Metrics.overlay(clean), checkAppSpace(clean), c.Auth.overlay(clean), c.OIDC.overlay(clean, c.Auth), c.Embedding.overlay(clean))
 	return errors.Join(append(errs, read.problems()...)...)
 }
 
@@ -180,6 +180,7 @@ const ours = "KAIROS_"
 var otherVariables = []string{
 	"KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER", "KAIROS_CONFIG", "KAIROS_API_URL", "KAIROS_BEARER_TOKEN", "KAIROS_APP_SPACE_ID", "KAIROS_DRIVER_ATTACH", "KAIROS_LLM_API_KEY",
 	"PORT", "METRICS_PORT", "QDRANT_API_KEY", "OPENAI_API_KEY", "OPENAI_EMBEDDING_MODEL", "TEI_BASE_URL", "TEI_MODEL", "TEI_API_KEY",
+	"KEYCLOAK_REALM", "KEYCLOAK_CLIENT_ID",
 }
 
 // otherWords are what people call a variable that has a shorter name.
