@@ -71,6 +71,8 @@ type Config struct {
 	// Logins is where people log in to the pages. It is used with Identify, without which there
 	// is nothing to log in to; with Identify and without Logins there are no pages.
 	Logins Logins
+	// SignOn is an identity provider at which people log in, with Logins; nil: there is none.
+	SignOn SignOn
 	// MCP is mounted at /mcp, unless it is nil, and owns the methods there. It
 	// gets bodies that are whole and within Limits, and the address of the client, also
 	// behind a trusted proxy, as the RemoteAddr of the request.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -36,14 +37,30 @@ type Session struct {
 	Lasts  time.Duration
 }
 
+// SignOn is an identity provider at which people log in with a browser. Methods are called
+// concurrently.
+type SignOn interface {
+	// Begin returns the address to which a browser goes to log in, and what it keeps meanwhile:
+	// nobody else can read or make it. base is that of this server, as the browser calls it.
+	Begin(ctx context.Context, base string) (to, kept string, err error)
+	// Finish logs in whom the provider has sent back with an answer. The error of an answer that
+	// does not count has the code fault.InvalidToken.
+	Finish(ctx context.Context, kept string, answer url.Values) (Session, error)
+}
+
 const (
 	linkPrefix = "/auth/link/"
 	// linkPattern is what logs and metrics see: the path holds a secret.
 	linkPattern = linkPrefix + "{secret}"
 	logoutPath  = "/auth/logout"
+	// flowTime is how long a person may take at the provider, in seconds.
+	flowTime = 600
 	// returnTime is how long a browser remembers which page asked for the login, in seconds.
 	returnTime = 3600
 )
+
+// CallbackPath is where an identity provider sends people back, below the address of the server.
+const CallbackPath = "/auth/callback"
 
 // LinkPath is the path of a link that logs in.
 func LinkPath(secret string) string { return linkPrefix + secret }
@@ -60,6 +77,8 @@ type shownLogin struct {
 	Needed bool
 	// Link: the page asks whether to log in as Caller.
 	Link bool
+	// SignOn: people log in at an identity provider.
+	SignOn bool
 	// Back is the page that asked for the login, from this one; empty: none did.
 	Back string
 }
@@ -67,6 +86,7 @@ type shownLogin struct {
 // login is where people log in and out.
 type login struct {
 	logins  Logins
+	signOn  SignOn // nil: there is no identity provider
 	network network
 	wrong   *rates // bounds the wrong secrets of an address
 	page    *page
@@ -87,7 +107,7 @@ func (l *login) required(c *call, next handler) {
 		if c.r.Method == http.MethodGet && ownPage.MatchString(c.r.URL.Path) {
 			jar.put(c.w, returnCookie, c.r.URL.Path, returnTime)
 		}
-		l.show(c, http.StatusUnauthorized, "Log in", shownLogin{Needed: true})
+		l.show(c, http.StatusUnauthorized, "Log in", shownLogin{Needed: true, SignOn: l.signOn != nil})
 		return
 	}
 	if err != nil {
@@ -135,7 +155,8 @@ func (l *login) refuse(c *call, err error) {
 	l.page.note(c, fault.RowOf(f.Code).Status, title, f.Message)
 }
 
-// home is the page of the login: who is logged in, or how to log in.
+// home is the page of the login: who is logged in, or how to log in. Where there is an identity
+// provider it leads there.
 func (l *login) home(c *call) {
 	pageHeaders(c.w.Header())
 	jar, err := l.jar(c.r)
@@ -146,7 +167,11 @@ func (l *login) home(c *call) {
 	caller, err := l.who(c, jar)
 	switch fault.CodeOf(err) {
 	case fault.Unauthorized, fault.InvalidToken:
-		l.show(c, http.StatusOK, "Log in", shownLogin{})
+		if l.signOn == nil {
+			l.show(c, http.StatusOK, "Log in", shownLogin{})
+			return
+		}
+		l.signIn(c, jar)
 		return
 	}
 	if err != nil {
@@ -155,6 +180,55 @@ func (l *login) home(c *call) {
 	}
 	c.caller = caller
 	l.show(c, http.StatusOK, "You are logged in", shownLogin{Caller: caller, Back: jar.back(c.r, "..")})
+}
+
+// signIn sends the browser to the identity provider.
+func (l *login) signIn(c *call, j jar) {
+	to, kept, err := l.signOn.Begin(c.r.Context(), l.network.base(c.r))
+	if err != nil {
+		l.refuse(c, err)
+		return
+	}
+	j.put(c.w, flowCookie, kept, flowTime)
+	l.page.redirect(c, to)
+}
+
+// callback is where the identity provider sends the browser back. The cookie shows that this
+// browser has begun: nobody is logged in by a link to here.
+func (l *login) callback(c *call) {
+	pageHeaders(c.w.Header())
+	jar, err := l.jar(c.r)
+	if err != nil {
+		l.refuse(c, err)
+		return
+	}
+	kept, ok := jar.take(c.r, flowCookie)
+	if !ok {
+		l.page.note(c, http.StatusBadRequest, "This login is over", "It was not begun with this browser, or took longer than ten minutes. Open the page again that asked for the login.")
+		return
+	}
+	jar.put(c.w, flowCookie, "", -1)
+	begun, err := l.signOn.Finish(c.r.Context(), kept, c.r.URL.Query())
+	if fault.CodeOf(err) == fault.InvalidToken {
+		l.page.log.InfoContext(c.r.Context(), "a login at the identity provider was refused", "error", err, "remote", l.network.remote(c.r))
+	}
+	if err = l.counted(c, err); err != nil {
+		l.refuse(c, err)
+		return
+	}
+	c.caller = begun.Caller
+	l.begin(c, jar, begun)
+	l.page.redirect(c, l.back(c, jar, "..", "login"))
+}
+
+// back is the page that a login leads back to, else another one.
+func (l *login) back(c *call, j jar, root, otherwise string) string {
+	back := j.back(c.r, root)
+	if back == "" {
+		return otherwise
+	}
+	j.put(c.w, returnCookie, "", -1)
+	return back
 }
 
 // link is the page behind a link. Opening it logs nobody in: programs that preview links open
@@ -190,13 +264,7 @@ func (l *login) logIn(c *call, j jar, link string) {
 	}
 	c.caller = begun.Caller
 	l.begin(c, j, begun)
-	back := j.back(c.r, "../..")
-	if back == "" {
-		back = "../login"
-	} else {
-		j.put(c.w, returnCookie, "", -1)
-	}
-	l.page.redirect(c, back)
+	l.page.redirect(c, l.back(c, j, "../..", "../login"))
 }
 
 // begin gives the browser the secret of a login. The login that it had before ends.
@@ -271,6 +339,7 @@ var ownPage = regexp.MustCompile(`^/approve/[A-Za-z0-9-]{1,64}/[A-Za-z0-9_-]{1,1
 const (
 	sessionCookie = "kairos"
 	returnCookie  = "kairos-return"
+	flowCookie    = "kairos-flow"
 )
 
 // jar keeps cookies by the rules that fit a connection.

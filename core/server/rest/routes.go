@@ -79,17 +79,9 @@ func (a *API) engineRoutes(get, post []string) []*route {
 		{pattern: "/readyz", methods: get, handle: a.status.isReady, by: anybody, probe: true},
 		{pattern: resourcePath, methods: get, handle: a.status.protectedResource, by: anybody},
 		{pattern: resourcePath + mcpPath, methods: get, handle: a.status.protectedResource, by: anybody},
-		{pattern: "/auth/callback", methods: get, handle: a.status.noLogin, by: anybody},
 		{pattern: "/api/snapshot", methods: post, handle: snapshot, by: clients},
 	}
-	if a.cfg.Logins == nil {
-		list = append(list, &route{pattern: loginPath, methods: get, handle: a.status.noLogin, by: anybody})
-	} else {
-		list = append(list,
-			&route{pattern: loginPath, methods: get, handle: a.login.home, by: anybody},
-			&route{pattern: linkPattern, methods: append(get[:2:2], post...), handle: a.login.link, by: anybody},
-			&route{pattern: logoutPath, methods: post, handle: a.login.logout, by: anybody})
-	}
+	list = append(list, a.loginRoutes(get, post)...)
 	for _, t := range toolset.Table {
 		list = append(list, &route{pattern: t.Path(), methods: post, handle: a.tools.tool(t), json: t.Route.Document == nil, by: clients})
 	}
@@ -105,6 +97,24 @@ func (a *API) engineRoutes(get, post []string) []*route {
 		list = append(list, &route{pattern: mcpPath, handle: a.mcp, json: true, by: clients})
 	}
 	return list
+}
+
+// loginRoutes are those on which people log in and out.
+func (a *API) loginRoutes(get, post []string) []*route {
+	callback := a.status.noLogin
+	if a.cfg.SignOn != nil {
+		callback = a.login.callback
+	}
+	back := &route{pattern: CallbackPath, methods: get[:1:1], handle: callback, by: anybody}
+	if a.cfg.Logins == nil {
+		return []*route{back, {pattern: loginPath, methods: get, handle: a.status.noLogin, by: anybody}}
+	}
+	return []*route{
+		back,
+		{pattern: loginPath, methods: get, handle: a.login.home, by: anybody},
+		{pattern: linkPattern, methods: append(get[:2:2], post...), handle: a.login.link, by: anybody},
+		{pattern: logoutPath, methods: post, handle: a.login.logout, by: anybody},
+	}
 }
 
 // runSpaces are the further spaces of callers for calls about runs. Where callers
