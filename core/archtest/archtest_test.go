@@ -169,6 +169,7 @@ var owners = map[string][]string{
 	"golang.org/x/net/netutil":               {"core/server/rest"},
 	"golang.org/x/time":                      {"core/oidc", "core/server/rest"},
 	"github.com/coreos/go-oidc":              {"core/oidc"},
+	"golang.org/x/oauth2":                    {"core/oidc"},
 	"github.com/go-jose/go-jose":             {"core/oidc"},
 	"golang.org/x/sync":                      {"core/archive", "core/library", "core/driverhost", "core/store/qdrant"},
 	"github.com/google/go-cmp":               {"core/store/storetest", "sdk/drivertest"},

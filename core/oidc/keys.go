@@ -14,6 +14,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/oauth2"
 )
 
 // Limits of what a provider sends: bytes of a document, and published keys.
@@ -32,7 +33,9 @@ var algorithms = []jose.SignatureAlgorithm{
 type published struct {
 	keys []jose.JSONWebKey
 	algs []jose.SignatureAlgorithm
-	at   time.Time // with the monotonic clock
+	// endpoint is where people log in.
+	endpoint oauth2.Endpoint
+	at       time.Time // with the monotonic clock
 }
 
 var (
@@ -108,7 +111,7 @@ func ask(ctx context.Context, c *http.Client, issuer string) (*published, error)
 	if err := provider.Claims(&about); err != nil {
 		return nil, fmt.Errorf("read the metadata of the identity provider: %w", err)
 	}
-	p := &published{at: time.Now()} // before the keys: what is withdrawn meanwhile counts from here
+	p := &published{endpoint: provider.Endpoint(), at: time.Now()} // before the keys: what is withdrawn meanwhile counts from here
 	for _, a := range algorithms {
 		if slices.Contains(about.Algorithms, string(a)) {
 			p.algs = append(p.algs, a)
