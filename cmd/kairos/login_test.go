@@ -6,10 +6,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
 // browser is a person with a browser of their own.
@@ -28,9 +33,9 @@ func (b *program) browser(t *testing.T) browser {
 }
 
 // opens requests a page as the person does, and follows where it leads.
-func (p browser) opens(method, url, form string) (status int, page string) {
+func (p browser) opens(method, at, form string) (status int, page string) {
 	p.t.Helper()
-	req, err := http.NewRequestWithContext(p.t.Context(), method, url, strings.NewReader(form))
+	req, err := http.NewRequestWithContext(p.t.Context(), method, at, strings.NewReader(form))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -49,17 +54,17 @@ func (p browser) opens(method, url, form string) (status int, page string) {
 	return res.StatusCode, page
 }
 
-func (p browser) wants(method, url, form string, status int, says string) string {
+func (p browser) wants(method, at, form string, status int, says string) string {
 	p.t.Helper()
-	got, page := p.opens(method, url, form)
+	got, page := p.opens(method, at, form)
 	if got != status || !strings.Contains(page, says) {
-		p.t.Errorf("%s %s = %d %s, want %d and %q", method, url, got, page, status, says)
+		p.t.Errorf("%s %s = %d %s, want %d and %q", method, at, got, page, status, says)
 	}
 	return page
 }
 
 // loginLink makes a link for a person and returns it with the id of the login.
-func (b *program) loginLink(flags ...string) (url, id string) {
+func (b *program) loginLink(flags ...string) (link, id string) {
 	b.t.Helper()
 	out := b.command("", append([]string{"login-link", "-o", "json"}, flags...)...)
 	var made struct{ URL, ID string }
@@ -70,7 +75,7 @@ func (b *program) loginLink(flags ...string) (url, id string) {
 }
 
 // gatedBy plays a run with a token up to its approval, and returns the link of it.
-func (b *program) gatedBy(token, document string) (link, id string, again func() answer) {
+func (b *program) gatedBy(token, space, document string) (link, id string, again func() answer) {
 	b.t.Helper()
 	call := func(path, body string) (a answer, r struct {
 		RunID       string `json:"run_id"`
@@ -92,7 +97,7 @@ func (b *program) gatedBy(token, document string) (link, id string, again func()
 		}
 		return a, r
 	}
-	_, minted := call("/api/kairos_mint/raw?llm_model_id=test&force=true", document)
+	_, minted := call("/api/kairos_mint/raw?llm_model_id=test&space="+url.QueryEscape(space), document)
 	uri := minted.Items[0].URI
 	_, begun := call("/api/kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
 	placeholder := fmt.Sprintf(`{"uri":%q,"solution":{"type":"shell","nonce":%q,"proof_hash":%q}}`, uri, begun.Challenge.Nonce, begun.Challenge.Hash)
@@ -110,7 +115,7 @@ func TestAPersonLogsInByALinkAndApproves(t *testing.T) {
 	t.Parallel()
 	b := identifying(t)
 	_, ada := b.tokenOf("user:acme:ada", "--space", "group:acme:sre")
-	page, id, again := b.gatedBy(ada, gatedCommand)
+	page, id, again := b.gatedBy(ada, "", gatedCommand)
 	bob, eve := b.browser(t), b.browser(t)
 	if shown := bob.wants("GET", page, "", 401, "This page needs a login"); strings.Contains(shown, "Ship it") {
 		t.Errorf("the page shows the run to nobody: %s", shown)
@@ -128,13 +133,7 @@ func TestAPersonLogsInByALinkAndApproves(t *testing.T) {
 	eve.wants("POST", other, "", 200, "user:local:eve")
 	eve.wants("GET", page, "", 404, "No such approval") // not in a space of eve
 
-	// A person takes longer than a program to press a button.
-	form := "decision=approved&digest=" + regexp.MustCompile(`name="digest" value="([0-9a-f]+)"`).FindStringSubmatch(shown)[1]
-	eventually(t, "the approval counts", func() bool {
-		status, _ := bob.opens("POST", page, form)
-		_, now := bob.opens("GET", page, "")
-		return status == http.StatusOK && strings.Contains(now, "by user:acme:bob")
-	})
+	bob.approves(page, shown, "user:acme:bob")
 	if a := again(); strings.Contains(a.body, "WAITING_FOR_USER") {
 		t.Errorf("after the approval the agent is told %s", a.body)
 	}
@@ -147,8 +146,23 @@ func TestAPersonLogsInByALinkAndApproves(t *testing.T) {
 		t.Errorf("logins revoke: %s", out)
 	}
 	bob.wants("GET", page, "", 401, "This page needs a login")
-	for _, url := range []string{link, other} {
-		b.seesNoSecret(url[strings.LastIndexByte(url, '/')+1:])
+	for _, secret := range []string{link, other} {
+		b.seesNoSecret(secret[strings.LastIndexByte(secret, '/')+1:])
+	}
+}
+
+// approves presses the button of the page, until that counts: a person takes longer than a
+// program.
+func (p browser) approves(page, shown, principal string) {
+	p.t.Helper()
+	form := "decision=approved&digest=" + regexp.MustCompile(`name="digest" value="([0-9a-f]+)"`).FindStringSubmatch(shown)[1]
+	deadline := time.Now().Add(time.Minute)
+	for now := ""; !strings.Contains(now, "by "+principal); time.Sleep(10 * time.Millisecond) { // polling with a deadline
+		if time.Now().After(deadline) {
+			p.t.Fatalf("the approval does not count: %s", now)
+		}
+		p.opens("POST", page, form)
+		_, now = p.opens("GET", page, "")
 	}
 }
 
@@ -163,6 +177,65 @@ func (b *program) recordsTheLogin(token, id string) {
 	}
 	if out := b.command(token, "runs", "show", id, "--url", b.url); !strings.Contains(out, "a person (login)") {
 		b.t.Errorf("runs show: %s, want a person (login)", out)
+	}
+}
+
+// atTheProvider opens a page that leads to the provider, and logs in there.
+func (p browser) atTheProvider(page, name, password string) (shown string, took time.Duration) {
+	p.t.Helper()
+	p.wants("GET", page, "", 401, "../../auth/login")
+	began := time.Now()
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+"/auth/login", nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	res, err := p.person.Do(req) // as far as the form of the provider
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	form := url.Values{"id": {res.Request.URL.Query().Get("id")}, "username": {name}, "password": {password}}
+	_, shown = p.opens("POST", res.Request.URL.Scheme+"://"+res.Request.URL.Host+res.Request.URL.Path, form.Encode())
+	return shown, time.Since(began)
+}
+
+func TestAPersonLogsInAtTheIdentityProviderAndApproves(t *testing.T) {
+	long(t)
+	t.Parallel()
+	p := programs.StartProvider(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("kairos-secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := withShippedDrivers(t, fmt.Sprintf("oidc: {issuer: %q, audience: %q, client_id: kairos, client_secret_file: %q}\n", p.Issuer, ourAudience, secret))
+	ada := p.Token(ours("sub", "ada", "groups", []string{"eng", "sre"}), "")
+	page, id, again := b.gatedBy(ada, "group:acme:eng", gatedCommand)
+
+	carol := b.browser(t)
+	if shown, _ := carol.atTheProvider(page, "carol", "password"); !strings.Contains(shown, "No such approval") {
+		t.Errorf("somebody of another group sees %s", shown)
+	}
+	if shown, _ := b.browser(t).atTheProvider(page, "bob", "wrong"); strings.Contains(shown, "Ship it") {
+		t.Errorf("with a wrong password: %s", shown)
+	}
+	bob := b.browser(t)
+	shown, took := bob.atTheProvider(page, "bob", "password")
+	t.Logf("from the button to the page of the approval, with the provider's form: %s", took)
+	if !strings.Contains(shown, "Logged in as <b>Bob Kahn</b>") || !strings.Contains(shown, "Ship it") {
+		t.Fatalf("after the login: %s, want the approval", shown)
+	}
+	bob.approves(page, shown, "user:acme:bob")
+	if a := again(); strings.Contains(a.body, "WAITING_FOR_USER") {
+		t.Errorf("after the approval the agent is told %s", a.body)
+	}
+	b.recordsTheLogin(ada, id)
+	if out := b.command("", "login-link", "--as", "user:acme:bob"); !strings.Contains(out, "who logs in there") {
+		t.Errorf("a link for a person of the provider: %s", out)
+	}
+	b.seesNoSecret("kairos-secret")
+	p.Do("down?down=true")
+	if _, page := carol.opens("GET", b.url+"/auth/login", ""); !strings.Contains(page, "user:acme:carol") {
+		t.Errorf("while the provider is down somebody who is logged in sees %s", page)
 	}
 }
 

@@ -56,6 +56,9 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 	if operators != nil && c.ServesOperations() {
 		served.Operations, served.Operator = a.operations(health), operators.Authorize
 	}
+	if served.SignOn, err = signOnOf(a); err != nil {
+		return nil, err
+	}
 	api, err := rest.New(served, a.log)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/logins"
+	"github.com/kairos-mcp/kairos/core/oidc"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 )
@@ -42,7 +43,10 @@ func (b browsers) Linked(ctx context.Context, link string) (access.Caller, error
 
 // LogIn implements rest.Logins.
 func (b browsers) LogIn(ctx context.Context, link string) (rest.Session, error) {
-	l, secret, err := b.logins.Begin(ctx, logins.Secret(link))
+	return begunSession(b.logins.Begin(ctx, logins.Secret(link)))
+}
+
+func begunSession(l logins.Login, secret logins.Secret, err error) (rest.Session, error) {
 	return rest.Session{Caller: personOf(l), Secret: secret.Reveal(), Lasts: l.Expires.Sub(l.Begun)}, err
 }
 
@@ -74,6 +78,10 @@ func (a *App) loginLink(ctx context.Context, in operations.LoginLinkRequest) (op
 		return operations.LoginLinkReply{}, fault.New(fault.Conflict, "this server serves no pages").WithHint("start it with --http")
 	}
 	p := personNamed(in)
+	if realm, err := oidc.Realm(a.Config.OIDC.Issuer); err == nil && strings.HasPrefix(p.Principal, "user:"+realm+":") {
+		return operations.LoginLinkReply{}, fault.New(fault.InvalidArgument, "%.80s is a person of the identity provider %s, who logs in there", p.Principal, a.Config.OIDC.Issuer).
+			WithHint("name somebody whom only this server knows, such as ada for user:local:ada")
+	}
 	if p.Principal == localSpace { // whose name is that of a space that is not the person's
 		return operations.LoginLinkReply{}, fault.New(fault.InvalidArgument, "%s is the space of this machine's operator, and nobody logs in as it", localSpace).WithHint("choose another name")
 	}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/oidc"
 )
 
@@ -38,10 +40,29 @@ type oidcConfig struct {
 	Issuer string `yaml:"issuer"`
 	// Audience is for whom its tokens must be.
 	Audience string `yaml:"audience"`
+	// ClientID is this server as the provider knows it, for people who log in with a browser.
+	// Empty: they log in by links of the operator alone.
+	ClientID string `yaml:"client_id"`
+	// ClientSecretFile has the secret of that client. Neither it nor OIDC_CLIENT_SECRET: the
+	// client is a public one.
+	ClientSecretFile string `yaml:"client_secret_file"`
+}
+
+// Client is this server as the provider knows it; without an id people do not log in there.
+func (c oidcConfig) Client() (oidc.Client, error) {
+	client := oidc.Client{ID: c.ClientID, Secret: oidc.Secret(os.Getenv("OIDC_CLIENT_SECRET"))}
+	if client.Secret == "" && c.ClientSecretFile != "" {
+		b, err := files.Read(c.ClientSecretFile)
+		if err != nil {
+			return client, fmt.Errorf("read oidc.client_secret_file: %w", err)
+		}
+		client.Secret = oidc.Secret(strings.TrimSpace(string(b)))
+	}
+	return client, nil
 }
 
 // On reports whether there is an identity provider.
-func (c oidcConfig) On() bool { return c.Issuer != "" || c.Audience != "" }
+func (c oidcConfig) On() bool { return c.Issuer != "" || c.Audience != "" || c.ClientID != "" }
 
 // Names of the earlier server's realm and client where only KEYCLOAK_URL is set.
 const (
@@ -87,6 +108,9 @@ func (c Config) identityProblems() []error {
 		errs = append(errs, errors.New("oidc.audience is missing: set it to the audience that the provider writes into tokens for this server, such as its address, https://kairos.example.org"))
 	case strings.ContainsFunc(o.Audience, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }):
 		errs = append(errs, fmt.Errorf("oidc.audience is %q: must be one word, such as https://kairos.example.org", o.Audience))
+	}
+	if o.ClientID == "" && o.ClientSecretFile != "" {
+		errs = append(errs, errors.New("oidc.client_secret_file is set without oidc.client_id: name the client whose secret it is"))
 	}
 	if c.Auth.Asked != nil && !*c.Auth.Asked {
 		errs = append(errs, errors.New("auth.enabled is false, but oidc names an identity provider: without identity nobody would be asked for its tokens; remove one of them"))

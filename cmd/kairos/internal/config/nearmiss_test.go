@@ -97,6 +97,7 @@ func TestNearMisses(t *testing.T) {
 		"audiences, a list":            {yaml: "oidc: {issuer: https://id.example, audience: [a, b]}\n", want: "oidc.audience"},
 		"a provider, a typing error":   {yaml: "oidc: {isuer: https://id.example}\n", want: "oidc.isuer"},
 		"a provider, other words":      {yaml: "oidc: {issuer: https://id.example, audience: kairos, client_id: a, discovery: b}\n", want: "oidc.discovery"},
+		"a secret and no client":       {yaml: "oidc: {issuer: https://id.example, audience: kairos, client_secret_file: x}\n", want: "oidc.client_secret_file is set without oidc.client_id"},
 		"a provider and no login":      {yaml: "auth: {enabled: false}\noidc: {issuer: https://id.example, audience: kairos}\n", want: "kairos.yaml:1:8: auth.enabled is false, but oidc names an identity provider"},
 		"a provider and none by env":   {yaml: "oidc: {issuer: https://id.example, audience: kairos}\n", env: env{"AUTH_ENABLED": "false"}, want: "environment AUTH_ENABLED: auth.enabled is false"},
 		"a provider for all, in clear": {yaml: "oidc: {issuer: https://id.example, audience: kairos}\nhttp: {listen: '0.0.0.0:3300'}\n", want: "other machines reach it with tokens in the clear. Set http.tls", check: true},
