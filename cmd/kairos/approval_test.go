@@ -157,7 +157,7 @@ func TestSettingsOfThePageAreChecked(t *testing.T) {
 		"approval: {listen: \"here\"}":                      "approval.listen",
 		"approval: {how: []}":                               "approval.how is an empty list",
 		"approval: {how: form}":                             "approval.how",
-		"approval: {how: [form, login]}":                    "people cannot log in to this build",
+		"approval: {how: [form, login]}":                    "nobody can log in to this server",
 		"approval: {how: [agent, agent]}":                   "twice",
 		"approval: {how: [agnet]}":                          "did you mean \"agent\"?",
 		"approval: {how: [form]}":                           "(there are agent)",

@@ -21,7 +21,7 @@ type Moment struct {
 	Step  int       `json:"step"`
 	Label string    `json:"label"`
 	// What is one of asked, repaired (asked again after an unusable answer), sent
-	// (to the approval page), answered, approved, supplied, judged, not_judged,
+	// (to the approval page), answered, approved, partly_approved (by one of several people), supplied, judged, not_judged,
 	// route_closed, submitted_before_approval, opened (the approval page), declined,
 	// dismissed, automated (the client answered itself, which decides nothing), called (a driver that changes the world), waiting (for a driver),
 	// outcome_unknown, settled, decided (by a person, after an unknown outcome),
@@ -107,6 +107,7 @@ var tellers = map[run.Kind]func(*Moment, run.Event){
 	run.Redacted: func(m *Moment, ev run.Event) {
 		m.Redaction, m.Verdict = ev.Redaction, because(ev.Redaction.String(), ev.Reason)
 	},
+	run.PartlyApproved: tellVote,
 }
 
 func tellReason(m *Moment, ev run.Event) { m.Verdict = ev.Reason }
@@ -151,6 +152,11 @@ func tellAnswered(m *Moment, ev run.Event) {
 func tellRouteClosed(m *Moment, ev run.Event) {
 	m.Via = ev.Attempt.Via
 	m.Verdict = because(ev.Attempt.Outcome, ev.Attempt.Reason)
+}
+
+func tellVote(m *Moment, ev run.Event) {
+	m.Via, m.Provenance, m.Basis = viaPage, driver.ClientAttested, run.BasisPage
+	m.Verdict = because(fmt.Sprintf("on the approval page, by %s, %s", ev.Vote.By, howReached(ev.Vote.Visit)), ev.Reason)
 }
 
 func tellOpened(m *Moment, ev run.Event) {
@@ -224,7 +230,7 @@ func tellAnswer(m *Moment, ev run.Event) {
 			m.Verdict = "on the approval page, by whoever had its link: nobody was identified" + visits(a.Visits)
 		case a.Basis == run.BasisPage:
 			m.Via = viaPage
-			m.Verdict = "on the approval page, by " + a.By + visits(a.Visits)
+			m.Verdict = "on the approval page, by " + a.Names() + visits(a.Visits)
 		case a.Basis == run.BasisAgent:
 			m.Verdict = "on the agent's word alone: approval.how has agent"
 		case a.Delay.Under():

@@ -450,7 +450,7 @@ func (w *world) ruled(s drivers.Setup, entries ...string) drivers.Setup {
 		text = ""
 	}
 	var err error
-	if s.Rules, err = rules.Compile(rules.Source{Name: "kairos.yaml", YAML: []byte(text)}, slices.Collect(maps.Values(w.catalog.descriptors))); err != nil {
+	if s.Rules, err = rules.Compile(rules.Source{Name: "kairos.yaml", YAML: []byte(text), Realm: s.Realm}, slices.Collect(maps.Values(w.catalog.descriptors))); err != nil {
 		w.t.Fatal(err)
 	}
 	return s
@@ -529,8 +529,9 @@ type world struct {
 	setups  *setups
 	machine machine
 	caller  access.Caller
-	sent    string        // the last solution
-	another func() Engine // of another server with the same database
+	waits   *api.StepReply // the last reply with a link to answer; see says
+	sent    string         // the last solution
+	another func() Engine  // of another server with the same database
 
 	catalog catalog // where describes was called
 	doer    *doer
@@ -542,6 +543,7 @@ type choices struct {
 	usecases.Options
 	Settings decision.ConfigFacts
 	How      []string // the ways of approving that count; nil: the default
+	Realm    string   // of people who log in; empty: nobody can
 }
 
 // setups gives out a setup that may be replaced, and fails the test when a use
@@ -701,7 +703,7 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 	if change != nil {
 		change(&opt)
 	}
-	w.setups = newSetups(t, drivers.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings, How: opt.How})
+	w.setups = newSetups(t, drivers.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings, How: opt.How, Realm: opt.Realm})
 	w.another = func() Engine {
 		opt.Clock = clock.New(w.machine)
 		e := newEngine(engineStore(store), w.setups, opt.Options, log)

@@ -95,7 +95,7 @@ func TestNearMisses(t *testing.T) {
 		"a misspelt way":             {`"from"`, `did you mean "form"?`},
 		"the name of a driver":       {`"elicitation"`, "there are agent, form, page, review"},
 		"the agent, not taken here":  {`"agent"`, "the step is approved only by agent, and the server takes form or review or page"},
-		"a person who has to log in": {`"login"`, "people cannot log in to this build"},
+		"a person who has to log in": {`"login"`, "nobody can log in to this server"},
 	} {
 		doc := strings.Replace(gatedStep, `"approval_mode":"user"`, `"approval":{"how":[`+tc.how+`]}`, 1)
 		_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: doc, ModelID: "test"})

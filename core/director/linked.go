@@ -2,6 +2,7 @@ package director
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -17,6 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/plan"
 	"github.com/kairos-mcp/kairos/core/director/secrets"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -95,6 +97,11 @@ func (u useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 	switch {
 	case l.shown.ReadOnly:
 		return v, fault.New(fault.InvalidArgument, "This page only shows what is asked. Answer in the form of the client that asked you.")
+	case l.unknown():
+		return v, plan.Unavailable("The driver that judges this step is not there now, so that nobody can tell who may approve it. Nothing was decided: try again later.")
+	case v.Barred != "" && (v.State == approval.Open || in.Decision == approval.Cancel && !plan.RunsIt(l.turn.State)):
+		u.e.log.WarnContext(ctx, "answer on the approval page refused", "run", id, "step", l.shown.Step, "decision", in.Decision, "principal", c.Principal, "method", c.Method)
+		return approval.View{}, fault.New(fault.Forbidden, "%s", v.Barred)
 	case in.Decision == approval.Cancel && v.Running != "":
 		return l.cancel(ctx)
 	case v.State != approval.Open:
@@ -135,6 +142,9 @@ func (l *linked) view(ctx context.Context) (approval.View, error) {
 			return approval.View{}, err
 		}
 	}
+	if err := l.workOut(ctx); err != nil {
+		return approval.View{}, err
+	}
 	return approval.Of(l.turn.State, l.shown), nil
 }
 
@@ -159,14 +169,11 @@ func (l *linked) approve(ctx context.Context, by string) error {
 	if by == "" && !plan.LinkMayApprove(t.State) {
 		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(plan.DeclineInWords(t.State), "The holder of this link is not identified, so the link cannot take a decline back", plan.HowToTakeBack(t.State)))
 	}
-	k, err := askedTask(ctx, t, q)
-	if err != nil {
-		return err
-	}
-	if why := plan.TooFastOnPage(t.State, k, q); why != "" {
+	k := l.shown.Task
+	if why := cmp.Or(plan.TooFastOnPage(t.State, k, q), plan.NotNeededOf(t.State, k, q)); why != "" {
 		return fault.New(fault.InvalidArgument, "%s", why)
 	}
-	return l.decide(ctx, plan.ApprovedByLink(t.State, q, by, visit(t)))
+	return l.decide(ctx, plan.ApprovedByLink(t.State, k, q, by, visit(t)))
 }
 
 // fill takes what the person filled in.
@@ -243,9 +250,6 @@ func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret
 	if err != nil {
 		return nil, err
 	}
-	if !c.Reads(chain.Space) {
-		return nil, noApproval() // of others, or left the group meanwhile, as in usable
-	}
 	if r.State.Live() && u.e.parts.Runs.Expired(r.Summary()) {
 		if r, err = u.e.parts.Runs.Expire(ctx, r, chain); err != nil {
 			return nil, err
@@ -254,6 +258,9 @@ func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret
 	}
 	l.turn = newTurn(u.e.parts.Runs.Change(r, chain), u, c)
 	l.turn.Trying = l.shown.Question.Via
+	if err := l.maySee(ctx); err != nil {
+		return nil, err
+	}
 	if _, err := l.turn.act(ctx, plan.Distrust(l.turn.State)); err != nil {
 		return nil, err
 	}
@@ -262,7 +269,7 @@ func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret
 	}
 	beginRoute(l.turn, l.shown.Question.Input.ID, l.shown.Question.AskedAt)
 	l.shown.Open = l.shown.Open && plan.Barred(l.turn.State, l.shown.Question.Input, l.shown.Question.Via) == ""
-	if !l.shown.ReadOnly && !slices.Contains(l.turn.How, driver.ByPage) {
+	if !l.shown.ReadOnly && !slices.Contains(protocol.WithLogin(l.turn.How), protocol.HowLogin) {
 		l.shown.Open = false // the operator has taken the page off the ways that count
 	}
 	return l, nil

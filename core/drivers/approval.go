@@ -29,10 +29,17 @@ type Approval struct {
 	Phrase string
 	// After is how long an answer has to take at least, from when its question was sent.
 	After time.Duration
+	// Login: on the page, only people who have logged in approve.
+	Login bool
+	// People have to approve, each entry for itself; none without Login. NotRunner: who owns the
+	// run does not count.
+	People    []rules.People
+	NotRunner bool
 
 	// The demands themselves, for Conflict.
 	server, step []string
 	rules        rules.Demand
+	nobody       bool // could log in, as has to be
 }
 
 // ApprovalSources are those that say how a step is approved. The first that states a mode decides
@@ -42,11 +49,13 @@ type ApprovalSources struct {
 	Rules  rules.Demand // of the operator
 	Step   protocol.Common
 	Type   driver.ApprovalMode // of the driver that judges the step
+	Realm  string              // Setup.Realm
 }
 
 // ApprovalOf merges what is demanded: ways are narrowed, and every phrase has to be typed.
 func ApprovalOf(from ApprovalSources) Approval {
-	a := Approval{How: slices.Clone(from.Server), server: from.Server, step: from.Step.ApprovalHow(), rules: from.Rules}
+	own := rules.OfChallenge(from.Step, from.Realm)
+	a := Approval{How: protocol.WithLogin(from.Server), server: from.Server, rules: from.Rules}
 	for _, mode := range []driver.ApprovalMode{from.Step.ApprovalMode, from.Type} {
 		if a.Mode == "" {
 			a.Mode = mode
@@ -62,9 +71,32 @@ func ApprovalOf(from ApprovalSources) Approval {
 			a.How = slices.DeleteFunc(a.How, func(way string) bool { return way == driver.ByAgent || way == driver.ByReview })
 		}
 	}
-	a.narrow(a.step)
+	if own.Approval != nil {
+		a.step = own.Approval.How
+		a.narrow(a.step)
+	}
 	a.Phrase = typed(append(phrases, from.Step.ApprovalPhrase()))
+	if all := from.Rules.And(own).Approval; all != nil {
+		a.People, a.NotRunner = all.People, all.NotRunner
+	}
+	a.settle(from.Realm)
 	return a
+}
+
+// settle turns login into a condition of the page, which is the way in which drivers answer.
+func (a *Approval) settle(realm string) {
+	a.How = protocol.WithoutLogin(a.How)
+	i := slices.Index(a.How, protocol.HowLogin)
+	switch {
+	case i < 0:
+	case realm == "":
+		a.How, a.nobody = slices.Delete(a.How, i, i+1), true
+	default:
+		a.How[i], a.Login = driver.ByPage, true
+	}
+	if a.Login && len(a.People) == 0 {
+		a.People = []rules.People{{Count: 1}}
+	}
 }
 
 func (a *Approval) narrow(to []string) {
@@ -99,13 +131,22 @@ func (a Approval) Conflict() string {
 	if r := a.rules.Approval; r != nil && r.How != nil {
 		takes = append(takes, fmt.Sprintf("the operator's rules (%s) take only %s", strings.Join(a.rules.By, "; "), listed(r.How)))
 	}
+	if a.nobody {
+		takes = append(takes, "nobody can log in to this server (auth.enabled)")
+	}
 	takes = append(takes, "the server takes "+listed(a.server))
 	return strings.Join(takes, ", and ") + `: change "how" of the step or of the rule, or ask the operator to change approval.how`
 }
 
 // Words say how the step is approved.
 func (a Approval) Words() string {
-	said := "by " + listed(a.How)
+	said := "by " + listed(a.ways())
+	for _, p := range a.People {
+		said += ", " + p.Words()
+	}
+	if a.NotRunner {
+		said += ", other than whoever runs it"
+	}
 	if a.Phrase != "" {
 		said += fmt.Sprintf(", and who approves types %q", a.Phrase)
 	}
@@ -115,7 +156,18 @@ func (a Approval) Words() string {
 	return said
 }
 
+// ways are those that count, as people name them.
+func (a Approval) ways() []string {
+	if !a.Login {
+		return a.How
+	}
+	all := slices.Clone(a.How)
+	all[slices.Index(all, driver.ByPage)] = protocol.HowLogin
+	return all
+}
+
 func listed(ways []string) string {
+	ways = protocol.WithoutLogin(ways)
 	if len(ways) == 0 {
 		return "no way"
 	}
@@ -126,7 +178,7 @@ func listed(ways []string) string {
 // are known.
 func UnknownWay(how, known []string) string {
 	for _, way := range how {
-		if !slices.Contains(known, way) {
+		if !slices.Contains(known, way) && (way != protocol.HowLogin || !slices.Contains(known, driver.ByPage)) {
 			return fmt.Sprintf("%.80q is not a way in which a driver of drivers.lock answers approvals (there are %s)%s",
 				way, strings.Join(known, ", "), fields.Suggestion(way, known))
 		}
@@ -170,14 +222,14 @@ func (s Setup) Unapprovable(at Place, i int, use string) *protocol.Diagnostic {
 	}
 	judge, _, _ := s.Drivers.Describe(use)
 	ruled := s.RulesAt(at, i)
-	a := ApprovalOf(ApprovalSources{Server: s.Ways(), Rules: ruled, Step: common, Type: judge.Approval})
+	a := ApprovalOf(ApprovalSources{Server: s.Ways(), Rules: ruled, Step: common, Type: judge.Approval, Realm: s.Realm})
 	if why := a.Conflict(); why != "" {
 		return step.Problem("/approval", "nobody can approve this step: "+why)
 	}
 	if a.Mode != driver.ApprovalUser || s.Tree.ApprovedBy(a.How) {
 		return nil
 	}
-	d := step.Problem("/approval", fmt.Sprintf("no route under inputs.approval of the decision tree leads to an approval by %s: every run will stop here", listed(a.How)))
+	d := step.Problem("/approval", fmt.Sprintf("no route under inputs.approval of the decision tree leads to an approval by %s: every run will stop here", listed(a.ways())))
 	d.Severity = driver.SeverityWarning
 	return d
 }

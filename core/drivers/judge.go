@@ -55,7 +55,7 @@ func (s Setup) demandAt(at Place, i int) rules.Demand {
 	if err != nil {
 		return s.RulesAt(at, i)
 	}
-	return s.RulesAt(at, i).And(rules.OfChallenge(common))
+	return s.RulesAt(at, i).And(rules.OfChallenge(common, s.Realm))
 }
 
 // RulesAt is what the rules of the operator alone demand of the step, as far as that is
@@ -122,7 +122,7 @@ func (s Setup) takesOwnAnswer(at Place, i int) bool {
 	if err != nil || judge.Approval != driver.ApprovalUser {
 		return false
 	}
-	a := ApprovalOf(ApprovalSources{Server: s.Ways(), Rules: s.RulesAt(at, i), Step: common, Type: judge.Approval})
+	a := ApprovalOf(ApprovalSources{Server: s.Ways(), Rules: s.RulesAt(at, i), Step: common, Type: judge.Approval, Realm: s.Realm})
 	return a.Stated && a.Mode == driver.ApprovalUser && !slices.Contains(a.How, driver.ByAgent)
 }
 
@@ -133,7 +133,7 @@ func Contradiction(step protocol.Step, d rules.Demand) string {
 	const ask = "ask the operator to change `rules` in kairos.yaml"
 	why := d.Impossible()
 	common, err := protocol.CommonOf(step.Challenge)
-	own := rules.OfChallenge(common)
+	own := rules.OfChallenge(common, "")
 	switch {
 	case why != "" && len(d.By) > 0 && err == nil && !own.Zero():
 		return fmt.Sprintf("%s, because the step demands %s and %s leave nothing of it: change the step, or %s", why, own.Words(), by, ask)

@@ -17,6 +17,8 @@ type Setup struct {
 	// How are the ways of approving that the operator takes, as drivers name them. The
 	// default is DefaultHow.
 	How []string
+	// Realm is that of groups which are written without one. Empty: nobody can log in.
+	Realm string
 }
 
 // Ways are the ways of approving that the operator takes.

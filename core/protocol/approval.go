@@ -20,6 +20,12 @@ type Approval struct {
 	How []string `json:"how,omitempty"`
 	// Phrase must be typed by the person who approves; optional.
 	Phrase string `json:"phrase,omitempty"`
+	// By are the people and groups of which somebody has to approve, as written; nil means anybody.
+	By []string `json:"by,omitempty"`
+	// Not is NotRunner where whoever runs the protocol may not approve; optional.
+	Not string `json:"not,omitempty"`
+	// Quorum is how many different people have to approve; 0 means 1.
+	Quorum int `json:"quorum,omitempty"`
 }
 
 // ApprovalPhrase is what the challenge wants to be typed; empty: nothing.
@@ -45,19 +51,8 @@ const (
 	maxWay    = 64  // bytes of the name of one
 )
 
-// The keys of an approval, and those that need people who log in.
-var (
-	approvalKeys = []string{"how", "phrase"}
-	loginKeys    = []string{"by", "not", "quorum"}
-)
-
-// HowLogin is the way of approving that needs people who log in.
-const HowLogin = "login"
-
-// NeedsLogin says of a key or a word that it cannot be met.
-func NeedsLogin(word string) string {
-	return fmt.Sprintf("%s needs people who log in, and people cannot log in to this build", word)
-}
+// approvalKeys are the keys of an approval.
+var approvalKeys = []string{"how", "phrase", "by", "not", "quorum"}
 
 // approvalProblems checks the member "approval" of a challenge, as written, which
 // has been read into c.
@@ -76,11 +71,8 @@ func (c Common) approvalProblems(raw json.RawMessage) []driver.Diagnostic {
 			o.Wrong("phrase", "approval.phrase "+why)
 		}
 	}
+	c.Approval.peopleProblems(o)
 	for _, key := range o.Unknown() {
-		if slices.Contains(loginKeys, key) {
-			o.Wrong(key, "approval."+NeedsLogin(key))
-			continue
-		}
 		o.Wrong(key, fmt.Sprintf("unknown key %.80q in \"approval\"%s", key, fields.Suggestion(key, approvalKeys)))
 	}
 	if c.ApprovalMode == driver.ApprovalAuto {
@@ -108,8 +100,6 @@ func BadHow(how []string) string {
 	}
 	for i, way := range how {
 		switch {
-		case way == HowLogin:
-			return NeedsLogin(way)
 		case way == "" || len(way) > maxWay || templatePattern.MatchString(way):
 			return fmt.Sprintf("has %.80q, which is not the name of a way: at most %d bytes, without templates", way, maxWay)
 		case slices.Contains(how[:i], way):

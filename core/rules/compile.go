@@ -24,15 +24,15 @@ import (
 type Source struct {
 	Name string // the file, for errors
 	YAML []byte
+	// Realm is that of groups which are written without one. Empty: nobody can log in.
+	Realm string
 }
 
 // The keys of a rule that the core reads itself.
 var (
 	matcherKeys  = []string{"type", "space", "protocol", "tag", "step", "when"}
 	effectKeys   = []string{"evidence", "approval", "judge"}
-	approvalKeys = []string{"how", "phrase", "after"}
-	// loginKeys need people who log in.
-	loginKeys = []string{"by", "not", "quorum"}
+	approvalKeys = []string{"how", "phrase", "after", "by", "not", "quorum"}
 )
 
 // maxRules bounds the list: every step is compared with all of them.
@@ -46,7 +46,7 @@ func Compile(src Source, drivers []driver.Descriptor) (*Set, error) {
 	if !bytes.Contains(src.YAML, []byte("rules")) {
 		return set, nil
 	}
-	c := compiler{doc: yamldoc.Document{File: src.Name, What: "the configuration", MayBeEmpty: true}, set: set, known: knownBy(drivers, set)}
+	c := compiler{doc: yamldoc.Document{File: src.Name, What: "the configuration", MayBeEmpty: true}, set: set, known: knownBy(drivers, set), realm: src.Realm}
 	if list := rulesIn(c.doc.Parse(src.YAML)); list != nil {
 		c.readRules(list)
 	}
@@ -124,6 +124,7 @@ type compiler struct {
 	doc   yamldoc.Document
 	set   *Set
 	known known
+	realm string // Source.Realm
 }
 
 func (c *compiler) readRules(n ast.Node) {
@@ -136,7 +137,7 @@ func (c *compiler) readRules(n ast.Node) {
 		return
 	}
 	line, _ := yamldoc.Position(n)
-	c.set.digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d\n%s", line, n)))
+	c.set.digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s", line, c.realm, n)))
 	for i, item := range items {
 		c.readRule(i, item)
 	}
@@ -204,7 +205,7 @@ func (c *compiler) unknownKey(e yamldoc.Entry, named string) {
 		hint = fmt.Sprintf(": a rule has the matchers %s, the effects %s, and what the locked drivers state of actions: %s",
 			strings.Join(matcherKeys, ", "), strings.Join(effectKeys, ", "), cmp.Or(strings.Join(members, ", "), "nothing"))
 	}
-	if slices.Contains(loginKeys, e.Name) || slices.Contains(approvalKeys, e.Name) {
+	if slices.Contains(approvalKeys, e.Name) {
 		hint = fmt.Sprintf(": write it in approval: {%s: ...}", e.Name)
 	}
 	c.doc.Problem(e.Key, named, "unknown key %.80q%s", e.Name, hint)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -26,14 +27,17 @@ type Demand struct {
 
 // Approval says how a step is approved.
 type Approval struct {
-	// How are the ways that count, as drivers name them; nil means all that the server
-	// takes. Empty but not nil means none.
+	// How are the ways that count, as drivers name them, with those that they contain
+	// (protocol.WithLogin); nil means all that the server takes. Empty but not nil means none.
 	How []string `json:"how,omitzero"`
 	// Phrases must be typed, each of them.
 	Phrases []string `json:"phrases,omitempty"`
 	// After is how long an answer has to take at least, from when the question was sent; a
 	// faster one does not count. Zero: any counts.
 	After time.Duration `json:"after,omitempty"`
+	// People have to approve, each entry for itself. NotRunner: who owns the run does not count.
+	People    []People `json:"people,omitempty"`
+	NotRunner bool     `json:"not_runner,omitempty"`
 }
 
 // And is what meets both demands.
@@ -62,9 +66,13 @@ func (a *Approval) and(other *Approval) *Approval {
 	if a == nil {
 		return nil
 	}
-	both := Approval{How: slices.Clone(a.How), Phrases: slices.Clone(a.Phrases), After: a.After}
+	both := *a
+	both.How, both.Phrases, both.People = slices.Clone(a.How), slices.Clone(a.Phrases), slices.Clone(a.People)
 	if other != nil {
-		both = Approval{How: intersection(a.How, other.How), Phrases: union(a.Phrases, other.Phrases), After: max(a.After, other.After)}
+		both = Approval{
+			How: intersection(a.How, other.How), Phrases: union(a.Phrases, other.Phrases), After: max(a.After, other.After),
+			People: everybody(a.People, other.People), NotRunner: a.NotRunner || other.NotRunner,
+		}
 	}
 	return &both
 }
@@ -127,7 +135,13 @@ func (d Demand) Words() string {
 	if a := d.Approval; a != nil {
 		said := "approval"
 		if a.How != nil {
-			said += " by " + strings.Join(a.How, " or ")
+			said += " by " + strings.Join(protocol.WithoutLogin(a.How), " or ")
+		}
+		for _, p := range a.People {
+			said += ", " + p.Words()
+		}
+		if a.NotRunner {
+			said += ", not the runner"
 		}
 		for _, p := range a.Phrases {
 			said += fmt.Sprintf(", typed %q", p)

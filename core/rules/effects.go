@@ -28,11 +28,12 @@ func (c *compiler) readEvidence(r *rule, e yamldoc.Entry, named string) {
 
 func (c *compiler) readApproval(r *rule, e yamldoc.Entry, named string) {
 	if yamldoc.KindOf(e.Value) != "a mapping" {
-		c.doc.Problem(e.Value, named, "approval must be a mapping such as {}, {phrase: true}, {how: [form, page]} or {after: 1s}, not %s", yamldoc.Shown(e.Value))
+		c.doc.Problem(e.Value, named, "approval must be a mapping such as {}, {phrase: true}, {how: [form, page]}, {after: 1s} or {by: [group:release], not: runner}, not %s", yamldoc.Shown(e.Value))
 		return
 	}
 	list, _ := c.doc.Entries(e.Value, named, "approval")
 	a := &Approval{}
+	var people []yamldoc.Entry
 	for _, part := range list {
 		switch {
 		case part.Name == "how":
@@ -41,8 +42,8 @@ func (c *compiler) readApproval(r *rule, e yamldoc.Entry, named string) {
 			c.readPhrase(r, a, part, named)
 		case part.Name == "after":
 			a.After = c.readAfter(part, named)
-		case slices.Contains(loginKeys, part.Name):
-			c.doc.Problem(part.Key, named, "approval.%s", protocol.NeedsLogin(part.Name))
+		case slices.Contains(peopleKeys, part.Name):
+			people = append(people, part)
 		default:
 			hint := yamldoc.Suggest(part.Name, approvalKeys)
 			if hint == "" {
@@ -51,6 +52,7 @@ func (c *compiler) readApproval(r *rule, e yamldoc.Entry, named string) {
 			c.doc.Problem(part.Key, named, "unknown key %.80q in approval%s", part.Name, hint)
 		}
 	}
+	c.readPeople(a, people, named)
 	r.demand.Approval = a
 }
 
@@ -74,20 +76,24 @@ func (c *compiler) readHow(e yamldoc.Entry, named string) []string {
 	if why := protocol.BadHow(how); why != "" && c.doc.Problems() == before {
 		c.doc.Problem(e.Value, named, "approval.how %s", why)
 	}
-	return how
+	return protocol.WithLogin(how)
 }
 
 // unknownWay says that no locked driver answers so; empty: one does, or none says how it answers.
 func (c *compiler) unknownWay(word string) string {
-	if word == protocol.HowLogin {
-		return protocol.NeedsLogin(word)
+	known := c.known.ways
+	if c.realm != "" {
+		known = protocol.WithLogin(known)
 	}
-	if len(c.known.ways) == 0 || slices.Contains(c.known.ways, word) {
+	switch {
+	case word == protocol.HowLogin && c.realm == "":
+		return protocol.NeedsLogin(word)
+	case len(known) == 0 || slices.Contains(known, word):
 		return ""
 	}
-	hint := yamldoc.Suggest(word, c.known.ways)
+	hint := yamldoc.Suggest(word, known)
 	if hint == "" {
-		hint = "; the ways are " + strings.Join(c.known.ways, ", ")
+		hint = "; the ways are " + strings.Join(known, ", ")
 	}
 	return fmt.Sprintf("no locked driver answers an approval by %.80q%s", word, hint)
 }

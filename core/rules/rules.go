@@ -165,13 +165,16 @@ func (s *Set) Len() int {
 	return len(s.rules)
 }
 
-// OfChallenge is what a challenge itself demands.
-func OfChallenge(c protocol.Common) Demand {
+// OfChallenge is what a challenge itself demands. Its groups without a realm are of this one.
+func OfChallenge(c protocol.Common, realm string) Demand {
 	d := Demand{Evidence: c.Evidence.Provenances()}
 	if c.Approval == nil {
 		return d
 	}
-	d.Approval = &Approval{How: slices.Clone(c.ApprovalHow())}
+	d.Approval = &Approval{How: protocol.WithLogin(c.ApprovalHow())}
+	if c.Approval.NamesPeople() {
+		d.Approval.named(People{Of: protocol.InRealm(c.Approval.By, realm), Count: max(1, c.Approval.Quorum)}, c.Approval.Not == protocol.NotRunner)
+	}
 	if phrase := c.ApprovalPhrase(); phrase != "" {
 		d.Approval.Phrases = []string{phrase}
 	}

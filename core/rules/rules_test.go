@@ -138,13 +138,13 @@ func TestNearMisses(t *testing.T) {
 		"an object":                {`{arguments: x, evidence: server}`, `is neither a text nor a list, so no rule can match it: use when`},
 		"another word":             {`{evidence: persn}`, `evidence must be anyone, person, server, not "persn", did you mean "person"?`},
 		"provenances":              {`{evidence: [server-observed]}`, `evidence must be anyone, person, server, not a list`},
-		"approval as a word":       {`{approval: user}`, `approval must be a mapping such as {}, {phrase: true}, {how: [form, page]} or {after: 1s}, not "user"`},
+		"approval as a word":       {`{approval: user}`, `approval must be a mapping such as {}, {phrase: true}, {how: [form, page]}, {after: 1s} or {by: [group:release], not: runner}, not "user"`},
 		"approval as true":         {`{approval: true}`, `approval must be a mapping`},
 		"a key of approval":        {`{approval: {hwo: [form]}}`, `unknown key "hwo" in approval, did you mean "how"?`},
-		"who approves":             {`{approval: {by: "group:release"}}`, `people cannot log in to this build`},
-		"who does not":             {`{approval: {not: runner}}`, `people cannot log in to this build`},
-		"how many":                 {`{approval: {quorum: 2}}`, `people cannot log in to this build`},
-		"by login":                 {`{approval: {how: [login]}}`, `people cannot log in to this build`},
+		"who approves":             {`{approval: {by: [group:release]}}`, `nobody can log in to this server: set auth.enabled`},
+		"who does not":             {`{approval: {not: runner}}`, `nobody can log in to this server: set auth.enabled`},
+		"how many":                 {`{approval: {quorum: 2}}`, `nobody can log in to this server: set auth.enabled`},
+		"by login":                 {`{approval: {how: [login]}}`, `nobody can log in to this server: set auth.enabled`},
 		"one way as text":          {`{approval: {how: page}}`, `approval.how must be a list: write [page]`},
 		"no way":                   {`{approval: {how: []}}`, `approval.how is an empty list`},
 		"a way twice":              {`{approval: {how: [form, form]}}`, `approval.how has "form" twice`},
@@ -279,7 +279,7 @@ func TestDemandsIntersect(t *testing.T) {
 	set := compile(t, "{type: shell, evidence: person}", "{space: production, evidence: server, approval: {how: [form, page]}}",
 		"{step: ship_it, approval: {how: [page, review], phrase: true}}", `{tag: money, approval: {phrase: go}, judge: llm}`, "{protocol: release, judge: llm}")
 	want := rules.Demand{
-		Evidence: []driver.Provenance{driver.ServerObserved}, Approval: &rules.Approval{How: []string{"page"}, Phrases: []string{"ship_it", "go"}}, Judge: "llm",
+		Evidence: []driver.Provenance{driver.ServerObserved}, Approval: &rules.Approval{How: []string{"page", "login"}, Phrases: []string{"ship_it", "go"}}, Judge: "llm",
 		By: []string{
 			"rules[0], line 3: evidence: person", "rules[1], line 4: evidence: server; approval by form or page", "rules[2], line 5: approval, the step's name typed by page or review",
 			`rules[3], line 6: approval, typed "go"; judge: llm`, "rules[4], line 7: judge: llm",
@@ -297,7 +297,7 @@ func TestDemandsIntersect(t *testing.T) {
 			t.Errorf("%v: Impossible() = %q, want %s", entries, why, name)
 		}
 	}
-	own := rules.OfChallenge(protocol.Common{Evidence: protocol.FromServer, Approval: &protocol.Approval{How: []string{"form"}}})
+	own := rules.OfChallenge(protocol.Common{Evidence: protocol.FromServer, Approval: &protocol.Approval{How: []string{"form"}}}, "")
 	if why := compile(t, "{approval: {how: [page]}}").For(step("shell")).And(own).Impossible(); why == "" {
 		t.Error("a step that takes forms only passes a rule that takes the page only")
 	}

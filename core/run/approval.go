@@ -3,6 +3,7 @@ package run
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -22,6 +23,8 @@ type Approval struct {
 	// By is the principal who answered on the approval page, where who answers
 	// is known.
 	By string `json:"by,omitempty"`
+	// Votes are those of all people who approved, where they had to log in.
+	Votes []Vote `json:"votes,omitempty"`
 	// Typed: a phrase had to be typed, and was.
 	Typed bool `json:"typed,omitempty"`
 	// Phrase is the SHA-256 of that phrase, in hex.
@@ -47,14 +50,59 @@ func (a Approval) Expired(at time.Time) bool { return !a.ExpiresAt.IsZero() && a
 
 // AskedFor records the phrase that had to be typed; empty: none.
 func (a *Approval) AskedFor(phrase string) {
-	if a.Typed = phrase != ""; a.Typed {
-		a.Phrase = fmt.Sprintf("%x", sha256.Sum256([]byte(phrase)))
-	}
+	a.Typed, a.Phrase = phrase != "", digestOf(phrase)
 }
 
 // Has reports whether the phrase was typed, or nothing has to be.
-func (a *Approval) Has(phrase string) bool {
-	return phrase == "" || a.Phrase == fmt.Sprintf("%x", sha256.Sum256([]byte(phrase)))
+func (a *Approval) Has(phrase string) bool { return phrase == "" || a.Phrase == digestOf(phrase) }
+
+// digestOf is the SHA-256 of a phrase in hex, or empty if nothing has to be typed.
+func digestOf(phrase string) string {
+	if phrase == "" {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(phrase)))
+}
+
+// Vote is the approval of one person who has logged in. An approval may need those of several.
+type Vote struct {
+	By string `json:"by"` // the principal
+	// As are the people and groups that were asked for and that the person was, or belonged to.
+	As []string `json:"as,omitempty"`
+	// Runner: the person owns the run.
+	Runner bool `json:"runner,omitempty"`
+	// Digest is of the evidence input as shown, and Phrase the SHA-256 of what was typed, in hex, or empty.
+	Digest    string    `json:"digest"`
+	Phrase    string    `json:"phrase,omitempty"`
+	At        time.Time `json:"at"`
+	ExpiresAt time.Time `json:"expires_at"`
+	// Visit is how the answer reached the server.
+	Visit Visit `json:"visit"`
+}
+
+// Typed records the phrase that had to be typed; empty: none.
+func (v *Vote) Typed(phrase string) { v.Phrase = digestOf(phrase) }
+
+// Has reports whether the phrase was typed, or nothing has to be.
+func (v Vote) Has(phrase string) bool { return phrase == "" || v.Phrase == digestOf(phrase) }
+
+// partlyApproved keeps the approval of one of several people. The question stays open.
+func partlyApproved(r *Run, e Event) error {
+	q, v := r.Step.Question, e.Vote
+	switch {
+	case q.Seq != e.Seq:
+		return ErrStale
+	case v == nil || v.By == "" || q.Input.ID != approvalInput || !r.Step.Gated:
+		return lacks("whose approval it is, or an approval that is asked for")
+	case v.Digest != r.Step.Digest:
+		return fmt.Errorf("it approves something else than the open evidence: %w", ErrUnapproved)
+	}
+	if by, no := r.Step.Declines[approvalInput]; no {
+		return fmt.Errorf("the approval was declined through %s: %w", by, ErrDeclined)
+	}
+	others := slices.DeleteFunc(slices.Clone(r.Step.Votes), func(old Vote) bool { return old.By == v.By || old.Digest != v.Digest })
+	r.Step.Votes = append(others, *v)
+	return nil
 }
 
 // Basis is how a person's yes came to the server: one of these, or a driver's own word

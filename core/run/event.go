@@ -18,6 +18,8 @@ const (
 	Asked Kind = "asked"
 	// Answered: the reply to the open question is an answer.
 	Answered Kind = "answered"
+	// PartlyApproved: one of several people approved on the page. The question stays open.
+	PartlyApproved Kind = "partly_approved"
 	// Repaired: the reply was not an answer; the same question goes out again under a new number.
 	Repaired Kind = "repaired"
 	// Unanswered: the client came back without an answer to the open question.
@@ -102,7 +104,7 @@ type Event struct {
 	Digest   string         `json:"digest,omitempty"` // Needed, Planned
 	State    driver.State   `json:"driver_state"`     // Needed
 	Question *Question      `json:"question,omitempty"`
-	Seq      int64          `json:"seq,omitempty"` // Answered, Unanswered, Dismissed, Opened, Declined, RouteClosed on a question
+	Seq      int64          `json:"seq,omitempty"` // Answered, PartlyApproved, Unanswered, Dismissed, Opened, Declined, RouteClosed on a question
 	Input    string         `json:"input,omitempty"`
 	// Via is who obtained it; Rejected: the challenge driver, if it looked itself.
 	Via    string         `json:"via,omitempty"`
@@ -110,6 +112,7 @@ type Event struct {
 	// Sent is what an agent submitted, where the answer was read from another form of it.
 	Sent     json.RawMessage `json:"sent,omitempty"`
 	Approval *Approval       `json:"approval,omitempty"`
+	Vote     *Vote           `json:"vote,omitempty"`  // PartlyApproved
 	Apart    bool            `json:"apart,omitempty"` // Declined: on the approval page, so that no call tells of it yet
 	Attempt  *Attempt        `json:"attempt,omitempty"`
 	Visit    *Visit          `json:"visit,omitempty"` // Opened; Answered, on the page

@@ -18,7 +18,7 @@ func needed(r *Run, e Event) error {
 	}
 	if e.Digest != "" && r.Step.Digest != e.Digest {
 		// Another question than the one approved: the yes was to something else.
-		r.Step.Approval, r.Step.Link = nil, nil
+		r.Step.Approval, r.Step.Votes, r.Step.Link = nil, nil, nil
 		r.Step.Digest = e.Digest
 	}
 	r.Step.Inputs = e.Inputs
@@ -48,7 +48,7 @@ func planned(r *Run, e Event) error {
 		r.Step.Demand = e.Demand
 	}
 	if r.Step.Digest != e.Digest {
-		r.Step.Approval, r.Step.Link, r.Step.Digest = nil, nil, e.Digest
+		r.Step.Approval, r.Step.Votes, r.Step.Link, r.Step.Digest = nil, nil, nil, e.Digest
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func take(r *Run, input driver.Input, e Event) error {
 		if err := r.Step.ofAPerson(*e.Approval); err != nil {
 			return err
 		}
-		r.Step.Approval, r.Step.Link = e.Approval, nil
+		r.Step.Approval, r.Step.Votes, r.Step.Link = e.Approval, nil, nil
 	case e.Answer == nil || e.Answer.InputID != input.ID:
 		return lacks("the answer")
 	case rules[input.Kind].accepts:
@@ -203,7 +203,7 @@ func declined(r *Run, e Event) error {
 	r.Step.DeclineCount++
 	r.Step.LastDecline = &Decline{At: e.At, Via: e.Via, Reason: e.Reason}
 	if e.Input == approvalInput {
-		r.Step.Approval = nil
+		r.Step.Approval, r.Step.Votes = nil, nil
 	}
 	r.Step.discard(r.Step.forget(e.Input), e)
 	r.unask()
@@ -245,8 +245,9 @@ func lapsed(r *Run, e Event) error {
 	setBack := e.shown().Before(r.ChangedAt())
 	approved := a != nil && (setBack || a.Expired(e.shown()))
 	linked := setBack && q != nil && q.Link != nil
+	voted := setBack && len(r.Step.Votes) > 0
 	switch {
-	case !approved && !linked:
+	case !approved && !linked && !voted:
 		return lacks("an approval or a link that is too old")
 	case approved && r.Step.Call != nil:
 		covers := *a // the run before the event has it, too
@@ -254,6 +255,9 @@ func lapsed(r *Run, e Event) error {
 		r.Step.Approval = &covers
 	case approved:
 		r.Step.Approval = nil
+	}
+	if voted {
+		r.Step.Votes = nil
 	}
 	if linked {
 		asked, link := *q, *q.Link

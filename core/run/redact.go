@@ -113,7 +113,7 @@ func (d Redaction) Redacted(e Event, at time.Time) Event {
 func (e Event) redacted(at time.Time) Event {
 	left := Event{
 		Kind: e.Kind, Run: e.Run, Step: e.Step, At: e.At, Clock: e.Clock, Gated: e.Gated, Digest: e.Digest, Seq: e.Seq, Input: e.Input, Via: e.Via,
-		Approval: e.Approval, Proof: e.Proof, Nonce: e.Nonce, Solves: e.Solves, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome, Bonus: e.Bonus,
+		Approval: e.Approval, Vote: e.Vote, Proof: e.Proof, Nonce: e.Nonce, Solves: e.Solves, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome, Bonus: e.Bonus,
 		Decision: e.Decision, Spent: e.Spent, Took: e.Took, Visit: e.Visit, Delay: e.Delay,
 	}
 	if e.Call != nil {

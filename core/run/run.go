@@ -156,6 +156,8 @@ type Step struct {
 	Digest string `json:"digest,omitempty"`
 	// Approval, once granted, is bound to Digest.
 	Approval *Approval `json:"approval,omitempty"`
+	// Votes are the approvals of people, before there are enough for Approval.
+	Votes []Vote `json:"votes,omitempty"`
 	// Question that is out; set exactly in the state Asking.
 	Question *Question `json:"question,omitempty"`
 	// Plan is what a driver is about to do.

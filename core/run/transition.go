@@ -40,7 +40,7 @@ var transitions = map[State]map[Kind]change{
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted, Undeclined: undeclined,
 	},
 	Asking: {
-		Asked: asked, Answered: answered, Repaired: repaired, Unanswered: unanswered, Dismissed: repaired, Automated: automatic, Opened: opened, Premature: premature, Claimed: claimed, Planned: planned, Supplied: supplied, RouteClosed: routeClosed,
+		Asked: asked, Answered: answered, PartlyApproved: partlyApproved, Repaired: repaired, Unanswered: unanswered, Dismissed: repaired, Automated: automatic, Opened: opened, Premature: premature, Claimed: claimed, Planned: planned, Supplied: supplied, RouteClosed: routeClosed,
 		Declined: declined, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
 		Called: called, Deferred: deferred,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted, Undeclined: undeclined,

@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -41,5 +42,20 @@ func (a Approval) Approver() string {
 	if a.ClientReview {
 		return "a person (" + driver.ByReview + ", left to the client)"
 	}
+	if n := len(a.Votes); n > 1 {
+		return fmt.Sprintf("%d people (%s)", n, ways[BasisPage])
+	}
 	return Who(a.Provenance, a.Basis)
+}
+
+// Names are the principals who approved, or empty where nobody was identified.
+func (a Approval) Names() string {
+	if len(a.Votes) < 2 {
+		return a.By
+	}
+	names := make([]string, len(a.Votes))
+	for i, v := range a.Votes {
+		names[i] = v.By
+	}
+	return strings.Join(names, ", ")
 }

@@ -27,6 +27,8 @@ type Desired struct {
 	Settings decision.ConfigFacts
 	// How are the ways of approving that count.
 	How []string
+	// Realm is that of groups which are written without one. Empty: nobody can log in.
+	Realm string
 	// Files lists these files and folders as absolute paths, also those that could
 	// not be read.
 	Files []string
@@ -165,7 +167,7 @@ func (c *Current) Hold() (drivers.Setup, func()) {
 			if held {
 				release = s.set.Release
 			}
-			return drivers.Setup{Drivers: s.set, Tree: s.tree, Rules: s.rules, Settings: s.desired.Settings, How: s.desired.How}, release
+			return drivers.Setup{Drivers: s.set, Tree: s.tree, Rules: s.rules, Settings: s.desired.Settings, How: s.desired.How, Realm: s.desired.Realm}, release
 		}
 	}
 }

@@ -84,6 +84,12 @@ type View struct {
 	EndedAt time.Time
 	By      string
 	Reason  string
+	// Votes are the approvals of people, where they have to log in, and Missing says whose the step
+	// lacks. Barred says why the caller may not answer; empty: they may.
+	Votes           []run.Vote
+	Missing, Barred string
+	// Given says why another approval of the caller adds nothing; empty: it is needed.
+	Given string
 	// TakenBack is when a rejection was taken back, and TakenBackBy who did so; zero: it was not.
 	TakenBack   time.Time
 	TakenBackBy string
@@ -123,6 +129,8 @@ type Linked struct {
 	// Cancelled is when what was approved was cancelled; nil: it was not.
 	Cancelled *run.Event
 	ReadOnly  bool // the link shows what is asked and takes no answer
+	// Task is what the step demands; nil: it is not open any more.
+	Task *input.Task
 }
 
 // Yes is the decision with which the agent may continue.
@@ -158,6 +166,12 @@ func Of(s *plan.State, l Linked) View {
 		State: l.State(s.Now), ReadOnly: l.ReadOnly, Over: !s.Run.State.Live(), Run: s.Run.ID, Protocol: s.Chain.Title, Space: s.Chain.Space, Owner: s.Run.Principal, Agent: q.Client.Name, Step: l.Step, Count: len(s.Chain.Steps), Label: step.Heading(),
 		Digest: q.Digest, AskedAt: q.AskedAt, ExpiresAt: q.Link.ExpiresAt, Asks: l.Yes() == input.SaidAnswered,
 	}
+	if k := l.Task; k != nil {
+		v.Barred = plan.NotByCaller(s, k, q)
+		if v.State == Open {
+			v.Votes, v.Missing, v.Given = plan.Votes(s, k), plan.WhoIsMissing(s, k), plan.NotNeededOf(s, k, q)
+		}
+	}
 	if v.State == Open {
 		// An old link, in a history or a log, shows nobody what it was about.
 		v.Text, v.Type, v.Display, v.System, v.Prompt = plan.View(s).Content(l.Step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
@@ -181,7 +195,7 @@ func Of(s *plan.State, l Linked) View {
 	if ev := l.Decided; ev != nil {
 		v.DecidedAt, v.Reason = ev.At, ev.Reason
 		if ev.Approval != nil {
-			v.By = ev.Approval.By
+			v.By, v.Votes = ev.Approval.Names(), ev.Approval.Votes
 		} else {
 			v.By = ev.By
 		}

@@ -28,7 +28,7 @@ func ruled(s *State, k *input.Task, asked []driver.Input, p *run.Plan) *fault.Er
 		k.Common.Judge = required(k.Common.Judge)
 	}
 	k.Demand = k.Demand.Narrowed(k.Common.Evidence.Provenances())
-	return possible(k)
+	return possible(k, s.Realm)
 }
 
 // Demanded works out anew what is demanded of the step and how it is approved, now that its
@@ -116,7 +116,7 @@ func reopen(s *State) Action {
 
 // approvesNow reports whether an approval that was given meets what is demanded of it now.
 func approvesNow(k *input.Task, a run.Approval) bool {
-	return slices.Contains(k.Approval.How, a.Basis.Way()) && a.Has(k.Approval.Phrase) && countsInTime(k, a)
+	return slices.Contains(k.Approval.How, a.Basis.Way()) && a.Has(k.Approval.Phrase) && countsInTime(k, a) && byThosePeople(k, a)
 }
 
 // countsInTime reports whether the approval took as long as is demanded. One of the page was looked at when

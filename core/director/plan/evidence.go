@@ -84,8 +84,11 @@ func cannotDecide(s *State, k *input.Task, in driver.Input, via string) string {
 		return ""
 	}
 	onlyByLink := slices.Equal(HowIn(s, k, in, via), []string{driver.ByPage})
+	if onlyByLink && k.Approval.Login && !slices.Contains(desc.Needs, driver.NeedApprovalPage) {
+		return "people answer on the approval page after login, and not through this client"
+	}
 	for _, p := range []driver.Provenance{driver.ClientAttested, driver.LinkHolder} {
-		if onlyByLink && p != driver.LinkHolder {
+		if onlyByLink && p != wordOfPage(k) {
 			continue
 		}
 		if countsAsAnswer(s, k, GatedInput(s), limitedTo(s, via, p)) {
@@ -106,8 +109,8 @@ func notCountedBecause(s *State, k *input.Task, evidence driver.Answer) string {
 
 // possible refuses a step for which nothing can meet what is demanded, because rules
 // contradict it or each other since the protocol was minted.
-func possible(k *input.Task) *fault.Error {
-	if why := drivers.Contradiction(k.Step, k.Demand.And(rules.OfChallenge(k.Common))); why != "" {
+func possible(k *input.Task, realm string) *fault.Error {
+	if why := drivers.Contradiction(k.Step, k.Demand.And(rules.OfChallenge(k.Common, realm))); why != "" {
 		return fault.New(fault.RulesConflict, "Step %d cannot be solved: %s.", k.Where.Index, why)
 	}
 	return nil

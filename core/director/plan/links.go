@@ -29,10 +29,10 @@ func HasPage(s *State) bool {
 }
 
 // Answerable reports whether a link may be given to somebody who answers with it. Where the answer is the
-// step's evidence and the step does not count what a link's holder says, where the page does not
+// step's evidence and the step does not count what is said on the page, where the page does not
 // count, or where a person declined the same, none is.
 func Answerable(s *State, k *input.Task) bool {
-	return HasPage(s) && slices.Contains(k.Approval.How, driver.ByPage) && LinkMayApprove(s) && countsAsAnswer(s, k, GatedInput(s), driver.LinkHolder)
+	return HasPage(s) && slices.Contains(k.Approval.How, driver.ByPage) && pageMayApprove(s, k) && countsAsAnswer(s, k, GatedInput(s), wordOfPage(k))
 }
 
 // MarkedURL is the mark of the address of a link, or empty.
@@ -72,14 +72,29 @@ func keptLink(s *State, l *run.ApprovalLink, concealed string) *run.ApprovalLink
 
 // ApprovedByLink approves what the question asks for, from its page. By names whoever is
 // identified there; empty: nobody is. A caller that waits with the old nonce is shown the
-// step again, now approved.
-func ApprovedByLink(s *State, q run.Question, by string, v run.Visit) Apply {
+// step again, now approved. Where several people have to approve, the question stays open until
+// they have.
+func ApprovedByLink(s *State, k *input.Task, q run.Question, by string, v run.Visit) Apply {
+	var votes []run.Vote
+	if k.Approval.Login {
+		by = s.Caller.Principal // else nobody may answer
+		own := voteOf(s, k, q, v)
+		votes = append(Votes(s, k), own)
+		if missing := k.Approval.Missing(votes); missing != "" {
+			return Apply{Events: []run.Event{{Kind: run.PartlyApproved, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Vote: &own, Reason: missing}}}
+		}
+	}
 	a := NewApproval(s, decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
 	a.Visits = append(slices.Clone(q.Link.Opened), v)
 	a.Digest, a.Questions = q.Digest, append(slices.Clone(q.Earlier), q.Seq)
 	a.AskedFor(q.Phrase)
 	if by != "" {
 		a.Basis, a.By, a.Provenance = run.BasisPage, by, driver.ClientAttested
+	}
+	for _, vote := range votes { // it is as old as the first of them
+		if a.Votes = votes; vote.ExpiresAt.Before(a.ExpiresAt) {
+			a.ExpiresAt = vote.ExpiresAt
+		}
 	}
 	return Apply{Events: []run.Event{{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Approval: a}}, Then: Renew{}}
 }

@@ -329,6 +329,9 @@ func WaitingReply(s *State, k *input.Task, q run.Question) api.StepReply {
 	}
 	if q.Elsewhere != "" {
 		said, where = plain.Sentences(q.Elsewhere, "Nobody has answered yet."), []string{"on the approval page"}
+		if missing := WhoIsMissing(s, k); approves && missing != "" {
+			said = plain.Sentences(q.Elsewhere, missing, "Only people who log in can approve")
+		}
 		r.NextAction = fmt.Sprintf("show the person approval_url, then call kairos_next with %s again, %s; "+
 			"the link is theirs alone, and good until %s", r.CurrentStep.URI, with, q.Link.ExpiresAt.UTC().Format(time.RFC3339))
 	}

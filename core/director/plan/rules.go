@@ -194,7 +194,7 @@ func conclude(s *State) Action {
 func Distrust(s *State) Action {
 	a, q := s.Run.Step.Approval, s.Run.Step.Question
 	linked := q != nil && q.Link != nil
-	if !s.Run.State.Live() || a == nil && !linked || !setBack(s, s.Run.ChangedAt()) {
+	if !s.Run.State.Live() || a == nil && !linked && len(s.Run.Step.Votes) == 0 || !setBack(s, s.Run.ChangedAt()) {
 		return nil
 	}
 	ev := run.Event{Kind: run.Lapsed, Input: input.ApprovalKind.Name, Reason: "The server's clock was set back, so nobody can tell how old the link of the approval is. A new one is made."}

@@ -62,6 +62,7 @@ type State struct {
 	Rules    *rules.Set
 	Settings decision.ConfigFacts
 	How      []string // the ways of approving that the server takes
+	Realm    string   // of groups that are written without one; empty: nobody can log in
 	Options  Options
 
 	Caller  access.Caller

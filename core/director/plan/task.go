@@ -94,7 +94,7 @@ func WorkOut(s *State, k *input.Task) (soon []string, err error) {
 // approve works out how the step is approved, and refuses a step that nobody can approve.
 func approve(s *State, k *input.Task) *fault.Error {
 	judge, _, _ := s.Drivers.Describe(k.Use)
-	k.Approval = drivers.ApprovalOf(drivers.ApprovalSources{Server: s.How, Rules: k.Demand, Step: k.Common, Type: judge.Approval})
+	k.Approval = drivers.ApprovalOf(drivers.ApprovalSources{Server: s.How, Rules: k.Demand, Step: k.Common, Type: judge.Approval, Realm: s.Realm})
 	if why := k.Approval.Conflict(); why != "" {
 		return fault.New(fault.RulesConflict, "Step %d cannot be solved: nobody can approve it, because %s.", k.Where.Index, why)
 	}

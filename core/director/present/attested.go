@@ -30,7 +30,7 @@ func Attested(reply *api.AttestReply, r run.Run, chain protocol.Chain) {
 		}
 		if a := ev.Approval; a != nil {
 			reply.Approvals = append(reply.Approvals, api.AttestedApproval{
-				StepIndex: p.Step, Via: a.Via, Provenance: a.Provenance, Basis: string(a.Basis), By: a.By, ApprovedAt: a.GrantedAt.UTC().Format(time.RFC3339Nano),
+				StepIndex: p.Step, Via: a.Via, Provenance: a.Provenance, Basis: string(a.Basis), By: a.Names(), ApprovedAt: a.GrantedAt.UTC().Format(time.RFC3339Nano),
 			})
 		}
 		if !ev.RedactedAt.IsZero() {

@@ -21,7 +21,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
-func (c approvalConfig) problems() []error {
+// problems are those of the settings in a server to which people can log in, unless realm is empty.
+func (c approvalConfig) problems(realm string) []error {
 	var errs []error
 	if c.Listen != "" {
 		errs = addressProblems("approval.listen", c.Listen)
@@ -32,6 +33,9 @@ func (c approvalConfig) problems() []error {
 	}
 	if why := protocol.BadHow(c.How); why != "" {
 		errs = append(errs, fmt.Errorf("approval.how %s", why))
+	}
+	if realm == "" && slices.Contains(c.How, protocol.HowLogin) {
+		errs = append(errs, fmt.Errorf("approval.how: %s", protocol.NeedsLogin(protocol.HowLogin)))
 	}
 	return errs
 }

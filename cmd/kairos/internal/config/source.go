@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/oidc"
 	"github.com/kairos-mcp/kairos/core/rules"
 )
 
@@ -208,8 +209,24 @@ func (c Config) RulesSource() rules.Source {
 	if len(c.Rules) == 0 {
 		return rules.Source{}
 	}
-	return c.text
+	src := c.text
+	src.Realm = c.Realm()
+	return src
 }
+
+// Realm is that of groups which are written without one. Empty: nobody can log in.
+func (c Config) Realm() string {
+	if !c.Auth.Enabled {
+		return ""
+	}
+	if realm, err := oidc.Realm(c.OIDC.Issuer); c.OIDC.On() && err == nil { // else the configuration is refused
+		return realm
+	}
+	return localRealm
+}
+
+// localRealm is that of people whom no identity provider knows.
+const localRealm = "local"
 
 // CompileRules compiles the rules against the locked drivers.
 func (c Config) CompileRules() (*rules.Set, error) {

@@ -159,7 +159,7 @@ func markOf(what string) string {
 	switch what {
 	case "accepted", "approved":
 		return markGood
-	case "answered", "supplied", "asked", "repaired", "sent", "judged":
+	case "answered", "supplied", "asked", "repaired", "sent", "judged", "partly_approved":
 		return markTake
 	case "declined", "rejected", "refused":
 		return markBad

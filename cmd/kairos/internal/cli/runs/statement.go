@@ -183,8 +183,8 @@ func printChecked(p *output.Printer, r statement.Report) {
 // approved tells how an approval came.
 func approved(a run.Approval) string {
 	how := fmt.Sprintf("via %s, by %s", a.Via, a.Approver())
-	if a.By != "" {
-		how += " of " + a.By
+	if names := a.Names(); names != "" {
+		how += " of " + names
 	}
 	if a.Typed {
 		how += ", phrase typed"

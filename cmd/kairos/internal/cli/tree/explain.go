@@ -115,7 +115,7 @@ func (in explained) decide(c config.Config) (d decision.Decision, err error) {
 	if kinds := tree.Kinds(); !slices.Contains(kinds, in.kind) {
 		return d, fmt.Errorf("--input is %q: must be one of %s, for which the tree has routes", in.kind, strings.Join(kinds, ", "))
 	}
-	facts, err := factsOf(tree, c.Approval.How, in.challengeFile, in.clientFile)
+	facts, err := factsOf(tree, c, in.challengeFile, in.clientFile)
 	if err != nil {
 		return d, err
 	}
@@ -130,7 +130,7 @@ func (in explained) decide(c config.Config) (d decision.Decision, err error) {
 }
 
 // factsOf reads a challenge, bare or wrapped as in a protocol, and a client.
-func factsOf(tree *decision.Tree, how []string, challengeFile, clientFile string) (decision.Facts, error) {
+func factsOf(tree *decision.Tree, c config.Config, challengeFile, clientFile string) (decision.Facts, error) {
 	var f decision.Facts
 	b, err := files.Read(challengeFile)
 	if err != nil {
@@ -164,7 +164,7 @@ func factsOf(tree *decision.Tree, how []string, challengeFile, clientFile string
 	}
 	f.Step = decision.StepFacts{Index: 1, Count: 1, Name: common.Name, Approval: common.ApprovalMode}
 	f.Run.Attempt = 1
-	f.Approval.How = drivers.ApprovalOf(drivers.ApprovalSources{Server: how, Step: common}).How
+	f.Approval.How = drivers.ApprovalOf(drivers.ApprovalSources{Server: c.Approval.How, Step: common, Realm: c.Realm()}).How
 	if clientFile == "" {
 		return f, nil
 	}

@@ -1,0 +1,125 @@
+package protocol
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+)
+
+// HowLogin is the way of approving in which a person answers on the approval page after login.
+// It is a part of driver.ByPage: whoever takes the page takes this as well.
+const HowLogin = "login"
+
+// NotRunner is the one word of approval.not: the owner of the run, and of the token that began it.
+const NotRunner = "runner"
+
+// NeedsLogin says of a key or a word that it cannot be met.
+func NeedsLogin(word string) string {
+	return word + " needs people who log in, and nobody can log in to this server: set auth.enabled in kairos.yaml"
+}
+
+// Bounds of who approves.
+const (
+	maxBy     = 32  // people and groups
+	maxNamed  = 320 // bytes of one
+	maxQuorum = 10
+)
+
+var (
+	identified = regexp.MustCompile(`^(user|group):[A-Za-z0-9._-]+:[^\s:[:cntrl:]]+$`)
+	shortGroup = regexp.MustCompile(`^group:[^\s:[:cntrl:]]+$`)
+)
+
+// BadBy says why the list cannot name people and groups, or "" if it can.
+func BadBy(by []string) string {
+	switch {
+	case len(by) == 0:
+		return "is an empty list, so nobody could approve: leave it out, or name a group such as group:release"
+	case len(by) > maxBy:
+		return fmt.Sprintf("names %d people and groups, at most %d are taken", len(by), maxBy)
+	}
+	for i, one := range by {
+		switch {
+		case templatePattern.MatchString(one):
+			return "must not have templates: a value could choose who approves"
+		case len(one) > maxNamed || !identified.MatchString(one) && !shortGroup.MatchString(one):
+			return fmt.Sprintf("has %.80q, which is neither a person, such as user:acme:ada, nor a group, such as group:release or group:acme:release", one)
+		case slices.Contains(by[:i], one):
+			return fmt.Sprintf("has %q twice", one)
+		}
+	}
+	return ""
+}
+
+// BadQuorum says why so many people cannot be demanded, or "" if they can.
+func BadQuorum(n int) string {
+	if n < 1 || n > maxQuorum {
+		return fmt.Sprintf("must be a whole number from 1 to %d", maxQuorum)
+	}
+	return ""
+}
+
+// InRealm are the ids of the people and groups: a group that is written without a realm is one of
+// this realm.
+func InRealm(by []string, realm string) []string {
+	all := slices.Clone(by)
+	for i, one := range all {
+		if ref, group := strings.CutPrefix(one, "group:"); group && realm != "" && !strings.Contains(ref, ":") {
+			all[i] = "group:" + realm + ":" + ref
+		}
+	}
+	return all
+}
+
+// WithLogin are the ways with the one that driver.ByPage contains; nil stays nil.
+func WithLogin(how []string) []string {
+	if slices.Contains(how, driver.ByPage) && !slices.Contains(how, HowLogin) {
+		return append(slices.Clone(how), HowLogin)
+	}
+	return slices.Clone(how)
+}
+
+// WithoutLogin are the ways without one that driver.ByPage contains, as people write them.
+func WithoutLogin(how []string) []string {
+	part := slices.Contains(how, driver.ByPage)
+	return slices.DeleteFunc(slices.Clone(how), func(way string) bool { return part && way == HowLogin })
+}
+
+// NamesPeople reports whether the approval demands what only people can meet who have logged in.
+func (a *Approval) NamesPeople() bool {
+	return a != nil && (len(a.By) > 0 || a.Not != "" || a.Quorum > 1)
+}
+
+// UnnamedWays says why people who are named cannot answer in these ways, or "" if they can.
+func UnnamedWays(how []string) string {
+	if how == nil || slices.Contains(WithLogin(how), HowLogin) {
+		return ""
+	}
+	return fmt.Sprintf("is %s, but by, not and quorum count people, who are known by their login: add %s, or leave how out", strings.Join(how, " or "), HowLogin)
+}
+
+// peopleProblems checks who approves, as written.
+func (a *Approval) peopleProblems(o *fields.Object) {
+	if o.Raw("by") != nil {
+		if why := BadBy(a.By); why != "" {
+			o.Wrong("by", "approval.by "+why)
+		}
+	}
+	if o.Raw("not") != nil && a.Not != NotRunner {
+		o.Wrong("not", fmt.Sprintf("approval.not must be %q, whoever runs the protocol, not %.80q", NotRunner, a.Not))
+	}
+	if o.Raw("quorum") != nil {
+		if why := BadQuorum(a.Quorum); why != "" {
+			o.Wrong("quorum", "approval.quorum "+why)
+		}
+	}
+	if a.NamesPeople() && len(a.How) > 0 {
+		if why := UnnamedWays(a.How); why != "" {
+			o.Wrong("how", "approval.how "+why)
+		}
+	}
+}
