@@ -36,7 +36,7 @@ func (s Options) desired() (setup.Desired, error) {
 	if err != nil {
 		return w, err
 	}
-	w.Settings, w.Rules, w.How, w.Realm, w.Restart = c.Facts(), c.RulesSource(), c.Approval.How, c.Realm(), restartSettings(c)
+	w.Settings, w.Rules, w.How, w.Realm, w.Restart = c.Facts(), c.RulesSource(), c.Approval.How, config.RealmOf(c), restartSettings(c)
 	c.Drivers.Dir = cmp.Or(s.driversDir, c.Drivers.Dir)
 	w.Files = append(w.Files, files.Absolute(c.Tree, c.Pinned(s.Dev), c.ToolsFile)...)
 	if w.Tree, err = c.TreeSource(); err != nil {

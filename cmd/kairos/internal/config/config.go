@@ -248,7 +248,7 @@ const AdminOff = "off"
 
 // validate returns what is wrong, each with the key at its beginning.
 func (c Config) validate() []error {
-	errs := slices.Concat(c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Approval.problems(c.Realm()), c.replicaProblems(), c.identityProblems())
+	errs := slices.Concat(c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Approval.problems(RealmOf(c)), c.replicaProblems(), c.identityProblems())
 	if !slices.Contains(userInputs, c.UserInput) {
 		errs = append(errs, fmt.Errorf("user_input is %q: must be %s", c.UserInput, strings.Join(userInputs, ", ")))
 	}

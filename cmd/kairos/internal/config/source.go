@@ -210,12 +210,12 @@ func (c Config) RulesSource() rules.Source {
 		return rules.Source{}
 	}
 	src := c.text
-	src.Realm = c.Realm()
+	src.Realm = RealmOf(c)
 	return src
 }
 
-// Realm is that of groups which are written without one. Empty: nobody can log in.
-func (c Config) Realm() string {
+// RealmOf is that of groups which are written without one. Empty: nobody can log in.
+func RealmOf(c Config) string {
 	if !c.Auth.Enabled {
 		return ""
 	}

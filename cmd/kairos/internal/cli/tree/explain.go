@@ -164,7 +164,7 @@ func factsOf(tree *decision.Tree, c config.Config, challengeFile, clientFile str
 	}
 	f.Step = decision.StepFacts{Index: 1, Count: 1, Name: common.Name, Approval: common.ApprovalMode}
 	f.Run.Attempt = 1
-	f.Approval.How = drivers.ApprovalOf(drivers.ApprovalSources{Server: c.Approval.How, Step: common, Realm: c.Realm()}).How
+	f.Approval.How = drivers.ApprovalOf(drivers.ApprovalSources{Server: c.Approval.How, Step: common, Realm: config.RealmOf(c)}).How
 	if clientFile == "" {
 		return f, nil
 	}
