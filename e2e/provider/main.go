@@ -14,10 +14,10 @@
 // Clients:
 //
 //	kairos, secret kairos-secret   logs in with a browser; redirects to any port of loopback
-//	agent, public                  code with PKCE for programs of people, also of loopback; refresh tokens
+//	agent, public                  code with PKCE for programs of people, also of loopback
 //	robot, secret robot-secret     client credentials; the subject is robot
 //
-// The audience of an access token is what the parameter "resource" names (RFC 8707), else the
+// Every login gives a refresh token. The audience of an access token is what the parameter "resource" names (RFC 8707), else the
 // client. The login form posts "id", "username" and "password" to <issuer>/login.
 //
 // What a provider does not offer, and tests need, is below <issuer>/test, each a POST:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,6 +96,9 @@ func resourceOf(ctx context.Context) string {
 
 func (s *storage) CreateAuthRequest(ctx context.Context, asked *oidc.AuthRequest, subject string) (op.AuthRequest, error) {
 	g := &grant{id: rand.Text(), client: asked.ClientID, subject: subject, resource: resourceOf(ctx), scopes: asked.Scopes, asked: asked}
+	if !slices.Contains(g.scopes, oidc.ScopeOfflineAccess) { // refresh tokens for everybody, as Keycloak
+		g.scopes = append(slices.Clone(g.scopes), oidc.ScopeOfflineAccess)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.logins[g.id] = g
