@@ -15,7 +15,7 @@ import (
 const loginTimeout = 3 * time.Minute
 
 // TestOfficialClientsLogIn lets the OAuth code of the official TypeScript clients find the
-// identity provider, log a person in, and go on with a refreshed token.
+// identity provider, log a person in, and continue with a refreshed token.
 func TestOfficialClientsLogIn(t *testing.T) {
 	requireNode(t)
 	bin := built(t)

@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/e2e/programs"
 )
@@ -43,7 +46,7 @@ func doors() []door {
 	modern := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list"}
 	return []door{
 		{name: "an MCP call", method: "POST", path: "/mcp", body: listModern, headers: modern, status: 200},
-		{name: "an MCP call, another spelling", method: "POST", path: "/mcp/", body: listModern, headers: modern, status: 200},
+		{name: "the same, with a slash", method: "POST", path: "/mcp/", body: listModern, headers: modern, status: 200},
 		{name: "a new MCP session", method: "POST", path: "/mcp", body: handshake, status: 200},
 		{name: "a call in a session", method: "POST", path: "/mcp", body: listOld, session: true, status: 200},
 		{name: "the stream of a session", method: "GET", path: "/mcp", session: true, status: 200},
@@ -87,35 +90,37 @@ func TestEveryCredentialAtEveryDoor(t *testing.T) {
 	valid := bearer(ours(), "")
 	const invalid, unknown = "invalid_token", "Unauthorized"
 	credentials := []credential{
-		{"none", "", unknown, ""},
+		{"nothing", "", unknown, ""},
 		{"another scheme", "Basic YWRhOnBhc3N3b3Jk", unknown, ""},
 		{"garbage", "Bearer garbage", invalid, ""},
 		{"garbage of three parts", "Bearer e30.e30.e30", invalid, ""},
-		{"expired", bearer(ours("exp", now.Add(-5*time.Minute).Unix()), ""), invalid, ""},
-		{"not yet valid", bearer(ours("nbf", now.Add(10*time.Minute).Unix()), ""), invalid, ""},
-		{"of a clock that is 5 minutes ahead", bearer(ours("iat", now.Add(5*time.Minute+30*time.Second).Unix()), ""), invalid, ""},
-		{"of a foreign issuer", bearer(ours("iss", "https://evil.example"), ""), invalid, ""},
-		{"with a foreign key", bearer(ours(), "key=foreign"), invalid, ""},
-		{"for another audience", bearer(map[string]any{"aud": "https://other.example"}, ""), invalid, ""},
-		{"for the audience with a slash", bearer(map[string]any{"aud": ourAudience + "/"}, ""), invalid, ""},
-		{"for no audience", bearer(map[string]any{}, ""), invalid, ""},
-		{"without an algorithm", bearer(ours(), "alg=none"), invalid, ""},
-		{"HS256 with the public key", bearer(ours(), "alg=HS256"), invalid, ""},
-		{"that says who logged in", bearer(ours("at_hash", "x"), ""), invalid, ""},
-		{"without a subject", bearer(ours("sub", nil), ""), invalid, ""},
-		{"a revoked token of the server", "Bearer " + revoked, invalid, ""},
-		{"a forged token of the server", "Bearer " + forgedToken, invalid, ""},
-		{"of another person", bearer(ours("sub", "bob"), ""), "", "404"},
-		{"of the person's other program", bearer(ours("azp", "other"), ""), "", "404"},
-		{"a token of the server, of the same person", "Bearer " + access, "", "404"},
-		{"another one of the same program", bearer(ours(), ""), "", ""},
-		{"valid", valid, "", ""},
+		{"a token that has expired", bearer(ours("exp", now.Add(-5*time.Minute).Unix()), ""), invalid, ""},
+		{"a token that is not valid yet", bearer(ours("nbf", now.Add(10*time.Minute).Unix()), ""), invalid, ""},
+		{"a token of a clock that is 5 minutes ahead", bearer(ours("iat", now.Add(5*time.Minute+30*time.Second).Unix()), ""), invalid, ""},
+		{"a token of a foreign issuer", bearer(ours("iss", "https://evil.example"), ""), invalid, ""},
+		{"a token that a foreign key has signed", bearer(ours(), "key=foreign"), invalid, ""},
+		{"a token for another audience", bearer(map[string]any{"aud": "https://other.example"}, ""), invalid, ""},
+		{"a token for the audience with a slash", bearer(map[string]any{"aud": ourAudience + "/"}, ""), invalid, ""},
+		{"a token for no audience", bearer(map[string]any{}, ""), invalid, ""},
+		{"a token with `alg: none`", bearer(ours(), "alg=none"), invalid, ""},
+		{"a token signed with HS256 and the public key", bearer(ours(), "alg=HS256"), invalid, ""},
+		{"a token that says who has logged in", bearer(ours("at_hash", "x"), ""), invalid, ""},
+		{"a token without a subject", bearer(ours("sub", nil), ""), invalid, ""},
+		{"a revoked token of `kairos token create`", "Bearer " + revoked, invalid, ""},
+		{"a forged token of that form", "Bearer " + forgedToken, invalid, ""},
+		{"a token of another person", bearer(ours("sub", "bob"), ""), "", "404"},
+		{"a token of another program of ada", bearer(ours("azp", "other"), ""), "", "404"},
+		{"a token of `kairos token create` of ada", "Bearer " + access, "", "404"},
+		{"the next token of the program", bearer(ours(), ""), "", ""},
+		{"the token that opened the session", valid, "", ""},
 	}
 	until(t, "the token is revoked", func() bool {
 		return b.do("POST", "/api/kairos_spaces", `{}`, with(revoked)).status == http.StatusUnauthorized
 	})
 	n, unexpected := 0, 0
+	var table strings.Builder
 	for _, c := range credentials {
+		fmt.Fprintf(&table, "| %s |", c.name)
 		for _, d := range doors() {
 			session := b.do("POST", "/mcp", handshake, map[string]string{"Authorization": valid}).header.Get("Mcp-Session-Id")
 			n++
@@ -131,15 +136,44 @@ func TestEveryCredentialAtEveryDoor(t *testing.T) {
 			}
 			if res.status != want || want == http.StatusUnauthorized && (!strings.Contains(res.body, `"error":"`+c.refused+`"`) || !strings.Contains(res.header.Get("WWW-Authenticate"), `resource_metadata="`)) {
 				unexpected++
-				t.Errorf("%s, a token %s = %d %s %s, want %d", d.name, c.name, res.status, res.header.Get("WWW-Authenticate"), res.body, want)
+				t.Errorf("%s with %s = %d %s %s, want %d", d.name, c.name, res.status, res.header.Get("WWW-Authenticate"), res.body, want)
 			}
+			fmt.Fprintf(&table, " %d |", res.status)
 		}
+		table.WriteByte('\n')
 	}
 	t.Logf("%d credentials × %d doors: %d unexpected", len(credentials), len(doors()), unexpected)
+	credentialPage(t, table.String())
 	for _, c := range credentials {
 		if _, token, ok := strings.Cut(c.header, " "); ok && len(token) > 20 {
 			b.seesNoSecret(token)
 		}
+	}
+}
+
+// credentialPage compares the replies with the page of the manual that has them.
+func credentialPage(t *testing.T, table string) {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("# Credentials\n\nLook up what a server with [an identity provider](../how-to/log-in-agents.md) replies to whom. Each cell is the status of a request to the real\n" +
+		"program, with a provider that is a program of its own. The page is generated: `go test ./cmd/kairos -run EveryCredential -update`.\n\n" +
+		"401 comes with `WWW-Authenticate: Bearer`, and says `invalid_token` unless no token came. A session of MCP is one of ada's, which one program of hers has opened:\n" +
+		"to everybody else it is 404, as if it did not exist. The metadata and the probes are open.\n\n| the request shows |")
+	rule := "\n|---|"
+	for _, d := range doors() {
+		fmt.Fprintf(&b, " %s: `%s %s` |", d.name, d.method, d.path)
+		rule += "---|"
+	}
+	b.WriteString(rule + "\n" + table)
+	const path = "../../docs/reference/credentials.md"
+	if *updateRuns {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile(path)
+	if diff := cmp.Diff(string(page), b.String()); err != nil || diff != "" {
+		t.Errorf("docs/reference/credentials.md is not what the server does; go test ./cmd/kairos -run EveryCredential -update writes it: %v\n%s", err, diff)
 	}
 }
 
