@@ -43,9 +43,9 @@ func (c Condition) Reads(path ...string) bool {
 	})
 }
 
-// ReadsCaller names a fact that the caller of a run chooses and the condition reads;
+// ReadsChosen names a fact that the caller of a run chooses and the condition reads;
 // empty: none.
-func (c Condition) ReadsCaller() string {
+func (c Condition) ReadsChosen() string {
 	for _, fact := range []string{"client", "solution", "previous"} {
 		if c.Reads(fact) {
 			return fact
@@ -56,7 +56,7 @@ func (c Condition) ReadsCaller() string {
 
 // ReadsRun reports whether the condition reads what is known only in a run.
 func (c Condition) ReadsRun() bool {
-	return c.Reads("run") || c.Reads("config") || c.Reads("step", "accepted")
+	return c.Reads("run") || c.Reads("caller") || c.Reads("config") || c.Reads("step", "accepted")
 }
 
 // Spaces are the names with which the condition compares protocol.space.

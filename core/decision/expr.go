@@ -37,6 +37,7 @@ func newConditionEnv() (*cel.Env, error) {
 			cel.NativeTypeFor[ProtocolFacts](named),
 			cel.NativeTypeFor[RunFacts](named),
 			cel.NativeTypeFor[ClientFacts](named),
+			cel.NativeTypeFor[CallerFacts](named),
 			cel.NativeTypeFor[ElicitationFacts](named),
 			cel.NativeTypeFor[SolutionFacts](named),
 			cel.NativeTypeFor[PreviousFacts](named),
@@ -48,6 +49,7 @@ func newConditionEnv() (*cel.Env, error) {
 		cel.Variable("protocol", cel.ObjectType("decision.ProtocolFacts")),
 		cel.Variable("run", cel.ObjectType("decision.RunFacts")),
 		cel.Variable("client", cel.ObjectType("decision.ClientFacts")),
+		cel.Variable("caller", cel.ObjectType("decision.CallerFacts")),
 		cel.Variable("solution", cel.ObjectType("decision.SolutionFacts")),
 		cel.Variable("previous", cel.ListType(cel.ObjectType("decision.PreviousFacts"))),
 		cel.Variable("config", cel.ObjectType("decision.ConfigFacts")),
@@ -179,7 +181,7 @@ func (c *condition) holds(facts *bindings) (bool, error) {
 type bindings struct {
 	facts   *Facts
 	adapter types.Adapter
-	values  [8]ref.Val
+	values  [9]ref.Val
 }
 
 func (b *bindings) Parent() cel.Activation { return nil }
@@ -202,6 +204,8 @@ func (b *bindings) ResolveName(name string) (any, bool) {
 		return b.value(6, &b.facts.Config), true
 	case "protocol":
 		return b.value(7, &b.facts.Protocol), true
+	case "caller":
+		return b.value(8, &b.facts.Caller), true
 	}
 	return nil, false
 }

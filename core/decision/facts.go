@@ -39,6 +39,7 @@ type Facts struct {
 	Protocol  ProtocolFacts   `json:"protocol,omitzero"`
 	Run       RunFacts        `json:"run,omitzero"`
 	Client    ClientFacts     `json:"client,omitzero"`
+	Caller    CallerFacts     `json:"caller,omitzero"`
 	Solution  SolutionFacts   `json:"solution,omitzero"`
 	Previous  []PreviousFacts `json:"previous,omitzero"`
 	Config    ConfigFacts     `json:"config,omitzero"`
@@ -100,6 +101,15 @@ type ClientFacts struct {
 	Roots       bool             `json:"roots,omitzero"`
 	// Capabilities is all that the client declared, as decoded by encoding/json.
 	Capabilities map[string]any `json:"capabilities,omitzero"`
+}
+
+// CallerFacts say who continues the run, as far as they are identified. A person who answers on a page
+// is not the caller of the run.
+type CallerFacts struct {
+	Name   string   `json:"name,omitzero"`
+	Groups []string `json:"groups,omitzero"` // ids: group:REALM:NAME
+	// Method is how they have shown who they are: token or oidc; empty: not at all.
+	Method string `json:"method,omitzero"`
 }
 
 // ElicitationFacts are the two ways in which a client asks a person.

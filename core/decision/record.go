@@ -39,6 +39,9 @@ func (t *Tree) Record(kind string, f Facts) (json.RawMessage, error) {
 	for _, keep := range []mentioned{t.mentioned, nil} {
 		r := Record{Kind: kind, Tree: t.digest, Facts: f}
 		r.Protocol = t.mentioned.ofProtocol(f.Protocol)
+		if !t.ReadsCaller() {
+			r.Caller = CallerFacts{} // the record names nobody without need
+		}
 		for path, at := range freeForm {
 			r.reduce(path, at, keep)
 		}
@@ -79,8 +82,8 @@ func (m mentioned) ofProtocol(p ProtocolFacts) ProtocolFacts {
 }
 
 func (m mentioned) add(looked factPath) {
-	if looked[0] == "protocol" {
-		m["protocol"] = true
+	if looked[0] == "protocol" || looked[0] == "caller" {
+		m[looked[0]] = true
 	}
 	if len(looked) > 2 {
 		looked = looked[:3]
@@ -106,6 +109,9 @@ func (m mentioned) addNeeds(routes map[string]*route) {
 		}
 	}
 }
+
+// ReadsCaller reports whether a condition reads who calls.
+func (t *Tree) ReadsCaller() bool { return t.mentioned["caller"] }
 
 func (t *Tree) conditions() []*condition {
 	var all []*condition

@@ -257,7 +257,7 @@ func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret
 		l.shown.Open = false
 	}
 	l.turn = newTurn(u.e.parts.Runs.Change(r, chain), u, c)
-	l.turn.Trying = l.shown.Question.Via
+	l.turn.Trying, l.turn.Asker = l.shown.Question.Via, cmp.Or(l.shown.Question.Asker, &run.Asker{})
 	if err := l.maySee(ctx); err != nil {
 		return nil, err
 	}

@@ -145,6 +145,16 @@ func TestAnApprovalNeedsThePeopleThatARuleNames(t *testing.T) {
 			calls("WAITING_FOR_USER"), answersOnPage(ada, "approved", "open"), answersOnPage(bob, "approved", "approved"), calls(""),
 			sends(`{"ok":false}`, "COMMAND_FAILED"), calls("WAITING_FOR_USER", "0 of 2"),
 		}},
+		// The facts are those of the call that asked, not of who answers.
+		"a rule for tokens": {doc: plainStep, world: func(t *testing.T) *world {
+			w := peopled(t, `{when: 'caller.method == "token"', approval: {by: [group:release], quorum: 2}}`, `{when: '!("group:local:release" in caller.groups)', approval: {by: [group:eng]}}`)
+			w.caller.Method, w.caller.Name = access.ByToken, "ci"
+			return w
+		}, moves: []move{
+			calls("WAITING_FOR_USER", "0 of 2 of group:local:release, and by 0 of 1 of group:local:eng"), answersOnPage(bob, "approved", "open"), answersOnPage(ada, "approved", "approved"), calls(""),
+			func(p *play) { p.caller.Method, p.caller.MemberOf = "", []string{"group:local:release"} }, sends(works, ""),
+		}},
+		"a rule for tokens, and none": {doc: plainStep, world: at(`{when: 'caller.method == "token" || caller.name != "" || size(caller.groups) > 0', approval: {quorum: 2}}`), moves: []move{sends(works, "")}},
 		"nobody can log in any more": {doc: asks, world: at(), moves: []move{
 			func(p *play) {
 				s, release := p.setups.Hold()

@@ -157,8 +157,8 @@ func (c *compiler) readRule(i int, n ast.Node) {
 		c.readKey(&r, e, named)
 	}
 	r.when = decision.ReadCondition(&c.doc, entries, named)
-	if fact := r.when.ReadsCaller(); fact != "" {
-		c.doc.Problem(entries["when"].Value, named, "when: a rule cannot read %s, which the caller chooses; it can read challenge, step, protocol, run and config", fact)
+	if fact := r.when.ReadsChosen(); fact != "" {
+		c.doc.Problem(entries["when"].Value, named, "when: a rule cannot read %s, which the caller chooses; it can read challenge, step, protocol, run, caller and config", fact)
 	}
 	if r.demand.Zero() && c.doc.Problems() == before {
 		c.doc.Problem(n, named, "it demands nothing: add evidence (person or server), approval ({} for any way) or judge (the driver that judges)")

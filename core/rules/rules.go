@@ -143,6 +143,11 @@ func (s *Set) ReadsDigest() bool {
 	return s != nil && slices.ContainsFunc(s.rules, func(r rule) bool { return r.when.Reads("protocol", "digest") })
 }
 
+// ReadsCaller reports whether a condition reads who calls.
+func (s *Set) ReadsCaller() bool {
+	return s != nil && slices.ContainsFunc(s.rules, func(r rule) bool { return r.when.Reads("caller") })
+}
+
 // Spaces are the names of spaces that rules match, or compare with in conditions.
 func (s *Set) Spaces() (names []string) {
 	if s == nil {

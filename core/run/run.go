@@ -291,8 +291,17 @@ type Question struct {
 	AskedAt time.Time `json:"asked_at"`
 	// Client that was asked.
 	Client driver.Client `json:"client"`
+	// Asker is whose call asked, where a condition reads that; nil: none does, or nobody is identified.
+	Asker *Asker `json:"asker,omitempty"`
 	// Driver version that rendered the question.
 	Driver DriverRef `json:"driver"`
+}
+
+// Asker is who makes a call on a run, as far as conditions see it.
+type Asker struct {
+	Name   string   `json:"name,omitempty"`
+	Groups []string `json:"groups,omitempty"`
+	Method string   `json:"method,omitempty"`
 }
 
 // Attempt is a route that is finished for an input.

@@ -146,7 +146,7 @@ func put(s *State, q *run.Question, ev run.Event) run.Event {
 		q.Unheard = max(q.Unheard, old.Unheard)
 	}
 	q.Seq, q.Since = s.Run.Seq+1, s.Started
-	q.Digest, q.Client = s.Run.Step.Digest, s.Caller.Client
+	q.Digest, q.Client, q.Asker = s.Run.Step.Digest, s.Caller.Client, Asker(s)
 	q.AskedAt, q.Driver = At(s), Ref(s, q.Via)
 	ev.Question, ev.Input, ev.Via = q, q.Input.ID, q.Via
 	return ev

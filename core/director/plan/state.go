@@ -65,7 +65,10 @@ type State struct {
 	Realm    string   // of groups that are written without one; empty: nobody can log in
 	Options  Options
 
-	Caller  access.Caller
+	Caller access.Caller
+	// Asker is who calls in the eyes of conditions, if it is not Caller: a person on a page must not
+	// change what is demanded of them.
+	Asker   *run.Asker
 	Started time.Time // when the call began
 	Now     time.Time // what the clock shows
 

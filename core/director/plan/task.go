@@ -119,12 +119,26 @@ func Facts(s *State, k *input.Task, inputID string) decision.Facts {
 		Previous: previousRoutes(s, inputID),
 		Config:   s.Settings,
 	}
+	if who := Asker(s); who != nil {
+		f.Caller = decision.CallerFacts{Name: who.Name, Groups: who.Groups, Method: who.Method}
+	}
 	f.Protocol.Digest = s.Digest
 	f.Approval = decision.ApprovalFacts{How: k.Approval.How, Page: Answerable(s, k)}
 	if s := s.Solution; s != nil {
 		f.Solution = decision.SolutionFacts{Supplied: s.Supplied(), Type: s.Type, Params: s.Object}
 	}
 	return f
+}
+
+// Asker is who calls, where a condition reads that; nil: none does.
+func Asker(s *State) *run.Asker {
+	switch {
+	case !s.Tree.ReadsCaller() && !s.Rules.ReadsCaller():
+		return nil
+	case s.Asker != nil:
+		return s.Asker
+	}
+	return &run.Asker{Name: s.Caller.Name, Groups: s.Caller.MemberOf, Method: string(s.Caller.Method)}
 }
 
 func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference) error {
