@@ -103,6 +103,7 @@ func (d *Document) Parse(text []byte) (root ast.Node) {
 		d.ProblemAt(1, 1, "", d.What+" is empty")
 		return nil
 	case 1:
+		JoinScalars(bodies[0])
 		return bodies[0]
 	}
 	d.Problem(bodies[1], "", "%s is one YAML document, this is a second one", d.What)

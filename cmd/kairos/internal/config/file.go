@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/yamldoc"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
@@ -32,21 +32,18 @@ func (c *Config) decode(file string, text []byte) ([]error, bool) {
 	if n := expanded(body, map[string]int{}); n > maxExpanded {
 		return []error{fmt.Errorf("configuration %s: its aliases expand to more than %d values: write the values out instead", file, maxExpanded)}, false
 	}
-	err = yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(c)
-	if err == nil && body != nil {
+	if body == nil {
+		return nil, true
+	}
+	err = yaml.NewDecoder(strings.NewReader(""), yaml.DisallowUnknownField()).DecodeFromNode(body, c)
+	if err == nil {
 		// The decoder takes a mapping where a text belongs, and leaves the text empty.
 		r := configReader{file: file}
 		r.value(body, reflect.New(reflect.TypeFor[Config]()).Elem(), "")
 		return r.problems, true
 	}
-	if err == nil || errors.Is(err, io.EOF) {
-		return nil, true
-	}
 	*c = Config{}
 	first := []error{misread(file, err)}
-	if body == nil {
-		return first, false
-	}
 	r := configReader{file: file}
 	r.value(body, reflect.ValueOf(c).Elem(), "")
 	if len(r.problems) == 0 {
@@ -89,6 +86,7 @@ func parseYAML(text []byte) (ast.Node, error) {
 			return nil, &secondDocument{more.Body.GetToken().Position.Line}
 		}
 	}
+	yamldoc.JoinScalars(parsed.Docs[0].Body)
 	return parsed.Docs[0].Body, nil
 }
 
