@@ -100,6 +100,24 @@ func TestAServerWithIdentityTakesTokensAlone(t *testing.T) {
 	if a := mint(bob, "production", oneCommand); a.status/100 == 2 {
 		t.Errorf("a token without the space minted into it: %s", a.body)
 	}
+	_, reads := b.tokenOf("user:acme:cy", "--space", "production", "--may", "read")
+	found := b.do("POST", "/api/kairos_search", `{"query":"shared"}`, with(reads))
+	if found.status != http.StatusOK || !strings.Contains(found.body, `"sure"`) {
+		t.Errorf("a search with a token that only reads = %d %s", found.status, found.body)
+	}
+	var begin struct {
+		NextCall struct{ Arguments json.RawMessage } `json:"next_call"`
+	}
+	if err := json.Unmarshal([]byte(found.body), &begin); err != nil {
+		t.Fatal(err)
+	}
+	for needs, a := range map[string]answer{
+		"write": mint(reads, "production", oneCommand), "run": b.do("POST", "/api/kairos_begin", string(begin.NextCall.Arguments), with(reads)),
+	} {
+		if a.status != http.StatusForbidden || !strings.Contains(a.body, `"needs":"`+needs+`"`) || !strings.Contains(a.header.Get("WWW-Authenticate"), "insufficient_scope") {
+			t.Errorf("what needs %s, with a token that only reads = %d %v %s, want 403 that says so", needs, a.status, a.header, a.body)
+		}
+	}
 	for token, sees := range map[string]bool{ada: true, bob: false} {
 		a := b.do("POST", "/api/kairos_spaces", everySpaces, with(token))
 		if strings.Contains(a.body, `"One"`) != sees || strings.Contains(a.body, `"Shared"`) != sees {

@@ -32,6 +32,12 @@ type Caller struct {
 	// Groups are further spaces that the caller reads and writes, by id:
 	// "group:<realm>:<ref>". Everybody reads AppSpace.
 	Groups []string
+	// Granted are further spaces, in each of which the caller has the verbs of its own.
+	Granted []Grant
+	// Narrowed are the only verbs besides reading that count in any space; nil: all do.
+	Narrowed *Verbs
+	// Operator: the caller may do what is the operator's.
+	Operator bool
 	// Connection names the caller's connection; empty for a client that
 	// keeps none, as in the 2026-07-28 era.
 	Connection string
@@ -67,18 +73,27 @@ const (
 // Spaces lists the spaces that the caller may read, its own first, AppSpace last.
 // Every read of a protocol is limited to them, so that a protocol elsewhere looks like
 // one that does not exist.
-func (c Caller) Spaces() []string { return append(c.Writable(), AppSpace) }
+func (c Caller) Spaces() []string { return append(c.Own(), AppSpace) }
 
-// Writable lists the spaces that the caller may change: never AppSpace, whose
-// protocols belong to the program.
-func (c Caller) Writable() []string {
+// Own lists the spaces that the caller may read, its own first, without AppSpace.
+func (c Caller) Own() []string {
+	all := append([]string{c.Space}, c.Groups...)
+	for _, g := range c.Granted {
+		all = append(all, g.Space)
+	}
 	var out []string
-	for _, s := range append([]string{c.Space}, c.Groups...) {
+	for _, s := range all {
 		if s != "" && s != AppSpace && !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}
 	return out
+}
+
+// Writable lists the spaces that the caller may change: never AppSpace, whose
+// protocols belong to the program.
+func (c Caller) Writable() []string {
+	return slices.DeleteFunc(c.Own(), func(space string) bool { return !c.May(Write, space) })
 }
 
 // Reads reports whether the caller may read the space.

@@ -37,6 +37,9 @@ func (u useCase) begin(ctx context.Context, c access.Caller, in api.BeginRequest
 	if err != nil {
 		return Round{}, err
 	}
+	if err := c.Check(api.ToolBegin, chain.Space); err != nil {
+		return Round{}, err
+	}
 	if err := input.InputsFault(chain); err != nil {
 		return Round{}, err
 	}

@@ -65,13 +65,17 @@ func (d *decided) ledTo(step run.Step, ev run.Event) bool {
 	return about == "" || plan.KindOf(step, about) == d.kind
 }
 
-// resume makes a turn on a stored run, for the one use case that may drive it now.
+// resume makes a turn on a stored run, for the one use case that may drive it now. Its owner
+// must still have the right to run in the space of its protocol.
 func (u useCase) resume(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
 	change, err := u.claim.Open(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
 	t := newTurn(change, u, c)
+	if err := c.Check(api.ToolNext, t.Chain.Space); err != nil {
+		return nil, err
+	}
 	_, err = t.act(ctx, plan.Distrust(t.State))
 	return t, err
 }

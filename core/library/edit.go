@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -26,7 +27,7 @@ func (e edit) updateOne(ctx context.Context, uri string, change stepChange) (mes
 		if err != nil {
 			return err
 		}
-		if err := checkWrite(e.caller, chain); err != nil {
+		if err := checkWrite(e.caller, api.Update.Name, chain); err != nil {
 			return err
 		}
 		changed, warnings, err := e.withStep(ctx, chain, i, change)
@@ -78,7 +79,7 @@ func (e edit) deleteOne(ctx context.Context, uri string, gone map[string]string)
 		if err != nil {
 			return err
 		}
-		if err := checkWrite(e.caller, chain); err != nil {
+		if err := checkWrite(e.caller, api.Delete.Name, chain); err != nil {
 			return err
 		}
 		deleted := chain.Steps[i : i+1]

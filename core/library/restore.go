@@ -55,7 +55,7 @@ func (e edit) restore(ctx context.Context, ref string, revision int64) (RestoreR
 	if err != nil {
 		return RestoreReply{}, err
 	}
-	if err := checkWrite(e.caller, chain); err != nil {
+	if err := checkWrite(e.caller, "protocol_restore", chain); err != nil {
 		return RestoreReply{}, err
 	}
 	old, err := e.library.catalog.stored(ctx, chain)

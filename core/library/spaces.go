@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -18,12 +17,12 @@ import (
 )
 
 // checkWrite refuses to change a chain that the caller can only read.
-func checkWrite(c access.Caller, chain protocol.Chain) error {
-	if slices.Contains(c.Writable(), chain.Space) {
-		return nil
+func checkWrite(c access.Caller, useCase string, chain protocol.Chain) error {
+	if chain.Space == access.AppSpace {
+		return fault.New(fault.SpaceReadOnly, "%q is built in and cannot be changed or deleted", chain.Title).
+			WithNext("leave it as it is; for another procedure call kairos_mint with a title of its own")
 	}
-	return fault.New(fault.SpaceReadOnly, "%q is built in and cannot be changed or deleted", chain.Title).
-		WithNext("leave it as it is; for another procedure call kairos_mint with a title of its own")
+	return c.Check(useCase, chain.Space)
 }
 
 // mintSpace resolves the space to store in. No name, or "personal", means the
@@ -35,30 +34,17 @@ func mintSpace(c access.Caller, name string) (string, error) {
 	case isAppSpace(name), own && c.Space == access.AppSpace:
 		return "", fault.New(fault.SpaceReadOnly, "the space of the built-in protocols is read-only").
 			WithNext("leave space out to store in your own; kairos_spaces lists the others")
-	case len(c.Writable()) == 0, own && c.Space == "":
+	case len(c.Own()) == 0, own && c.Space == "":
 		return "", fault.New(fault.NoSpace, "you have no space of your own to store in").
 			WithNext("call kairos_mint with space set to one of your groups; kairos_spaces lists them")
 	case own:
-		return c.Space, nil
+		return c.Space, c.Check(api.Mint.Name, c.Space)
 	}
-	return spaceNamed(c.Writable(), name)
-}
-
-// named is what the name of a space looks like: rules, flags and addresses quote it.
-var named = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
-
-// SpaceID is the id of the space that an operator makes under the name.
-func SpaceID(name string) (string, error) {
-	const prefix = "space:"
-	switch id := prefix + name; {
-	case !named.MatchString(name):
-		why := "it must be lower-case letters, digits and -, at most 63, and begin with a letter or digit"
-		return "", fault.New(fault.InvalidArgument, "%q cannot be the name of a space: %s", plain.Clip(name, 80), why).WithHint("name it like production or team-red")
-	case id == access.AppSpace, name == "personal", name == "local", strings.HasPrefix(name, "group-"):
-		return "", fault.New(fault.InvalidArgument, "%q is the name of a space that KAIROS has itself", name).WithHint("choose another name")
-	default:
-		return id, nil
+	space, err := spaceNamed(c.Own(), name)
+	if err != nil {
+		return "", err
 	}
+	return space, c.Check(api.Mint.Name, space)
 }
 
 func isAppSpace(name string) bool {
@@ -87,7 +73,7 @@ func spaceNamed(spaces []string, name string) (string, error) {
 				With("candidates", found).WithNext("repeat the call with the full id of the space you mean")
 		}
 	}
-	return "", fault.New(fault.SpaceNotFound, "no space %q that you may write to", plain.Clip(name, 80)).
+	return "", fault.New(fault.SpaceNotFound, "no space %q among yours", plain.Clip(name, 80)).
 		WithNext("call kairos_spaces to see your spaces; without space it is your own")
 }
 
@@ -115,7 +101,7 @@ func narrow(c access.Caller, name string) ([]string, error) {
 	case strings.EqualFold(name, "personal") && c.Reads(c.Space):
 		return slices.Compact([]string{c.Space, access.AppSpace}), nil
 	}
-	space, err := spaceNamed(c.Writable(), name)
+	space, err := spaceNamed(c.Own(), name)
 	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Details != nil {
 		return nil, err
 	}
@@ -141,7 +127,7 @@ func spaceName(c access.Caller, space string) string {
 
 // groupRef is the shortest unambiguous reference to a group.
 func groupRef(c access.Caller, space string) string {
-	for _, other := range c.Writable() {
+	for _, other := range c.Own() {
 		if other != space && isGroup(other) && strings.EqualFold(lastPart(other), lastPart(space)) {
 			return space
 		}

@@ -17,6 +17,8 @@ type Wanted struct {
 	Owner, Name string
 	// Spaces are ids; none: the owner's own space.
 	Spaces []string
+	// May are the only verbs that it has there, access.Read, Run and Write; none: all.
+	May []access.Verb
 	// Expires is when the token ends; zero: never.
 	Expires time.Time
 }
@@ -46,7 +48,7 @@ func (t *Tokens) Create(ctx context.Context, in Wanted) (Token, Secret, error) {
 	if err := in.check(now); err != nil {
 		return Token{}, "", err
 	}
-	made := Token{ID: t.clock.NewID(), Owner: in.Owner, Name: in.Name, Spaces: slices.Clone(in.Spaces), Created: now}
+	made := Token{ID: t.clock.NewID(), Owner: in.Owner, Name: in.Name, Spaces: slices.Clone(in.Spaces), May: slices.Clone(in.May), Created: now}
 	if !in.Expires.IsZero() {
 		made.Expires = in.Expires.UTC().Truncate(time.Millisecond)
 	}
@@ -69,6 +71,11 @@ func (in Wanted) check(now time.Time) error {
 		return fault.New(fault.InvalidArgument, "a token works in at most %d spaces, not in %d", maxSpaces, len(in.Spaces))
 	case !in.Expires.IsZero() && !in.Expires.After(now):
 		return fault.New(fault.InvalidArgument, "the token would have expired already, at %s", in.Expires.UTC().Format(time.RFC3339))
+	}
+	for _, v := range in.May {
+		if v != access.Read && v != access.Run && v != access.Write {
+			return fault.New(fault.InvalidArgument, "a token cannot be made for %.80q: it may %s, %s or %s", v, access.Read, access.Run, access.Write)
+		}
 	}
 	for i, space := range in.Spaces {
 		switch {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -26,9 +27,11 @@ type Token struct {
 	Name string `json:"name"`
 	// Spaces are the ids of the spaces in which the token works. It writes to the first one
 	// unless a call names another.
-	Spaces  []string  `json:"spaces"`
-	Created time.Time `json:"created"`
-	Expires time.Time `json:"expires,omitzero"` // zero: never
+	Spaces []string `json:"spaces"`
+	// May are the verbs that it has there, besides reading; nil: all.
+	May     []access.Verb `json:"may,omitempty"`
+	Created time.Time     `json:"created"`
+	Expires time.Time     `json:"expires,omitzero"` // zero: never
 	// LastUsed is the time of the last call, give or take a minute; zero: there was none.
 	LastUsed time.Time `json:"last_used,omitzero"`
 	Revoked  time.Time `json:"revoked,omitzero"` // zero: it was not

@@ -164,7 +164,7 @@ func argumentValue(a api.PromptArgument, value string) (json.RawMessage, error) 
 func (c *connection) listsPrompts(by access.Caller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.promptSpaces = by.Writable()
+	c.promptSpaces = by.Own()
 }
 
 // promptsStale reports whether the client has listed prompts of one of the spaces since

@@ -55,7 +55,7 @@ func (c changes) Rollback(ctx context.Context) (setup.Report, error) { return c.
 
 func serve(t *testing.T, e operations.Engine, m operations.Machine) (*client.Client, string) {
 	t.Helper()
-	s := httptest.NewServer(operations.NewHandler(e, m, func(operations.Operation) access.Caller { return access.Caller{Principal: "local"} }))
+	s := httptest.NewServer(operations.NewHandler(e, m, func(operations.Operation) access.Caller { return access.Caller{Principal: "local", Operator: true} }))
 	t.Cleanup(s.Close)
 	c, err := client.New(s.URL, "", s.Client())
 	if err != nil {

@@ -77,6 +77,11 @@ func row[Request, Reply any](t api.Tool[Request, Reply], use useCase[Request, Re
 			if err != nil {
 				return nil, err
 			}
+			if access.Needs(t.Name) == access.Operate {
+				if err := c.Check(t.Name, ""); err != nil {
+					return nil, err
+				}
+			}
 			return use(ctx, e, c, in)
 		},
 	}

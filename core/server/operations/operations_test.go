@@ -56,7 +56,7 @@ func TestADecisionOverRESTNamesThePrincipal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var d decider
-			c := access.Caller{Principal: "p1", Client: driver.Client{Transport: tc.transport}}
+			c := access.Caller{Principal: "p1", Operator: true, Client: driver.Client{Transport: tc.transport}}
 			_, err := row.Reply(t.Context(), &d, c, []byte(`{"run_id":"r1","happened":true,"reason":"I looked","by":"`+tc.by+`","result":{"n":1}}`))
 			if err != nil || d.told.By != tc.want || d.told.Run != "r1" || !d.told.Happened || string(d.told.Result) != `{"n":1}` || d.told.Reason != "I looked" {
 				t.Errorf("told %+v, %v; want it by %q", d.told, err, tc.want)

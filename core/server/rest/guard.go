@@ -211,6 +211,7 @@ func (a *API) authorized(next handler) handler {
 			c.refuse(fault.Unauthorized, "%s is a call of operators: %v.", c.route.pattern, err)
 			return
 		}
+		c.caller.Operator = true
 		next(c)
 	}
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
-	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/outlines"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -464,6 +463,6 @@ func (w *world) begun(c access.Caller, document string) run.ID {
 }
 
 func (o operator) CreateSpace(_ context.Context, _ access.Caller, name string) (string, bool, error) {
-	id, err := library.SpaceID(name)
+	id, err := access.SpaceID(name)
 	return id, err == nil, err
 }

@@ -42,7 +42,7 @@ func (a *API) identified(next handler) handler {
 		case c.route.by == people:
 			a.login.required(c, next)
 		case c.route.by == operators && a.cfg.Operator(c.r) == nil: // with the token of the server
-			c.caller.Principal, c.caller.Space = a.cfg.Principal, a.cfg.Space
+			c.caller.Principal, c.caller.Space, c.caller.Operator = a.cfg.Principal, a.cfg.Space, true
 			next(c)
 		default:
 			a.admit(c, next)
@@ -98,7 +98,7 @@ func (a *API) challenge(c *call, code fault.Code, message string) {
 	base, row := a.network.base(c.r), fault.RowOf(code)
 	h := "Bearer "
 	if code == fault.InvalidToken {
-		h += `error="invalid_token", error_description="` + strings.ReplaceAll(message, `"`, "'") + `", `
+		h += `error="invalid_token", error_description="` + quotable(message) + `", `
 	}
 	h += `resource_metadata="` + base + resourcePath + `", scope="` + strings.Join(scopes, " ") + `"`
 	c.w.Header().Set("WWW-Authenticate", h)
@@ -106,6 +106,19 @@ func (a *API) challenge(c *call, code fault.Code, message string) {
 		"error": row.RESTName(), "error_code": row.RESTName(), "message": message, "next_action": row.Advice,
 		"login_url": base + loginPath, "duration_ms": c.ms(),
 	})
+}
+
+// quotable is a message as a quoted parameter of a header takes it (RFC 6750, section 3).
+func quotable(message string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '"' || r == '\\':
+			return '\''
+		case r < ' ' || r > '~':
+			return '?'
+		}
+		return r
+	}, message)
 }
 
 // watched is a call that lasts. It ends when its caller may not call any more, such as one

@@ -278,6 +278,9 @@ func (t *tools) fail(c *call, row served, err error) {
 		t.succeed(c, row, fields, map[string]any{})
 		return
 	}
+	if f.Code == fault.Forbidden && c.caller.Credential != "" { // RFC 6750, section 3.1
+		c.w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", error_description="`+quotable(f.Message)+`"`)
+	}
 	fields["error"], fields["duration_ms"] = name, c.ms()
 	b, err := api.EncodeReply(fields)
 	if err != nil {

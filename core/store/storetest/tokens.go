@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/tokens"
 )
 
@@ -16,7 +17,8 @@ var tokenCases = map[string]func(*testing.T, Runs){
 // NewToken returns a token with every field set.
 func NewToken(id string) tokens.Token {
 	return tokens.Token{
-		ID: id, Owner: "user:acme:zoë@example.org", Name: "nightly \"build\" 🐙", Spaces: []string{mine, "space:production"},
+		May: []access.Verb{access.Read, access.Run},
+		ID:  id, Owner: "user:acme:zoë@example.org", Name: "nightly \"build\" 🐙", Spaces: []string{mine, "space:production"},
 		Created: epoch.Truncate(time.Millisecond), Expires: epoch.Add(24 * time.Hour).Truncate(time.Millisecond),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/tokens"
 )
 
@@ -16,23 +17,39 @@ type Tokens struct{ DB Base }
 
 // StoredToken is a row. Times are milliseconds; 0: none. No space has a blank in its id.
 type StoredToken struct {
-	ID, Hash, Owner, Name, Spaces   string
-	Created, Expires, Used, Revoked int64
+	ID, Hash, Owner, Name, Spaces, May string
+	Created, Expires, Used, Revoked    int64
 }
 
 // Columns returns where the columns of TokenColumns are read to.
 func (s *StoredToken) Columns() []any {
-	return []any{&s.ID, &s.Hash, &s.Owner, &s.Name, &s.Spaces, &s.Created, &s.Expires, &s.Used, &s.Revoked}
+	return []any{&s.ID, &s.Hash, &s.Owner, &s.Name, &s.Spaces, &s.May, &s.Created, &s.Expires, &s.Used, &s.Revoked}
 }
 
 // TokenColumns are the columns of a row.
-const TokenColumns = `id, hash, owner, name, spaces, created, expires, used, revoked`
+const TokenColumns = `id, hash, owner, name, spaces, may, created, expires, used, revoked`
 
 func (s *StoredToken) token() tokens.Token {
 	return tokens.Token{
-		ID: s.ID, Owner: s.Owner, Name: s.Name, Spaces: strings.Fields(s.Spaces),
+		ID: s.ID, Owner: s.Owner, Name: s.Name, Spaces: strings.Fields(s.Spaces), May: verbs(s.May),
 		Created: moment(s.Created), Expires: moment(s.Expires), LastUsed: moment(s.Used), Revoked: moment(s.Revoked),
 	}
+}
+
+// verbs are those in a column; nil: it has none.
+func verbs(words string) (all []access.Verb) {
+	for _, w := range strings.Fields(words) {
+		all = append(all, access.Verb(w))
+	}
+	return all
+}
+
+func joined(all []access.Verb) string {
+	words := make([]string, len(all))
+	for i, v := range all {
+		words[i] = string(v)
+	}
+	return strings.Join(words, " ")
 }
 
 func moment(ms int64) time.Time {
@@ -53,7 +70,7 @@ func millis(t time.Time) int64 {
 func (s *Tokens) CreateToken(ctx context.Context, t tokens.Token, secret tokens.Hash) error {
 	return s.DB.Write(ctx, func(tx Transaction) error {
 		return s.Insert(tx, StoredToken{
-			ID: t.ID, Hash: hex.EncodeToString(secret[:]), Owner: t.Owner, Name: t.Name, Spaces: strings.Join(t.Spaces, " "),
+			ID: t.ID, Hash: hex.EncodeToString(secret[:]), Owner: t.Owner, Name: t.Name, Spaces: strings.Join(t.Spaces, " "), May: joined(t.May),
 			Created: millis(t.Created), Expires: millis(t.Expires), Used: millis(t.LastUsed), Revoked: millis(t.Revoked),
 		})
 	})
@@ -61,8 +78,8 @@ func (s *Tokens) CreateToken(ctx context.Context, t tokens.Token, secret tokens.
 
 // Insert stores a token.
 func (s *Tokens) Insert(tx Transaction, r StoredToken) error {
-	return tx.Exec(`INSERT INTO tokens (`+TokenColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		r.ID, r.Hash, r.Owner, r.Name, r.Spaces, r.Created, r.Expires, r.Used, r.Revoked)
+	return tx.Exec(`INSERT INTO tokens (`+TokenColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		r.ID, r.Hash, r.Owner, r.Name, r.Spaces, r.May, r.Created, r.Expires, r.Used, r.Revoked)
 }
 
 // TokenOf implements tokens.Store.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -98,7 +99,7 @@ const (
 
 // Caller is who the commands of this machine call as.
 func (a *App) Caller() access.Caller {
-	return access.Caller{Principal: LocalPrincipal, Space: localSpace, Groups: a.made.all(), Client: driver.Client{Name: "kairos", Version: a.Version, Transport: "cli"}}
+	return access.Caller{Principal: LocalPrincipal, Space: localSpace, Groups: a.made.all(), Operator: true, Client: driver.Client{Name: "kairos", Version: a.Version, Transport: "cli"}}
 }
 
 // RunCaller is Caller for commands about runs, which may be of protocols in
@@ -149,7 +150,7 @@ func (s Options) open() (*App, error) {
 	if a.Store, a.Index, err = openStores(c, missing(s, c.Database), log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
-	a.made = &madeSpaces{store: a.Store.Spaces, log: log}
+	a.made = &madeSpaces{store: a.Store.Spaces, configured: slices.Sorted(maps.Keys(config.Policy(c).Spaces)), log: log}
 	a.Tokens = tokens.New(a.Store.Tokens, a.clock, log)
 	a.Logins = logins.New(a.Store.Logins, a.clock, log)
 	if a.Provider, err = newProvider(c, a.clock, log); err != nil {
@@ -189,7 +190,7 @@ func restartSettings(c config.Config) map[string]any {
 		"approval.ttl": c.Approval.TTL, "approval.remember_declines": c.Approval.RememberDeclines, "approval.listen": c.Approval.Listen,
 		"run": c.Run, "handover": c.Handover, "sampling": c.Sampling.Budgets(), "attest": c.Attest,
 		"qdrant": c.Qdrant.Plain(), "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "replica": c.Replica, "metrics": c.Metrics,
-		"admin": c.Admin, "log": c.Log, "auth": c.Auth, "oidc": c.OIDC,
+		"admin": c.Admin, "log": c.Log, "auth": c.Auth, "oidc": c.OIDC, "spaces": c.Spaces, "operators": c.Operators,
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/oidc"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/tokens"
@@ -23,13 +22,17 @@ import (
 type bearer struct{ tokens *tokens.Tokens }
 
 // Caller implements rest.Verifier. The calls of a token are those of its owner, in the spaces
-// of the token.
+// of the token. A token of an operator is not an operator: an agent has it.
 func (b bearer) Caller(ctx context.Context, token string) (access.Caller, error) {
 	t, err := b.tokens.Verify(ctx, tokens.Secret(token))
 	if err != nil {
 		return access.Caller{}, err
 	}
-	return access.Caller{Principal: t.Owner, Credential: "token:" + t.ID, Method: access.ByToken, Space: t.Spaces[0], Groups: t.Spaces[1:]}, nil
+	c := access.Caller{Principal: t.Owner, Credential: "token:" + t.ID, Method: access.ByToken, Space: t.Spaces[0], Groups: t.Spaces[1:]}
+	if t.May != nil {
+		c.Narrowed = &access.Verbs{Run: slices.Contains(t.May, access.Run), Write: slices.Contains(t.May, access.Write)}
+	}
+	return c, nil
 }
 
 // ofProvider says whose a token of the identity provider is. Calls are made in the person's own
@@ -65,10 +68,18 @@ func identify(a *App) func(*http.Request) (access.Caller, error) {
 	if !a.Config.Auth.Enabled {
 		return nil
 	}
-	if a.Provider == nil {
-		return rest.Bearer(bearer{a.Tokens})
+	var v rest.Verifier = bearer{a.Tokens}
+	if a.Provider != nil {
+		v = byForm{v, ofProvider{a.Provider}}
 	}
-	return rest.Bearer(byForm{bearer{a.Tokens}, ofProvider{a.Provider}})
+	by, policy := rest.Bearer(v), config.Policy(a.Config)
+	return func(r *http.Request) (access.Caller, error) {
+		c, err := by(r)
+		if err == nil && c.Method != access.ByToken { // the operator has said of a token what it may
+			c = policy.Admit(c)
+		}
+		return c, err
+	}
 }
 
 // newProvider returns the identity provider of the configuration, or nil.
@@ -109,7 +120,7 @@ func CreateToken(ctx context.Context, a *App, in tokens.Wanted) (tokens.Token, t
 		case strings.Contains(name, ":") && !strings.HasPrefix(name, "space:"):
 			continue
 		}
-		id, err := library.SpaceID(strings.TrimPrefix(name, "space:"))
+		id, err := access.SpaceID(strings.TrimPrefix(name, "space:"))
 		if err != nil {
 			return tokens.Token{}, "", err
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/logins"
@@ -15,39 +16,42 @@ import (
 )
 
 // browsers are the people who are logged in with one.
-type browsers struct{ logins *logins.Logins }
+type browsers struct {
+	logins *logins.Logins
+	policy access.Policy
+}
 
 // sessionPrefix begins the Credential of a person who is logged in.
 const sessionPrefix = "session:"
 
-// personOf is the caller that a login makes. A person works in a space of their own and in
+// person is the caller that a login makes. A person works in a space of their own and in
 // those of their groups.
-func personOf(l logins.Login) access.Caller {
-	return access.Caller{
+func (b browsers) person(l logins.Login) access.Caller {
+	return b.policy.Admit(access.Caller{
 		Principal: l.Principal, Name: l.Name, MemberOf: l.Groups, Method: access.ByLogin, Credential: sessionPrefix + l.ID,
 		Space: l.Principal, Groups: l.Groups,
-	}
+	})
 }
 
 // LoggedIn implements rest.Logins.
 func (b browsers) LoggedIn(ctx context.Context, secret string) (access.Caller, error) {
 	l, err := b.logins.Verify(ctx, logins.Secret(secret))
-	return personOf(l), err
+	return b.person(l), err
 }
 
 // Linked implements rest.Logins.
 func (b browsers) Linked(ctx context.Context, link string) (access.Caller, error) {
 	l, err := b.logins.Linked(ctx, logins.Secret(link))
-	return personOf(l), err
+	return b.person(l), err
 }
 
 // LogIn implements rest.Logins.
 func (b browsers) LogIn(ctx context.Context, link string) (rest.Session, error) {
-	return begunSession(b.logins.Begin(ctx, logins.Secret(link)))
+	return b.begun(b.logins.Begin(ctx, logins.Secret(link)))
 }
 
-func begunSession(l logins.Login, secret logins.Secret, err error) (rest.Session, error) {
-	return rest.Session{Caller: personOf(l), Secret: secret.Reveal(), Lasts: l.Expires.Sub(l.Begun)}, err
+func (b browsers) begun(l logins.Login, secret logins.Secret, err error) (rest.Session, error) {
+	return rest.Session{Caller: b.person(l), Secret: secret.Reveal(), Lasts: l.Expires.Sub(l.Begun)}, err
 }
 
 // LogOut implements rest.Logins.
@@ -61,12 +65,10 @@ func pagesOf(a *App) rest.Logins {
 	if !a.Config.Auth.Enabled {
 		return nil
 	}
-	return browsers{a.Logins}
+	return browsersOf(a)
 }
 
-// localRealm is the realm of people whom the operator of this server names, and no identity
-// provider knows.
-const localRealm = "local"
+func browsersOf(a *App) browsers { return browsers{a.Logins, config.Policy(a.Config)} }
 
 // loginLink makes a link with which a person logs in.
 func (a *App) loginLink(ctx context.Context, in operations.LoginLinkRequest) (operations.LoginLinkReply, error) {
@@ -95,12 +97,12 @@ func (a *App) loginLink(ctx context.Context, in operations.LoginLinkRequest) (op
 	}, nil
 }
 
-// personNamed is the person that the operator names. One without a realm is of localRealm,
+// personNamed is the person that the operator names. One without a realm is of config.LocalRealm,
 // and a group without one of the realm of the person.
 func personNamed(in operations.LoginLinkRequest) logins.Person {
 	principal := in.As
 	if !strings.HasPrefix(principal, "user:") {
-		principal = "user:" + localRealm + ":" + principal
+		principal = "user:" + config.LocalRealm + ":" + principal
 	}
 	realm, name, _ := strings.Cut(strings.TrimPrefix(principal, "user:"), ":")
 	p := logins.Person{Principal: principal, Name: cmp.Or(in.Name, name)}

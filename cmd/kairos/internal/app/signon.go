@@ -18,7 +18,7 @@ import (
 type signOn struct {
 	provider *oidc.Provider
 	client   oidc.Client
-	logins   *logins.Logins
+	browsers browsers
 	// sealer seals what a browser keeps meanwhile: any server with the keys can end the login.
 	sealer seal.Sealer
 	public string // address of the server; empty: as the browser calls it
@@ -36,7 +36,7 @@ func signOnOf(a *App) (rest.SignOn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return signOn{a.Provider, client, a.Logins, seal.New(signOnLabel, a.stateKeys), strings.TrimRight(a.Config.HTTP.PublicURL, "/")}, nil
+	return signOn{a.Provider, client, browsersOf(a), seal.New(signOnLabel, a.stateKeys), strings.TrimRight(a.Config.HTTP.PublicURL, "/")}, nil
 }
 
 // Begin implements rest.SignOn.
@@ -67,5 +67,5 @@ func (s signOn) Finish(ctx context.Context, kept string, answer url.Values) (res
 	if err != nil {
 		return rest.Session{}, err
 	}
-	return begunSession(s.logins.Start(ctx, logins.Person{Principal: who.Principal, Name: who.Name, Groups: who.Groups}))
+	return s.browsers.begun(s.browsers.logins.Start(ctx, logins.Person{Principal: who.Principal, Name: who.Name, Groups: who.Groups}))
 }

@@ -55,10 +55,14 @@ type Config struct {
 	HTTP      httpConfig      `yaml:"http"`
 	Auth      authConfig      `yaml:"auth"`
 	OIDC      oidcConfig      `yaml:"oidc"`
-	Replica   replicaConfig   `yaml:"replica"`
-	Metrics   metricsConfig   `yaml:"metrics"`
-	Admin     adminConfig     `yaml:"admin"`
-	Log       logConfig       `yaml:"log"`
+	// Spaces says who may run and who may write in the spaces with these names.
+	Spaces map[string]spaceConfig `yaml:"spaces"`
+	// Operators are principals and groups that may do what is the operator's.
+	Operators []string      `yaml:"operators"`
+	Replica   replicaConfig `yaml:"replica"`
+	Metrics   metricsConfig `yaml:"metrics"`
+	Admin     adminConfig   `yaml:"admin"`
+	Log       logConfig     `yaml:"log"`
 
 	text rules.Source // of the file
 }
@@ -248,7 +252,7 @@ const AdminOff = "off"
 
 // validate returns what is wrong, each with the key at its beginning.
 func (c Config) validate() []error {
-	errs := slices.Concat(c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Approval.problems(RealmOf(c)), c.replicaProblems(), c.identityProblems())
+	errs := slices.Concat(c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Approval.problems(RealmOf(c)), c.replicaProblems(), c.identityProblems(), membersProblems(c))
 	if !slices.Contains(userInputs, c.UserInput) {
 		errs = append(errs, fmt.Errorf("user_input is %q: must be %s", c.UserInput, strings.Join(userInputs, ", ")))
 	}

@@ -222,11 +222,12 @@ func RealmOf(c Config) string {
 	if realm, err := oidc.Realm(c.OIDC.Issuer); c.OIDC.On() && err == nil { // else the configuration is refused
 		return realm
 	}
-	return localRealm
+	return LocalRealm
 }
 
-// localRealm is that of people whom no identity provider knows.
-const localRealm = "local"
+// LocalRealm is that of people whom the operator of this server names, and no identity
+// provider knows.
+const LocalRealm = "local"
 
 // CompileRules compiles the rules against the locked drivers.
 func (c Config) CompileRules() (*rules.Set, error) {

@@ -160,6 +160,7 @@ CREATE TABLE tokens (
   owner   TEXT NOT NULL,
   name    TEXT NOT NULL,
   spaces  TEXT NOT NULL, -- ids with a blank between them
+  may     TEXT NOT NULL, -- verbs with a blank between them; empty: all
   created BIGINT NOT NULL,
   expires BIGINT NOT NULL,
   used    BIGINT NOT NULL,

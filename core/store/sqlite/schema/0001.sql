@@ -175,6 +175,7 @@ CREATE TABLE tokens (
   owner   TEXT NOT NULL,
   name    TEXT NOT NULL,
   spaces  TEXT NOT NULL, -- ids with a blank between them
+  may     TEXT NOT NULL, -- verbs with a blank between them; empty: all
   created INTEGER NOT NULL,
   expires INTEGER NOT NULL,
   used    INTEGER NOT NULL,

@@ -5,6 +5,7 @@ package token
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/tokens"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -41,16 +43,21 @@ func create(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	var in tokens.Wanted
 	var expires string
+	var may []string
 	cmd := &cobra.Command{
 		Use: "create", Short: "Create an access token and show it once", Args: cobra.NoArgs, Annotations: localOnly,
 		Long: `Creates a token with which an agent or a script calls a server whose configuration has auth.enabled. Its calls are those of its
 owner, a person named as user:REALM:NAME: the realm is the word for who knows the person, such as the name of your organisation. It
-works in the spaces that you name and in no others. Without --space that is the owner's own one.
+works in the spaces that you name and in no others. Without --space that is the owner's own one. There it reads, runs and writes, unless
+--may says less.
 
 The token is shown once. The database has its SHA-256 only.`,
 		Example: "  kairos token create --owner user:acme:ada --name laptop\n" +
 			"  kairos token create --owner user:acme:ada --name ci --space production --space group:acme:sre --expires 30d -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, verb := range may {
+				in.May = append(in.May, access.Verb(verb))
+			}
 			lasts, err := lifetime(expires)
 			if err != nil {
 				return err
@@ -72,6 +79,7 @@ The token is shown once. The database has its SHA-256 only.`,
 	cmd.Flags().StringVar(&in.Owner, "owner", "", "the person whose calls it makes, as user:REALM:NAME")
 	cmd.Flags().StringVar(&in.Name, "name", "", "what it is for")
 	cmd.Flags().StringArrayVar(&in.Spaces, "space", nil, "a space in which it works; repeat it for more. Writes go to the first one")
+	cmd.Flags().StringSliceVar(&may, "may", nil, "the only things that it may do there: read, run protocols, write them; default: all")
 	cmd.Flags().StringVar(&expires, "expires", "90d", "how long it counts, such as 12h or 30d; never: until it is revoked")
 	for _, name := range []string{"owner", "name"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -104,12 +112,24 @@ func printCreated(p *output.Printer, c created) {
 	p.Printf("created token %s: %s\n", output.ShortID(t.ID), plain.Line(t.Name))
 	p.Field("owner", plain.Line(t.Owner))
 	p.Field("works in", plain.Line(strings.Join(t.Spaces, ", ")))
+	p.Field("may", mayDo(t))
 	p.Field("expires", until(t))
 	p.Printf("\n%s\n\n", c.Secret)
 	p.Printf("Keep it now: it is not shown again.\n")
 	p.Printf("  agents and scripts send it as the header   Authorization: Bearer TOKEN\n")
 	p.Printf("  commands read it from the environment      KAIROS_BEARER_TOKEN=TOKEN kairos spaces list --url URL\n")
 	p.Printf("  to end it within a second                  kairos token revoke %s\n", output.ShortID(t.ID))
+}
+
+// mayDo is what a token may do in its spaces.
+func mayDo(t tokens.Token) string {
+	words := []string{string(access.Read)}
+	for _, v := range []access.Verb{access.Run, access.Write} {
+		if t.May == nil || slices.Contains(t.May, v) {
+			words = append(words, string(v))
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 func until(t tokens.Token) string {
@@ -146,7 +166,7 @@ func list(at *session.Session) *cobra.Command {
 }
 
 func printTokens(p *output.Printer, shown []tokens.Token, hidden int) {
-	rows := [][]string{{"TOKEN", "NAME", "OWNER", "SPACES", "LAST USED", "EXPIRES"}}
+	rows := [][]string{{"TOKEN", "NAME", "OWNER", "SPACES", "MAY", "LAST USED", "EXPIRES"}}
 	for _, t := range shown {
 		used, ends := "never", until(t)
 		if !t.LastUsed.IsZero() {
@@ -158,7 +178,7 @@ func printTokens(p *output.Printer, shown []tokens.Token, hidden int) {
 		case "expired":
 			ends = "expired " + ends
 		}
-		rows = append(rows, []string{p.ID(t.ID), t.Name, t.Owner, strings.Join(t.Spaces, ", "), used, ends})
+		rows = append(rows, []string{p.ID(t.ID), t.Name, t.Owner, strings.Join(t.Spaces, ", "), mayDo(t), used, ends})
 	}
 	p.Rows(rows)
 	if hidden > 0 {

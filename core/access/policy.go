@@ -1,0 +1,75 @@
+package access
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// Policy is what the operator lets identified callers do besides what is theirs: their own
+// space, and the spaces of their groups. Members are principals, "user:<realm>:<name>", and
+// groups, "group:<realm>:<ref>".
+type Policy struct {
+	Spaces    map[string]Members // by the ids of spaces
+	Operators []string
+}
+
+// Members are who may run and who may write in a space.
+type Members struct{ Run, Write []string }
+
+// Admit returns the caller with what the policy lets it do.
+func (p Policy) Admit(c Caller) Caller {
+	c.Operator = c.IsOneOf(p.Operators)
+	c.Granted = nil
+	for _, space := range slices.Sorted(maps.Keys(p.Spaces)) {
+		m := p.Spaces[space]
+		if may := (Verbs{c.IsOneOf(m.Run), c.IsOneOf(m.Write)}); may != (Verbs{}) {
+			c.Granted = append(c.Granted, Grant{space, may})
+		}
+	}
+	return c
+}
+
+// IsOneOf reports whether the list names the caller's principal or a group to which it belongs.
+func (c Caller) IsOneOf(list []string) bool {
+	return c.Principal != "" && slices.Contains(list, c.Principal) ||
+		slices.ContainsFunc(c.MemberOf, func(group string) bool { return slices.Contains(list, group) })
+}
+
+// members are how principals and groups are written, with their realm or without it.
+var members = regexp.MustCompile(`^(user|group):([A-Za-z0-9._-]+:)?[^\s:[:cntrl:]]+$`)
+
+// Member is the id of a principal or group that a configuration or a protocol names, where one
+// without a realm is of the realm given here.
+func Member(realm, name string) (string, error) {
+	const most = 320 // bytes
+	if len(name) > most || !members.MatchString(name) {
+		return "", fmt.Errorf("%.80q names nobody: write group:NAME or user:NAME, or with its realm group:REALM:NAME", name)
+	}
+	if kind, rest, _ := strings.Cut(name, ":"); !strings.Contains(rest, ":") {
+		return kind + ":" + realm + ":" + rest, nil
+	}
+	return name, nil
+}
+
+// named is what the name of a space looks like: rules, flags and addresses quote it.
+var named = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+// SpaceID is the id of the space that an operator makes under the name.
+func SpaceID(name string) (string, error) {
+	const prefix = "space:"
+	switch id := prefix + name; {
+	case !named.MatchString(name):
+		why := "it must be lower-case letters, digits and -, at most 63, and begin with a letter or digit"
+		return "", fault.New(fault.InvalidArgument, "%q cannot be the name of a space: %s", plain.Clip(name, 80), why).WithHint("name it like production or team-red")
+	case id == AppSpace, name == "personal", name == "local", strings.HasPrefix(name, "group-"):
+		return "", fault.New(fault.InvalidArgument, "%q is the name of a space that KAIROS has itself", name).WithHint("choose another name")
+	default:
+		return id, nil
+	}
+}

@@ -1,0 +1,131 @@
+package access
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+// Verb is what a caller may do.
+type Verb string
+
+// The verbs.
+const (
+	// Read is to find and read what a space has. Run and Write include it.
+	Read Verb = "read"
+	// Run is to begin runs of a space's protocols, and to continue them.
+	Run Verb = "run"
+	// Write is to store, change and delete a space's protocols.
+	Write Verb = "write"
+	// Operate is to do what is the operator's of the server, whatever the space.
+	Operate Verb = "operate"
+)
+
+// needs says which verb each use case needs: the first three in the space of the protocol.
+// Runs besides are their owners'. It is the one place that says so.
+var needs = map[string]Verb{
+	"kairos_search": Read,
+	"kairos_begin":  Run,
+	"kairos_next":   Run,
+	"kairos_attest": Run,
+	"kairos_mint":   Write,
+	"kairos_update": Write,
+	"kairos_delete": Write,
+	"kairos_dump":   Read,
+	"kairos_spaces": Read,
+
+	"runs_list":        Read,
+	"runs_show":        Read,
+	"runs_page":        Read,
+	"runs_resume":      Run,
+	"runs_abandon":     Run,
+	"runs_cancel":      Run,
+	"runs_decide":      Operate,
+	"runs_export":      Read,
+	"runs_key":         Read,
+	"protocol_history": Read,
+	"protocol_version": Read,
+	"protocol_restore": Write,
+	"doctor":           Read,
+	"spaces_create":    Operate,
+}
+
+// Needs is the verb that a use case needs. What is not in the table is the operator's.
+func Needs(useCase string) Verb {
+	if v, ok := needs[useCase]; ok {
+		return v
+	}
+	return Operate
+}
+
+// UseCases lists the use cases of the table by name.
+func UseCases() []string { return slices.Sorted(maps.Keys(needs)) }
+
+// Verbs are the verbs of a caller in a space, besides reading it.
+type Verbs struct{ Run, Write bool }
+
+// Grant is a space in which a caller may do what the operator's configuration says.
+type Grant struct {
+	Space string
+	Verbs
+}
+
+// May reports whether the caller may do what the verb says in the space. Everybody may run the
+// built-in protocols, and nobody may change them.
+func (c Caller) May(v Verb, space string) bool {
+	if v == Operate {
+		return c.Operator
+	}
+	may := c.in(space)
+	if c.Narrowed != nil {
+		may = Verbs{may.Run && c.Narrowed.Run, may.Write && c.Narrowed.Write}
+	}
+	switch v {
+	case Read:
+		return c.Reads(space)
+	case Run:
+		return may.Run
+	case Write:
+		return may.Write
+	}
+	return false
+}
+
+// in are the caller's verbs in a space, before they are narrowed.
+func (c Caller) in(space string) Verbs {
+	if space == AppSpace {
+		return Verbs{Run: true}
+	}
+	var may Verbs
+	if space != "" && (space == c.Space || slices.Contains(c.Groups, space)) {
+		may = Verbs{Run: true, Write: true}
+	}
+	for _, g := range c.Granted {
+		if g.Space == space {
+			may = Verbs{may.Run || g.Run, may.Write || g.Write}
+		}
+	}
+	return may
+}
+
+// Check refuses a use case that the caller may not make in a space that it reads, or anywhere
+// if the use case is the operator's. The error has the code fault.Forbidden and says what the
+// caller lacks.
+func (c Caller) Check(useCase, space string) error {
+	v := Needs(useCase)
+	switch {
+	case c.May(v, space):
+		return nil
+	case v == Operate:
+		return fault.New(fault.Forbidden, "%s is the operator's: it needs to be one of operators in the server's configuration", useCase).
+			With("needs", v).WithNext("tell the user that only an operator of the server can do this")
+	case c.Narrowed != nil && map[Verb]bool{Run: c.in(space).Run, Write: c.in(space).Write}[v]:
+		return fault.New(fault.Forbidden, "%s needs the right to %s in %s, and this token was made without it", useCase, v, space).
+			With("needs", v).With("space", space).WithNext("tell the user that this token cannot do it, and which right it lacks").
+			WithHint("make a token with `kairos token create --may %s`", v)
+	}
+	return fault.New(fault.Forbidden, "%s needs the right to %s in %s, and you may not", useCase, v, space).
+		With("needs", v).With("space", space).WithNext("tell the user which right is missing; work in another space that kairos_spaces lists does not need it").
+		WithHint("ask the operator to put you, or a group of yours, into spaces.%s of the configuration", v)
+}

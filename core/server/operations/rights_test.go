@@ -1,0 +1,59 @@
+package operations_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/server/operations"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
+)
+
+var update = flag.Bool("update", false, "write the table of the manual")
+
+// TestTheManualSaysWhatEachCallNeeds makes the table of docs/reference/rights.md from the one of
+// core/access, which has each tool and each operation. With -update it writes it.
+func TestTheManualSaysWhatEachCallNeeds(t *testing.T) {
+	var served []string
+	var table strings.Builder
+	row := func(kind, name, title string) {
+		served = append(served, name)
+		fmt.Fprintf(&table, "| `%s` | %s | %s | `%s` |\n", name, kind, title, access.Needs(name))
+	}
+	table.WriteString("| call | | | needs |\n|---|---|---|---|\n")
+	for _, o := range toolset.Table {
+		row("tool", o.Name, o.Title)
+	}
+	for _, o := range operations.Table {
+		row("operation", o.Name, o.Title)
+	}
+	slices.Sort(served)
+	if diff := cmp.Diff(access.UseCases(), served); diff != "" {
+		t.Errorf("the table of core/access has other calls than are served (-table +served):\n%s", diff)
+	}
+	const page, from, to = "../../../docs/reference/rights.md", "<!-- calls -->\n", "<!-- end of calls -->"
+	old, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, begins := strings.Cut(string(old), from)
+	_, tail, ends := strings.Cut(rest, to)
+	if !begins || !ends {
+		t.Fatalf("%s has no place for the table", page)
+	}
+	switch now := head + from + table.String() + to + tail; {
+	case now == string(old):
+	case *update:
+		if err := os.WriteFile(page, []byte(now), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("the table of %s is not as it is made now; run go test ./core/server/operations -run Manual -update:\n%s", page, table.String())
+	}
+}
