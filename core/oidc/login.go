@@ -104,8 +104,8 @@ func (p *Provider) Finish(ctx context.Context, c Client, b Begun, answer url.Val
 	return p.identified(ctx, c, b, token)
 }
 
-// exchanged is the error of a code that the provider does not exchange. What it says of it is for
-// the operator: it may name the client.
+// exchanged is the error of a code that the provider does not exchange. Its reply goes to the log, for
+// the operator, because it may name the client.
 func (p *Provider) exchanged(ctx context.Context, err error) error {
 	var replied *oauth2.RetrieveError
 	if !errors.As(err, &replied) || replied.Response.StatusCode >= http.StatusInternalServerError {
