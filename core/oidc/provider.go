@@ -220,7 +220,7 @@ func (p *Provider) keys(ctx context.Context) (*published, error) {
 	}
 	fresh, err := p.ask(ctx)
 	if err != nil && last != nil && ctx.Err() == nil {
-		return last, nil // p.fetch has logged why
+		return last, nil //nolint:nilerr // p.fetch has logged why; keys that are known count on
 	}
 	return fresh, err
 }
