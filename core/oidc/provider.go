@@ -209,20 +209,29 @@ func (n *noting) VerifySignature(ctx context.Context, token string) (payload []b
 // keys returns what the provider has published, as of lately where it answers. Only the first
 // call waits for one that does not.
 func (p *Provider) keys(ctx context.Context) (*published, error) {
-	p.mu.Lock()
-	last, down := p.last, p.failed != nil
-	if last != nil && down && time.Since(last.at) >= keysFor {
-		p.begin()
-	}
-	p.mu.Unlock()
-	if last != nil && (down || time.Since(last.at) < keysFor) {
+	last, use := p.current()
+	if use {
 		return last, nil
 	}
 	fresh, err := p.ask(ctx)
-	if err != nil && last != nil && ctx.Err() == nil {
-		return last, nil //nolint:nilerr // p.fetch has logged why; keys that are known count on
+	if err == nil || last == nil || ctx.Err() != nil {
+		return fresh, err
 	}
-	return fresh, err
+	return last, nil // p.fetch has logged why
+}
+
+// current returns what was published last, or nil, and whether to use it as it is. While the
+// provider does not answer it is asked again in the background.
+func (p *Provider) current() (last *published, use bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last == nil || time.Since(p.last.at) < keysFor {
+		return p.last, p.last != nil
+	}
+	if p.failed != nil {
+		p.begin()
+	}
+	return p.last, p.failed != nil
 }
 
 // begin begins to ask the provider, unless that is under way or was done too often. p.mu is
