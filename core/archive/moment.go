@@ -248,6 +248,9 @@ func tellAnswer(m *Moment, ev run.Event) {
 		m.Verdict = cmp.Or(m.Verdict, comparison(*a), quick(ev))
 	}
 	if v := ev.Visit; v != nil {
+		if ev.By != "" {
+			m.Basis = run.BasisPage
+		}
 		m.Via, m.Verdict = viaPage, "on the approval page, by "+cmp.Or(ev.By, "whoever had its link: nobody was identified")+"; answered "+howReached(*v)
 	}
 }

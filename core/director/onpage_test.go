@@ -103,7 +103,10 @@ func TestAQuestionThatAClientAnswersItselfStaysOpenForAPerson(t *testing.T) {
 		"a slow decline": {doc: personDoc, client: formClient, change: hasPage, knobs: form, moves: begins(answers(no, "USER_DECLINED"), linked(false))},
 		"somebody who is known": {doc: personDoc, client: formClient, change: hasPage, knobs: form, moves: begins(
 			reflexes(no, "USER_DECLINED"), fills("ada", okay("x")), calls(""), solved(driver.ClientAttested),
-			func(p *play) { contains(p.t, p.moment(p.shown, "answered").Verdict, "on the approval page, by ada;") },
+			func(p *play) {
+				m := p.moment(p.shown, "answered")
+				contains(p.t, m.Verdict+"; "+run.Who(m.Provenance, m.Basis), "on the approval page, by ada;", "a person (login)")
+			},
 		)},
 		"the agent answers": {doc: personDoc, client: formClient, change: hasPage, knobs: form, moves: begins(
 			reflexes(no, "USER_DECLINED"), seen, sends(works, ""), solved(driver.AgentReported), showsPage(&url, approval.Replaced),

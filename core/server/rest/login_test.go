@@ -155,7 +155,7 @@ func TestSomebodyWhoHasLoggedInAnswers(t *testing.T) {
 	wantPage(t, "the page", a, 200, "Ship it")
 	for _, says := range []string{
 		"Logged in as <b>Bob &lt;b&gt;</b>", "The record will say that user:test:bob answered on this page, after a login.",
-		"user:test:ann", "as the program calls itself", `action="../../auth/logout"`,
+		"An agent of user:test:ann waits for your decision", "as the program calls itself", `action="../../auth/logout"`,
 	} {
 		if !strings.Contains(string(a.body), says) {
 			t.Errorf("the page does not say %q:\n%s", says, a.body)
