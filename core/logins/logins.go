@@ -80,9 +80,10 @@ type Store interface {
 }
 
 const (
-	// LinkTime is how long a link can be used, and Time how long a login counts.
-	LinkTime = 10 * time.Minute
-	Time     = 12 * time.Hour
+	// linkTime is how long a link can be used.
+	linkTime = 10 * time.Minute
+	// Time is how long a login counts.
+	Time = 12 * time.Hour
 	// keptFor is how long a login is listed after its end.
 	keptFor = 30 * 24 * time.Hour
 	// useEvery is how often a use is recorded at most.
@@ -138,7 +139,7 @@ func New(store Store, c *clock.Clock, log *slog.Logger) *Logins {
 
 // Link makes a link with which a person logs in, once.
 func (s *Logins) Link(ctx context.Context, p Person) (Login, Secret, error) {
-	return s.create(ctx, p, func(now time.Time) Login { return Login{Created: now, Expires: now.Add(LinkTime)} })
+	return s.create(ctx, p, func(now time.Time) Login { return Login{Created: now, Expires: now.Add(linkTime)} })
 }
 
 // Start logs a person in whom somebody else has identified.
