@@ -90,7 +90,7 @@ func (c *compiler) readBy(e yamldoc.Entry, named string) []string {
 	}
 	by, before := []string{}, c.doc.Problems()
 	for _, item := range c.doc.Sequence(e.Value, named, "approval.by") {
-		word, ok := yamldoc.WordOf(item)
+		word, ok := yamldoc.TextOf(item)
 		if !ok {
 			c.doc.Problem(item, named, "approval.by must be a list of people and groups, and %s is not one", yamldoc.Shown(item))
 			return nil

@@ -210,22 +210,6 @@ func TextOf(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// WordOf is TextOf for a word that may have a colon, such as group:release: within braces the parser
-// takes that for a mapping, although no blank follows the colon.
-func WordOf(n ast.Node) (string, bool) {
-	m, ok := n.(*ast.MappingNode)
-	if !ok || len(m.Values) != 1 {
-		return TextOf(n)
-	}
-	colon, value := m.Values[0].GetToken().Position, m.Values[0].Value.GetToken()
-	key, named := m.Values[0].Key.(*ast.StringNode)
-	_, scalar := m.Values[0].Value.(ast.ScalarNode)
-	if !named || !scalar || value.Position.Line != colon.Line || value.Position.Column != colon.Column+1 {
-		return "", false
-	}
-	return key.Value + ":" + value.Value, true
-}
-
 // Count reads a whole number within 0 and limit.
 func (d *Document) Count(e Entry, rule string, limit int) int {
 	if v, ok := e.Value.(*ast.IntegerNode); ok {
