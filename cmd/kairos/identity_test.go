@@ -135,6 +135,9 @@ func TestAServerWithIdentityTakesTokensAlone(t *testing.T) {
 	if a := b.do("GET", "/approve/run/secret", "", nil); a.status != http.StatusUnauthorized || !strings.Contains(a.body, "This page needs a login") {
 		t.Errorf("the page of approvals = %d %s, want 401 and a page: nobody has logged in", a.status, a.body)
 	}
+	if out := b.command("", "token", "create", "--owner", "user:local:operator", "--name", "x"); !strings.Contains(out, "nobody calls as it") {
+		t.Errorf("a token of the machine's operator: %s", out)
+	}
 	b.seesNoSecret(ada)
 	b.seesNoSecret(bob)
 }

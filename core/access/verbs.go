@@ -1,7 +1,6 @@
 package access
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -58,9 +57,6 @@ func Needs(useCase string) Verb {
 	}
 	return Operate
 }
-
-// UseCases lists the use cases of the table by name.
-func UseCases() []string { return slices.Sorted(maps.Keys(needs)) }
 
 // Verbs are the verbs of a caller in a space, besides reading it.
 type Verbs struct{ Run, Write bool }

@@ -111,6 +111,10 @@ func identified(a *App) func(*http.Request) (access.Caller, error) {
 // CreateToken makes an access token. Its spaces are named by their ids, and those that
 // operators made also by their names.
 func CreateToken(ctx context.Context, a *App, in tokens.Wanted) (tokens.Token, tokens.Secret, error) {
+	if in.Owner == localSpace {
+		return tokens.Token{}, "", fault.New(fault.InvalidArgument, "%s is the space of this machine's operator, and nobody calls as it", localSpace).
+			WithHint("name a person, such as user:acme:ada")
+	}
 	made := a.made.all()
 	for i, name := range in.Spaces {
 		switch {

@@ -1,4 +1,4 @@
-package operations_test
+package access_test
 
 import (
 	"flag"
@@ -37,7 +37,7 @@ func TestTheManualSaysWhatEachCallNeeds(t *testing.T) {
 	if diff := cmp.Diff(access.UseCases(), served); diff != "" {
 		t.Errorf("the table of core/access has other calls than are served (-table +served):\n%s", diff)
 	}
-	const page, from, to = "../../../docs/reference/rights.md", "<!-- calls -->\n", "<!-- end of calls -->"
+	const page, from, to = "../../docs/reference/rights.md", "<!-- calls -->\n", "<!-- end of calls -->"
 	old, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +54,6 @@ func TestTheManualSaysWhatEachCallNeeds(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("the table of %s is not as it is made now; run go test ./core/server/operations -run Manual -update:\n%s", page, table.String())
+		t.Errorf("the table of %s is not as it is made now; run go test ./core/access -run Manual -update:\n%s", page, table.String())
 	}
 }
