@@ -100,8 +100,9 @@ func partlyApproved(r *Run, e Event) error {
 	if by, no := r.Step.Declines[approvalInput]; no {
 		return fmt.Errorf("the approval was declined through %s: %w", by, ErrDeclined)
 	}
-	others := slices.DeleteFunc(slices.Clone(r.Step.Votes), func(old Vote) bool { return old.By == v.By || old.Digest != v.Digest })
-	r.Step.Votes = append(others, *v)
+	votes := slices.DeleteFunc(slices.Clone(r.Step.Votes), func(old Vote) bool { return old.By == v.By || old.Digest != v.Digest })
+	votes = append(votes, *v)
+	r.Step.Votes = votes
 	return nil
 }
 
