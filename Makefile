@@ -58,7 +58,7 @@ RACE_TEST   := $(if $(RACE),CGO_ENABLED=1 $(TEST) -race -gcflags='modernc.org/..
 	-exec 'env CGO_ENABLED=0 GORACE=atexit_sleep_ms=0',$(TEST)) -short
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo kit test check static lint api fmt proto bench fuzz vuln clean
+.PHONY: help build dist demo demo-team kit test check static lint api fmt proto bench fuzz vuln clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ PLATFORMS ?= linux/amd64,linux/arm64,darwin/arm64
 dist: ## build archives for PLATFORMS, an OCI image layout and checksums below dist/
 	$(MAKE) build BIN=$(DIST_BIN)
 	$(GO) run ./packaging -version $(VERSION) -platforms $(PLATFORMS) -drivers $(DIST_BIN)/drivers -changed "$$(git log -1 --format=%ct)" dist
+
+demo-team: build ## play a team server: a provider, two agents with tokens, two people who approve and two who may not
+	$(GO) run ./examples/demo-team -bin $(BIN)
 
 demo: build ## play the calendar protocol: done by KAIROS itself, by three kinds of client, and declined
 	$(GO) run ./examples/demo -bin $(BIN)
