@@ -184,7 +184,7 @@ func printChecked(p *output.Printer, r statement.Report) {
 func approved(a run.Approval) string {
 	how := fmt.Sprintf("via %s, by %s", a.Via, a.Approver())
 	if names := a.Names(); names != "" {
-		how += " of " + names
+		how += ": " + names
 	}
 	if a.Typed {
 		how += ", phrase typed"
