@@ -57,7 +57,8 @@ func (m *Member) ID() string { return m.self.ID }
 
 // Join stores this server, after it has compared its keys with those of the others. If
 // this server has an address, keys that do not fit are an error, because each of them
-// would get questions of clients that it cannot open. Otherwise they are a warning.
+// would get questions of clients that it cannot open. Otherwise they are a warning. Who may
+// call has to be the same at all that have an address: a proxy sends callers to any of them.
 func (m *Member) Join(ctx context.Context) error {
 	others, err := m.store.Replicas(ctx)
 	if err != nil {
@@ -73,7 +74,12 @@ func (m *Member) Join(ctx context.Context) error {
 		}
 		err := me.conflict(other)
 		switch {
-		case other.ID == me.ID || other.Lost() || err == nil:
+		case other.ID == me.ID || other.Lost():
+		case me.Address != "" && other.Address != "" && me.State.Identity != other.State.Identity:
+			return fmt.Errorf("the replica on %s (%s) has other settings of who may call: auth, oidc, spaces and operators must be the same everywhere, "+
+				"or a caller whom one refuses would be let in by another. To change them stop all replicas, and then start all. A replica that was killed counts for %s",
+				other.State.Host, other.Address, lostAfter)
+		case err == nil:
 		case me.Address != "" && other.Address != "":
 			return err
 		default:

@@ -45,6 +45,9 @@ type State struct {
 	// them with the first one. Signing is the name of the key that signs statements.
 	Keys    []string `json:"keys,omitempty"`
 	Signing string   `json:"signing,omitempty"`
+	// Identity is a fingerprint of who may call and what they may do there; empty: the server
+	// does not say.
+	Identity string `json:"identity,omitempty"`
 	// NotReady says why it does not serve calls, empty if it does.
 	NotReady string   `json:"not_ready,omitempty"`
 	Drivers  []Driver `json:"drivers"`

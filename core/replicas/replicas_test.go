@@ -235,6 +235,40 @@ func TestReplicasHaveKeysInCommon(t *testing.T) {
 	}
 }
 
+// Behind one proxy every replica lets in the same callers, or none of them knows whom the
+// others have let in.
+func TestReplicasAgreeWhoMayCall(t *testing.T) {
+	for name, tc := range map[string]struct {
+		there, joins string
+		address      string
+		killed, fits bool
+	}{
+		"the same":                           {"a", "a", "http://two", false, true},
+		"another one":                        {"a", "b", "http://two", false, false},
+		"none, where there is one":           {"a", "", "http://two", false, false},
+		"one, where there is none":           {"", "b", "http://two", false, false},
+		"another one, without address":       {"a", "b", "", false, true},
+		"another one, and the first is lost": {"a", "b", "http://two", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := newTable()
+			with := func(id, address, identity string) *replicas.Member {
+				return replicas.New(rows, replicas.Replica{ID: id, Address: address}, func() replicas.State {
+					return replicas.State{Host: "host-" + id, Keys: []string{"k"}, Identity: identity}
+				}, slog.New(slog.DiscardHandler))
+			}
+			join(t, with("one", "http://one", tc.there))
+			if tc.killed {
+				rows.seen["one"] = time.Now().Add(-2 * time.Minute)
+			}
+			err := with("two", tc.address, tc.joins).Join(t.Context())
+			if tc.fits != (err == nil) || err != nil && (!strings.Contains(err.Error(), "host-one") || !strings.Contains(err.Error(), "auth, oidc, spaces and operators")) {
+				t.Errorf("Join = %v, want that it fits: %t", err, tc.fits)
+			}
+		})
+	}
+}
+
 // A server that the others do not reach may have keys of its own: its clients reach no
 // other server either. It warns, because that may not be meant.
 func TestAServerWithoutAnAddressMayHaveOtherKeys(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/replicas"
 	"github.com/kairos-mcp/kairos/core/server/relay"
@@ -42,13 +43,17 @@ func newReplica(ctx context.Context, a *App, by Transports) (*replica, error) {
 		self.Address = a.Config.Replica.Address
 	}
 	names := cache.Once(func() (keyFingerprints, error) { return fingerprintsOf(a) })
+	identity, err := config.Identity(a.Config)
+	if err != nil {
+		return nil, err
+	}
 	r := &replica{Member: replicas.New(store, self, func() replicas.State {
 		s := replicaState(a)
 		known, err := names()
 		if err != nil {
 			a.log.Debug("not all keys are there yet", "error", err)
 		}
-		s.Keys, s.Signing = known.state, known.signing
+		s.Keys, s.Signing, s.Identity = known.state, known.signing, identity
 		return s
 	}, a.log)}
 	if self.Address == "" {

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,6 +52,19 @@ func policyOf(c Config) (access.Policy, []error) {
 		p.Spaces[id] = access.Members{Run: members("spaces."+name+".run", in.Run), Write: members("spaces."+name+".write", in.Write)}
 	}
 	return p, errs
+}
+
+// Identity is a fingerprint of who may call and what they may do. Of two configurations with
+// the same one each lets in whom the other does.
+func Identity(c Config) (string, error) {
+	text, err := json.Marshal(map[string]any{
+		"enabled": c.Auth.Enabled, "issuer": c.OIDC.Issuer, "audience": c.OIDC.Audience, "policy": Policy(c),
+	})
+	if err != nil {
+		return "", fmt.Errorf("fingerprint of auth, oidc, spaces and operators: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
 }
 
 // membersProblems says what is wrong with the spaces and operators.
