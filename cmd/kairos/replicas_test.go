@@ -55,6 +55,7 @@ func TestThreeReplicasAreOneServer(t *testing.T) {
 	t.Run("clients of both eras play", r.playsWithClients)
 	t.Run("one is killed with open questions", r.losesNoQuestion)
 	t.Run("an operator has one token", r.hasOneToken)
+	t.Run("one that lets in other callers is refused", r.refusesOtherCallers)
 	t.Run("keys are rotated", r.rotatesKeys)
 }
 
@@ -71,6 +72,32 @@ func (r *replicated) hasOneToken(t *testing.T) {
 	}
 	if a := r.do("POST", "/api/runs_list", `{}`, nil); a.status != http.StatusUnauthorized {
 		t.Errorf("runs_list without a token = %d %s", a.status, a.body)
+	}
+}
+
+// refusesOtherCallers: a replica whose callers would have to say who they are does not join
+// those that let everybody in.
+func (r *replicated) refusesOtherCallers(t *testing.T) {
+	one := r.Servers[0]
+	text, err := os.ReadFile(filepath.Join(one.Dir, "kairos.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(filepath.Dir(one.Dir), "other") // beside the keys
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := strings.Replace(string(text), one.Address, "127.0.0.1:1", 1) + "auth: {enabled: true}\nhttp: {listen: \"127.0.0.1:0\"}\n"
+	if err := os.WriteFile(filepath.Join(dir, "kairos.yaml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := one.Command("serve", "--http")
+	cmd.Env = append(cmd.Env, "KAIROS_CONFIG="+filepath.Join(dir, "kairos.yaml"))
+	ends := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer ends.Stop()
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "has other settings of who may call") {
+		t.Errorf("a replica with auth beside those without = %v: %s", err, out)
 	}
 }
 
