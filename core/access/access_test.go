@@ -114,6 +114,28 @@ func TestARefusalSaysWhatIsNeeded(t *testing.T) {
 	}
 }
 
+func TestACallerCanBeNarrowedToOneSpace(t *testing.T) {
+	c := person("kim", "group:acme:eng")
+	for space, want := range map[string]string{
+		"user:acme:kim": "read run write", "group:acme:eng": "read run write", production: "read run", access.AppSpace: "read run",
+	} {
+		only, ok := c.Only(space)
+		if !ok || mayIn(only, space) != want {
+			t.Errorf("Only(%s) = %t, may %q there, want %q", space, ok, mayIn(only, space), want)
+		}
+		for _, other := range []string{"user:acme:kim", "group:acme:eng", production} {
+			if other != space && mayIn(only, other) != "" {
+				t.Errorf("narrowed to %s it may %s in %s", space, mayIn(only, other), other)
+			}
+		}
+	}
+	for _, other := range []string{"user:acme:ada", "space:other", ""} {
+		if _, ok := c.Only(other); ok {
+			t.Errorf("it is narrowed to %q, which it does not read", other)
+		}
+	}
+}
+
 // Running and writing include reading, and narrowing never adds, for every policy and token.
 func TestVerbsAreConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

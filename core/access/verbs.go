@@ -105,6 +105,20 @@ func (c Caller) in(space string) Verbs {
 	return may
 }
 
+// Only returns the caller with one of its spaces alone, and AppSpace; false: it does not read
+// that space.
+func (c Caller) Only(space string) (Caller, bool) {
+	if !c.Reads(space) {
+		return c, false
+	}
+	may := c.in(space)
+	c.Space, c.Groups, c.Granted = space, nil, nil
+	if may != (Verbs{Run: true, Write: true}) { // then it is not its own
+		c.Space, c.Granted = "", []Grant{{space, may}}
+	}
+	return c, true
+}
+
 // Check refuses a use case that the caller may not make in a space that it reads, or anywhere
 // if the use case is the operator's. The error has the code fault.Forbidden and says what the
 // caller lacks.

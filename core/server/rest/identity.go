@@ -53,6 +53,9 @@ func (a *API) identified(next handler) handler {
 // admit lets a call through of a caller that says who it is, as long as that counts.
 func (a *API) admit(c *call, next handler) {
 	caller, err := a.cfg.Identify(c.r)
+	if err == nil {
+		caller, err = narrowed(c, caller)
+	}
 	if err != nil {
 		a.reject(c, err)
 		return
@@ -66,6 +69,30 @@ func (a *API) admit(c *call, next handler) {
 		}
 	}()
 	next(c)
+}
+
+// narrowed is the caller in the one space that the query names, as clients of the earlier server
+// name it; else the caller as it is.
+func narrowed(c *call, caller access.Caller) (access.Caller, error) {
+	if c.r.URL.RawQuery == "" {
+		return caller, nil
+	}
+	query, names := c.r.URL.Query(), []string{"space_id"}
+	if c.route.json { // else the call has an argument of that name
+		names = append(names, "space")
+	}
+	for _, name := range names {
+		space := query.Get(name)
+		if space == "" {
+			continue
+		}
+		only, ok := caller.Only(space)
+		if !ok {
+			return caller, fault.New(fault.Forbidden, "space %.80q of the query is not in your allowed spaces: name it by its id, as kairos_spaces lists it", space)
+		}
+		caller = only
+	}
+	return caller, nil
 }
 
 // reject refuses a call whose caller is not known.

@@ -76,6 +76,35 @@ func TestACallWithoutATokenIsToldHowToGetIn(t *testing.T) {
 	}
 }
 
+// Clients of the earlier server name a space in the query of any route.
+func TestAQueryNarrowsACallToOneSpace(t *testing.T) {
+	w := newWorld(t, bearing(new(keys)))
+	for query, want := range map[string]struct {
+		status int
+		says   string
+	}{
+		"":                                    {200, ""},
+		"?space_id=user:test:ann":             {200, "user:test:ann"},
+		"?space=user:test:ann":                {200, "user:test:ann"},
+		"?space_id=" + access.AppSpace:        {200, access.AppSpace},
+		"?space_id=user:test:bob":             {403, "forbidden"},
+		"?space=production":                   {403, "forbidden"},
+		"?space_id=user:test:ann&space=other": {403, "forbidden"},
+	} {
+		a := w.do("POST", "/api/kairos_spaces"+query, strings.NewReader(`{}`), "Content-Type", "application/json", "Authorization", "Bearer anns")
+		if a.status != want.status || !strings.Contains(string(a.body), want.says) {
+			t.Errorf("kairos_spaces%s = %d %s, want %d and %q", query, a.status, a.body, want.status, want.says)
+		}
+		if query == "?space_id="+access.AppSpace && strings.Contains(string(a.body), "user:test:ann") {
+			t.Errorf("narrowed to %s are listed %s", access.AppSpace, a.body)
+		}
+	}
+	a := w.do("POST", "/mcp?space_id=user:test:bob", strings.NewReader(`{}`), "Content-Type", "application/json", "Authorization", "Bearer anns")
+	if a.status != 403 || !strings.Contains(string(a.body), "not in your allowed spaces") {
+		t.Errorf("MCP in the space of bob = %d %s, want 403", a.status, a.body)
+	}
+}
+
 func TestATokenOpensWhatIsItsOwners(t *testing.T) {
 	w := newWorld(t, bearing(new(keys)))
 	for _, scheme := range []string{"Bearer anns", "bearer anns", "BEARER  anns"} {
