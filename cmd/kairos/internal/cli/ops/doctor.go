@@ -212,11 +212,14 @@ func (r *doctorReport) servers(ctx context.Context, c config.Config) {
 	others := 0 // that use another database
 	err := new(servers.Choice).With(ctx, c, func(found []socket.Found) error {
 		for _, s := range found {
+			all, err := servers.Drivers(ctx, s)
+			if err != nil && servers.Gone(ctx, s) {
+				continue // it was stopped meanwhile, which is not a fault
+			}
 			if !(servers.Target{Config: c}).Uses(s) {
 				others++
 			}
 			r.Servers = append(r.Servers, servers.InfoOf(s))
-			all, err := servers.Drivers(ctx, s)
 			if err != nil {
 				problems = append(problems, finding{Problem: fmt.Sprintf("%s: %v", servers.Process(s), err)})
 			}

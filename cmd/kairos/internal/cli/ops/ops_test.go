@@ -2,16 +2,25 @@ package ops
 
 import (
 	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/socket"
 )
 
@@ -25,6 +34,57 @@ func TestADriverThatUsedTooMuchMemoryIsAProblem(t *testing.T) {
 	if len(found) != 1 || !strings.Contains(found[0].Problem, "1500 MiB") || !strings.Contains(found[0].Fix, "drivers.settings.quiz.memory_mib") {
 		t.Errorf("a driver that was ended for its memory: %+v, want what it used and what to do", found)
 	}
+}
+
+// A server may be stopped between the two questions that it is asked.
+func TestAServerThatStopsWhileItIsAskedIsNoProblem(t *testing.T) {
+	for name, stops := range map[string]bool{"it stops": true, "it only fails": false} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder is entered
+				t.Fatal(err)
+			}
+			at := filepath.Join(dir, "admin.sock")
+			var s *socket.Server
+			var closing sync.WaitGroup
+			mux := http.NewServeMux()
+			mux.HandleFunc("POST "+operations.ShowServer.Path(), func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(operations.Info{PID: os.Getpid(), DriversDir: dir})
+			})
+			mux.HandleFunc("POST "+operations.ListDrivers.Path(), func(http.ResponseWriter, *http.Request) {
+				if stops {
+					closing.Go(func() { _ = s.Close() })
+					for lives(at) {
+						time.Sleep(time.Millisecond) // polling: the handler is waited for
+					}
+				}
+				panic(http.ErrAbortHandler)
+			})
+			s = socket.NewServer(at, mux, nil, slog.New(slog.DiscardHandler))
+			if err := errors.Join(s.Prepare(), s.Listen()); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close(); closing.Wait() })
+			var c config.Config
+			c.Admin.Socket, c.Drivers.Dir = at, dir
+			var r doctorReport
+			r.servers(t.Context(), c)
+			if len(r.Checks) != 1 || r.Checks[0].OK != stops {
+				t.Errorf("the report is %+v, want it without a problem: %t", r.Checks, stops)
+			}
+		})
+	}
+}
+
+// lives reports whether somebody listens on a socket.
+func lives(at string) bool {
+	conn, err := new(net.Dialer).Dial("unix", at)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
 
 func TestManyProtocolsWithoutAnIndexAreWarnedOf(t *testing.T) {

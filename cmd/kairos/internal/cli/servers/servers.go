@@ -251,6 +251,13 @@ func Drivers(ctx context.Context, f socket.Found) ([]driverhost.Status, error) {
 	return r.Drivers, err
 }
 
+// Gone reports whether a server that was found has ended since.
+func Gone(ctx context.Context, f socket.Found) bool {
+	there, err := socket.Find(ctx, f.Socket)
+	closeAll(there)
+	return err == nil && len(there) == 0
+}
+
 // callTime bounds a call that only reads what is there.
 const callTime = 10 * time.Second
 
