@@ -32,7 +32,7 @@ type Server struct {
 
 	newTokens func() ([]string, error)
 	look      time.Duration // lookEvery
-	dropToken sync.Once
+	dropFiles sync.Once
 
 	mu      sync.Mutex // guards the fields below
 	closed  bool
@@ -128,8 +128,7 @@ func (s *Server) keep(l *net.UnixListener) {
 			s.log.Warn("the admin socket was removed and cannot be put back", "socket", s.socket, "error", err)
 			continue
 		}
-		l.SetUnlinkOnClose(false) // its path is that of the new one
-		_ = l.Close()             // nobody finds it any more
+		_ = l.Close() // nobody finds it any more
 		l = again
 		s.serve(l)
 		s.log.Warn("the admin socket was removed and is there again", "socket", s.socket)
@@ -152,7 +151,13 @@ func (s *Server) Close() error {
 	}
 	if serving != nil {
 		serving.Wait()
-		s.dropToken.Do(func() { err = errors.Join(err, os.Remove(TokenFile(s.socket))) })
+		s.dropFiles.Do(func() {
+			gone := os.Remove(s.socket)
+			if errors.Is(gone, fs.ErrNotExist) { // somebody else has removed it
+				gone = nil
+			}
+			err = errors.Join(err, gone, os.Remove(TokenFile(s.socket)))
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("close the admin socket: %w", err)
@@ -192,8 +197,9 @@ func listen(socket, token string) (l *net.UnixListener, err error) {
 	if err != nil {
 		return nil, err
 	}
+	l.SetUnlinkOnClose(false) // by then the path may be that of another one
 	if err := os.Chmod(socket, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, errors.Join(err, l.Close(), os.Remove(socket))
 	}
 	return l, nil
 }

@@ -228,7 +228,8 @@ func TestASocketThatWasRemovedIsPutBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		for {
-			if _, err := os.Stat(at); err == nil {
+			if conn, err := new(net.Dialer).DialContext(t.Context(), "unix", at); err == nil {
+				_ = conn.Close()
 				break
 			}
 			if t.Context().Err() != nil {
