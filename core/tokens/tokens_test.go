@@ -250,6 +250,7 @@ func TestAStoreThatFailsLetsNobodyIn(t *testing.T) {
 		if _, err := all.Verify(t.Context(), secret); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // for the use that is recorded
 		m.fails = fault.New(fault.StoreUnavailable, "the disk is gone")
 		time.Sleep(time.Second)
 		for _, s := range []tokens.Secret{secret, forged(1)} {
