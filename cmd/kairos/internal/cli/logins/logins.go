@@ -156,7 +156,7 @@ func revoke(at *session.Session) *cobra.Command {
 				}
 				revoked := make([]logins.Login, len(args))
 				for i, arg := range args { // before anything is revoked
-					if revoked[i], err = find(all, arg); err != nil {
+					if revoked[i], err = output.Ending(all, func(l logins.Login) string { return l.ID }, arg, "login", "kairos logins list --all"); err != nil {
 						return err
 					}
 				}
@@ -174,22 +174,4 @@ func revoke(at *session.Session) *cobra.Command {
 		},
 	}
 	return out.AddTo(cmd)
-}
-
-// find is the login that an argument names by the end of its id.
-func find(all []logins.Login, arg string) (logins.Login, error) {
-	var found []logins.Login
-	var ids []string
-	for _, l := range all {
-		if output.EndsID(l.ID, arg) {
-			found, ids = append(found, l), append(ids, l.ID)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return logins.Login{}, fmt.Errorf("there is no login %.80q: `kairos logins list --all` lists them", arg)
-	case 1:
-		return found[0], nil
-	}
-	return logins.Login{}, fmt.Errorf("%.80q names %d logins; name one by its id:\n  %s", arg, len(ids), strings.Join(ids, "\n  "))
 }

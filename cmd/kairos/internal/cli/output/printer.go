@@ -203,6 +203,25 @@ func EndsID(id, arg string) bool {
 		strings.Trim(strings.ToLower(arg), "0123456789abcdef-") == ""
 }
 
+// Ending is the one of all that an argument names by the end of its id. An error calls them by
+// their noun and names the command that lists them.
+func Ending[T any](all []T, id func(T) string, arg, noun, list string) (one T, err error) {
+	var found []T
+	var ids []string
+	for _, each := range all {
+		if EndsID(id(each), arg) {
+			found, ids = append(found, each), append(ids, id(each))
+		}
+	}
+	switch len(found) {
+	case 0:
+		return one, fmt.Errorf("there is no %s %.80q: `%s` lists them", noun, arg, list)
+	case 1:
+		return found[0], nil
+	}
+	return one, fmt.Errorf("%.80q names %d %ss; name one by its id:\n  %s", arg, len(ids), noun, strings.Join(ids, "\n  "))
+}
+
 // Digest is a digest: its beginning at a terminal, and whole where a program reads it.
 func (p *Printer) Digest(sum string) string {
 	if IsTerminal(p.W) {

@@ -227,18 +227,5 @@ func find(all []tokens.Token, arg string) (tokens.Token, error) {
 	if strings.HasPrefix(arg, tokens.Prefix) {
 		return tokens.Token{}, fmt.Errorf("a token is revoked by its id, and not by its secret: `kairos token list` shows the ids; the shell may have kept the secret")
 	}
-	var found []tokens.Token
-	var ids []string
-	for _, t := range all {
-		if output.EndsID(t.ID, arg) {
-			found, ids = append(found, t), append(ids, t.ID)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return tokens.Token{}, fmt.Errorf("there is no token %.80q: `kairos token list --all` lists them", arg)
-	case 1:
-		return found[0], nil
-	}
-	return tokens.Token{}, fmt.Errorf("%.80q names %d tokens; name one by its id:\n  %s", arg, len(ids), strings.Join(ids, "\n  "))
+	return output.Ending(all, func(t tokens.Token) string { return t.ID }, arg, "token", "kairos token list --all")
 }
