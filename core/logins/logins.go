@@ -18,6 +18,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/internal/hidden"
 )
 
 // Login is a login of a person, or the link that makes one. Its secret is not kept.
@@ -98,20 +99,8 @@ const (
 	maxGroupText = 64 << 10
 )
 
-// Secret is what a browser shows to be logged in, or the end of a link. It does not show
-// itself in logs and errors.
-type Secret string
-
-func (Secret) String() string { return "(hidden)" }
-
-// GoString implements fmt.GoStringer.
-func (Secret) GoString() string { return "(hidden)" }
-
-// LogValue implements slog.LogValuer.
-func (Secret) LogValue() slog.Value { return slog.StringValue("(hidden)") }
-
-// Reveal returns the text, for the one that it is given to.
-func (s Secret) Reveal() string { return string(s) }
+// Secret is what a browser shows, or the last part of a link.
+type Secret = hidden.Text
 
 // secretLength is that of 256 bits in the alphabet of base64 for addresses.
 const secretLength = 43
@@ -122,7 +111,7 @@ func newSecret() Secret {
 	return Secret(base64.RawURLEncoding.EncodeToString(random[:]))
 }
 
-func (s Secret) hash() Hash { return sha256.Sum256([]byte(s)) }
+func hashOf(s Secret) Hash { return sha256.Sum256([]byte(s)) }
 
 // Logins makes, checks and ends logins. Its methods may be called concurrently. It looks at the
 // store each time, so a revocation counts at once.
@@ -156,7 +145,7 @@ func (s *Logins) create(ctx context.Context, p Person, as func(now time.Time) Lo
 	made := as(now)
 	made.ID, made.Person = s.clock.NewID(), p
 	secret := newSecret()
-	if err := s.store.CreateLogin(ctx, made, secret.hash(), now.Add(-keptFor)); err != nil {
+	if err := s.store.CreateLogin(ctx, made, hashOf(secret), now.Add(-keptFor)); err != nil {
 		return Login{}, "", fmt.Errorf("keep a new login: %w", err)
 	}
 	return made, secret, nil
@@ -207,7 +196,7 @@ func (s *Logins) Begin(ctx context.Context, link Secret) (Login, Secret, error) 
 		return Login{}, "", err
 	}
 	secret, now := newSecret(), s.now()
-	begun, err := s.store.BeginLogin(ctx, link.hash(), secret.hash(), now, now.Add(Time))
+	begun, err := s.store.BeginLogin(ctx, hashOf(link), hashOf(secret), now, now.Add(Time))
 	if err != nil {
 		return Login{}, "", fmt.Errorf("begin a login: %w", err)
 	}
@@ -246,7 +235,7 @@ func (s *Logins) lookUp(ctx context.Context, secret Secret) (Login, error) {
 	if len(secret) != secretLength {
 		return Login{}, wrong()
 	}
-	found, ok, err := s.store.LoginOf(ctx, secret.hash())
+	found, ok, err := s.store.LoginOf(ctx, hashOf(secret))
 	if err != nil {
 		return Login{}, fmt.Errorf("look up a login: %w", err)
 	}

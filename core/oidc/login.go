@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/internal/hidden"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -26,19 +26,8 @@ const LoginTime = 10 * time.Minute
 // Client is this server as the provider knows it, where people log in with a browser.
 type Client struct {
 	ID     string
-	Secret Secret // empty: a public client, which has PKCE alone
+	Secret hidden.Text // empty: a public client, which has PKCE alone
 }
-
-// Secret is the secret of a client. It does not show itself in logs and errors.
-type Secret string
-
-func (Secret) String() string { return "(hidden)" }
-
-// GoString implements fmt.GoStringer.
-func (Secret) GoString() string { return "(hidden)" }
-
-// LogValue implements slog.LogValuer.
-func (Secret) LogValue() slog.Value { return slog.StringValue("(hidden)") }
 
 // Begun is a login that is under way at the provider. Only the browser that has begun it may
 // have it: it is the proof that an answer is its own.
@@ -61,7 +50,7 @@ func (p *Provider) Begin(ctx context.Context, c Client, callback string) (to str
 // flow is the code flow of OAuth 2 for one login.
 func flow(known *published, c Client, callback string) *oauth2.Config {
 	return &oauth2.Config{
-		ClientID: c.ID, ClientSecret: string(c.Secret), Endpoint: known.endpoint, RedirectURL: callback,
+		ClientID: c.ID, ClientSecret: c.Secret.Reveal(), Endpoint: known.endpoint, RedirectURL: callback,
 		Scopes: []string{oidc.ScopeOpenID, "profile"},
 	}
 }

@@ -53,7 +53,7 @@ func (t *Tokens) Create(ctx context.Context, in Wanted) (Token, Secret, error) {
 		made.Expires = in.Expires.UTC().Truncate(time.Millisecond)
 	}
 	secret := newSecret()
-	if err := t.store.CreateToken(ctx, made, secret.hash()); err != nil {
+	if err := t.store.CreateToken(ctx, made, hashOf(secret)); err != nil {
 		return Token{}, "", fmt.Errorf("keep a new token: %w", err)
 	}
 	return made, secret, nil

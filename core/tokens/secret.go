@@ -4,9 +4,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"hash/crc32"
-	"log/slog"
 	"math/big"
 	"strings"
+
+	"github.com/kairos-mcp/kairos/internal/hidden"
 )
 
 // Prefix begins every secret, so that programs which look for secrets in files find it:
@@ -22,19 +23,8 @@ const (
 	secretLength   = len(Prefix) + randomLength + checksumLength
 )
 
-// Secret is what the holder of a token shows. It does not show itself in logs and errors.
-type Secret string
-
-func (Secret) String() string { return "(hidden)" }
-
-// GoString implements fmt.GoStringer.
-func (Secret) GoString() string { return "(hidden)" }
-
-// LogValue implements slog.LogValuer.
-func (Secret) LogValue() slog.Value { return slog.StringValue("(hidden)") }
-
-// Reveal returns the text, for the one time that it is shown.
-func (s Secret) Reveal() string { return string(s) }
+// Secret is what the holder of a token shows.
+type Secret = hidden.Text
 
 func newSecret() Secret {
 	var random [32]byte
@@ -45,7 +35,7 @@ func newSecret() Secret {
 
 // wellFormed reports whether the secret has the form of one, with the right checksum. A typing
 // error shows here, without the database.
-func (s Secret) wellFormed() bool {
+func wellFormed(s Secret) bool {
 	if len(s) != secretLength || !strings.HasPrefix(string(s), Prefix) {
 		return false
 	}
@@ -53,7 +43,7 @@ func (s Secret) wellFormed() bool {
 	return checksum(string(text)) == string(sum)
 }
 
-func (s Secret) hash() Hash { return sha256.Sum256([]byte(s)) }
+func hashOf(s Secret) Hash { return sha256.Sum256([]byte(s)) }
 
 func checksum(text string) string {
 	return digits(new(big.Int).SetUint64(uint64(crc32.ChecksumIEEE([]byte(text)))), checksumLength)

@@ -129,11 +129,11 @@ func (t *Tokens) Close() error {
 // form always takes the same way, known or not: the database finds it by its hash, from whose
 // comparison nothing of the secret can be learned.
 func (t *Tokens) Verify(ctx context.Context, secret Secret) (Token, error) {
-	if !secret.wellFormed() {
+	if !wellFormed(secret) {
 		return Token{}, fault.New(fault.InvalidToken, "this is not a token of KAIROS: it begins with %s and has %d characters, of which the last %d are a checksum",
 			Prefix, secretLength, checksumLength)
 	}
-	found, ok, err := t.lookUp(ctx, secret.hash())
+	found, ok, err := t.lookUp(ctx, hashOf(secret))
 	if err != nil {
 		return Token{}, fmt.Errorf("look up a token: %w", err)
 	}

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -19,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/internal/hidden"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -149,7 +149,7 @@ func messageIn(body []byte) string {
 // like to repeat.
 func (e Endpoint) shown(text string) string {
 	if e.Key != "" {
-		text = strings.ReplaceAll(text, string(e.Key), hidden)
+		text = strings.ReplaceAll(text, string(e.Key), hidden.Mark)
 	}
 	return plain.LineWithin(text, maxQuoted)
 }
@@ -206,27 +206,8 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// Secret is a text that is never printed.
-type Secret string
-
-const hidden = "(hidden)"
-
-// String hides the secret.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return hidden
-}
-
-// GoString hides the secret.
-func (s Secret) GoString() string { return s.String() }
-
-// LogValue hides the secret.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// MarshalText hides the secret.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// Secret is a key of an endpoint.
+type Secret = hidden.Text
 
 // CheckURL says why a URL cannot be asked, without repeating it: it may hold a password.
 func CheckURL(raw string) error {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"mime"
 	"net"
 	"net/http"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/internal/hidden"
 )
 
 const (
@@ -30,16 +30,8 @@ const (
 	callTimeout = 5 * time.Minute // a large document is judged step by step
 )
 
-// Token is a bearer token. It does not show itself in logs and errors.
-type Token string
-
-func (Token) String() string { return "(hidden)" }
-
-// GoString implements fmt.GoStringer.
-func (Token) GoString() string { return "(hidden)" }
-
-// LogValue implements slog.LogValuer.
-func (Token) LogValue() slog.Value { return slog.StringValue("(hidden)") }
+// Token is a bearer token.
+type Token = hidden.Text
 
 // Client makes the calls. It may be used concurrently.
 type Client struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/oidc"
+	"github.com/kairos-mcp/kairos/internal/hidden"
 )
 
 // authConfig says whether callers of the main port have to say who they are.
@@ -50,13 +51,13 @@ type oidcConfig struct {
 
 // Client is this server as the provider knows it; without an id people do not log in there.
 func (c oidcConfig) Client() (oidc.Client, error) {
-	client := oidc.Client{ID: c.ClientID, Secret: oidc.Secret(os.Getenv("OIDC_CLIENT_SECRET"))}
+	client := oidc.Client{ID: c.ClientID, Secret: hidden.Text(os.Getenv("OIDC_CLIENT_SECRET"))}
 	if client.Secret == "" && c.ClientSecretFile != "" {
 		b, err := files.Read(c.ClientSecretFile)
 		if err != nil {
 			return client, fmt.Errorf("read oidc.client_secret_file: %w", err)
 		}
-		client.Secret = oidc.Secret(strings.TrimSpace(string(b)))
+		client.Secret = hidden.Text(strings.TrimSpace(string(b)))
 	}
 	return client, nil
 }
