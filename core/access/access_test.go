@@ -17,12 +17,12 @@ const production = "space:production"
 
 // policy is that of an operator with one shared space.
 var policy = access.Policy{
-	Spaces:    map[string]access.Members{production: {Run: []string{"group:acme:eng"}, Write: []string{"group:acme:sre", "user:acme:ada"}}},
+	Spaces:    []access.Members{{Space: production, Run: []string{"group:acme:eng"}, Write: []string{"group:acme:sre", "user:acme:ada"}}},
 	Operators: []string{"group:acme:platform"},
 }
 
 func person(name string, groups ...string) access.Caller {
-	return policy.Admit(access.Caller{Principal: "user:acme:" + name, Space: "user:acme:" + name, Groups: groups, MemberOf: groups})
+	return policy.Admit(access.Caller{Principal: "user:acme:" + name, MemberOf: groups})
 }
 
 // mayIn writes down the verbs of a caller in a space.
@@ -141,13 +141,13 @@ func TestVerbsAreConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SampledFrom([]string{"user:r:a", "group:r:x", "group:r:y"})
 		names := rapid.SliceOfN(ids, 0, 3)
-		p := access.Policy{Spaces: map[string]access.Members{}, Operators: names.Draw(t, "operators")}
+		p := access.Policy{Operators: names.Draw(t, "operators")}
 		spaces := []string{"space:one", "space:two", "user:r:a", access.AppSpace, ""}
 		for _, s := range spaces[:rapid.IntRange(0, 2).Draw(t, "spaces")] {
-			p.Spaces[s] = access.Members{Run: names.Draw(t, "run"), Write: names.Draw(t, "write")}
+			p.Spaces = append(p.Spaces, access.Members{Space: s, Run: names.Draw(t, "run"), Write: names.Draw(t, "write")})
 		}
 		groups := names.Draw(t, "groups")
-		whole := p.Admit(access.Caller{Principal: "user:r:a", Space: "user:r:a", Groups: groups, MemberOf: groups})
+		whole := p.Admit(access.Caller{Principal: "user:r:a", MemberOf: groups})
 		narrow := whole
 		narrow.Narrowed = &access.Verbs{Run: rapid.Bool().Draw(t, "may run"), Write: rapid.Bool().Draw(t, "may write")}
 		for _, s := range spaces {

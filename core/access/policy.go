@@ -2,7 +2,6 @@ package access
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,32 +10,34 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Policy is what the operator lets identified callers do besides what is theirs: their own
-// space, and the spaces of their groups. Members are principals, "user:<realm>:<name>", and
-// groups, "group:<realm>:<ref>".
+// Policy is what the operator lets identified callers do besides what is theirs. Members are
+// principals, "user:<realm>:<name>", and groups, "group:<realm>:<ref>".
 type Policy struct {
-	Spaces    map[string]Members // by the ids of spaces
+	Spaces    []Members
 	Operators []string
 }
 
 // Members are who may run and who may write in a space.
-type Members struct{ Run, Write []string }
+type Members struct {
+	Space      string // its id
+	Run, Write []string
+}
 
-// Admit returns the caller with what the policy lets it do.
+// Admit returns the caller with its own space, those of its groups, and what the policy lets it
+// do.
 func (p Policy) Admit(c Caller) Caller {
-	c.Operator = c.IsOneOf(p.Operators)
-	c.Granted = nil
-	for _, space := range slices.Sorted(maps.Keys(p.Spaces)) {
-		m := p.Spaces[space]
-		if may := (Verbs{c.IsOneOf(m.Run), c.IsOneOf(m.Write)}); may != (Verbs{}) {
-			c.Granted = append(c.Granted, Grant{space, may})
+	c.Space, c.Groups, c.Granted = c.Principal, c.MemberOf, nil
+	c.Operator = c.isOneOf(p.Operators)
+	for _, m := range p.Spaces {
+		if may := (Verbs{c.isOneOf(m.Run), c.isOneOf(m.Write)}); may != (Verbs{}) {
+			c.Granted = append(c.Granted, Grant{m.Space, may})
 		}
 	}
 	return c
 }
 
-// IsOneOf reports whether the list names the caller's principal or a group to which it belongs.
-func (c Caller) IsOneOf(list []string) bool {
+// isOneOf reports whether the list names the caller's principal or a group to which it belongs.
+func (c Caller) isOneOf(list []string) bool {
 	return c.Principal != "" && slices.Contains(list, c.Principal) ||
 		slices.ContainsFunc(c.MemberOf, func(group string) bool { return slices.Contains(list, group) })
 }

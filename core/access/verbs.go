@@ -61,6 +61,8 @@ func Needs(useCase string) Verb {
 // Verbs are the verbs of a caller in a space, besides reading it.
 type Verbs struct{ Run, Write bool }
 
+func (v Verbs) has(one Verb) bool { return one == Run && v.Run || one == Write && v.Write }
+
 // Grant is a space in which a caller may do what the operator's configuration says.
 type Grant struct {
 	Space string
@@ -73,19 +75,10 @@ func (c Caller) May(v Verb, space string) bool {
 	if v == Operate {
 		return c.Operator
 	}
-	may := c.in(space)
-	if c.Narrowed != nil {
-		may = Verbs{may.Run && c.Narrowed.Run, may.Write && c.Narrowed.Write}
-	}
-	switch v {
-	case Read:
+	if v == Read {
 		return c.Reads(space)
-	case Run:
-		return may.Run
-	case Write:
-		return may.Write
 	}
-	return false
+	return c.in(space).has(v) && (c.Narrowed == nil || c.Narrowed.has(v))
 }
 
 // in are the caller's verbs in a space, before they are narrowed.
@@ -130,7 +123,7 @@ func (c Caller) Check(useCase, space string) error {
 	case v == Operate:
 		return fault.New(fault.Forbidden, "%s is the operator's: it needs to be one of operators in the server's configuration", useCase).
 			With("needs", v).WithNext("tell the user that only an operator of the server can do this")
-	case c.Narrowed != nil && map[Verb]bool{Run: c.in(space).Run, Write: c.in(space).Write}[v]:
+	case c.in(space).has(v): // so it is narrowed
 		return fault.New(fault.Forbidden, "%s needs the right to %s in %s, and this token was made without it", useCase, v, space).
 			With("needs", v).With("space", space).WithNext("tell the user that this token cannot do it, and which right it lacks").
 			WithHint("make a token with `kairos token create --may %s`", v)

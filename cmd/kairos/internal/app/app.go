@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -150,7 +149,7 @@ func (s Options) open() (*App, error) {
 	if a.Store, a.Index, err = openStores(c, missing(s, c.Database), log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
-	a.made = &madeSpaces{store: a.Store.Spaces, configured: slices.Sorted(maps.Keys(config.Policy(c).Spaces)), log: log}
+	a.made = &madeSpaces{store: a.Store.Spaces, configured: config.Policy(c).Spaces, log: log}
 	a.Tokens = tokens.New(a.Store.Tokens, a.clock, log)
 	a.Logins = logins.New(a.Store.Logins, a.clock, log)
 	if a.Provider, err = newProvider(c, a.clock, log); err != nil {

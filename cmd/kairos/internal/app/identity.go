@@ -35,8 +35,7 @@ func (b bearer) Caller(ctx context.Context, token string) (access.Caller, error)
 	return c, nil
 }
 
-// ofProvider says whose a token of the identity provider is. Calls are made in the person's own
-// space and in those of their groups.
+// ofProvider says whose a token of the identity provider is.
 type ofProvider struct{ provider *oidc.Provider }
 
 // Caller implements rest.Verifier.
@@ -47,7 +46,7 @@ func (o ofProvider) Caller(ctx context.Context, token string) (access.Caller, er
 	}
 	return access.Caller{
 		Principal: who.Principal, Credential: who.Credential, Method: access.ByProvider, Name: who.Name, Application: who.Application,
-		MemberOf: who.Groups, Space: who.Principal, Groups: who.Groups,
+		MemberOf: who.Groups,
 	}, nil
 }
 

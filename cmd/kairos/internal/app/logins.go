@@ -24,12 +24,10 @@ type browsers struct {
 // sessionPrefix begins the Credential of a person who is logged in.
 const sessionPrefix = "session:"
 
-// person is the caller that a login makes. A person works in a space of their own and in
-// those of their groups.
+// person is the caller that a login makes.
 func (b browsers) person(l logins.Login) access.Caller {
 	return b.policy.Admit(access.Caller{
 		Principal: l.Principal, Name: l.Name, MemberOf: l.Groups, Method: access.ByLogin, Credential: sessionPrefix + l.ID,
-		Space: l.Principal, Groups: l.Groups,
 	})
 }
 

@@ -20,7 +20,7 @@ type spaceStore interface {
 // safe for concurrent use.
 type madeSpaces struct {
 	store      spaceStore
-	configured []string // that the configuration says something of
+	configured []access.Members // of the configuration
 	log        *slog.Logger
 
 	mu  sync.Mutex // guards the fields below
@@ -54,7 +54,10 @@ func (m *madeSpaces) all() []string {
 
 // with adds the configured spaces.
 func (m *madeSpaces) with(ids []string) []string {
-	ids = append(slices.Clone(ids), m.configured...)
+	ids = slices.Clone(ids)
+	for _, in := range m.configured {
+		ids = append(ids, in.Space)
+	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }

@@ -26,7 +26,7 @@ func Policy(c Config) access.Policy {
 }
 
 func policyOf(c Config) (access.Policy, []error) {
-	p, errs := access.Policy{Spaces: map[string]access.Members{}}, []error(nil)
+	p, errs := access.Policy{}, []error(nil)
 	members := func(key string, names []string) (ids []string) {
 		for _, name := range names {
 			id, err := access.Member(RealmOf(c), name)
@@ -49,7 +49,7 @@ func policyOf(c Config) (access.Policy, []error) {
 		if len(in.Run)+len(in.Write) == 0 {
 			errs = append(errs, fmt.Errorf("spaces.%s lets nobody run or write: list principals or groups, such as run: [group:eng]", name))
 		}
-		p.Spaces[id] = access.Members{Run: members("spaces."+name+".run", in.Run), Write: members("spaces."+name+".write", in.Write)}
+		p.Spaces = append(p.Spaces, access.Members{Space: id, Run: members("spaces."+name+".run", in.Run), Write: members("spaces."+name+".write", in.Write)})
 	}
 	return p, errs
 }
