@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -95,10 +94,8 @@ type login struct {
 // required lets people through who are logged in. The others get a page that shows nothing of
 // what is here, also where there is nothing.
 func (l *login) required(c *call, next handler) {
-	pageHeaders(c.w.Header())
-	jar, err := l.jar(c.r)
-	if err != nil {
-		l.refuse(c, err)
+	jar, ok := l.open(c)
+	if !ok {
 		return
 	}
 	caller, err := l.who(c, jar)
@@ -116,6 +113,17 @@ func (l *login) required(c *call, next handler) {
 	}
 	c.caller = caller
 	next(c)
+}
+
+// open begins a page of the login. It returns how the browser keeps cookies; false: the page
+// says why it cannot.
+func (l *login) open(c *call) (jar, bool) {
+	pageHeaders(c.w.Header())
+	j, err := l.jar(c.r)
+	if err != nil {
+		l.refuse(c, err)
+	}
+	return j, err == nil
 }
 
 // who is logged in. Wrong secrets of an address are bounded; right ones never wait.
@@ -158,10 +166,8 @@ func (l *login) refuse(c *call, err error) {
 // home is the page of the login: who is logged in, or how to log in. Where there is an identity
 // provider it leads there.
 func (l *login) home(c *call) {
-	pageHeaders(c.w.Header())
-	jar, err := l.jar(c.r)
-	if err != nil {
-		l.refuse(c, err)
+	jar, ok := l.open(c)
+	if !ok {
 		return
 	}
 	caller, err := l.who(c, jar)
@@ -196,10 +202,8 @@ func (l *login) signIn(c *call, j jar) {
 // callback is where the identity provider sends the browser back. The cookie shows that this
 // browser has begun: nobody is logged in by a link to here.
 func (l *login) callback(c *call) {
-	pageHeaders(c.w.Header())
-	jar, err := l.jar(c.r)
-	if err != nil {
-		l.refuse(c, err)
+	jar, ok := l.open(c)
+	if !ok {
 		return
 	}
 	kept, ok := jar.take(c.r, flowCookie)
@@ -234,13 +238,8 @@ func (l *login) back(c *call, j jar, root, otherwise string) string {
 // link is the page behind a link. Opening it logs nobody in: programs that preview links open
 // it, too.
 func (l *login) link(c *call) {
-	pageHeaders(c.w.Header())
-	if !l.page.sameSite(c) {
-		return
-	}
-	jar, err := l.jar(c.r)
-	if err != nil {
-		l.refuse(c, err)
+	jar, ok := l.open(c)
+	if !ok || !l.page.sameSite(c) {
 		return
 	}
 	link := strings.TrimPrefix(c.r.URL.Path, linkPrefix)
@@ -293,13 +292,8 @@ func (l *login) wrongLink(c *call, err error) {
 
 // logout ends the login of the browser.
 func (l *login) logout(c *call) {
-	pageHeaders(c.w.Header())
-	if !l.page.sameSite(c) {
-		return
-	}
-	jar, err := l.jar(c.r)
-	if err != nil {
-		l.refuse(c, err)
+	jar, ok := l.open(c)
+	if !ok || !l.page.sameSite(c) {
 		return
 	}
 	caller, err := l.who(c, jar)
@@ -330,67 +324,4 @@ func (l *login) show(c *call, status int, title string, s shownLogin) {
 		return
 	}
 	l.page.html(c, status, title, body.Bytes())
-}
-
-// ownPage are the pages that a login leads back to. No address of another site is one.
-var ownPage = regexp.MustCompile(`^/approve/[A-Za-z0-9-]{1,64}/[A-Za-z0-9_-]{1,128}$`)
-
-// Names of the cookies. jar puts a prefix before them where the connection allows it.
-const (
-	sessionCookie = "kairos"
-	returnCookie  = "kairos-return"
-	flowCookie    = "kairos-flow"
-)
-
-// jar keeps cookies by the rules that fit a connection.
-type jar struct {
-	// secure: by TLS. Browsers then keep each cookie to this host (__Host-).
-	secure bool
-}
-
-// jar returns how the browser of a request keeps cookies. Without TLS nobody can log in but on
-// the server's own machine.
-func (l *login) jar(r *http.Request) (jar, error) {
-	forwarded := r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("X-Forwarded-Proto") != "" || r.Header.Get("Forwarded") != ""
-	switch {
-	case strings.HasPrefix(l.network.base(r), "https:"):
-		return jar{secure: true}, nil
-	case loopback(hostname(r.Host)) && !forwarded:
-		return jar{}, nil
-	}
-	return jar{}, fault.New(fault.Forbidden, "A login would cross the network in the clear. Open this page with https. "+
-		"If you did, the operator of the server has to set http.trusted_proxies to the proxy that ends TLS.")
-}
-
-func (j jar) name(cookie string) string {
-	if j.secure {
-		return "__Host-" + cookie
-	}
-	return cookie
-}
-
-// put gives the browser a cookie for some seconds; less than none: takes it away.
-func (j jar) put(w http.ResponseWriter, cookie, value string, lasts int) {
-	http.SetCookie(w, &http.Cookie{
-		Name: j.name(cookie), Value: value, Path: "/", MaxAge: lasts, Secure: j.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
-	})
-}
-
-// take returns the cookie of a request. Two of one name are none: nobody knows which is ours.
-func (j jar) take(r *http.Request, cookie string) (value string, ok bool) {
-	found := r.CookiesNamed(j.name(cookie))
-	if len(found) != 1 {
-		return "", false
-	}
-	return found[0].Value, found[0].Value != ""
-}
-
-// back is the page that asked for the login, from one that is so many levels below the root:
-// relative, for a proxy that serves us below a path of its own. Empty: none did.
-func (j jar) back(r *http.Request, root string) string {
-	page, _ := j.take(r, returnCookie)
-	if !ownPage.MatchString(page) {
-		return ""
-	}
-	return root + page
 }
