@@ -155,7 +155,7 @@ func (s *Logins) now() time.Time { return s.clock.Now().UTC().Truncate(time.Mill
 
 var (
 	people = regexp.MustCompile(`^user:[A-Za-z0-9._-]+:[^\s:[:cntrl:]]+$`)
-	groups = regexp.MustCompile(`^group:[A-Za-z0-9._-]+:[^[:cntrl:]]+$`)
+	groups = regexp.MustCompile(`^group:[A-Za-z0-9._-]+:[^\s:[:cntrl:]]+$`)
 	named  = regexp.MustCompile(`^[^[:cntrl:]]+$`)
 )
 

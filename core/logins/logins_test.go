@@ -145,17 +145,18 @@ func TestStrangeNamesAreRefused(t *testing.T) {
 		many[i] = fmt.Sprintf("group:local:%d", i)
 	}
 	for name, p := range map[string]logins.Person{
-		"no realm":                {Principal: "user:ada", Name: "Ada"},
-		"another kind":            {Principal: "group:local:ada", Name: "Ada"},
-		"a line feed":             {Principal: "user:local:ada\r\nSet-Cookie: a=b", Name: "Ada"},
-		"a line feed in the name": {Principal: "user:local:ada", Name: "Ada\r\nSet-Cookie: a=b"},
-		"no name":                 {Principal: "user:local:ada", Name: "  "},
-		"a long principal":        {Principal: "user:local:" + long, Name: "Ada"},
-		"a long name":             {Principal: "user:local:ada", Name: long},
-		"many groups":             {Principal: "user:local:ada", Name: "Ada", Groups: many},
-		"a long group":            {Principal: "user:local:ada", Name: "Ada", Groups: []string{"group:local:" + long}},
-		"a line feed in a group":  {Principal: "user:local:ada", Name: "Ada", Groups: []string{"group:local:a\nb"}},
-		"a space as a group":      {Principal: "user:local:ada", Name: "Ada", Groups: []string{"space:production"}},
+		"no realm":                      {Principal: "user:ada", Name: "Ada"},
+		"another kind":                  {Principal: "group:local:ada", Name: "Ada"},
+		"a line feed":                   {Principal: "user:local:ada\r\nSet-Cookie: a=b", Name: "Ada"},
+		"a line feed in the name":       {Principal: "user:local:ada", Name: "Ada\r\nSet-Cookie: a=b"},
+		"no name":                       {Principal: "user:local:ada", Name: "  "},
+		"a long principal":              {Principal: "user:local:" + long, Name: "Ada"},
+		"a long name":                   {Principal: "user:local:ada", Name: long},
+		"many groups":                   {Principal: "user:local:ada", Name: "Ada", Groups: many},
+		"a long group":                  {Principal: "user:local:ada", Name: "Ada", Groups: []string{"group:local:" + long}},
+		"a group that no list can name": {Principal: "user:local:ada", Name: "Ada", Groups: []string{"group:local:on call"}},
+		"a line feed in a group":        {Principal: "user:local:ada", Name: "Ada", Groups: []string{"group:local:a\nb"}},
+		"a space as a group":            {Principal: "user:local:ada", Name: "Ada", Groups: []string{"space:production"}},
 	} {
 		if _, _, err := l.Link(t.Context(), p); fault.CodeOf(err) != fault.InvalidArgument || len(err.Error()) > 400 {
 			t.Errorf("Link with %s = %.500v, want %s in few words", name, err, fault.InvalidArgument)
