@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/principal"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -42,20 +43,14 @@ func (c Caller) isOneOf(list []string) bool {
 		slices.ContainsFunc(c.MemberOf, func(group string) bool { return slices.Contains(list, group) })
 }
 
-// members are how principals and groups are written, with their realm or without it.
-var members = regexp.MustCompile(`^(user|group):([A-Za-z0-9._-]+:)?[^\s:[:cntrl:]]+$`)
-
 // Member is the id of a principal or group that a configuration or a protocol names, where one
 // without a realm is of the realm given here.
 func Member(realm, name string) (string, error) {
-	const most = 320 // bytes
-	if len(name) > most || !members.MatchString(name) {
+	id := principal.In(realm, name)
+	if !principal.IsUser(id) && !principal.IsGroup(id) {
 		return "", fmt.Errorf("%.80q names nobody: write group:NAME or user:NAME, or with its realm group:REALM:NAME", name)
 	}
-	if kind, rest, _ := strings.Cut(name, ":"); !strings.Contains(rest, ":") {
-		return kind + ":" + realm + ":" + rest, nil
-	}
-	return name, nil
+	return id, nil
 }
 
 // named is what the name of a space looks like: rules, flags and addresses quote it.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/principal"
 	"github.com/kairos-mcp/kairos/internal/hidden"
 )
 
@@ -93,7 +94,6 @@ const (
 
 // Limits of a person, in bytes and in groups. Identity providers may send many groups.
 const (
-	maxPrincipal = 320
 	maxName      = 80
 	maxGroups    = 1000
 	maxGroupText = 64 << 10
@@ -154,14 +154,12 @@ func (s *Logins) create(ctx context.Context, p Person, as func(now time.Time) Lo
 func (s *Logins) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
 
 var (
-	people = regexp.MustCompile(`^user:[A-Za-z0-9._-]+:[^\s:[:cntrl:]]+$`)
-	groups = regexp.MustCompile(`^group:[A-Za-z0-9._-]+:[^\s:[:cntrl:]]+$`)
-	named  = regexp.MustCompile(`^[^[:cntrl:]]+$`)
+	named = regexp.MustCompile(`^[^[:cntrl:]]+$`)
 )
 
 func (p Person) check() error {
 	switch {
-	case len(p.Principal) > maxPrincipal || !people.MatchString(p.Principal):
+	case !principal.IsUser(p.Principal):
 		return fault.New(fault.InvalidArgument, "%.80q cannot log in", p.Principal).
 			WithHint("name a person as user:REALM:NAME, such as user:local:ada")
 	case len(p.Name) > maxName || !named.MatchString(p.Name):
@@ -170,7 +168,7 @@ func (p Person) check() error {
 		return fault.New(fault.InvalidArgument, "a person may be in %d groups, whose names have %d bytes at most: there are %d groups", maxGroups, maxGroupText, len(p.Groups))
 	}
 	for _, g := range p.Groups {
-		if len(g) > maxPrincipal || !groups.MatchString(g) {
+		if !principal.IsGroup(g) {
 			return fault.New(fault.InvalidArgument, "%.80q is not a group", g).WithHint("name a group as group:REALM:NAME, such as group:local:release")
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/principal"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -142,7 +143,7 @@ func (c claims) identity(realm, token string) (Identity, error) {
 		hash = sha256.Sum256([]byte(id))
 	}
 	return Identity{
-		Principal: "user:" + realm + ":" + sub, Name: plain.LineWithin(c.text("name", "preferred_username"), maxShown), Groups: groups,
+		Principal: principal.User(realm, sub), Name: plain.LineWithin(c.text("name", "preferred_username"), maxShown), Groups: groups,
 		Application: plain.LineWithin(c.text("azp", "client_id", "appid"), maxName), Credential: "jwt:" + hex.EncodeToString(hash[:8]),
 	}, nil
 }
@@ -175,7 +176,7 @@ func (c claims) groups(realm string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("a group that it names %w", err)
 		}
-		if id := "group:" + realm + ":" + ref; !slices.Contains(out, id) {
+		if id := principal.Group(realm, ref); !slices.Contains(out, id) {
 			out = append(out, id)
 		}
 	}

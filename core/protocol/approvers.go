@@ -2,10 +2,10 @@ package protocol
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/principal"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
@@ -24,14 +24,8 @@ func NeedsLogin(word string) string {
 
 // Bounds of who approves.
 const (
-	maxBy     = 32  // people and groups
-	maxNamed  = 320 // bytes of one
+	maxBy     = 32 // people and groups
 	maxQuorum = 10
-)
-
-var (
-	identified = regexp.MustCompile(`^(user|group):[A-Za-z0-9._-]+:[^\s:[:cntrl:]]+$`)
-	shortGroup = regexp.MustCompile(`^group:[^\s:[:cntrl:]]+$`)
 )
 
 // BadBy says why the list cannot name people and groups, or "" if it can.
@@ -46,7 +40,7 @@ func BadBy(by []string) string {
 		switch {
 		case templatePattern.MatchString(one):
 			return "must not have templates: a value could choose who approves"
-		case len(one) > maxNamed || !identified.MatchString(one) && !shortGroup.MatchString(one):
+		case !principal.IsUser(one) && !principal.IsGroup(principal.In("any", one)):
 			return fmt.Sprintf("has %.80q, which is neither a person, such as user:acme:ada, nor a group, such as group:release or group:acme:release", one)
 		case slices.Contains(by[:i], one):
 			return fmt.Sprintf("has %q twice", one)
@@ -68,8 +62,8 @@ func BadQuorum(n int) string {
 func InRealm(by []string, realm string) []string {
 	all := slices.Clone(by)
 	for i, one := range all {
-		if ref, group := strings.CutPrefix(one, "group:"); group && realm != "" && !strings.Contains(ref, ":") {
-			all[i] = "group:" + realm + ":" + ref
+		if realm != "" {
+			all[i] = principal.In(realm, one)
 		}
 	}
 	return all

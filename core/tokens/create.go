@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/principal"
 )
 
 // Wanted is a token that is to be made.
@@ -25,16 +26,12 @@ type Wanted struct {
 
 // Limits of a token, in bytes and in spaces.
 const (
-	maxPrincipal = 320
-	maxName      = 80
-	maxSpaces    = 32
+	maxName   = 80
+	maxSpaces = 32
 )
 
 var (
-	// owners are principals of people. A realm is the name of who knows them, such as that of
-	// an identity provider.
-	owners = regexp.MustCompile(`^user:[A-Za-z0-9._-]+:[^\s:[:cntrl:]]+$`)
-	shared = regexp.MustCompile(`^(group:[A-Za-z0-9._-]+:[^\s:[:cntrl:]]+|space:[a-z0-9][a-z0-9-]*)$`)
+	shared = regexp.MustCompile(`^space:[a-z0-9][a-z0-9-]*$`)
 	named  = regexp.MustCompile(`^[^[:cntrl:]]+$`)
 )
 
@@ -61,7 +58,7 @@ func (t *Tokens) Create(ctx context.Context, in Wanted) (Token, Secret, error) {
 
 func (in Wanted) check(now time.Time) error {
 	switch {
-	case len(in.Owner) > maxPrincipal || !owners.MatchString(in.Owner):
+	case !principal.IsUser(in.Owner):
 		return fault.New(fault.InvalidArgument, "%.80q cannot own a token", in.Owner).
 			WithHint("name a person as user:REALM:NAME, such as user:acme:ada; without an identity provider choose any word as the realm")
 	case len(in.Name) > maxName || !named.MatchString(in.Name):
@@ -83,7 +80,7 @@ func (in Wanted) check(now time.Time) error {
 			return fault.New(fault.InvalidArgument, "space %.80q is named twice", space)
 		case space == access.AppSpace:
 			return fault.New(fault.InvalidArgument, "every token reads %s, and none writes there: leave it out", space)
-		case space != in.Owner && (len(space) > maxPrincipal || !shared.MatchString(space)):
+		case space != in.Owner && !principal.IsGroup(space) && !shared.MatchString(space):
 			return fault.New(fault.InvalidArgument, "a token of %s cannot work in space %.80q", in.Owner, space).
 				WithHint("name the owner's own space, %s, a space that you made, such as space:production, or one of a group, such as group:acme:sre", in.Owner)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/logins"
 	"github.com/kairos-mcp/kairos/core/oidc"
+	"github.com/kairos-mcp/kairos/core/principal"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 )
@@ -78,7 +79,7 @@ func (a *App) loginLink(ctx context.Context, in operations.LoginLinkRequest) (op
 		return operations.LoginLinkReply{}, fault.New(fault.Conflict, "this server serves no pages").WithHint("start it with --http")
 	}
 	p := personNamed(in)
-	if realm, err := oidc.Realm(a.Config.OIDC.Issuer); err == nil && strings.HasPrefix(p.Principal, "user:"+realm+":") {
+	if realm, err := oidc.Realm(a.Config.OIDC.Issuer); err == nil && strings.HasPrefix(p.Principal, principal.User(realm, "")) {
 		return operations.LoginLinkReply{}, fault.New(fault.InvalidArgument, "%.80s is a person of the identity provider %s, who logs in there", p.Principal, a.Config.OIDC.Issuer).
 			WithHint("name somebody whom only this server knows, such as ada for user:local:ada")
 	}
@@ -98,17 +99,14 @@ func (a *App) loginLink(ctx context.Context, in operations.LoginLinkRequest) (op
 // personNamed is the person that the operator names. One without a realm is of config.LocalRealm,
 // and a group without one of the realm of the person.
 func personNamed(in operations.LoginLinkRequest) logins.Person {
-	principal := in.As
-	if !strings.HasPrefix(principal, "user:") {
-		principal = "user:" + config.LocalRealm + ":" + principal
+	id := in.As
+	if !strings.HasPrefix(id, "user:") {
+		id = principal.User(config.LocalRealm, id)
 	}
-	realm, name, _ := strings.Cut(strings.TrimPrefix(principal, "user:"), ":")
-	p := logins.Person{Principal: principal, Name: cmp.Or(in.Name, name)}
+	realm, name, _ := strings.Cut(strings.TrimPrefix(id, "user:"), ":")
+	p := logins.Person{Principal: id, Name: cmp.Or(in.Name, name)}
 	for _, g := range in.Groups {
-		if g = strings.TrimPrefix(g, "group:"); !strings.Contains(g, ":") {
-			g = realm + ":" + g
-		}
-		p.Groups = append(p.Groups, "group:"+g)
+		p.Groups = append(p.Groups, principal.In(realm, "group:"+strings.TrimPrefix(g, "group:")))
 	}
 	return p
 }
