@@ -46,7 +46,7 @@ type Space struct {
 // Query selects runs to list.
 type Query struct {
 	Principal string
-	Spaces    []string  // of the protocols
+	Spaces    []string  // of the protocols; nil: any
 	Live      bool      // only those that can continue
 	State     run.State // empty: any
 	Cursor    string    // "": from the start

@@ -44,6 +44,8 @@ const (
 	Declined Kind = "declined"
 	// Undeclined: the operator took back what people had declined. In any state.
 	Undeclined Kind = "undeclined"
+	// Adopted: the operator gave the run to another principal, or its protocol moved to another space.
+	Adopted Kind = "adopted"
 	// Accepted: the challenge driver accepted the evidence.
 	Accepted Kind = "accepted"
 	// Withheld: the challenge driver accepted the evidence, and a judge is to speak first.
@@ -138,6 +140,8 @@ type Event struct {
 	Diagnostics []driver.Diagnostic `json:"diagnostics,omitempty"`
 	// Spent is what models were asked for since the event before.
 	Spent Spent `json:"spent,omitzero"`
+	// Owner is whose the run is from now on: Adopted
+	Owner *Owner `json:"owner,omitempty"`
 	// Redaction says what was erased: Redacted.
 	Redaction *Redaction `json:"redaction,omitempty"`
 	// Walk through the decision tree that led here, for explanations.

@@ -114,7 +114,7 @@ func (e Event) redacted(at time.Time) Event {
 	left := Event{
 		Kind: e.Kind, Run: e.Run, Step: e.Step, At: e.At, Clock: e.Clock, Gated: e.Gated, Digest: e.Digest, Seq: e.Seq, Input: e.Input, Via: e.Via,
 		Approval: e.Approval, Vote: e.Vote, Proof: e.Proof, Nonce: e.Nonce, Solves: e.Solves, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome, Bonus: e.Bonus,
-		Decision: e.Decision, Spent: e.Spent, Took: e.Took, Visit: e.Visit, Delay: e.Delay,
+		Decision: e.Decision, Spent: e.Spent, Took: e.Took, Visit: e.Visit, Delay: e.Delay, Owner: e.Owner,
 	}
 	if e.Call != nil {
 		left.Call = e.Call.redacted()

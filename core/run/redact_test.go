@@ -99,6 +99,7 @@ func TestARedactedEventSaysOnlyWhatIsNamed(t *testing.T) {
 		of("answer.", slices.Clone(answer)...), of("evidence.answers.", slices.Clone(answer)...), of("attempt.", "input", "outcome", "via"), of("evidence.permission.", "by", "driver", "effect", "acceptance", "plan"), of("plan.", "by", "driver", "effect", "acceptance"), of("call.", "driver", "input", "key"),
 		of("vote.", "as", "by", "digest", "phrase", "visit.from"), of("inputs.", "id", "kind", "type"), of("question.", "input.id", "input.kind", "input.type", "digest", "via"),
 		speaking(t, map[string]any{"question": map[string]any{"client": e.Question.Client, "driver": e.Question.Driver}}),
+		of("owner.", "from", "principal", "space", "pin"),
 		[]string{"kind", "run", "digest", "input", "via", "visit.from", "nonce", "connection", "decision.by", "code", "outcome", "solves"},
 		of("evidence.tries.", "failed.first.code", "failed.first.via", "failed.last.code", "failed.last.via", "observed.first.code", "observed.first.via", "observed.last.code", "observed.last.via"),
 	)

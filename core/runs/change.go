@@ -24,6 +24,7 @@ type Change struct {
 	keeper  *Keeper
 	records []Recorded // not stored yet
 	created bool       // the run is not in the store yet
+	moved   bool       // the run was adopted, and Chain is its protocol where it is now
 	absent  Absent     // when the run was read
 	read    time.Time
 }
@@ -105,6 +106,15 @@ func (c *Change) Append(ev run.Event) error {
 	return c.Apply(ev)
 }
 
+// Adopt gives the run to an owner, with its protocol where it is now.
+func (c *Change) Adopt(o run.Owner, chain protocol.Chain, reason string) error {
+	if err := c.Append(run.Event{Kind: run.Adopted, Owner: &o, Reason: reason}); err != nil {
+		return err
+	}
+	c.Chain, c.moved = chain, true
+	return nil
+}
+
 // Record keeps a reply for network retries, with the next save.
 func (c *Change) Record(r Recorded) { c.records = append(c.records, r) }
 
@@ -128,6 +138,9 @@ func (c *Change) Save(ctx context.Context) ([]run.Event, error) {
 	case len(c.Events) == 0 && len(c.records) == 0:
 		return nil, nil
 	default:
+		if c.moved {
+			change.Moved = &c.Chain
+		}
 		if err := c.keeper.store.Runs.SaveRun(ctx, change); err != nil {
 			return nil, fmt.Errorf("save run %s: %w", c.Run.ID, err)
 		}
@@ -136,7 +149,7 @@ func (c *Change) Save(ctx context.Context) ([]run.Event, error) {
 	c.keeper.live.put(c.Run)
 	c.keeper.moved(c.Run, c.Chain)
 	saved := c.Events
-	c.Events, c.records = nil, nil
+	c.Events, c.records, c.moved = nil, nil, false
 	return saved, nil
 }
 

@@ -82,6 +82,9 @@ type Save struct {
 	Run      run.Run
 	Events   []run.Event
 	Recorded []Recorded
+	// Moved is the protocol of an adopted run as Run.Pin names it now, or nil. With it SaveRun
+	// stores the principal and the pin of the run, which otherwise never change.
+	Moved *protocol.Chain
 }
 
 // Recorded is a reply kept for network retries: the same key with the same

@@ -36,6 +36,15 @@ const saveRun = `WITH head AS (
 		WHERE id = $1 AND revision = $2 RETURNING id, revision)
 	INSERT INTO saves (run, revision, replies, document) SELECT id, revision, $10, $11 FROM head`
 
+// moveRun is saveRun of an adopted run: it also stores its pin, and whose it is.
+const moveRun = `WITH pinned AS (
+		INSERT INTO pins (digest, document) VALUES ($14, $15) ON CONFLICT (digest) DO NOTHING),
+	head AS (
+		UPDATE runs SET revision = revision + 1, connection = $3, title = $4, state = $5,
+			step_index = $6, updated = $7, ended = $8, document = $9, principal = $12, space = $13, pin = $14
+		WHERE id = $1 AND revision = $2 RETURNING id, revision)
+	INSERT INTO saves (run, revision, replies, document) SELECT id, revision, $10, $11 FROM head`
+
 // CreateRun implements runs.Runs.
 func (s *Runs) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain) error {
 	r := save.Run
@@ -64,7 +73,15 @@ func (s *Runs) SaveRun(ctx context.Context, save runs.Save) error {
 	if err != nil {
 		return err
 	}
-	saved, err := s.db.statement(ctx, saveRun, saveArguments(row), stored(row))
+	statement, args := saveRun, saveArguments(row)
+	if save.Moved != nil {
+		chain, err := json.Marshal(save.Moved)
+		if err != nil {
+			return fmt.Errorf("encode the chain of run %s: %w", save.Run.ID, err)
+		}
+		statement, args = moveRun, append(args, save.Run.Principal, save.Moved.Space, save.Run.Pin, chain)
+	}
+	saved, err := s.db.statement(ctx, statement, args, stored(row))
 	if err != nil || saved > 0 {
 		return err
 	}

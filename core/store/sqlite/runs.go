@@ -75,8 +75,26 @@ func (s *Runs) SaveRun(ctx context.Context, save runs.Save) error {
 		if err := updateRun(tx, save.Run, row.Head); err != nil {
 			return err
 		}
+		if save.Moved != nil {
+			if err := moveRun(tx, save); err != nil {
+				return err
+			}
+		}
 		return appendSave(tx, row)
 	})
+}
+
+// moveRun stores whose an adopted run is, and its pin.
+func moveRun(tx tables.Transaction, save runs.Save) error {
+	r := save.Run
+	chain, err := json.Marshal(save.Moved)
+	if err != nil {
+		return fmt.Errorf("encode the chain of run %s: %w", r.ID, err)
+	}
+	if err := tx.Exec(`INSERT INTO pins (digest, space, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, r.Pin, save.Moved.Space, packProtocol(chain)); err != nil {
+		return err
+	}
+	return tx.Exec(`UPDATE runs SET principal = ?, pin = ? WHERE id = ?`, r.Principal, r.Pin, string(r.ID))
 }
 
 // updateRun changes the run's row if it still has the revision. Whether the run

@@ -23,6 +23,7 @@ var archiveCases = map[string]func(*testing.T, Runs){
 	"live runs are overdue by their age or untouched":       overdueRuns,
 	"ended runs are removed with their events and replies":  removeEnded,
 	"the longest ended runs are removed first":              removeLongestEnded,
+	"an adopted run is listed for whoever has it now":       adoptedRun,
 	"a cancelled removal removes nothing":                   removeCancelled,
 	"runs are removed while others are saved":               removeWhileSaving,
 }
@@ -241,5 +242,33 @@ func removeWhileSaving(t *testing.T, s Runs) {
 	}
 	if got := mustAllRuns(t, s, archive.Query{Principal: "ended", Spaces: []string{mine}, Limit: 5}); len(got) != 0 {
 		t.Errorf("AllRuns(ended) = %v, want none", got)
+	}
+}
+
+func adoptedRun(t *testing.T, s Runs) {
+	r := mustCreate(t, s, "ada", NewChain(mine, "Adopted", "One"))
+	chain, err := s.Pinned(t.Context(), r.Pin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain.Space = theirs
+	r.Principal, r.Space, r.Pin = "bob", theirs, Pin(chain)
+	mustSaveRun(t, s, runs.Save{Run: r, Moved: &chain})
+	r.Revision++
+	wantSame(t, "Run", r, mustRun(t, s, r.ID))
+	wantRead(t, "Pinned", chain)(s.Pinned(t.Context(), r.Pin))
+	for _, q := range []archive.Query{
+		{Principal: "bob", Limit: 2}, {Principal: "bob", Spaces: []string{theirs}, Live: true, Limit: 2},
+	} {
+		if all := mustAllRuns(t, s, q); len(all) != 1 || all[0].ID != r.ID {
+			t.Errorf("AllRuns(%+v) = %v, want run %s", q, all, r.ID)
+		}
+	}
+	for _, q := range []archive.Query{
+		{Principal: "ada", Limit: 2}, {Principal: "bob", Spaces: []string{mine}, Limit: 2}, {Principal: "bob", Spaces: []string{}, Limit: 2},
+	} {
+		if all := mustAllRuns(t, s, q); len(all) != 0 {
+			t.Errorf("AllRuns(%+v) = %v, want none", q, all)
+		}
 	}
 }

@@ -18,7 +18,11 @@ type Archive struct{ DB Base }
 // AllRuns implements archive.RunArchive. Ids grow with time: they order runs by
 // their begin, and an id is a cursor. The cursor of live runs is a time and an id.
 func (a *Archive) AllRuns(ctx context.Context, q archive.Query) ([]run.Summary, string, error) {
-	where, args := `WHERE principal = $1 AND `+a.DB.RunSpace+` `+a.DB.In(2), []any{q.Principal, a.DB.List(q.Spaces)}
+	where, args := `WHERE principal = $1`, []any{q.Principal}
+	if q.Spaces != nil {
+		args = append(args, a.DB.List(q.Spaces))
+		where += ` AND ` + a.DB.RunSpace + ` ` + a.DB.In(2)
+	}
 	if q.State != "" {
 		args = append(args, string(q.State))
 		where += fmt.Sprintf(` AND state = $%d`, len(args))
