@@ -14,6 +14,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/accept"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/adopt"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/connect"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/drivers"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/library"
@@ -51,7 +52,7 @@ func Root(version string) *cobra.Command {
 	addGroup(cmd, "run", "Run protocols:", append(play.Commands(&at), runs.Command(&at, play.Steps(&at)...), accept.Command(&at))...)
 	addGroup(cmd, "keep", "Keep protocols:", library.Commands(&at)...)
 	addGroup(cmd, "drivers", "Drivers:", drivers.Command(&at), tools.Command(&at), tree.Command(&at))
-	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), token.Command(&at), logins.Link(&at), logins.Command(&at), connect.Command(&at), drivers.Reload(&at))...)
+	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), token.Command(&at), adopt.Identity(&at), logins.Link(&at), logins.Command(&at), connect.Command(&at), drivers.Reload(&at))...)
 	keepEarlier(cmd, append(play.Steps(&at), library.Changes(&at)...)...)
 	cmd.SetCompletionCommandGroupID("operate")
 	cmd.SetHelpCommandGroupID("operate")
