@@ -82,7 +82,7 @@ dist: ## build archives for PLATFORMS, an OCI image layout and checksums below d
 	$(MAKE) build BIN=$(DIST_BIN)
 	$(GO) run ./packaging -version $(VERSION) -platforms $(PLATFORMS) -drivers $(DIST_BIN)/drivers -changed "$$(git log -1 --format=%ct)" dist
 
-demo-team: build ## play a team server: a provider, two agents with tokens, two people who approve and two who may not
+demo-team: build ## play a team server: a provider, PostgreSQL where it is installed, two agents with tokens, two people who approve and two who may not
 	$(GO) run ./examples/demo-team -bin $(BIN)
 
 demo: build ## play the calendar protocol: done by KAIROS itself, by three kinds of client, and declined

@@ -1,5 +1,5 @@
 // Command demo-team plays a team server: an identity provider, a server that asks callers who
-// they are, and two agents with tokens. An agent asks for an approval that two named people have
+// they are and keeps everything in PostgreSQL where that is installed, and two agents with tokens. An agent asks for an approval that two named people have
 // to give. The owner of its run and somebody who is not named are refused, two people who are
 // named log in and approve, and the signed statement of the run is verified without the server.
 // It fails if anything deviates.
@@ -28,10 +28,11 @@ const limit = 5 * time.Minute
 
 func main() {
 	bin := flag.String("bin", "bin", "folder of the built programs")
+	sqlite := flag.Bool("sqlite", false, "keep everything in SQLite, also where PostgreSQL is installed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	ctx, cancel := context.WithTimeout(ctx, limit)
-	err := play(ctx, *bin)
+	err := play(ctx, *bin, *sqlite)
 	cancel()
 	stop()
 	if err != nil {
@@ -48,11 +49,14 @@ type stage struct {
 	dir    string
 	url    string // of the server
 	issuer string
-	ends   []func()
+	// database is the file or the address in which the server keeps everything.
+	database string
+	sqlite   bool // the file is wanted
+	ends     []func()
 }
 
-func play(ctx context.Context, bin string) (err error) {
-	s := &stage{ctx: ctx}
+func play(ctx context.Context, bin string, sqlite bool) (err error) {
+	s := &stage{ctx: ctx, sqlite: sqlite, database: "kairos.db"}
 	if s.kairos, err = filepath.Abs(filepath.Join(bin, "kairos")); err != nil {
 		return err
 	}
@@ -69,7 +73,7 @@ func play(ctx context.Context, bin string) (err error) {
 			fmt.Fprintln(os.Stderr, "demo-team: what was played is in", s.dir)
 		}
 	}()
-	for _, act := range []func() error{s.startProvider, s.startServer, s.deploy} {
+	for _, act := range []func() error{s.startProvider, s.startDatabase, s.startServer, s.deploy} {
 		if err := act(); err != nil {
 			return err
 		}
@@ -113,6 +117,7 @@ func (s *stage) startServer() error {
 			return err
 		}
 		text = bytes.ReplaceAll(text, []byte("ISSUER"), []byte(s.issuer))
+		text = bytes.ReplaceAll(text, []byte("DATABASE"), []byte(s.database))
 		if err := os.WriteFile(filepath.Join(s.dir, file), text, 0o600); err != nil {
 			return err
 		}
