@@ -43,7 +43,7 @@ type Person struct {
 	Principal string `json:"principal"` // user:<realm>:<name>
 	// Name is what people call the person. It identifies nobody.
 	Name string `json:"name"`
-	// Groups are those that the person belongs to at the login: group:<realm>:<name>.
+	// Groups are those that the person belonged to when the login was begun: group:<realm>:<name>.
 	Groups []string `json:"groups"`
 }
 
@@ -84,8 +84,11 @@ type Store interface {
 const (
 	// linkTime is how long a link can be used.
 	linkTime = 10 * time.Minute
-	// Time is how long a login counts.
+	// Time is how long a login by a link counts.
 	Time = 12 * time.Hour
+	// ProviderTime is how long a login counts that an identity provider vouches for: until then
+	// the groups of the person are those of the login.
+	ProviderTime = 15 * time.Minute
 	// keptFor is how long a login is listed after its end.
 	keptFor = 30 * 24 * time.Hour
 	// useEvery is how often a use is recorded at most.
@@ -131,9 +134,9 @@ func (s *Logins) Link(ctx context.Context, p Person) (Login, Secret, error) {
 	return s.create(ctx, p, func(now time.Time) Login { return Login{Created: now, Expires: now.Add(linkTime)} })
 }
 
-// Start logs a person in whom somebody else has identified.
+// Start logs a person in whom an identity provider has identified, for ProviderTime.
 func (s *Logins) Start(ctx context.Context, p Person) (Login, Secret, error) {
-	return s.create(ctx, p, func(now time.Time) Login { return Login{Created: now, Begun: now, Expires: now.Add(Time)} })
+	return s.create(ctx, p, func(now time.Time) Login { return Login{Created: now, Begun: now, Expires: now.Add(ProviderTime)} })
 }
 
 func (s *Logins) create(ctx context.Context, p Person, as func(now time.Time) Login) (Login, Secret, error) {

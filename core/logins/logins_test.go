@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/clock/clocktest"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/logins"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
@@ -135,6 +137,32 @@ func TestLinksAndLoginsExpire(t *testing.T) {
 			t.Errorf("Ended(%d) = %q, want %q", at, got, want)
 		}
 	}
+}
+
+// Nobody asks the provider about the groups of a person while a login lasts.
+func TestALoginOfAProviderLastsAsLongAsItsGroupsMay(t *testing.T) {
+	s, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	machine := clocktest.New(time.Now())
+	l := logins.New(s.Logins, clock.New(machine), slog.New(slog.DiscardHandler))
+	_, secret, err := l.Start(t.Context(), ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine.Pass(14 * time.Minute)
+	if _, err := l.Verify(t.Context(), secret); err != nil {
+		t.Errorf("Verify after 14 minutes = %v, want the login", err)
+	}
+	machine.Pass(time.Minute)
+	_, err = l.Verify(t.Context(), secret)
+	wantWrong(t, "Verify after 15 minutes", err)
 }
 
 func TestStrangeNamesAreRefused(t *testing.T) {

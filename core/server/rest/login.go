@@ -33,7 +33,8 @@ type Logins interface {
 type Session struct {
 	Caller access.Caller
 	Secret string
-	Lasts  time.Duration
+	// Lasts is how long the browser keeps the secret. It may be longer than the login counts.
+	Lasts time.Duration
 }
 
 // SignOn is an identity provider at which people log in with a browser. Methods are called
@@ -76,6 +77,8 @@ type shownLogin struct {
 	Needed bool
 	// Link: the page asks whether to log in as Caller.
 	Link bool
+	// Lost: an answer came without a login, and was not recorded.
+	Lost bool
 	// SignOn: people log in at an identity provider.
 	SignOn bool
 	// Back is the page that asked for the login, from this one; empty: none did.
@@ -101,10 +104,15 @@ func (l *login) required(c *call, next handler) {
 	caller, err := l.who(c, jar)
 	switch fault.CodeOf(err) {
 	case fault.Unauthorized, fault.InvalidToken:
-		if c.r.Method == http.MethodGet && ownPage.MatchString(c.r.URL.Path) {
+		own := ownPage.MatchString(c.r.URL.Path)
+		if own && c.r.Method != http.MethodHead {
 			jar.put(c.w, returnCookie, c.r.URL.Path, returnTime)
 		}
-		l.show(c, http.StatusUnauthorized, "Log in", shownLogin{Needed: true, SignOn: l.signOn != nil})
+		if own && c.r.Method == http.MethodGet && l.signOn != nil && fault.CodeOf(err) == fault.InvalidToken {
+			l.signIn(c, jar) // the login has ended, and the provider says who that is now
+			return
+		}
+		l.show(c, http.StatusUnauthorized, "Log in", shownLogin{Needed: true, SignOn: l.signOn != nil, Lost: c.r.Method == http.MethodPost})
 		return
 	}
 	if err != nil {

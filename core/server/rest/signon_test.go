@@ -66,6 +66,30 @@ func TestAPersonLogsInAtTheProvider(t *testing.T) {
 	}
 }
 
+// The groups of a person are those of a login, which ends soon: the next page leads to the provider, and
+// an answer without a login counts for nothing.
+func TestALoginThatHasEndedLeadsToTheProviderAgain(t *testing.T) {
+	w := withProvider(t, nil)
+	path, again := w.gate("")
+	w.get("/auth/callback?code=good&state=s", "Cookie", "kairos-flow=kept-1")
+	page := w.get(path, "Cookie", bobs)
+	form := "decision=approved&digest=" + digestField.FindStringSubmatch(string(page.body))[1]
+	w.do("POST", "/auth/logout", nil, "Cookie", bobs) // ends the login; this browser keeps its cookie
+	a := w.do("POST", path, strings.NewReader(form), "Content-Type", "application/x-www-form-urlencoded", "Cookie", bobs)
+	wantPage(t, "an answer after the login", a, 401, "Your answer was not recorded")
+	if r := again(); r.str("error_code") != "WAITING_FOR_USER" {
+		t.Errorf("something was decided: %s", r.body)
+	}
+	a = w.get(path, "Cookie", bobs)
+	if a.status != http.StatusSeeOther || !strings.HasPrefix(a.header.Get("Location"), "https://id.example/authorize") || strings.Contains(string(a.body), "Ship it") {
+		t.Errorf("the page after the login = %d %s, want 303 to the provider", a.status, a.header)
+	}
+	if want := "kairos-return=" + path + ";"; !strings.Contains(setCookies(a), want) {
+		t.Errorf("Set-Cookie: %s, want %s", setCookies(a), want)
+	}
+	wantPage(t, "a browser without a cookie", w.get(path), 401, "This page needs a login")
+}
+
 func TestALoginAtTheProviderIsOfTheBrowserThatHasBegun(t *testing.T) {
 	w := withProvider(t, nil)
 	for name, tc := range map[string]struct {

@@ -50,7 +50,7 @@ func (b browsers) LogIn(ctx context.Context, link string) (rest.Session, error) 
 }
 
 func (b browsers) begun(l logins.Login, secret logins.Secret, err error) (rest.Session, error) {
-	return rest.Session{Caller: b.person(l), Secret: secret.Reveal(), Lasts: l.Expires.Sub(l.Begun)}, err
+	return rest.Session{Caller: b.person(l), Secret: secret.Reveal(), Lasts: logins.Time}, err
 }
 
 // LogOut implements rest.Logins.
