@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -28,6 +29,10 @@ func (s *stage) startDatabase() error {
 	}
 	s.ends = append(s.ends, func() { _ = os.RemoveAll(folder) })
 	owner, err := ownerOf(folder)
+	if errors.As(err, new(user.UnknownUserError)) {
+		say("database: SQLite, since PostgreSQL does not run as root, and there is no user postgres")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
