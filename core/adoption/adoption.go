@@ -31,6 +31,8 @@ type Store struct {
 	Acceptances acceptances.Store
 	Declines    declines.Store
 	Clock       *clock.Clock
+	// Stay are spaces whose runs keep their principal, because nobody else reads them.
+	Stay []string
 }
 
 // Owner is a principal and its own space.
@@ -193,7 +195,7 @@ func (a *adoption) destination(ctx context.Context, id run.ID) (r run.Run, chain
 	if chain, err = a.Runs.Pinned(ctx, r); err != nil {
 		return r, chain, false, err
 	}
-	moves = r.State.Live() && r.Principal == a.from.Principal && (a.to.Principal != "" || chain.Space == a.from.Space)
+	moves = r.State.Live() && r.Principal == a.from.Principal && !slices.Contains(a.Stay, chain.Space) && (a.to.Principal != "" || chain.Space == a.from.Space)
 	if chain.Space == a.from.Space {
 		chain = chain.Clone()
 		chain.Space = a.to.Space

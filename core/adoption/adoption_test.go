@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -70,5 +71,39 @@ func TestAnInterruptedAdoptionIsCompletedByTheNext(t *testing.T) {
 	}
 	if _, err := adoption.Move(t.Context(), store, ada, bob); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("Move of nothing = %v, want %s", err, fault.NotFound)
+	}
+}
+
+func TestRunsOfSpacesThatNobodyElseReadsStay(t *testing.T) {
+	s, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	local, ada := adoption.Owner{Principal: "local", Space: "user:local:operator"}, adoption.Owner{Principal: "user:acme:ada", Space: "user:acme:ada"}
+	var ids []run.ID
+	for _, space := range []string{local.Space, "space:local"} {
+		chain := storetest.NewChain(space, "Open", "One")
+		r := storetest.NewRun(local.Principal, chain)
+		if err := s.Runs.CreateRun(t.Context(), runs.Save{Run: r}, chain); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	store := adoption.Store{
+		Protocols: s.Protocols, Writer: s.Protocols, Archive: s.Archive, Acceptances: s.People, Declines: s.People, Clock: clock.System(),
+		Runs: runs.New(runs.Store{Runs: s.Runs, Index: s.Runs, History: s.Runs}, runs.Options{}), Stay: []string{"space:local"},
+	}
+	if r, err := adoption.Move(t.Context(), store, local, ada); err != nil || !slices.Equal(r.Runs, ids[:1]) {
+		t.Fatalf("Move = %+v, %v, want run %s alone", r, err, ids[0])
+	}
+	for i, want := range []string{ada.Principal, local.Principal} {
+		if r, err := s.Runs.Run(t.Context(), ids[i]); err != nil || r.Principal != want {
+			t.Errorf("run %d is of %q, %v, want %s", i, r.Principal, err, want)
+		}
 	}
 }

@@ -28,7 +28,7 @@ func Adopt(ctx context.Context, a *App, from, to string, move bool) (adoption.Re
 	}
 	s := a.engineStore()
 	store := adoption.Store{
-		Protocols: s.Protocols, Writer: s.Writer, Archive: s.Archive, Acceptances: s.Acceptances, Declines: s.Declines, Clock: a.clock,
+		Protocols: s.Protocols, Writer: s.Writer, Archive: s.Archive, Acceptances: s.Acceptances, Declines: s.Declines, Clock: a.clock, Stay: []string{FilesSpace},
 		Runs: runs.New(runs.Store{Runs: s.Runs, Index: s.Index, History: s.History}, runs.Options{Clock: a.clock}),
 	}
 	if move {
