@@ -1,8 +1,6 @@
 package acceptances_test
 
 import (
-	"log/slog"
-	"path/filepath"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/acceptances"
@@ -13,15 +11,7 @@ import (
 )
 
 func TestAcceptancesBelongToTheirSpace(t *testing.T) {
-	store, err := sqlitetest.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	store := sqlitetest.New(t)
 	all := acceptances.New(store, nil)
 	owner, other := access.Caller{Principal: "me", Space: "user:test:me"}, access.Caller{Principal: "other", Space: "user:test:other"}
 	kept, err := all.Record(t.Context(), owner, []acceptances.Acceptance{{Space: owner.Space, Protocol: "digest", Step: 1, Driver: "doer", Effect: driver.EffectReads, By: "me"}})

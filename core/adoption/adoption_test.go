@@ -3,8 +3,6 @@ package adoption_test
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -15,7 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -27,15 +25,7 @@ type killed struct{ library.ProtocolWriter }
 func (killed) DeleteChain(context.Context, string, string, int64) error { return errKilled }
 
 func TestAnInterruptedAdoptionIsCompletedByTheNext(t *testing.T) {
-	s, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := sqlitetest.New(t)
 	ada, bob := adoption.Owner{Principal: "user:acme:ada", Space: "user:acme:ada"}, adoption.Owner{Principal: "user:acme:bob", Space: "user:acme:bob"}
 	chain := storetest.NewChain(ada.Space, "Moved", "One")
 	if _, err := s.Protocols.SaveChains(t.Context(), []library.Change{{Chain: chain}}); err != nil {
@@ -75,15 +65,7 @@ func TestAnInterruptedAdoptionIsCompletedByTheNext(t *testing.T) {
 }
 
 func TestRunsOfSpacesThatNobodyElseReadsStay(t *testing.T) {
-	s, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := sqlitetest.New(t)
 	local, ada := adoption.Owner{Principal: "local", Space: "user:local:operator"}, adoption.Owner{Principal: "user:acme:ada", Space: "user:acme:ada"}
 	var ids []run.ID
 	for _, space := range []string{local.Space, "space:local"} {

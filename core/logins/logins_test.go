@@ -3,7 +3,6 @@ package logins_test
 import (
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/clock/clocktest"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/logins"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/sqlite/sqlitetest"
 )
 
 var ada = logins.Person{Principal: "user:local:ada", Name: "Ada", Groups: []string{"group:local:release"}}
@@ -21,15 +20,7 @@ var ada = logins.Person{Principal: "user:local:ada", Name: "Ada", Groups: []stri
 // open returns logins in a database of their own.
 func open(t *testing.T) *logins.Logins {
 	t.Helper()
-	s, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := sqlitetest.New(t)
 	return logins.New(s.Logins, nil, slog.New(slog.DiscardHandler))
 }
 
@@ -141,15 +132,7 @@ func TestLinksAndLoginsExpire(t *testing.T) {
 
 // Nobody asks the provider about the groups of a person while a login lasts.
 func TestALoginOfAProviderLastsAsLongAsItsGroupsMay(t *testing.T) {
-	s, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := sqlitetest.New(t)
 	machine := clocktest.New(time.Now())
 	l := logins.New(s.Logins, clock.New(machine), slog.New(slog.DiscardHandler))
 	_, secret, err := l.Start(t.Context(), ada)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -50,15 +48,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	store, err := sqlitetest.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	store := sqlitetest.New(t)
 	w := &world{t: t, machine: clocktest.New(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)), heard: listener{last: map[run.ID]runs.Standing{}}}
 	w.another = func() *runs.Keeper {
 		return runs.New(runs.Store{Runs: store, Index: store, History: store}, runs.Options{Handover: &w.heard, Clock: clock.New(w.machine)})

@@ -126,15 +126,7 @@ func isolatedRig(t testing.TB, level driverhost.Level) *rig {
 			t.Error(err)
 		}
 	})
-	store, err := sqlitetest.Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	store := sqlitetest.New(t)
 	r.engine = usecases.New(usecases.Store{
 		Protocols: store, Writer: store, Versions: store, Searcher: outlines.New(store, nil, log), Vectors: store, Ratings: store,
 		Runs: store, Index: store, Archive: store, History: store,

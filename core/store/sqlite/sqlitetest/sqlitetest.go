@@ -4,6 +4,8 @@ package sqlitetest
 
 import (
 	"log/slog"
+	"path/filepath"
+	"testing"
 
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/tables"
@@ -28,6 +30,21 @@ func Open(path string, log *slog.Logger) (*Store, error) {
 		return nil, err
 	}
 	return Of(s), nil
+}
+
+// New opens a store of the test alone, which is closed with it.
+func New(t testing.TB) *Store {
+	t.Helper()
+	s, err := Open(filepath.Join(t.TempDir(), "kairos.db"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 // Of is a store that is open.
