@@ -2,10 +2,8 @@ package app
 
 import (
 	"context"
-	"slices"
 	"strings"
 
-	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/adoption"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/principal"
@@ -19,7 +17,7 @@ func Adopt(ctx context.Context, a *App, from, to string, move bool) (adoption.Re
 	if err != nil {
 		return adoption.Report{}, err
 	}
-	receiver, err := receiverOf(a.made.all(), to)
+	receiver, err := receiverOf(a.made, to)
 	if err != nil {
 		return adoption.Report{}, err
 	}
@@ -48,7 +46,7 @@ func giverOf(from string) (adoption.Owner, error) {
 		WithHint("write %s, or a person as user:REALM:NAME", LocalPrincipal)
 }
 
-func receiverOf(made []string, to string) (adoption.Owner, error) {
+func receiverOf(made *madeSpaces, to string) (adoption.Owner, error) {
 	if principal.IsUser(to) && to != localSpace {
 		return adoption.Owner{Principal: to, Space: to}, nil
 	}
@@ -57,12 +55,9 @@ func receiverOf(made []string, to string) (adoption.Owner, error) {
 		return adoption.Owner{}, fault.New(fault.InvalidArgument, "--to is %q, which names no person and no space", to).
 			WithHint("write a person as user:REALM:NAME, or a space as space:NAME")
 	}
-	id, err := access.SpaceID(name)
+	id, err := made.named(name)
 	if err != nil {
 		return adoption.Owner{}, err
-	}
-	if !slices.Contains(made, id) {
-		return adoption.Owner{}, fault.New(fault.SpaceNotFound, "there is no space %s", id).WithHint("make it with `kairos spaces create %s`", name)
 	}
 	return adoption.Owner{Space: id}, nil
 }

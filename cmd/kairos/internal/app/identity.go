@@ -114,7 +114,6 @@ func CreateToken(ctx context.Context, a *App, in tokens.Wanted) (tokens.Token, t
 		return tokens.Token{}, "", fault.New(fault.InvalidArgument, "%s is the space of this machine's operator, and nobody calls as it", localSpace).
 			WithHint("name a person, such as user:acme:ada")
 	}
-	made := a.made.all()
 	for i, name := range in.Spaces {
 		switch {
 		case name == "personal":
@@ -123,13 +122,9 @@ func CreateToken(ctx context.Context, a *App, in tokens.Wanted) (tokens.Token, t
 		case strings.Contains(name, ":") && !strings.HasPrefix(name, "space:"):
 			continue
 		}
-		id, err := access.SpaceID(strings.TrimPrefix(name, "space:"))
+		id, err := a.made.named(strings.TrimPrefix(name, "space:"))
 		if err != nil {
 			return tokens.Token{}, "", err
-		}
-		if !slices.Contains(made, id) {
-			return tokens.Token{}, "", fault.New(fault.SpaceNotFound, "there is no space %s", id).
-				WithHint("make it with `kairos spaces create %s`, or name one that `kairos spaces list` lists", strings.TrimPrefix(id, "space:"))
 		}
 		in.Spaces[i] = id
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/fault"
 )
 
 // spaceStore keeps the spaces that operators made. Implemented by *tables.Spaces.
@@ -50,6 +51,17 @@ func (m *madeSpaces) all() []string {
 	}
 	m.ids, m.at = m.with(ids), time.Now()
 	return m.ids
+}
+
+// named is the id of the space that was made under the name. One that was not has the code
+// fault.SpaceNotFound.
+func (m *madeSpaces) named(name string) (string, error) {
+	id, err := access.SpaceID(name)
+	if err == nil && !slices.Contains(m.all(), id) {
+		err = fault.New(fault.SpaceNotFound, "there is no space %s", id).
+			WithHint("make it with `kairos spaces create %s`, or name one that `kairos spaces list` lists", name)
+	}
+	return id, err
 }
 
 // with adds the configured spaces.
