@@ -134,7 +134,7 @@ func (s *Logins) Link(ctx context.Context, p Person) (Login, Secret, error) {
 	return s.create(ctx, p, func(now time.Time) Login { return Login{Created: now, Expires: now.Add(linkTime)} })
 }
 
-// Start logs a person in whom an identity provider has identified, for ProviderTime.
+// Start logs in a person whom an identity provider has identified, for ProviderTime.
 func (s *Logins) Start(ctx context.Context, p Person) (Login, Secret, error) {
 	return s.create(ctx, p, func(now time.Time) Login { return Login{Created: now, Begun: now, Expires: now.Add(ProviderTime)} })
 }

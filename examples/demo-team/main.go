@@ -1,8 +1,8 @@
 // Command demo-team plays a team server: an identity provider, a server that asks callers who
-// they are and keeps everything in PostgreSQL where that is installed, and two agents with tokens. An agent asks for an approval that two named people have
-// to give. The owner of its run and somebody who is not named are refused, two people who are
-// named log in and approve, and the signed statement of the run is verified without the server.
-// It fails if anything deviates.
+// they are and keeps everything in PostgreSQL where that is installed, and two agents with
+// tokens. An agent asks for an approval that two named people have to give. The owner of its run
+// and somebody who is not named are refused, two people who are named log in and approve, and the
+// signed statement of the run is verified without the server. It fails if anything deviates.
 package main
 
 import (
