@@ -28,7 +28,7 @@ func TestAnInterruptedAdoptionIsCompletedByTheNext(t *testing.T) {
 	s := sqlitetest.New(t)
 	ada, bob := adoption.Owner{Principal: "user:acme:ada", Space: "user:acme:ada"}, adoption.Owner{Principal: "user:acme:bob", Space: "user:acme:bob"}
 	chain := storetest.NewChain(ada.Space, "Moved", "One")
-	if _, err := s.Protocols.SaveChains(t.Context(), []library.Change{{Chain: chain}}); err != nil {
+	if _, err := s.SaveChains(t.Context(), []library.Change{{Chain: chain}}); err != nil {
 		t.Fatal(err)
 	}
 	digest, err := chain.ContentDigest()
@@ -36,7 +36,7 @@ func TestAnInterruptedAdoptionIsCompletedByTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	accepted := acceptances.Acceptance{ID: "a", Space: ada.Space, Protocol: digest, Chain: chain.ID, Step: 1, Driver: "command", Effect: "reads", By: "ada"}
-	if err := s.People.SaveAcceptances(t.Context(), []acceptances.Acceptance{accepted}); err != nil {
+	if err := s.SaveAcceptances(t.Context(), []acceptances.Acceptance{accepted}); err != nil {
 		t.Fatal(err)
 	}
 	store := adoption.Store{
@@ -51,11 +51,11 @@ func TestAnInterruptedAdoptionIsCompletedByTheNext(t *testing.T) {
 		t.Fatalf("the next Move = %+v, %v, want the protocol", r, err)
 	}
 	for space, want := range map[string]int{ada.Space: 0, bob.Space: 1} {
-		n, err := s.Protocols.Count(t.Context(), space)
+		n, err := s.Count(t.Context(), space)
 		if err != nil || n != want {
 			t.Errorf("%s has %d protocols, %v, want %d", space, n, err, want)
 		}
-		if all, err := s.People.AcceptancesFor(t.Context(), space, digest, ""); err != nil || len(all) != want {
+		if all, err := s.AcceptancesFor(t.Context(), space, digest, ""); err != nil || len(all) != want {
 			t.Errorf("%s has %d acceptances, %v, want %d", space, len(all), err, want)
 		}
 	}
@@ -71,7 +71,7 @@ func TestRunsOfSpacesThatNobodyElseReadsStay(t *testing.T) {
 	for _, space := range []string{local.Space, "space:local"} {
 		chain := storetest.NewChain(space, "Open", "One")
 		r := storetest.NewRun(local.Principal, chain)
-		if err := s.Runs.CreateRun(t.Context(), runs.Save{Run: r}, chain); err != nil {
+		if err := s.CreateRun(t.Context(), runs.Save{Run: r}, chain); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, r.ID)
@@ -84,7 +84,7 @@ func TestRunsOfSpacesThatNobodyElseReadsStay(t *testing.T) {
 		t.Fatalf("Move = %+v, %v, want run %s alone", r, err, ids[0])
 	}
 	for i, want := range []string{ada.Principal, local.Principal} {
-		if r, err := s.Runs.Run(t.Context(), ids[i]); err != nil || r.Principal != want {
+		if r, err := s.Run(t.Context(), ids[i]); err != nil || r.Principal != want {
 			t.Errorf("run %d is of %q, %v, want %s", i, r.Principal, err, want)
 		}
 	}
