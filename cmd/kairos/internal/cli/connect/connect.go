@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ask"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/internal/mcpclient"
 )
 
 // checkTime bounds --check: the server starts and lists its tools.
@@ -29,7 +31,8 @@ const defaultURL = "http://127.0.0.1:3300/mcp"
 
 // flags of `kairos connect`.
 type flags struct {
-	url, file    string
+	at           remote
+	file         string
 	write, check bool
 }
 
@@ -43,14 +46,17 @@ func Command(at *session.Session) *cobra.Command {
 			"file stays as it is, comments included, and a copy of the file before is kept. The client starts this program with\n" +
 			"the --config, --db, KAIROS_DB, KAIROS_DRIVERS_DIR and KAIROS_TREE of this command, and with an approval page (--page);\n" +
 			"with --http it reaches a server that is running. Variables and settings that you added to the entry stay.\n\n" +
+			"No token is written. At a server with an identity provider the client logs in itself; where the server has only tokens of\n" +
+			"its own, --token-env has the client take one from KAIROS_BEARER_TOKEN.\n\n" +
 			"--check starts or reaches the server as the client would, with the entry in the client's file if there is one, and\n" +
 			"lists its tools. It asks before it starts another command that a file of this folder names. Without CLIENT the clients\n" +
 			"and their files are listed.\n\n" +
 			"Clients: " + strings.Join(names(), ", "),
 		Example: "  kairos connect\n  kairos connect claude-code --write\n  kairos connect cursor --http http://127.0.0.1:3300/mcp\n" +
+			"  kairos connect codex --http https://kairos.example.org --token-env --write\n" +
 			"  kairos connect codex --check",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 2 || len(args) == 2 && f.url != defaultURL {
+			if len(args) > 2 || len(args) == 2 && f.at.url != defaultURL {
 				return fmt.Errorf("connect takes no %q; it takes one client, and a URL after --http", args[len(args)-1])
 			}
 			return nil
@@ -65,28 +71,39 @@ func Command(at *session.Session) *cobra.Command {
 				return list(cmd, home)
 			}
 			if len(args) == 2 {
-				f.url = args[1]
+				f.at.url = args[1]
 			}
-			if f.url, err = endpoint(cmd, f.url); err != nil {
+			if f.at, err = f.at.understood(cmd); err != nil {
 				return err
 			}
 			c, err := clientNamed(args[0])
 			if err != nil {
 				return err
 			}
-			e, err := connectsAs(cmd, at, c, f.url)
+			e, err := connectsAs(cmd, at, c, f.at)
 			if err != nil {
 				return err
 			}
 			return f.connect(cmd, c, cmp.Or(f.file, c.path(home, ".")), e)
 		},
 	}
-	cmd.Flags().StringVar(&f.url, "http", "", "reach a running server at this URL instead of starting one ("+defaultURL+" if none is given)")
+	cmd.Flags().StringVar(&f.at.url, "http", "", "reach a running server at this URL instead of starting one ("+defaultURL+" if none is given)")
 	cmd.Flags().Lookup("http").NoOptDefVal = defaultURL
+	cmd.Flags().BoolVar(&f.at.tokenEnv, "token-env", false, "with --http: have the client send the token in its variable "+session.TokenEnv+", instead of a login")
 	cmd.Flags().StringVar(&f.file, "file", "", "configuration file of the client, if it is not where the client looks by default")
 	cmd.Flags().BoolVar(&f.write, "write", false, "change the client's file, and keep a copy of it")
 	cmd.Flags().BoolVar(&f.check, "check", false, "start or reach the server as the client would, and list its tools")
 	return cmd
+}
+
+// understood is where the server is, as the client needs it.
+func (r remote) understood(cmd *cobra.Command) (remote, error) {
+	if r.tokenEnv && r.url == "" {
+		return r, errors.New("--token-env is for a server that runs: add --http and its URL")
+	}
+	var err error
+	r.url, err = endpoint(cmd, r.url)
+	return r, err
 }
 
 // endpoint is the URL of the MCP endpoint of a server whose address may be given without it.
@@ -123,7 +140,7 @@ func (f flags) connect(cmd *cobra.Command, c client, path string, e entry) error
 			present, has, err = c.format.configured(document, c.servers)
 		}
 	case !f.check:
-		return show(cmd, c, path, e)
+		return f.show(cmd, c, path, e)
 	case err != nil:
 		err = fmt.Errorf("%s: %w", path, err)
 	}
@@ -134,7 +151,7 @@ func (f flags) connect(cmd *cobra.Command, c client, path string, e entry) error
 	if err != nil {
 		return err
 	}
-	if said := connectionOf(present); has && f.url != "" && said.address != checked.address {
+	if said := connectionOf(present); has && f.at.url != "" && said.address != checked.address {
 		output.Tell(cmd.ErrOrStderr(), "note: %s connects to %s; what is checked is %s\n", path, said, checked)
 	} else if has {
 		if err := f.trusted(cmd, c, path, said.command, checked.command); err != nil {
@@ -142,7 +159,7 @@ func (f flags) connect(cmd *cobra.Command, c client, path string, e entry) error
 		}
 		checked = said
 	}
-	return check(cmd, checked)
+	return check(cmd, c, checked)
 }
 
 // trusted asks before it starts a command that a file of the project names: the
@@ -168,7 +185,7 @@ func (f flags) trusted(cmd *cobra.Command, c client, path string, present, own c
 }
 
 // show prints what to write, so that it can be piped, and where, for people.
-func show(cmd *cobra.Command, c client, path string, e entry) error {
+func (f flags) show(cmd *cobra.Command, c client, path string, e entry) error {
 	text, err := c.format.encode(c.servers, e.filled())
 	if err != nil {
 		return err
@@ -176,7 +193,7 @@ func show(cmd *cobra.Command, c client, path string, e entry) error {
 	output.Tell(cmd.ErrOrStderr(), "For %s, put this into %s, or add --write to this command:\n\n", c.title, path)
 	p := &output.Printer{W: cmd.OutOrStdout()}
 	p.Verbatim(string(text))
-	output.Tell(cmd.ErrOrStderr(), "\n%s\n", c.then)
+	output.Tell(cmd.ErrOrStderr(), "\n%s\n", c.next(f.at))
 	return p.Err
 }
 
@@ -210,7 +227,7 @@ func (f flags) change(cmd *cobra.Command, c client, path string, document []byte
 	if had {
 		sayWhatBecame(cmd, before, after)
 	}
-	output.Tell(cmd.OutOrStdout(), "%s\n", c.then)
+	output.Tell(cmd.OutOrStdout(), "%s\n", c.next(f.at))
 	return changed, nil
 }
 
@@ -228,12 +245,15 @@ func sayWhatBecame(cmd *cobra.Command, before, after map[string]any) {
 	}
 }
 
-func check(cmd *cobra.Command, c connection) error {
+func check(cmd *cobra.Command, c client, at connection) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), checkTime)
 	defer cancel()
-	found, err := tools(ctx, c, cmd.ErrOrStderr())
+	found, err := tools(ctx, at, cmd.ErrOrStderr())
+	if errors.Is(err, mcpclient.ErrLogin) {
+		return asked(ctx, cmd, c, at, err)
+	}
 	if err != nil {
-		return fmt.Errorf("%w\n  the client would fail in the same way; it uses: %s", err, c)
+		return fmt.Errorf("%w\n  the client would fail in the same way; it uses: %s", err, at)
 	}
 	output.Tell(cmd.OutOrStdout(), "The server answers with %s: %s.\n", output.Count(len(found), "tool"), strings.Join(found, ", "))
 	return nil

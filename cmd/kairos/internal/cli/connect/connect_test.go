@@ -149,7 +149,7 @@ func TestWhatWasWrittenIsWhatIsChecked(t *testing.T) {
 	for _, variables := range []map[string]string{nil, {}, {"KAIROS_TREE": "/etc/tree.yaml"}} {
 		want := command{"/opt/kairos", []string{"serve", "--page"}, variables}
 		for _, c := range clients {
-			e, err := c.entry(want, "")
+			e, err := c.entry(want, remote{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestWhatWasWrittenIsWhatIsChecked(t *testing.T) {
 				t.Errorf("%s: writing again changes (%v)\n%s\nto\n%s", c.name, err, document, again)
 			}
 			if c.http == nil {
-				if _, err := c.entry(want, "http://x/mcp"); err == nil || !strings.Contains(err.Error(), "leave --http out") {
+				if _, err := c.entry(want, remote{url: "http://x/mcp"}); err == nil || !strings.Contains(err.Error(), "leave --http out") {
 					t.Errorf("%s over HTTP: %v", c.name, err)
 				}
 				continue
@@ -259,7 +259,7 @@ func TestWhatAPersonAddedStays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := c.entry(with, "")
+			e, err := c.entry(with, remote{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -320,11 +320,14 @@ func TestThePageOfAClientShowsWhatIsWritten(t *testing.T) {
 				t.Errorf("the page does not name the file %s", c.file)
 			}
 			start := command{program: "/usr/local/bin/kairos", args: []string{"serve", "--page"}}
-			for _, address := range []string{"", defaultURL} {
-				if address != "" && c.http == nil {
+			if c.login != "" && !strings.Contains(text, "login](../how-to/log-in-agents.md): "+c.login) {
+				t.Errorf("the page does not say how it logs in: %s", c.login)
+			}
+			for _, at := range []remote{{}, {url: defaultURL}, {url: defaultURL, tokenEnv: true}} {
+				if at.url != "" && c.http == nil || at.tokenEnv && c.bearer == nil {
 					continue
 				}
-				e, err := c.entry(start, address)
+				e, err := c.entry(start, at)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -84,7 +84,10 @@ func encodeYAML(servers string, e entry) ([]byte, error) {
 	var ordered goyaml.MapSlice
 	for _, s := range e {
 		value := s.value
-		if v, ok := value.(variables); ok {
+		switch v := value.(type) {
+		case variables:
+			value = map[string]any(v)
+		case headers:
 			value = map[string]any(v)
 		}
 		ordered = append(ordered, goyaml.MapItem{Key: s.key, Value: value})

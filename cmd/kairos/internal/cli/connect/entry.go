@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 )
 
 // entry is what the configuration of a client says of one server, in the order in which it is
@@ -86,6 +88,7 @@ func (c command) is(other command) bool {
 type connection struct {
 	command
 	address string
+	bearer  bool // with the token in session.TokenEnv
 }
 
 // String is the command line or the address.
@@ -101,6 +104,7 @@ var (
 	commandKeys = []string{"command", "cmd"}
 	envKeys     = []string{"env", "envs", "environment"}
 	addressKeys = []string{"url", "uri", "httpUrl", "serverUrl"}
+	headersKey  = "headers"
 	nestedKey   = "transport" // some clients have all of it in a table of its own
 	// connecting are the keys that say how a client connects. They are those of the entry
 	// that is written; the others are the person's.
@@ -139,7 +143,30 @@ func connectionOf(present map[string]any) connection {
 			c.address = v
 		}
 	}
+	c.bearer = c.address != "" && len(references(present)) > 0
 	return c
+}
+
+// references are the keys of an entry that have the reference to the token in session.TokenEnv and
+// nothing else.
+func references(present map[string]any) (keys []string) {
+	for _, key := range []string{headersKey, "bearer_token_env_var", "env_keys"} {
+		var only any = present[key]
+		switch v := only.(type) {
+		case map[string]any:
+			if only = nil; len(v) == 1 {
+				only = v["Authorization"]
+			}
+		case []any:
+			if only = nil; len(v) == 1 {
+				only = v[0]
+			}
+		}
+		if text, ok := only.(string); ok && strings.Contains(text, session.TokenEnv) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 func texts(values []any) (out []string) {
@@ -176,10 +203,10 @@ func (e entry) over(present map[string]any) change {
 	if !was.ofThisServer() {
 		return change{entry: e.filled(), all: true}
 	}
-	c := change{without: slices.Clone(connecting)}
+	c := change{without: append(references(present), connecting...)}
 	starts := !slices.ContainsFunc(e, func(m setting) bool { return slices.Contains(addressKeys, m.key) })
 	if starts {
-		c.without = append(c.without, "headers")
+		c.without = append(c.without, headersKey)
 	} else {
 		c.without = append(c.without, "cwd")
 	}
@@ -187,8 +214,11 @@ func (e entry) over(present map[string]any) change {
 		if _, ok := present[m.key]; ok && m.ifAbsent {
 			continue
 		}
-		if env, ok := m.value.(variables); ok {
-			m.value = env.beside(present)
+		switch v := m.value.(type) {
+		case variables:
+			m.value = v.beside(present)
+		case headers:
+			m.value = v.beside(present)
 		}
 		c.entry = append(c.entry, m)
 		c.without = append(c.without, m.key)
@@ -206,6 +236,15 @@ func (v variables) beside(present map[string]any) variables {
 	}
 	maps.DeleteFunc(all, func(name string, _ any) bool { return slices.Contains(carried, name) })
 	maps.Copy(all, v)
+	return all
+}
+
+// beside are the headers together with those that a person has added to the present entry.
+func (h headers) beside(present map[string]any) headers {
+	all := headers{}
+	maps.Copy(all, tableOf(present[headersKey]))
+	maps.DeleteFunc(all, func(name string, _ any) bool { return strings.EqualFold(name, "Authorization") })
+	maps.Copy(all, h)
 	return all
 }
 

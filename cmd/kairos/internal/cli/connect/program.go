@@ -30,17 +30,17 @@ var elsewhere = []string{
 	"LOG_LEVEL", "LOG_FORMAT", "PORT", "METRICS_PORT", "INSTANCE_ID", "TRUSTED_PROXY_CIDRS",
 }
 
-// connectsAs is the entry of a client that starts this program, or reaches the server at a URL.
-func connectsAs(cmd *cobra.Command, at *session.Session, c client, url string) (entry, error) {
-	if url != "" {
-		return c.entry(command{}, url)
+// connectsAs is the entry of a client that starts this program, or reaches the one at an address.
+func connectsAs(cmd *cobra.Command, at *session.Session, c client, to remote) (entry, error) {
+	if to.url != "" {
+		return c.entry(command{}, to)
 	}
 	start, err := thisProgram(at)
 	if err != nil {
 		return nil, err
 	}
 	noteUncarried(cmd)
-	return c.entry(start, "")
+	return c.entry(start, remote{})
 }
 
 // thisProgram is how clients start this server with the configuration at hand.
@@ -125,7 +125,15 @@ func tools(ctx context.Context, at connection, log io.Writer) (names []string, e
 		s = mcpclient.Server{Command: at.program, Args: at.args, Env: at.env}
 		s.Dir, _ = os.UserHomeDir() // empty: this folder
 	}
-	c, err := mcpclient.Open(ctx, serverName, s, mcpclient.Options{Environ: inherited(), Stderr: log})
+	o := mcpclient.Options{Environ: inherited(), Stderr: log}
+	if at.bearer {
+		token := strings.TrimSpace(os.Getenv(session.TokenEnv))
+		if token == "" {
+			return nil, fmt.Errorf("the entry takes a token from %s, which is not set in this shell", session.TokenEnv)
+		}
+		o.Headers = map[string]string{"Authorization": "Bearer " + token}
+	}
+	c, err := mcpclient.Open(ctx, serverName, s, o)
 	if err != nil {
 		return nil, err
 	}
