@@ -1,6 +1,10 @@
 package rest
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // Open lists the routes that need no operator.
 func (a *API) Open() []string {
@@ -12,6 +16,17 @@ func (a *API) Open() []string {
 	}
 	slices.Sort(open)
 	return open
+}
+
+// Routes lists all routes: the audience, the methods and the pattern of each.
+func (a *API) Routes() []string {
+	names := map[audience]string{operators: "operators", clients: "clients", people: "people", anybody: "anybody"}
+	var all []string
+	for pattern, r := range a.routes {
+		all = append(all, names[r.by]+" "+cmp.Or(strings.Join(r.methods, ","), "*")+" "+pattern)
+	}
+	slices.Sort(all)
+	return all
 }
 
 // Waiting is how many callers are in line for room or a place.
