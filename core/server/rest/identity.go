@@ -14,7 +14,7 @@ import (
 // loginPath is where people are sent who have to log in.
 const loginPath = "/auth/login"
 
-// Limits of wrong tokens from one address. Right ones never wait for them.
+// Limits of wrong tokens from one address, for which right ones never wait, and of logins that it begins.
 const (
 	wrongPerMinute = 60
 	wrongBurst     = 20

@@ -91,6 +91,7 @@ type login struct {
 	signOn  SignOn // nil: there is no identity provider
 	network network
 	wrong   *rates // bounds the wrong secrets of an address
+	begun   *rates // bounds the logins that an address begins at the identity provider
 	page    *page
 }
 
@@ -196,8 +197,13 @@ func (l *login) home(c *call) {
 	l.show(c, http.StatusOK, "You are logged in", shownLogin{Caller: caller, Back: jar.back(c.r, "..")})
 }
 
-// signIn sends the browser to the identity provider.
+// signIn sends the browser to the identity provider. How often an address begins is bounded.
 func (l *login) signIn(c *call, j jar) {
+	if wait := l.begun.take(l.network.remote(c.r)); wait > 0 {
+		c.later(wait)
+		l.refuse(c, fault.New(fault.RateLimited, "Too many logins were begun from this address. Try again in %d s.", seconds(wait)))
+		return
+	}
 	to, kept, err := l.signOn.Begin(c.r.Context(), l.network.base(c.r))
 	if err != nil {
 		l.refuse(c, err)
