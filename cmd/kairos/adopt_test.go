@@ -91,7 +91,7 @@ func TestWhatWasLocalIsAdopted(t *testing.T) {
 	if a := b.do("POST", "/api/runs_show", `{"run_id":"`+id+`"}`, with(ada)); !strings.Contains(a.body, "from local to user:acme:ada") {
 		t.Errorf("the record does not say whose the run was: %s", a.body)
 	}
-	if out := b.command("", "runs", "list", "--all"); strings.Contains(out, id[len(id)-8:]) {
+	if out := b.command("", "runs", "list", "--all", "-o", "json"); !strings.Contains(out, `"principal": "user:acme:ada"`) || strings.Contains(out, `"principal": "local"`) {
 		t.Errorf("local still has the run: %s", out)
 	}
 	b.prints("would move from user:acme:ada to user:acme:bob: 1 protocol, 1 open run, 1 acceptance", adopt("user:acme:ada", "user:acme:bob")...)
@@ -129,5 +129,50 @@ func TestARenamedPersonGetsTheOpenRunsBack(t *testing.T) {
 		if !b.resumes(uri, id, with(renamed)) {
 			t.Errorf("the person does not resume run %s of %s", id, uri)
 		}
+	}
+}
+
+// TestTheOperatorSeesTheRunsOfEverybody: the commands of the machine list, show and end them; a
+// token sees those of its owner.
+func TestTheOperatorSeesTheRunsOfEverybody(t *testing.T) {
+	t.Parallel()
+	b := identifying(t)
+	runs, tokens := map[string]string{}, map[string]string{}
+	for _, owner := range []string{"user:acme:ada", "user:acme:bob"} {
+		_, token := b.tokenOf(owner)
+		a := b.do("POST", "/api/kairos_mint/raw?llm_model_id=test", actOnce, with(token, "Content-Type", "text/markdown"))
+		tokens[owner], runs[owner] = token, b.began(uriOf.FindString(a.body), with(token))
+	}
+	whole := []string{"--url", b.url}
+	server := map[string]string{"the database": "", "the server": whole[0] + " " + whole[1]}
+	for where, flags := range server {
+		at := func(args ...string) string { return b.command("", append(args, strings.Fields(flags)...)...) }
+		list := at("runs", "list")
+		if !strings.Contains(list, "OWNER") {
+			t.Errorf("the list of %s has no owners: %s", where, list)
+		}
+		for owner, id := range runs {
+			if row := regexp.MustCompile(`(?m)^\S*` + id[len(id)-8:] + ` +Act .*` + owner + `$`); !row.MatchString(list) {
+				t.Errorf("the list of %s does not have the run %s of %s:\n%s", where, id, owner, list)
+			}
+			if out := at("runs", "show", id); !strings.Contains(out, "run "+id+", of "+owner) {
+				t.Errorf("runs show of %s: %s", where, out)
+			}
+			if out := at("runs", "resume", id); !strings.Contains(out, "is of "+owner+", and nobody else continues it") {
+				t.Errorf("runs resume of %s: %s", where, out)
+			}
+		}
+	}
+	mine, others := runs["user:acme:ada"], runs["user:acme:bob"]
+	list := b.command(tokens["user:acme:ada"], append([]string{"runs", "list", "--all"}, whole...)...)
+	if !strings.Contains(list, mine[len(mine)-8:]) || strings.Contains(list, others[len(others)-8:]) {
+		t.Errorf("ada's token lists\n%s\nwant her run alone", list)
+	}
+	if a := b.do("POST", "/api/runs_show", `{"run_id":"`+others+`"}`, with(tokens["user:acme:ada"])); a.status != http.StatusNotFound {
+		t.Errorf("ada's token shows the run of bob: %d %s", a.status, a.body)
+	}
+	b.prints("is abandoned", "runs", "end", others, "--reason", "nobody will")
+	if a := b.do("POST", "/api/runs_show", `{"run_id":"`+others+`"}`, with(tokens["user:acme:bob"])); !strings.Contains(a.body, `"state":"ended"`) {
+		t.Errorf("the run that the operator ended: %s", a.body)
 	}
 }

@@ -136,6 +136,30 @@ func TestACallerCanBeNarrowedToOneSpace(t *testing.T) {
 	}
 }
 
+func TestRunsAreTheirOwnersAndTheOperators(t *testing.T) {
+	const adas = "user:acme:ada"
+	narrowed, ok := person("lee", "group:acme:platform").Only("user:acme:lee")
+	if !ok {
+		t.Fatal("an operator is not narrowed to the own space")
+	}
+	for _, tc := range []struct {
+		name                   string
+		c                      access.Caller
+		adas, shared, unshared bool
+	}{
+		{"the owner, who reads the shared space", person("ada"), true, true, false},
+		{"a reader of the space", person("bob", "group:acme:eng"), false, false, false},
+		{"an operator", person("lee", "group:acme:platform"), true, true, true},
+		{"an operator in one space", narrowed, false, false, false},
+		{"nobody", access.Caller{}, false, false, false},
+	} {
+		got := []bool{tc.c.Oversees(adas, adas), tc.c.Oversees(adas, production), tc.c.Oversees(adas, "space:left")}
+		if diff := cmp.Diff([]bool{tc.adas, tc.shared, tc.unshared}, got); diff != "" {
+			t.Errorf("%s oversees runs of ada, in her space, in production, and in one that she has left (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
+
 // Running and writing include reading, and narrowing never adds, for every policy and token.
 func TestVerbsAreConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -22,7 +22,7 @@ const (
 )
 
 // needs says which verb each use case needs: the first three in the space of the protocol.
-// Runs besides are their owners'. It is the one place that says so.
+// Runs besides are their owners' (Caller.Oversees). It is the one place that says so.
 var needs = map[string]Verb{
 	"kairos_search": Read,
 	"kairos_begin":  Run,
@@ -81,6 +81,13 @@ func (c Caller) May(v Verb, space string) bool {
 	return c.in(space).has(v) && (c.Narrowed == nil || c.Narrowed.has(v))
 }
 
+// Oversees reports whether the caller may look at a run of the principal, whose protocol is in
+// the space, end it and erase values of it: its own, as long as it reads the space, and as an
+// operator everybody's. Nobody but its principal continues a run.
+func (c Caller) Oversees(principal, space string) bool {
+	return c.May(Operate, "") || c.Principal == principal && c.Reads(space)
+}
+
 // in are the caller's verbs in a space, before they are narrowed.
 func (c Caller) in(space string) Verbs {
 	if space == AppSpace {
@@ -98,14 +105,14 @@ func (c Caller) in(space string) Verbs {
 	return may
 }
 
-// Only returns the caller with one of its spaces alone, and AppSpace; false: it does not read
-// that space.
+// Only returns the caller with one of its spaces alone, and AppSpace, so that it is not an
+// operator; false: it does not read that space.
 func (c Caller) Only(space string) (Caller, bool) {
 	if !c.Reads(space) {
 		return c, false
 	}
 	may := c.in(space)
-	c.Space, c.Groups, c.Granted = space, nil, nil
+	c.Space, c.Groups, c.Granted, c.Operator = space, nil, nil, false
 	if may != (Verbs{Run: true, Write: true}) { // then it is not its own
 		c.Space, c.Granted = "", []Grant{{space, may}}
 	}

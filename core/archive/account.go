@@ -24,9 +24,9 @@ type Account struct {
 	Protocol api.ProtocolRevision
 }
 
-// Account returns one of the caller's runs, whatever its state.
+// Account returns a run that the caller oversees, whatever its state.
 func (a *Archive) Account(ctx context.Context, c access.Caller, id run.ID) (Account, error) {
-	t, err := a.runs.Open(ctx, c, id)
+	t, err := a.runs.Oversee(ctx, c, id)
 	if err != nil {
 		return Account{}, err
 	}

@@ -21,10 +21,10 @@ type Decided struct {
 	decision.Past
 }
 
-// Decisions lists the decisions of the tree in one of the caller's runs, oldest
-// first.
+// Decisions lists the decisions of the tree in a run that the caller
+// oversees, oldest first.
 func (a *Archive) Decisions(ctx context.Context, c access.Caller, id run.ID) ([]Decided, error) {
-	t, err := a.runs.Open(ctx, c, id)
+	t, err := a.runs.Oversee(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}

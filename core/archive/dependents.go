@@ -19,7 +19,7 @@ type Dependent struct {
 	Reason string `json:"reason"`
 }
 
-// Dependents lists the caller's runs that need the driver at their open step: to
+// Dependents lists the runs that the caller oversees and that need the driver at their open step: to
 // judge it, or to deliver a pending answer. It starts no driver. Runs of protocols
 // that the caller can no longer see are left out, and so are unreadable runs,
 // which Unserved names.
@@ -63,7 +63,7 @@ func (a *Archive) dependent(ctx context.Context, c access.Caller, s run.Summary,
 		return d, false, err
 	}
 	chain, err := a.runs.Pinned(ctx, r)
-	if err != nil || !c.Reads(chain.Space) || r.Step.Index > len(chain.Steps) {
+	if err != nil || !c.Oversees(r.Principal, chain.Space) || r.Step.Index > len(chain.Steps) {
 		return d, false, err
 	}
 	step := chain.Steps[r.Step.Index-1]

@@ -40,6 +40,10 @@ func TestRunsDependOnTheJudgeOfTheirOpenStepOnly(t *testing.T) {
 	if got, err := w.Dependents(t.Context(), other, "comment"); err != nil || len(got) != 0 {
 		t.Errorf("dependents for another principal: %+v, %v, want none", got, err)
 	}
+	other.Operator = true
+	if got, err := w.Dependents(t.Context(), other, "comment"); err != nil || len(got) != 1 {
+		t.Errorf("dependents for an operator: %+v, %v, want the run", got, err)
+	}
 	w.solve(id)
 	if got := w.dependents("comment"); len(got) != 0 {
 		t.Errorf("dependents of comment after the last step: %+v, want none", got)

@@ -61,7 +61,7 @@ type UnservedRun struct {
 }
 
 // Unserved asks the drivers whether they still accept every step of the caller's
-// protocols and the open step of every live run. It stores nothing and starts the
+// protocols and the open step of every live run that the caller oversees. It stores nothing and starts the
 // drivers that it asks.
 func (a *Archive) Unserved(ctx context.Context, c access.Caller) (Unserved, error) {
 	setup, release := a.setups.Hold()

@@ -14,9 +14,9 @@ import (
 
 // RunArchive lists and removes runs, also ended ones.
 type RunArchive interface {
-	// AllRuns lists the principal's runs of protocols in some spaces, the most
-	// recently begun first, or live ones only, the last changed first. next is "" at
-	// the end; a cursor stays valid whatever changes elsewhere in the list.
+	// AllRuns lists the runs that the query selects, the most recently begun first, or live
+	// ones only, the last changed first. next is "" at the end; a cursor stays valid whatever
+	// changes elsewhere in the list.
 	AllRuns(ctx context.Context, q Query) (runs []run.Summary, next string, err error)
 	// Overdue lists live runs of all principals that began before the first time, or
 	// that are still untouched at their first step since before the second.
@@ -45,7 +45,8 @@ type Space struct {
 
 // Query selects runs to list.
 type Query struct {
-	Principal string
+	Principal string    // whose runs; not used if Everybody is set
+	Everybody bool      // the runs of all principals
 	Spaces    []string  // of the protocols; nil: any
 	Live      bool      // only those that can continue
 	State     run.State // empty: any

@@ -55,7 +55,7 @@ func (a *Archive) redact(ctx context.Context, c access.Caller, in RedactInput) (
 	if a.store.Eraser == nil {
 		return RedactReply{}, fault.New(fault.StoreFailed, "the store of the runs cannot erase values")
 	}
-	t, err := a.runs.Open(ctx, c, in.Run)
+	t, err := a.runs.Oversee(ctx, c, in.Run)
 	if err != nil {
 		return RedactReply{}, err
 	}

@@ -27,14 +27,14 @@ type RunsReply struct {
 	NextCursor string        `json:"next_cursor,omitempty"`
 }
 
-// AllRuns lists the caller's runs, the most recently begun first, unless in says
-// otherwise. An expired run counts as ended even if the store has not ended it yet.
+// AllRuns lists the runs that the caller oversees, the most recently begun first, unless in
+// says otherwise. An expired run counts as ended even if the store has not ended it yet.
 // A live run that changes while pages are read moves to the first page.
 func (a *Archive) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (RunsReply, error) {
 	const usual, most = 100, 1000
-	runs, next, err := a.store.Archive.AllRuns(ctx, Query{
-		Principal: c.Principal, Spaces: c.Spaces(), Live: in.Live, State: in.State, Cursor: in.Cursor, Limit: min(max(cmp.Or(in.Limit, usual), 1), most),
-	})
+	q := overseen(c)
+	q.Live, q.State, q.Cursor, q.Limit = in.Live, in.State, in.Cursor, min(max(cmp.Or(in.Limit, usual), 1), most)
+	runs, next, err := a.store.Archive.AllRuns(ctx, q)
 	if err != nil {
 		return RunsReply{}, fmt.Errorf("list runs: %w", err)
 	}
@@ -53,6 +53,14 @@ func (a *Archive) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (R
 	return reply, nil
 }
 
+// overseen selects the runs that the caller oversees, as access.Caller.Oversees says of one.
+func overseen(c access.Caller) Query {
+	if c.May(access.Operate, "") {
+		return Query{Everybody: true}
+	}
+	return Query{Principal: c.Principal, Spaces: c.Spaces()}
+}
+
 // worth says what the steps of the run are worth. A run that cannot be read does not hide
 // the others.
 func (a *Archive) worth(ctx context.Context, id run.ID) (string, error) {
@@ -66,14 +74,13 @@ func (a *Archive) worth(ctx context.Context, id run.ID) (string, error) {
 	return "cannot be read", nil
 }
 
-// eachLive calls do for each of the caller's runs that can continue, last changed
-// first, and holds a page of them at a time.
+// eachLive calls do for each run that the caller oversees and that can continue, last
+// changed first, and holds a page of them at a time.
 func (a *Archive) eachLive(ctx context.Context, c access.Caller, do func(run.Summary) error) error {
-	const page = 1000
-	for cursor := ""; ; {
-		live, next, err := a.store.Archive.AllRuns(ctx, Query{
-			Principal: c.Principal, Spaces: c.Spaces(), Live: true, Cursor: cursor, Limit: page,
-		})
+	q := overseen(c)
+	q.Live, q.Limit = true, 1000
+	for {
+		live, next, err := a.store.Archive.AllRuns(ctx, q)
 		if err != nil {
 			return fmt.Errorf("list open runs: %w", err)
 		}
@@ -85,13 +92,13 @@ func (a *Archive) eachLive(ctx context.Context, c access.Caller, do func(run.Sum
 				return err
 			}
 		}
-		if cursor = next; cursor == "" {
+		if q.Cursor = next; next == "" {
 			return nil
 		}
 	}
 }
 
-// Abandon ends one of the caller's runs for good, whatever it waits for. Its open
+// Abandon ends a run that the caller oversees for good, whatever it waits for. Its open
 // question can no longer be answered.
 func (a *Archive) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
 	claim := a.runs.Claim()
@@ -100,7 +107,7 @@ func (a *Archive) Abandon(ctx context.Context, c access.Caller, id run.ID, reaso
 		if err := claim.Take(ctx, id); err != nil {
 			return run.Summary{}, err
 		}
-		t, err := a.runs.Open(ctx, c, id)
+		t, err := a.runs.Oversee(ctx, c, id)
 		if err != nil {
 			return run.Summary{}, err
 		}

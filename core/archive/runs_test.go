@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
@@ -50,6 +52,50 @@ func TestAllRunsAreListedWithTheStateTheyAreIn(t *testing.T) {
 	w.caller.Principal = "you"
 	if got := w.listed(archive.RunsInput{}); len(got) != 0 {
 		t.Errorf("another principal sees %+v", got)
+	}
+}
+
+func TestAnOperatorSeesTheRunsOfEverybody(t *testing.T) {
+	w := newWorld(t, 0)
+	first := w.begin(w.mint(driverstest.ThreeSteps)[0])
+	w.solve(first)
+	you := access.Caller{Principal: "you", Space: "user:test:you"}
+	w.caller = you
+	second := w.begin(w.mint(driverstest.ThreeSteps)[0])
+	w.caller = access.Caller{Principal: "boss", Space: "user:test:boss", Operator: true}
+	if got := w.listed(archive.RunsInput{}); len(got) != 2 || got[0].Principal != "you" || got[1].Principal != "me" {
+		t.Errorf("an operator sees %+v, want both runs with whose they are", got)
+	}
+	if got := w.listed(archive.RunsInput{Live: true, Limit: 1}); len(got) != 1 || got[0].ID != second {
+		t.Errorf("the last live run = %+v, want that of you", got)
+	}
+	if line := w.timeline(first); line.Run.Principal != "me" || len(line.Moments) == 0 {
+		t.Errorf("the timeline = %+v, want the run of me", line)
+	}
+	if _, err := w.Decisions(t.Context(), w.caller, first); err != nil {
+		t.Errorf("Decisions = %v", err)
+	}
+	if _, err := w.redact(first, 1); err != nil {
+		t.Errorf("Redact = %v", err)
+	}
+	if _, err := w.runs.Open(t.Context(), w.caller, first); fault.CodeOf(err) != fault.Forbidden || !strings.Contains(err.Error(), "is of me, and nobody else continues it") {
+		t.Errorf("to continue the run of another = %v, want %s", err, fault.Forbidden)
+	}
+	if s, err := w.Abandon(t.Context(), w.caller, first, "it stands around"); err != nil || s.State != run.Ended {
+		t.Errorf("Abandon = %+v, %v", s, err)
+	}
+	w.caller = you
+	if got := w.listed(archive.RunsInput{}); len(got) != 1 || got[0].ID != second {
+		t.Errorf("you see %+v, want your run alone", got)
+	}
+	for name, call := range map[string]func() error{
+		"Timeline": func() error { _, err := w.Timeline(t.Context(), you, first); return err },
+		"Account":  func() error { _, err := w.Account(t.Context(), you, first); return err },
+		"Redact":   func() error { _, err := w.redact(first, 0); return err },
+	} {
+		if err := call(); fault.CodeOf(err) != fault.NotFound {
+			t.Errorf("%s of the run of another = %v, want %s", name, err, fault.NotFound)
+		}
 	}
 }
 

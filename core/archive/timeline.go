@@ -50,9 +50,9 @@ func (l Timeline) TriesOf(step int) (run.StepTries, bool) {
 	return l.Tries[i], true
 }
 
-// Timeline returns one of the caller's runs with its events.
+// Timeline returns a run that the caller oversees with its events.
 func (a *Archive) Timeline(ctx context.Context, c access.Caller, id run.ID) (Timeline, error) {
-	t, err := a.runs.Open(ctx, c, id)
+	t, err := a.runs.Oversee(ctx, c, id)
 	if err != nil {
 		return Timeline{}, err
 	}

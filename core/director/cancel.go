@@ -36,7 +36,7 @@ func (e *Engine) Cancel(ctx context.Context, c access.Caller, in CancelInput) (C
 }
 
 func (u useCase) cancel(ctx context.Context, c access.Caller, in CancelInput) (CancelReply, error) {
-	t, err := u.resume(ctx, c, in.Run)
+	t, err := u.oversee(ctx, c, in.Run)
 	if err != nil {
 		return CancelReply{}, err
 	}
@@ -133,7 +133,7 @@ func (e *Engine) endWork(ctx context.Context, c access.Caller, id run.ID) error 
 }
 
 func (u useCase) endWork(ctx context.Context, c access.Caller, id run.ID) error {
-	t, err := u.resume(ctx, c, id)
+	t, err := u.oversee(ctx, c, id)
 	if err != nil || !t.Run.State.Live() || !plan.Endable(t.State) {
 		return err
 	}

@@ -49,7 +49,7 @@ func (u useCase) decide(ctx context.Context, c access.Caller, in DecideInput) (D
 	if in.By == "" || in.Reason == "" {
 		return DecideReply{}, fault.New(fault.InvalidArgument, "a decision needs who makes it and why")
 	}
-	t, err := u.resume(ctx, c, in.Run)
+	t, err := u.oversee(ctx, c, in.Run)
 	if err != nil {
 		return DecideReply{}, err
 	}
@@ -179,7 +179,7 @@ func (u useCase) undecline(ctx context.Context, c access.Caller, in UndeclineInp
 	if in.By == "" {
 		return UndeclineReply{}, fault.New(fault.InvalidArgument, "a decline is taken back by somebody: by is missing")
 	}
-	t, err := u.resume(ctx, c, in.Run)
+	t, err := u.oversee(ctx, c, in.Run)
 	if err != nil {
 		return UndeclineReply{}, err
 	}

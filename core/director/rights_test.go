@@ -6,7 +6,9 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
 )
 
 const shared = "space:shared"
@@ -82,5 +84,39 @@ func TestEachCallNeedsTheRightOfTheTable(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// An operator looks at the runs of others and ends them, and continues none.
+func TestAnOperatorCancelsAndContinuesNothingOfOthers(t *testing.T) {
+	w, d, uri, r := slowly(t, notDone)
+	boss := access.Caller{Principal: "user:test:boss", Space: "user:test:boss", Operator: true}
+	for name, call := range map[string]func() error{
+		"begin again": func() error {
+			_, err := w.Begin(t.Context(), boss, api.BeginRequest{URI: uri, SessionID: r.RunID})
+			return err
+		},
+		"next": func() error {
+			_, err := w.Next(t.Context(), boss, api.NextRequest{URI: uri, RunID: r.RunID, Solution: []byte(placeholder(r))})
+			return err
+		},
+		"attest": func() error {
+			_, err := w.Attest(t.Context(), boss, api.AttestRequest{URI: uri, RunID: r.RunID, Outcome: "failure", Message: "stopped"})
+			return err
+		},
+	} {
+		if err := call(); err == nil {
+			t.Errorf("%s: an operator continued the run of another", name)
+		}
+	}
+	cancelled, err := w.Cancel(t.Context(), boss, director.CancelInput{Run: runOf(r), By: "the boss"})
+	if err != nil || !cancelled.Ended || !d.asked[len(d.asked)-1].Cancel {
+		t.Errorf("Cancel by an operator = %+v, %v, want that the driver has ended it", cancelled, err)
+	}
+	if m := w.moment(r, "cancelled"); m.Verdict != "by the boss" {
+		t.Errorf("it was cancelled %q", m.Verdict)
+	}
+	if s, err := w.Abandon(t.Context(), boss, runOf(r), "it stands around"); err != nil || s.State != run.Ended {
+		t.Errorf("Abandon by an operator = %+v, %v", s, err)
 	}
 }

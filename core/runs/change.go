@@ -34,14 +34,25 @@ func (k *Keeper) Create(r run.Run, chain protocol.Chain) *Change {
 	return &Change{Run: r, Chain: chain, keeper: k, created: true}
 }
 
-// Open is a change of a stored run that the caller may continue.
+// Open is a change of a stored run that the caller may continue: one of its own.
 func (k *Keeper) Open(ctx context.Context, c access.Caller, id run.ID) (*Change, error) {
+	change, err := k.Oversee(ctx, c, id)
+	if err == nil && change.Run.Principal != c.Principal {
+		return nil, fault.New(fault.Forbidden, "run %s is of %s, and nobody else continues it: an operator looks at it and ends it", id, change.Run.Principal).
+			WithNext("tell the user whose run it is; call kairos_begin without a run_id to begin another")
+	}
+	return change, err
+}
+
+// Oversee is a change of a stored run that the caller oversees (access.Caller.Oversees). A run
+// whose time has passed is ended.
+func (k *Keeper) Oversee(ctx context.Context, c access.Caller, id run.ID) (*Change, error) {
 	read := time.Now()
 	r, absent, err := k.readWithAbsent(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	r, chain, err := k.Usable(ctx, c, r)
+	r, chain, err := k.overseen(ctx, c, r)
 	if err != nil {
 		return nil, err
 	}

@@ -93,6 +93,14 @@ func (c *Claim) Open(ctx context.Context, caller access.Caller, id run.ID) (*Cha
 	return c.keeper.Open(ctx, caller, id)
 }
 
+// Oversee claims a run and is a change of it, if the caller oversees it.
+func (c *Claim) Oversee(ctx context.Context, caller access.Caller, id run.ID) (*Change, error) {
+	if err := c.Take(ctx, id); err != nil {
+		return nil, err
+	}
+	return c.keeper.Oversee(ctx, caller, id)
+}
+
 // Release gives the run to whoever waits for it.
 func (c *Claim) Release() {
 	if c.run != "" {

@@ -114,19 +114,18 @@ func (k *Keeper) recall(ctx context.Context, r, known run.Run) (run.Run, error) 
 	return r.Recall(known, events), nil
 }
 
-// Usable checks that a run is the caller's, ends it if its time has passed, and
-// returns it with the chain it is pinned to.
-func (k *Keeper) Usable(ctx context.Context, c access.Caller, r run.Run) (run.Run, protocol.Chain, error) {
-	if r.Principal != c.Principal {
-		// Not told apart from a run that does not exist.
-		return run.Run{}, protocol.Chain{}, noRun(r.ID)
+// overseen checks that the caller oversees a run, ends it if its time has passed, and returns
+// it with the chain it is pinned to. The run of another principal, or of a group that the
+// caller has left meanwhile, is not told apart from one that does not exist.
+func (k *Keeper) overseen(ctx context.Context, c access.Caller, r run.Run) (run.Run, protocol.Chain, error) {
+	if r.Principal != c.Principal && !c.May(access.Operate, "") {
+		return run.Run{}, protocol.Chain{}, noRun(r.ID) // before its protocol is read
 	}
 	chain, err := k.Pinned(ctx, r)
 	if err != nil {
 		return run.Run{}, protocol.Chain{}, err
 	}
-	if !c.Reads(chain.Space) {
-		// Left the group meanwhile: what is stored there is not theirs to see any more.
+	if !c.Oversees(r.Principal, chain.Space) {
 		return run.Run{}, protocol.Chain{}, noRun(r.ID)
 	}
 	if r.State.Live() && k.Expired(r.Summary()) {

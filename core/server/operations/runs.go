@@ -42,7 +42,7 @@ type Runs interface {
 // ListRuns declares runs_list.
 var ListRuns = api.Tool[ListRunsRequest, archive.RunsReply]{Declaration: api.Declaration{
 	Name: "runs_list", Title: "List runs", ReadOnly: true, Idempotent: true,
-	Description: "List your open runs, last changed first, a page at a time. With all or state also those that have ended, last begun first.",
+	Description: "List your open runs, and to an operator those of everybody, last changed first, a page at a time. With all or state also those that have ended, last begun first.",
 }}
 
 // ListRunsRequest selects runs.

@@ -24,6 +24,7 @@ var archiveCases = map[string]func(*testing.T, Runs){
 	"ended runs are removed with their events and replies":  removeEnded,
 	"the longest ended runs are removed first":              removeLongestEnded,
 	"an adopted run is listed for whoever has it now":       adoptedRun,
+	"runs of everybody are listed":                          everybodysRuns,
 	"a cancelled removal removes nothing":                   removeCancelled,
 	"runs are removed while others are saved":               removeWhileSaving,
 }
@@ -79,6 +80,27 @@ func allRuns(t *testing.T, s Runs) {
 	}
 	if got := mustAllRuns(t, s, archive.Query{Principal: "nobody", Spaces: []string{mine}, Limit: 1}); len(got) != 0 {
 		t.Errorf("AllRuns(of nobody) = %v, want none", got)
+	}
+}
+
+func everybodysRuns(t *testing.T, s Runs) {
+	var all, live []run.Summary
+	for i, principal := range []string{"ada", "bob", "ada", "cy"} {
+		r := inState(t, s, principal, run.Open, epoch.Add(time.Duration(i)*time.Minute)).Summary()
+		ended := inState(t, s, principal, run.Ended, epoch).Summary()
+		all, live = slices.Insert(all, 0, ended, r), slices.Insert(live, 0, r)
+	}
+	elsewhere := mustCreate(t, s, "cy", NewChain(theirs, "Archived", "One", "Two")).Summary()
+	all = slices.Insert(all, 0, elsewhere)
+	for limit := 1; limit <= len(all)+1; limit++ {
+		wantSame(t, fmt.Sprintf("AllRuns(of everybody) in pages of %d", limit), all, mustAllRuns(t, s, archive.Query{Everybody: true, Limit: limit}))
+		wantSame(t, fmt.Sprintf("AllRuns(of everybody, live) in pages of %d", limit), live, mustAllRuns(t, s, archive.Query{Everybody: true, Spaces: []string{mine}, Live: true, Limit: limit}))
+	}
+	if got := mustAllRuns(t, s, archive.Query{Everybody: true, State: run.Ended, Limit: 2}); len(got) != 4 {
+		t.Errorf("AllRuns(of everybody, ended) = %v, want the four that have ended", got)
+	}
+	if got := mustAllRuns(t, s, archive.Query{Limit: 2}); len(got) != 0 {
+		t.Errorf("AllRuns(of no principal) = %v, want none", got)
 	}
 }
 

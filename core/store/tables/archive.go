@@ -18,30 +18,39 @@ type Archive struct{ DB Base }
 // AllRuns implements archive.RunArchive. Ids grow with time: they order runs by
 // their begin, and an id is a cursor. The cursor of live runs is a time and an id.
 func (a *Archive) AllRuns(ctx context.Context, q archive.Query) ([]run.Summary, string, error) {
-	where, args := `WHERE principal = $1`, []any{q.Principal}
+	var conditions []string
+	var args []any
+	if !q.Everybody {
+		args = append(args, q.Principal)
+		conditions = append(conditions, `principal = $1`)
+	}
 	if q.Spaces != nil {
 		args = append(args, a.DB.List(q.Spaces))
-		where += ` AND ` + a.DB.RunSpace + ` ` + a.DB.In(2)
+		conditions = append(conditions, a.DB.RunSpace+` `+a.DB.In(len(args)))
 	}
 	if q.State != "" {
 		args = append(args, string(q.State))
-		where += fmt.Sprintf(` AND state = $%d`, len(args))
+		conditions = append(conditions, fmt.Sprintf(`state = $%d`, len(args)))
 	}
 	order, cursor := `id DESC`, func(last run.Summary) string { return string(last.ID) }
 	if q.Live {
-		where += ` AND ` + a.DB.Live
+		conditions = append(conditions, a.DB.Live)
 		order, cursor = `updated DESC, id DESC`, liveCursor
 	}
 	switch {
 	case q.Cursor != "" && q.Live:
 		changed, id := parseLiveCursor(q.Cursor)
 		args = append(args, changed, id)
-		where += fmt.Sprintf(` AND (updated, id) < ($%d, $%d)`, len(args)-1, len(args))
+		conditions = append(conditions, fmt.Sprintf(`(updated, id) < ($%d, $%d)`, len(args)-1, len(args)))
 	case q.Cursor != "":
 		args = append(args, q.Cursor)
-		where += fmt.Sprintf(` AND id < $%d`, len(args))
+		conditions = append(conditions, fmt.Sprintf(`id < $%d`, len(args)))
 	}
 	args = append(args, q.Limit+1)
+	where := ""
+	if len(conditions) > 0 {
+		where = `WHERE ` + strings.Join(conditions, ` AND `)
+	}
 	runs, err := a.DB.summaries(ctx, where+fmt.Sprintf(` ORDER BY %s LIMIT $%d`, order, len(args)), args...)
 	if err != nil || len(runs) <= q.Limit {
 		return runs, "", err

@@ -96,6 +96,14 @@ const (
 	FilesSpace     = "space:local"
 )
 
+// Of names the principal whose something is, behind what is said of it; empty for LocalPrincipal.
+func Of(principal string) string {
+	if principal == "" || principal == LocalPrincipal {
+		return ""
+	}
+	return ", of " + principal
+}
+
 // Caller is who the commands of this machine call as.
 func (a *App) Caller() access.Caller {
 	return access.Caller{Principal: LocalPrincipal, Space: localSpace, Groups: a.made.all(), Operator: true, Client: driver.Client{Name: "kairos", Version: a.Version, Transport: "cli"}}

@@ -40,7 +40,8 @@ func runsList(at *session.Session, out *output.Format) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List runs",
 		Long: "Lists the open runs and what each is worth so far, last changed first; with --all or --state also those that have\n" +
-			"ended, last begun first.\n" +
+			"ended, last begun first. Where people and agents have tokens or log in, the operator sees the runs of everybody, with\n" +
+			"whose each is, and anybody else their own.\n" +
 			"A run is open, asking (a question is not answered yet), waiting (for a driver), complete (to be attested), closed\n" +
 			"(attested) or ended (abandoned or expired).",
 		Example: "  kairos runs list\n  kairos runs list --state waiting -o json",
@@ -87,8 +88,16 @@ func listRuns(ctx context.Context, t api.Transport, out *output.Format, w io.Wri
 	}
 	return len(all), out.Print(w, all, func(p *output.Printer) {
 		rows := [][]string{{"RUN", "PROTOCOL", "WORTH", "STATE", "STEP", "CHANGED"}}
+		owned := slices.ContainsFunc(all, func(r run.Summary) bool { return r.Principal != app.LocalPrincipal })
+		if owned {
+			rows[0] = append(rows[0], "OWNER")
+		}
 		for _, r := range all {
-			rows = append(rows, []string{p.ID(string(r.ID)), r.Title, cmp.Or(r.Worth, "-"), stateOf(r), stepOf(r), output.Moment(r.UpdatedAt)})
+			row := []string{p.ID(string(r.ID)), r.Title, cmp.Or(r.Worth, "-"), stateOf(r), stepOf(r), output.Moment(r.UpdatedAt)}
+			if owned {
+				row = append(row, r.Principal)
+			}
+			rows = append(rows, row)
 		}
 		p.Table(rows)
 	})

@@ -36,11 +36,11 @@ func EachRuns(ctx context.Context, t api.Transport, in operations.ListRunsReques
 	}
 }
 
-// LiveSince lists the live runs that were begun at that time or later.
+// LiveSince lists the live runs that commands of this machine began at that time or later.
 func LiveSince(ctx context.Context, t api.Transport, since time.Time) (begun []run.ID, err error) {
 	err = EachRuns(ctx, t, operations.ListRunsRequest{}, func(page []run.Summary) error {
 		for _, r := range page {
-			if !r.CreatedAt.Before(since) && r.State.Live() {
+			if r.Principal == app.LocalPrincipal && !r.CreatedAt.Before(since) && r.State.Live() {
 				begun = append(begun, r.ID)
 			}
 		}
@@ -118,7 +118,7 @@ func ambiguous(arg string, named []run.Summary) error {
 	const most = 10
 	var candidates strings.Builder
 	for _, r := range named[:min(len(named), most)] {
-		fmt.Fprintf(&candidates, "\n  %s  %s, %s, changed %s", r.ID, r.Title, r.State, output.Moment(r.UpdatedAt))
+		fmt.Fprintf(&candidates, "\n  %s  %s, %s, changed %s%s", r.ID, r.Title, r.State, output.Moment(r.UpdatedAt), app.Of(r.Principal))
 	}
 	if more := len(named) - most; more > 0 {
 		fmt.Fprintf(&candidates, "\n  and %d more: `kairos runs list --all` lists them", more)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -17,7 +18,7 @@ import (
 
 // Timeline tells a run: what it is worth, then a block for each step, a line for each moment.
 func Timeline(p *output.Printer, line archive.Timeline) {
-	p.Printf("%s   run %s\n", line.Run.Title, line.Run.ID)
+	p.Printf("%s   run %s%s\n", line.Run.Title, line.Run.ID, app.Of(line.Run.Principal))
 	p.Printf("  %s\n", verdict(line))
 	if line.Protocol != nil {
 		p.Printf("  follows %s\n", line.Protocol)
