@@ -269,7 +269,7 @@ func linkedBy(ctx context.Context, u useCase, c access.Caller, id run.ID, secret
 	}
 	beginRoute(l.turn, l.shown.Question.Input.ID, l.shown.Question.AskedAt)
 	l.shown.Open = l.shown.Open && plan.Barred(l.turn.State, l.shown.Question.Input, l.shown.Question.Via) == ""
-	if !l.shown.ReadOnly && !slices.Contains(protocol.WithLogin(l.turn.How), protocol.HowLogin) {
+	if !l.shown.ReadOnly && !slices.ContainsFunc(l.turn.How, func(way string) bool { return protocol.AnsweredBy(way) == driver.ByPage }) {
 		l.shown.Open = false // the operator has taken the page off the ways that count
 	}
 	return l, nil

@@ -29,9 +29,10 @@ type Approval struct {
 	Phrase string
 	// After is how long an answer has to take at least, from when its question was sent.
 	After time.Duration
-	// Login: on the page, only people who have logged in approve.
-	Login bool
-	// People have to approve, each entry for itself; none without Login. NotRunner: who owns the
+	// Part is the part of a way of drivers that alone counts of it, with what it demands of an
+	// answer; the zero Way: none does.
+	Part protocol.Way
+	// People have to approve, each entry for itself; none unless Part.Login. NotRunner: who owns the
 	// run does not count.
 	People    []rules.People
 	NotRunner bool
@@ -55,7 +56,7 @@ type ApprovalSources struct {
 // ApprovalOf merges what is demanded: ways are narrowed, and every phrase has to be typed.
 func ApprovalOf(from ApprovalSources) Approval {
 	own := rules.OfChallenge(from.Step, from.Realm)
-	a := Approval{How: protocol.WithLogin(from.Server), server: from.Server, rules: from.Rules}
+	a := Approval{How: protocol.WithParts(from.Server), server: from.Server, rules: from.Rules}
 	for _, mode := range []driver.ApprovalMode{from.Step.ApprovalMode, from.Type} {
 		if a.Mode == "" {
 			a.Mode = mode
@@ -83,18 +84,22 @@ func ApprovalOf(from ApprovalSources) Approval {
 	return a
 }
 
-// settle turns login into a condition of the page, which is the way in which drivers answer.
+// settle turns a part of a way into a condition of the way, in which drivers answer.
 func (a *Approval) settle(realm string) {
-	a.How = protocol.WithoutLogin(a.How)
-	i := slices.Index(a.How, protocol.HowLogin)
-	switch {
-	case i < 0:
-	case realm == "":
-		a.How, a.nobody = slices.Delete(a.How, i, i+1), true
-	default:
-		a.How[i], a.Login = driver.ByPage, true
+	a.How = protocol.WithoutParts(a.How)
+	for i, name := range a.How {
+		part, ok := protocol.WayOf(name)
+		switch {
+		case !ok:
+			continue
+		case part.Login && realm == "":
+			a.How, a.nobody = slices.Delete(a.How, i, i+1), true
+		default:
+			a.How[i], a.Part = protocol.AnsweredBy(name), part
+		}
+		break // the parts of a way contain each other, so there is one
 	}
-	if a.Login && len(a.People) == 0 {
+	if a.Part.Login && len(a.People) == 0 {
 		a.People = []rules.People{{Count: 1}}
 	}
 }
@@ -158,16 +163,16 @@ func (a Approval) Words() string {
 
 // ways are those that count, as people name them.
 func (a Approval) ways() []string {
-	if !a.Login {
+	if a.Part.Name == "" {
 		return a.How
 	}
 	all := slices.Clone(a.How)
-	all[slices.Index(all, driver.ByPage)] = protocol.HowLogin
+	all[slices.Index(all, protocol.AnsweredBy(a.Part.Name))] = a.Part.Name
 	return all
 }
 
 func listed(ways []string) string {
-	ways = protocol.WithoutLogin(ways)
+	ways = protocol.WithoutParts(ways)
 	if len(ways) == 0 {
 		return "no way"
 	}
@@ -178,7 +183,7 @@ func listed(ways []string) string {
 // are known.
 func UnknownWay(how, known []string) string {
 	for _, way := range how {
-		if !slices.Contains(known, way) && (way != protocol.HowLogin || !slices.Contains(known, driver.ByPage)) {
+		if !slices.Contains(known, protocol.AnsweredBy(way)) {
 			return fmt.Sprintf("%.80q is not a way in which a driver of drivers.lock answers approvals (there are %s)%s",
 				way, strings.Join(known, ", "), fields.Suggestion(way, known))
 		}

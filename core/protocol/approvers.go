@@ -3,24 +3,13 @@ package protocol
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/core/principal"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
-// HowLogin is the way of approving in which a person answers on the approval page after login.
-// It is a part of driver.ByPage: whoever takes the page takes this as well.
-const HowLogin = "login"
-
 // NotRunner is the one word of approval.not: the owner of the run, and of the token that began it.
 const NotRunner = "runner"
-
-// NeedsLogin says of a key or a word that it cannot be met.
-func NeedsLogin(word string) string {
-	return word + " needs people who log in, and nobody can log in to this server: set auth.enabled in kairos.yaml"
-}
 
 // Bounds of who approves.
 const (
@@ -69,31 +58,9 @@ func InRealm(by []string, realm string) []string {
 	return all
 }
 
-// WithLogin are the ways with the one that driver.ByPage contains; nil stays nil.
-func WithLogin(how []string) []string {
-	if slices.Contains(how, driver.ByPage) && !slices.Contains(how, HowLogin) {
-		return append(slices.Clone(how), HowLogin)
-	}
-	return slices.Clone(how)
-}
-
-// WithoutLogin are the ways without one that driver.ByPage contains, as people write them.
-func WithoutLogin(how []string) []string {
-	part := slices.Contains(how, driver.ByPage)
-	return slices.DeleteFunc(slices.Clone(how), func(way string) bool { return part && way == HowLogin })
-}
-
 // NamesPeople reports whether the approval demands what only people can meet who have logged in.
 func (a *Approval) NamesPeople() bool {
 	return a != nil && (len(a.By) > 0 || a.Not != "" || a.Quorum > 1)
-}
-
-// UnnamedWays says why people who are named cannot answer in these ways, or "" if they can.
-func UnnamedWays(how []string) string {
-	if how == nil || slices.Contains(WithLogin(how), HowLogin) {
-		return ""
-	}
-	return fmt.Sprintf("is %s, but by, not and quorum count people, who are known by their login: add %s, or leave how out", strings.Join(how, " or "), HowLogin)
 }
 
 // peopleProblems checks who approves, as written.

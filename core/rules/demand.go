@@ -28,7 +28,7 @@ type Demand struct {
 // Approval says how a step is approved.
 type Approval struct {
 	// How are the ways that count, as drivers name them, with those that they contain
-	// (protocol.WithLogin); nil means all that the server takes. Empty but not nil means none.
+	// (protocol.WithParts); nil means all that the server takes. Empty but not nil means none.
 	How []string `json:"how,omitzero"`
 	// Phrases must be typed, each of them.
 	Phrases []string `json:"phrases,omitempty"`
@@ -135,7 +135,7 @@ func (d Demand) Words() string {
 	if a := d.Approval; a != nil {
 		said := "approval"
 		if a.How != nil {
-			said += " by " + strings.Join(protocol.WithoutLogin(a.How), " or ")
+			said += " by " + strings.Join(protocol.WithoutParts(a.How), " or ")
 		}
 		for _, p := range a.People {
 			said += ", " + p.Words()

@@ -76,18 +76,18 @@ func (c *compiler) readHow(e yamldoc.Entry, named string) []string {
 	if why := protocol.BadHow(how); why != "" && c.doc.Problems() == before {
 		c.doc.Problem(e.Value, named, "approval.how %s", why)
 	}
-	return protocol.WithLogin(how)
+	return protocol.WithParts(how)
 }
 
 // unknownWay says that no locked driver answers so; empty: one does, or none says how it answers.
 func (c *compiler) unknownWay(word string) string {
 	known := c.known.ways
 	if c.realm != "" {
-		known = protocol.WithLogin(known)
+		known = protocol.WithParts(known)
 	}
 	switch {
-	case word == protocol.HowLogin && c.realm == "":
-		return protocol.NeedsLogin(word)
+	case c.realm == "" && protocol.Unmet([]string{word}) != "":
+		return protocol.Unmet([]string{word})
 	case len(known) == 0 || slices.Contains(known, word):
 		return ""
 	}

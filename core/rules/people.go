@@ -34,10 +34,10 @@ func (p People) Words() string {
 	return who + " of " + strings.Join(p.Of, ", ")
 }
 
-// named makes the approval one by people who are named, and in no other way than after login.
+// named makes the approval one by people who are named, in no way that does not name them.
 func (a *Approval) named(p People, notRunner bool) {
 	a.People, a.NotRunner = []People{p}, notRunner
-	a.How = intersection(a.How, []string{protocol.HowLogin})
+	a.How = intersection(a.How, protocol.NamingWays())
 }
 
 // everybody is what both lists demand. A list that is in both demands the greater number.

@@ -176,7 +176,7 @@ func OfChallenge(c protocol.Common, realm string) Demand {
 	if c.Approval == nil {
 		return d
 	}
-	d.Approval = &Approval{How: protocol.WithLogin(c.ApprovalHow())}
+	d.Approval = &Approval{How: protocol.WithParts(c.ApprovalHow())}
 	if c.Approval.NamesPeople() {
 		d.Approval.named(People{Of: protocol.InRealm(c.Approval.By, realm), Count: max(1, c.Approval.Quorum)}, c.Approval.Not == protocol.NotRunner)
 	}

@@ -11,7 +11,7 @@ import (
 
 // wordOfPage is whose word an approval on the page is.
 func wordOfPage(k *input.Task) driver.Provenance {
-	if k.Approval.Login {
+	if k.Approval.Part.Login {
 		return driver.ClientAttested
 	}
 	return driver.LinkHolder
@@ -21,7 +21,7 @@ func wordOfPage(k *input.Task) driver.Provenance {
 // declined in another run, because the page says so and the person is known.
 func pageMayApprove(s *State, k *input.Task) bool {
 	_, no := s.Run.Step.Declines[input.ApprovalKind.Name]
-	return LinkMayApprove(s) || k.Approval.Login && !no
+	return LinkMayApprove(s) || k.Approval.Part.Login && !no
 }
 
 // voteOf is the approval of the caller, who answers the question on its page now.
@@ -48,17 +48,17 @@ func Votes(s *State, k *input.Task) []run.Vote {
 // NotByCaller says why the caller may not answer the question on its page; empty: they may.
 func NotByCaller(s *State, k *input.Task, q run.Question) string {
 	switch {
-	case !k.Approval.Login || !input.Of(q.Input.Kind).Approves:
+	case !k.Approval.Part.Login || !input.Of(q.Input.Kind).Approves:
 		return ""
 	case s.Caller.Method != access.ByLogin:
-		return "Only people who have logged in may answer this. Log in, and open the link again."
+		return k.Approval.Part.Barred
 	}
 	return k.Approval.Barred(voteOf(s, k, q, run.Visit{}))
 }
 
 // NotNeededOf says why another approval of the caller adds nothing; empty: it is needed.
 func NotNeededOf(s *State, k *input.Task, q run.Question) string {
-	if !k.Approval.Login {
+	if !k.Approval.Part.Login {
 		return ""
 	}
 	return k.Approval.Helps(voteOf(s, k, q, run.Visit{}), Votes(s, k))
@@ -67,7 +67,7 @@ func NotNeededOf(s *State, k *input.Task, q run.Question) string {
 // WhoIsMissing says whose approvals the open step lacks, where people have to log in for them; empty
 // where they do not.
 func WhoIsMissing(s *State, k *input.Task) string {
-	if k == nil || !k.Approval.Login {
+	if k == nil || !k.Approval.Part.Login {
 		return ""
 	}
 	return k.Approval.Missing(Votes(s, k))
@@ -76,5 +76,5 @@ func WhoIsMissing(s *State, k *input.Task) string {
 // byThosePeople reports whether the people approved who have to. An approval that did not come from the
 // page need not be of people who log in: where it must be, no other way counts.
 func byThosePeople(k *input.Task, a run.Approval) bool {
-	return !k.Approval.Login || a.Basis.Way() != driver.ByPage || a.Basis == run.BasisPage && len(k.Approval.Lacks(a.Votes)) == 0
+	return !k.Approval.Part.Login || a.Basis.Way() != driver.ByPage || a.Basis == run.BasisPage && len(k.Approval.Lacks(a.Votes)) == 0
 }

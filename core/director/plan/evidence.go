@@ -84,7 +84,7 @@ func cannotDecide(s *State, k *input.Task, in driver.Input, via string) string {
 		return ""
 	}
 	onlyByLink := slices.Equal(HowIn(s, k, in, via), []string{driver.ByPage})
-	if onlyByLink && k.Approval.Login && !slices.Contains(desc.Needs, driver.NeedApprovalPage) {
+	if onlyByLink && k.Approval.Part.Login && !slices.Contains(desc.Needs, driver.NeedApprovalPage) {
 		return "people answer on the approval page after login, and not through this client"
 	}
 	for _, p := range []driver.Provenance{driver.ClientAttested, driver.LinkHolder} {

@@ -76,7 +76,7 @@ func keptLink(s *State, l *run.ApprovalLink, concealed string) *run.ApprovalLink
 // they have.
 func ApprovedByLink(s *State, k *input.Task, q run.Question, by string, v run.Visit) Apply {
 	var votes []run.Vote
-	if k.Approval.Login {
+	if k.Approval.Part.Login {
 		by = s.Caller.Principal // else nobody may answer
 		own := voteOf(s, k, q, v)
 		votes = append(Votes(s, k), own)

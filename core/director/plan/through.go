@@ -166,7 +166,7 @@ func notReviewed(s *State, w way) Action {
 func noSubstitute(s *State, w way) Action {
 	review := w.kind.Approves && w.desc.Has(driver.FeatureClientReview)
 	switch {
-	case w.kind.Approves && (review || slices.Equal(HowIn(s, w.task, w.in, w.route.Via), []string{driver.ByPage}) && !w.task.Approval.Login) && answeredUnusably(s, w.in.ID):
+	case w.kind.Approves && (review || slices.Equal(HowIn(s, w.task, w.in, w.route.Via), []string{driver.ByPage}) && !w.task.Approval.Part.Login) && answeredUnusably(s, w.in.ID):
 		return w.passOver(s, "the person was asked by form, and neither a link nor a review takes the place of their answer")
 	case !w.known:
 		return Close(s, w.in.ID, w.route, decision.Unavailable, "driver is not configured", 0)

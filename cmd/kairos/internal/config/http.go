@@ -34,8 +34,8 @@ func (c approvalConfig) problems(realm string) []error {
 	if why := protocol.BadHow(c.How); why != "" {
 		errs = append(errs, fmt.Errorf("approval.how %s", why))
 	}
-	if realm == "" && slices.Contains(c.How, protocol.HowLogin) {
-		errs = append(errs, fmt.Errorf("approval.how: %s", protocol.NeedsLogin(protocol.HowLogin)))
+	if why := protocol.Unmet(c.How); realm == "" && why != "" {
+		errs = append(errs, fmt.Errorf("approval.how: %s", why))
 	}
 	return errs
 }
