@@ -67,8 +67,9 @@ func doctorCommand(at *session.Session) *cobra.Command {
 		Use:   "doctor",
 		Short: "Diagnose blocked protocols and runs",
 		Long: "Checks the configuration, the driver lock, the binaries and who may write them, the decision tree, the database and\n" +
-			"the running servers; then asks the drivers whether they still accept every stored challenge and the open step of\n" +
-			"every run. For each problem it says what to do. It changes nothing. The exit status is 1 if there is a problem.\n" +
+			"the running servers, and asks the identity provider for its keys and the time; then asks the drivers whether they still\n" +
+			"accept every stored challenge and the open step of every run. It names tokens and certificates that end within 14 days.\n" +
+			"For each problem it says what to do. It changes nothing. The exit status is 1 if there is a problem.\n" +
 			"It reads every page of a SQLite database to find damage. With --deep it also compares indexes with tables, and\n" +
 			"runs with what happened in them, which takes longer. Of PostgreSQL it asks whether damaged pages were found.\n" +
 			"With --url it reports the health of the server, its stores and drivers, and what of your protocols and runs no driver serves.",
@@ -109,6 +110,7 @@ func examine(ctx context.Context, s session.Session, deep bool) doctorReport {
 		r.drivers(ctx, c)
 		r.isolation(c, s.File)
 		r.toolServers(s)
+		r.identity(ctx, c)
 		r.servers(ctx, c)
 		if r.database(c.Database, deep) {
 			r.engine(ctx, s, deep)

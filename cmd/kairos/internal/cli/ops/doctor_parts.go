@@ -54,6 +54,7 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 		r.index(ctx, a)
 		r.acts(ctx, a)
 		r.redactions(ctx, a)
+		r.tokens(ctx, a, time.Now())
 		r.embedding(ctx, a)
 		u, err := a.Engine.Archive.Unserved(ctx, a.RunCaller())
 		if err != nil {
