@@ -272,6 +272,16 @@ and no others over HTTP; what belongs to people is not theirs.
 |---|---|---|---|---|---|
 `
 
+const spellingText = `
+## Spellings
+
+A call of MCP and one of REST (PATH) in other spellings, with a token that was revoked (✗) and one that counts (✓). None is let in where the first
+spelling is not, with no token either.
+
+| spelling | ` + "`/mcp`" + ` ✗ | ` + "`/mcp`" + ` ✓ | ` + "`/api/kairos_spaces`" + ` ✗ | ` + "`/api/kairos_spaces`" + ` ✓ |
+|---|---|---|---|---|
+`
+
 // credentialPage compares the replies with the page of the manual that has them.
 func credentialPage(t *testing.T, doorTable, rightTable string) {
 	t.Helper()
@@ -281,7 +291,7 @@ func credentialPage(t *testing.T, doorTable, rightTable string) {
 		fmt.Fprintf(&b, " %s |", c)
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n" + doorTable)
-	b.WriteString(rightText + rightTable)
+	b.WriteString(rightText + rightTable + spellingText + spellingTable())
 	const path = "../../docs/reference/credentials.md"
 	if *updateRuns {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
