@@ -77,3 +77,23 @@ var All = sync.OnceValue(func() (all []Attack) {
 	}
 	return all
 })
+
+// LoginAttack is one way to get an approval by a login that the person did not give.
+type LoginAttack struct {
+	Name     string
+	Has      string // what the attacker has
+	Does     string
+	Expected Outcome // it wins if the run continues with an approval by login
+	Lost     string  // what helps; only where it wins
+}
+
+//go:embed logins.yaml
+var logins []byte
+
+// Logins are the attacks of logins.yaml. A test of cmd/kairos plays them.
+var Logins = sync.OnceValue(func() (all []LoginAttack) {
+	if err := yaml.UnmarshalWithOptions(logins, &all, yaml.Strict()); err != nil {
+		panic(err) // a mistake in the list
+	}
+	return all
+})

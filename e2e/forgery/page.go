@@ -40,11 +40,29 @@ attacker *fails*: the record is refused, or what it claims is true. Four kinds o
 			fmt.Fprintf(&b, "| %s | %s |\n", a.Name, a.Lost)
 		}
 	}
+	byLogin(&b)
 	b.WriteString("\n## The attacks\n")
 	for _, a := range All() {
 		fmt.Fprintf(&b, "\n### %s\n\nThe attacker: %s. %s What decides: %s. The attacker wins if %s.\n", upper(a.Name), a.Has, a.Does, a.Truth, a.Wins)
 	}
 	return b.String()
+}
+
+// byLogin is the section about approvals that demand a login.
+func byLogin(b *strings.Builder) {
+	b.WriteString("\n## An approval by login\n\nWhat is an approval worth that a rule or a step demands [by login](../how-to/two-pairs-of-eyes.md)? The agent has a token, the link of the approval, and what the table says. It wins if\n" +
+		"its run continues with an approval that the person did not give. `go test ./cmd/kairos -run ApprovalByLogin` plays each against the real program; where it is not root it skips those of another account.\n\n" +
+		"| attack | the attacker has | it | outcome |\n|---|---|---|---|\n")
+	var lost []string
+	for _, a := range Logins() {
+		outcome := "fails"
+		if a.Expected == Wins {
+			outcome = "**wins**"
+			lost = append(lost, fmt.Sprintf("*%s* is lost: %s\n", upper(a.Name), a.Lost))
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", a.Name, a.Has, a.Does, outcome)
+	}
+	b.WriteString("\n" + strings.Join(lost, "\n"))
 }
 
 // outcomes is the table of the attacks that come from there, a line for each.
