@@ -29,6 +29,7 @@
 //	/test/rotate                       signs with a new key from now on; keep=false also withdraws the old one
 //	/test/clock?offset=5m              sets the clock of what is issued from now on
 //	/test/down?down=true               answers everything else with 503, until false
+//	/test/leave?person=bob             takes all groups of a person away
 //	/test/count                        replies how often the keys were fetched
 package main
 

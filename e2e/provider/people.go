@@ -27,14 +27,14 @@ var people = map[string]person{
 }
 
 // claims are what tokens say of a subject besides the registered claims.
-func claims(subject, client string) map[string]any {
+func (s *storage) claims(subject, client string) map[string]any {
 	out := map[string]any{"azp": client}
 	p, ok := people[subject]
 	if !ok {
 		return out
 	}
 	out["name"], out["preferred_username"] = p.name, subject
-	if p.groups != nil {
+	if _, left := s.left.Load(subject); p.groups != nil && !left {
 		out["groups"] = p.groups
 	}
 	if p.roles != nil {

@@ -52,6 +52,10 @@ func newProvider(issuer string) (http.Handler, error) {
 		p.down.Store(r.FormValue("down") == "true")
 		reply(w, nil, "")
 	})
+	mux.HandleFunc("POST /test/leave", func(w http.ResponseWriter, r *http.Request) {
+		p.storage.left.Store(r.FormValue("person"), true)
+		reply(w, nil, "")
+	})
 	mux.HandleFunc("POST /test/count", func(w http.ResponseWriter, _ *http.Request) {
 		p.storage.keys.mu.Lock()
 		defer p.storage.keys.mu.Unlock()
@@ -105,7 +109,7 @@ func (p *provider) sign(w http.ResponseWriter, r *http.Request) {
 		subject = "ada"
 	}
 	now := p.storage.now()
-	all := claims(subject, "agent")
+	all := p.storage.claims(subject, "agent")
 	all["iss"], all["sub"], all["jti"], all["scope"] = p.issuer, subject, rand.Text(), "openid"
 	all["iat"], all["nbf"], all["exp"] = now.Unix(), now.Unix(), now.Add(time.Hour).Unix()
 	for name, value := range given {

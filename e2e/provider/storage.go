@@ -71,6 +71,7 @@ func (r refresh) SetCurrentScopes(scopes []string) { r.scopes = scopes }
 type storage struct {
 	*keys
 	clients map[string]*client
+	left    sync.Map // people who belong to no group any more
 
 	mu        sync.Mutex // guards the fields below
 	logins    map[string]*grant
@@ -254,7 +255,7 @@ func (s *storage) SetUserinfoFromScopes(context.Context, *oidc.UserInfo, string,
 }
 
 func (s *storage) SetUserinfoFromRequest(_ context.Context, info *oidc.UserInfo, r op.IDTokenRequest, _ []string) error { //nolint:unparam // the interface has an error
-	setInfo(info, r.GetSubject(), r.GetClientID())
+	s.setInfo(info, r.GetSubject(), r.GetClientID())
 	return nil
 }
 
@@ -265,13 +266,13 @@ func (s *storage) SetUserinfoFromToken(_ context.Context, info *oidc.UserInfo, i
 	if !ok {
 		return errUnknown
 	}
-	setInfo(info, subject, g.client)
+	s.setInfo(info, subject, g.client)
 	return nil
 }
 
-func setInfo(info *oidc.UserInfo, subject, client string) {
+func (s *storage) setInfo(info *oidc.UserInfo, subject, client string) {
 	info.Subject = subject
-	for name, value := range claims(subject, client) {
+	for name, value := range s.claims(subject, client) {
 		info.AppendClaims(name, value)
 	}
 }
@@ -290,11 +291,11 @@ func (s *storage) GetPrivateClaimsFromRequest(_ context.Context, request op.Toke
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g.forAccess = false
-	return claims(g.subject, g.client), nil
+	return s.claims(g.subject, g.client), nil
 }
 
 func (s *storage) GetPrivateClaimsFromScopes(_ context.Context, subject, client string, _ []string) (map[string]any, error) {
-	return claims(subject, client), nil
+	return s.claims(subject, client), nil
 }
 
 func (s *storage) GetKeyByIDAndClientID(context.Context, string, string) (*jose.JSONWebKey, error) {
