@@ -258,7 +258,8 @@ Every route of the server is behind a column, the tools in both versions of MCP;
 are in the second table. 401 comes with ` + "`WWW-Authenticate: Bearer`" + `, and says ` + "`invalid_token`" + ` unless no token came. A session of MCP is one of ada's, which one program of hers has opened:
 to everybody else it is 404, as if it did not exist. Approval pages ask for a login with a browser, and take no token; 303 leads to the provider,
 because that login has ended. Nothing else takes the cookie of a login. The cards, the metadata, the probes and the port of the
-metrics ask for nothing, and show nothing of protocols and runs.
+metrics ask for nothing, and show nothing of protocols and runs. The [admin socket](admin-socket.md) takes calls of the server's own account, and no others whatever
+they show. A request that claims to come from another [replica](../how-to/run-replicas.md#between-replicas) gets 403, unless a replica has signed it.
 `
 
 const rightText = `
