@@ -141,7 +141,7 @@ const beforeModern = " over MCP before 2026"
 
 // callsAbout are the calls that need a right: tools in both versions of MCP and over REST, and operations.
 func callsAbout(th thing) []door {
-	of := func(format string, args ...any) string { return fmt.Sprintf(format, args...) }
+	of := fmt.Sprintf
 	var list []door
 	for _, t := range []struct {
 		name    string
