@@ -20,22 +20,7 @@ func TestOfficialClientsLogIn(t *testing.T) {
 	requireNode(t)
 	bin := built(t)
 	fetchClients(t)
-	provider := programs.StartProvider(t)
-	dir := t.TempDir()
-	s := programs.NewServer(t, dir)
-	config := filepath.Join(dir, "kairos.yaml")
-	text := "metrics: {listen: 'off'}\nadmin: {socket: 'off'}\noidc: {issuer: '" + provider.Issuer + "', audience: '" + s.URL() + "'}\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.Command = func(args ...string) *exec.Cmd {
-		cmd := exec.Command(filepath.Join(bin, "kairos"), append(args, "--config", config, "--db", filepath.Join(dir, "kairos.db"))...)
-		cmd.Env = ownEnv(dir)
-		return cmd
-	}
-	s.Start()
-	t.Cleanup(s.Kill)
-	s.AwaitReady()
+	s := serverWithProvider(t, bin)
 	for _, era := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(era, func(t *testing.T) {
 			cmd := exec.Command("node", "lib/login.mjs", era, s.URL()+"/mcp", "ada")
@@ -57,4 +42,27 @@ func TestOfficialClientsLogIn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// serverWithProvider starts a server that takes the tokens of an identity provider for its own
+// address.
+func serverWithProvider(t *testing.T, bin string) *programs.Server {
+	t.Helper()
+	provider := programs.StartProvider(t)
+	dir := t.TempDir()
+	s := programs.NewServer(t, dir)
+	config := filepath.Join(dir, "kairos.yaml")
+	text := "metrics: {listen: 'off'}\nadmin: {socket: 'off'}\noidc: {issuer: '" + provider.Issuer + "', audience: '" + s.URL() + "'}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Command = func(args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(bin, "kairos"), append(args, "--config", config, "--db", filepath.Join(dir, "kairos.db"))...)
+		cmd.Env = ownEnv(dir)
+		return cmd
+	}
+	s.Start()
+	t.Cleanup(s.Kill)
+	s.AwaitReady()
+	return s
 }
