@@ -151,7 +151,7 @@ func connectionOf(present map[string]any) connection {
 // nothing else.
 func references(present map[string]any) (keys []string) {
 	for _, key := range []string{headersKey, "bearer_token_env_var", "env_keys"} {
-		var only any = present[key]
+		only := present[key]
 		switch v := only.(type) {
 		case map[string]any:
 			if only = nil; len(v) == 1 {
