@@ -216,7 +216,7 @@ func (c credential) judge(d door, a answer) string {
 		return fmt.Sprintf("want %s %s", want, says)
 	case a.status == http.StatusUnauthorized && d.column != thePage && !strings.Contains(a.header.Get("WWW-Authenticate"), `resource_metadata="`):
 		return "want that it says how to get in"
-	case c.who != ada && c.who != readsOnly && strings.Contains(a.body, marked):
+	case (c.who == elsewhere || c.who == bob || c.who == nobody) && strings.Contains(a.body, marked):
 		return "want that it shows nothing of ada's"
 	}
 	return ""
@@ -267,7 +267,7 @@ const rightText = `
 
 Replies to callers who are let in, about a protocol and a run of ada's. In calls of MCP the status is 200, and the result has the code of the error.
 Nothing that ada has is in a reply to somebody else. The operator of the machine, with the token beside the [admin socket](admin-socket.md), makes the calls of operators
-and no others over HTTP; what belongs to people is not theirs.
+and no others over HTTP: it reads the records of everybody's runs and ends runs, and continues none but its own.
 
 | call | ada | a token of hers that only reads | one for another space | bob | the operator |
 |---|---|---|---|---|---|
