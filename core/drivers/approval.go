@@ -184,8 +184,9 @@ func listed(ways []string) string {
 func UnknownWay(how, known []string) string {
 	for _, way := range how {
 		if !slices.Contains(known, protocol.AnsweredBy(way)) {
+			there := protocol.WithParts(known)
 			return fmt.Sprintf("%.80q is not a way in which a driver of drivers.lock answers approvals (there are %s)%s",
-				way, strings.Join(known, ", "), fields.Suggestion(way, known))
+				way, strings.Join(there, ", "), fields.Suggestion(way, there))
 		}
 	}
 	return ""

@@ -75,10 +75,12 @@ func TestNearMisses(t *testing.T) {
 	}{
 		"a driver's own way":        {[]string{"signature"}, ""},
 		"the default":               {drivers.DefaultHow(), ""},
-		"a misspelt way":            {[]string{"from"}, `"from" is not a way in which a driver of drivers.lock answers approvals (there are agent, form, page, review, signature); did you mean "form"?`},
+		"a misspelt way":            {[]string{"from"}, `"from" is not a way in which a driver of drivers.lock answers approvals (there are agent, form, page, review, signature, login); did you mean "form"?`},
 		"another case":              {[]string{"Form"}, `did you mean "form"?`},
-		"the name of the driver":    {[]string{"elicitation"}, "(there are agent, form, page, review, signature)"},
-		"the old word of the agent": {[]string{"trust_agent"}, "(there are agent, form, page, review, signature)"},
+		"a misspelt part of a way":  {[]string{"logon"}, `did you mean "login"?`},
+		"a way that nobody has yet": {[]string{"passkey"}, "(there are agent, form, page, review, signature, login)"},
+		"the name of the driver":    {[]string{"elicitation"}, "(there are agent, form, page, review, signature, login)"},
+		"the old word of the agent": {[]string{"trust_agent"}, "(there are agent, form, page, review, signature, login)"},
 		"space around":              {[]string{" page"}, `did you mean "page"?`},
 	} {
 		err := drivers.CheckHow(tc.how, known)
