@@ -118,7 +118,7 @@ func tellReason(m *Moment, ev run.Event) { m.Verdict = ev.Reason }
 func tellDeclined(m *Moment, ev run.Event) {
 	tellReason(m, ev)
 	if ev.By != "" {
-		m.Verdict += ", by " + ev.By
+		m.Verdict += ", by " + run.Person(ev.By, ev.Name)
 	}
 }
 
@@ -159,7 +159,7 @@ func tellRouteClosed(m *Moment, ev run.Event) {
 
 func tellVote(m *Moment, ev run.Event) {
 	m.Via, m.Provenance, m.Basis = viaPage, driver.ClientAttested, run.BasisPage
-	m.Verdict = because(fmt.Sprintf("on the approval page, by %s, %s", ev.Vote.By, howReached(ev.Vote.Visit)), ev.Reason)
+	m.Verdict = because(fmt.Sprintf("on the approval page, by %s, %s", ev.Vote.Who(), howReached(ev.Vote.Visit)), ev.Reason)
 }
 
 func tellOpened(m *Moment, ev run.Event) {
@@ -233,7 +233,7 @@ func tellAnswer(m *Moment, ev run.Event) {
 			m.Verdict = "on the approval page, by whoever had its link: nobody was identified" + visits(a.Visits)
 		case a.Basis == run.BasisPage:
 			m.Via = viaPage
-			m.Verdict = "on the approval page, by " + a.Names() + visits(a.Visits)
+			m.Verdict = "on the approval page, by " + a.People() + visits(a.Visits)
 		case a.Basis == run.BasisAgent:
 			m.Verdict = "on the agent's word alone: approval.how has agent"
 		case a.Delay.Under():
@@ -254,7 +254,7 @@ func tellAnswer(m *Moment, ev run.Event) {
 		if ev.By != "" {
 			m.Basis = run.BasisPage
 		}
-		m.Via, m.Verdict = viaPage, "on the approval page, by "+cmp.Or(ev.By, "whoever had its link: nobody was identified")+"; answered "+howReached(*v)
+		m.Via, m.Verdict = viaPage, "on the approval page, by "+cmp.Or(run.Person(ev.By, ev.Name), "whoever had its link: nobody was identified")+"; answered "+howReached(*v)
 	}
 }
 

@@ -55,6 +55,8 @@ type Options struct {
 	ApprovalURL func(id run.ID, secret string) string
 	// HasPage reports whether there is a page, and opens none; nil: ApprovalURL is asked.
 	HasPage func() bool
+	// Names: records say what people call the principals who answer on the page after login.
+	Names bool
 	// Keys returns the server's keys: the first one makes idempotency keys of drivers' calls
 	// and secrets of approval links, and links of the others still work; nil: a
 	// random one. Called once, unless it fails.

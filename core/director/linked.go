@@ -183,7 +183,7 @@ func (l *linked) fill(ctx context.Context, in approval.Answer) error {
 	if len(wrong) > 0 {
 		return fault.New(fault.InvalidArgument, "%s", input.WrongFields(wrong))
 	}
-	return l.decide(ctx, plan.AnsweredOnPage(q, in.By, value, visit(l.turn)))
+	return l.decide(ctx, plan.AnsweredOnPage(l.turn.State, q, in.By, value, visit(l.turn)))
 }
 
 // same reports whether the answer says what was decided already.

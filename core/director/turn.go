@@ -253,7 +253,7 @@ func newTurn(change *runs.Change, u useCase, c access.Caller) *turn {
 	t := &turn{
 		State: &plan.State{
 			Run: &change.Run, Chain: &change.Chain, Drivers: setup.Drivers, Tree: setup.Tree, Rules: setup.Rules, Settings: setup.Settings, How: setup.Ways(), Realm: setup.Realm, Caller: c, CanAccept: e.parts.Acceptances.Kept(),
-			Options: plan.Options{ApprovalTTL: e.opt.ApprovalTTL, SolutionFields: e.opt.SolutionFields, ApprovalURL: e.opt.ApprovalURL, HasPage: e.opt.HasPage},
+			Options: plan.Options{ApprovalTTL: e.opt.ApprovalTTL, SolutionFields: e.opt.SolutionFields, ApprovalURL: e.opt.ApprovalURL, HasPage: e.opt.HasPage, Names: e.opt.Names},
 		},
 		change: change, e: e, setup: setup, refused: u.refused,
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Whoever takes a way takes its parts, and people write only the whole.
+// A list that has a way has its parts, and people write only the whole.
 func TestAWayHasTheConditionOfItsRow(t *testing.T) {
 	for _, tc := range []struct{ written, all []string }{
 		{nil, nil},

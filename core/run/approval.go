@@ -23,6 +23,8 @@ type Approval struct {
 	// By is the principal who answered on the approval page, where who answers
 	// is known.
 	By string `json:"by,omitempty"`
+	// Name is what people call the principal, where the operator lets records say it.
+	Name string `json:"name,omitempty"`
 	// Votes are those of all people who approved, where they had to log in.
 	Votes []Vote `json:"votes,omitempty"`
 	// Typed: a phrase had to be typed, and was.
@@ -67,6 +69,8 @@ func digestOf(phrase string) string {
 // Vote is the approval of one person who has logged in. An approval may need those of several.
 type Vote struct {
 	By string `json:"by"` // the principal
+	// Name is what people call the principal, where the operator lets records say it.
+	Name string `json:"name,omitempty"`
 	// As are the people and groups that were asked for and that the person was, or belonged to.
 	As []string `json:"as,omitempty"`
 	// Runner: the person owns the run.

@@ -126,6 +126,7 @@ type Event struct {
 	// Connection that continues the run, empty for the same as before: Reissued. The one that answered: Automated
 	Connection string `json:"connection,omitempty"`
 	By         string `json:"by,omitempty"`      // who did it: Undeclined, as they say; Answered and Declined, on the page by a principal
+	Name       string `json:"name,omitempty"`    // what people call the principal By, where the operator lets records say it
 	Code       string `json:"code,omitempty"`    // Rejected, Refused
 	Reason     string `json:"reason,omitempty"`  // for people
 	Outcome    string `json:"outcome,omitempty"` // Attested

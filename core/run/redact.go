@@ -74,12 +74,13 @@ func redacted(r *Run, e Event) error {
 	return nil
 }
 
-// redacted is what is left of evidence: who answered and approved, not what.
+// redacted is what is left of evidence: how it was answered and approved, not what, and not by
+// whom.
 func (v Evidence) redacted(at time.Time) Evidence {
 	if v.Erased() {
 		return v
 	}
-	left := Evidence{Approval: v.Approval, Failed: v.Failed, Delays: v.Delays, Permission: v.Permission, RedactedAt: at.UTC()}
+	left := Evidence{Approval: v.Approval.unnamed(), Failed: v.Failed, Delays: v.Delays, Permission: v.Permission, RedactedAt: at.UTC()}
 	if v.Tries != nil {
 		tries := v.Tries.redacted()
 		left.Tries = &tries
@@ -105,6 +106,7 @@ func (d Redaction) Redacted(e Event, at time.Time) Event {
 	case slices.Contains(d.Quoting, e.Step):
 		left := e.redacted(at)
 		left.Answer, left.Evidence, left.Code = e.Answer, e.Evidence, e.Code
+		left.Approval, left.Vote, left.By, left.Name, left.Decision = e.Approval, e.Vote, e.By, e.Name, e.Decision
 		return left
 	}
 	return e
@@ -113,8 +115,11 @@ func (d Redaction) Redacted(e Event, at time.Time) Event {
 func (e Event) redacted(at time.Time) Event {
 	left := Event{
 		Kind: e.Kind, Run: e.Run, Step: e.Step, At: e.At, Clock: e.Clock, Gated: e.Gated, Digest: e.Digest, Seq: e.Seq, Input: e.Input, Via: e.Via,
-		Approval: e.Approval, Vote: e.Vote, Proof: e.Proof, Nonce: e.Nonce, Solves: e.Solves, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome, Bonus: e.Bonus,
-		Decision: e.Decision, Spent: e.Spent, Took: e.Took, Visit: e.Visit, Delay: e.Delay, Owner: e.Owner,
+		Approval: e.Approval.unnamed(), Vote: e.Vote.unnamed(), By: unnamed(e.By), Proof: e.Proof, Nonce: e.Nonce, Solves: e.Solves, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome, Bonus: e.Bonus,
+		Spent: e.Spent, Took: e.Took, Visit: e.Visit, Delay: e.Delay, Owner: e.Owner,
+	}
+	if d := e.Decision; d != nil {
+		left.Decision = &Decision{Happened: d.Happened, By: unnamed(d.By)}
 	}
 	if e.Call != nil {
 		left.Call = e.Call.redacted()

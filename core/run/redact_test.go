@@ -92,15 +92,17 @@ func TestARedactedEventSaysOnlyWhatIsNamed(t *testing.T) {
 	var e run.Event
 	fillIn(reflect.ValueOf(&e).Elem())
 	e.Step = 1
-	proof, approval := speaking(t, map[string]any{"proof": e.Proof}), speaking(t, map[string]any{"approval": e.Approval})
+	names := []string{"approval.by", "approval.name", "approval.votes.as", "approval.votes.by", "approval.votes.name"}
+	unnamed := func(path string) bool { return slices.Contains(names, path) }
+	proof, approval := speaking(t, map[string]any{"proof": e.Proof}), slices.DeleteFunc(speaking(t, map[string]any{"approval": e.Approval}), unnamed)
 	answer := []string{"input_id", "model", "provenance", "stop_reason", "via"}
 	want := slices.Concat(
-		proof, approval, of("evidence.", speaking(t, map[string]any{"approval": e.Approval})...),
+		proof, approval, of("evidence.", slices.Clone(approval)...),
 		of("answer.", slices.Clone(answer)...), of("evidence.answers.", slices.Clone(answer)...), of("attempt.", "input", "outcome", "via"), of("evidence.permission.", "by", "driver", "effect", "acceptance", "plan"), of("plan.", "by", "driver", "effect", "acceptance"), of("call.", "driver", "input", "key"),
-		of("vote.", "as", "by", "digest", "phrase", "visit.from"), of("inputs.", "id", "kind", "type"), of("question.", "input.id", "input.kind", "input.type", "digest", "via"),
+		of("vote.", "digest", "phrase", "visit.from"), of("inputs.", "id", "kind", "type"), of("question.", "input.id", "input.kind", "input.type", "digest", "via"),
 		speaking(t, map[string]any{"question": map[string]any{"client": e.Question.Client, "driver": e.Question.Driver}}),
 		of("owner.", "from", "principal", "space", "pin"),
-		[]string{"kind", "run", "digest", "input", "via", "visit.from", "nonce", "connection", "decision.by", "code", "outcome", "solves"},
+		[]string{"kind", "run", "digest", "input", "via", "visit.from", "nonce", "connection", "code", "outcome", "solves"},
 		of("evidence.tries.", "failed.first.code", "failed.first.via", "failed.last.code", "failed.last.via", "observed.first.code", "observed.first.via", "observed.last.code", "observed.last.via"),
 	)
 	slices.Sort(want)
@@ -111,7 +113,7 @@ func TestARedactedEventSaysOnlyWhatIsNamed(t *testing.T) {
 	}
 	quoting := run.Redaction{Steps: []int{2}, Quoting: []int{1}}.Redacted(e, e.At)
 	if quoting.Reason != "" || quoting.Question.Input.Description != "" || quoting.Inputs[0].User != "" || len(quoting.Walk)+len(quoting.Facts) > 0 ||
-		quoting.Evidence.Erased() || len(quoting.Answer.Value) == 0 {
+		quoting.Evidence.Erased() || len(quoting.Answer.Value) == 0 || quoting.Approval.By != herring || quoting.Vote.By != herring || quoting.By != herring {
 		t.Errorf("of a step that quotes is left %+v, want its own answers and no questions", quoting)
 	}
 	if diff := cmp.Diff(e, run.Redaction{Steps: []int{2}}.Redacted(e, e.At)); diff != "" {
@@ -161,5 +163,39 @@ func TestRedactionErasesValuesAndKeepsTheChain(t *testing.T) {
 		if said := speaking(t, whole); len(said) > 0 || len(whole.Step.Answers) > 0 || whole.Verify() != nil || whole.State.Live() {
 			t.Errorf("after redacting a run that was %s: %v say it, step %+v, Verify = %v", end.Kind, said, whole.Step, whole.Verify())
 		}
+	}
+}
+
+// What was approved is erased with who approved it: how many they were and for which groups stays.
+func TestRedactionErasesWhoApproved(t *testing.T) {
+	votes := []run.Vote{
+		{By: "user:acme:ada", Name: "Ada", As: []string{"group:acme:release", "user:acme:ada"}, Digest: "d"}, {By: "user:acme:bob", Name: "Bob", As: []string{"group:acme:release"}, Digest: "d"},
+	}
+	a := run.Approval{Digest: "d", By: "user:acme:bob", Name: "Bob", Votes: votes}
+	if people := a.People(); people != `user:acme:ada "Ada", user:acme:bob "Bob"` {
+		t.Errorf("People() = %s", people)
+	}
+	events := []run.Event{
+		{Kind: run.PartlyApproved, Step: 1, Vote: &votes[0]}, {Kind: run.Answered, Step: 1, Approval: &a, By: "user:acme:bob", Name: "Bob"},
+		{Kind: run.Accepted, Step: 1, Evidence: &run.Evidence{Approval: &a, Proof: json.RawMessage(`{}`)}}, {Kind: run.Decided, Step: 1, Decision: &run.Decision{Happened: true, By: "Bob, as principal user:acme:bob over REST"}},
+	}
+	for i, e := range events {
+		events[i] = run.Redaction{Steps: []int{1}}.Redacted(e, e.At)
+	}
+	b, err := json.Marshal(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []string{"ada", "bob", "Ada", "Bob"} {
+		if strings.Contains(string(b), who) {
+			t.Errorf("after the redaction %q is named: %s", who, b)
+		}
+	}
+	left := events[1].Approval
+	if left.People() != "redacted, redacted" || left.Votes[0].As[0] != "group:acme:release" || left.Votes[0].As[1] != "redacted" || events[1].By != "redacted" {
+		t.Errorf("of the approval is left %+v", left)
+	}
+	if a.Votes[0].By != "user:acme:ada" || a.Votes[0].As[1] != "user:acme:ada" {
+		t.Errorf("the approval itself was changed: %+v", a)
 	}
 }

@@ -3,6 +3,8 @@ package run
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -50,12 +52,71 @@ func (a Approval) Approver() string {
 
 // Names are the principals who approved, or empty where nobody was identified.
 func (a Approval) Names() string {
+	return a.each(func(by, _ string) string { return by })
+}
+
+// People are the principals who approved, each with what people call them, where that is
+// recorded; empty where nobody was identified.
+func (a Approval) People() string { return a.each(Person) }
+
+func (a Approval) each(named func(by, name string) string) string {
 	if len(a.Votes) < 2 {
-		return a.By
+		return named(a.By, a.Name)
 	}
-	names := make([]string, len(a.Votes))
+	all := make([]string, len(a.Votes))
 	for i, v := range a.Votes {
-		names[i] = v.By
+		all[i] = named(v.By, v.Name)
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(all, ", ")
+}
+
+// Who is the person whose approval it is, as Person says it.
+func (v Vote) Who() string { return Person(v.By, v.Name) }
+
+// Person is a principal, with what people call it in quotes, if that is recorded: the name is
+// another's word, and must not look like a principal.
+func Person(by, name string) string {
+	if name == "" {
+		return by
+	}
+	return by + " " + strconv.Quote(name)
+}
+
+// nobody stands in a record where a person was named who was erased from it.
+const nobody = "redacted"
+
+// unnamed is nobody in place of a person who was named.
+func unnamed(by string) string {
+	if by == "" {
+		return ""
+	}
+	return nobody
+}
+
+// unnamed is the approval without the people who gave it.
+func (a *Approval) unnamed() *Approval {
+	if a == nil {
+		return nil
+	}
+	left := *a
+	left.By, left.Name, left.Votes = unnamed(a.By), "", nil
+	for _, v := range a.Votes {
+		left.Votes = append(left.Votes, *v.unnamed())
+	}
+	return &left
+}
+
+// unnamed is the vote without the person whose it is. The groups that they answered for stay.
+func (v *Vote) unnamed() *Vote {
+	if v == nil {
+		return nil
+	}
+	left := *v
+	left.By, left.Name, left.As = unnamed(v.By), "", slices.Clone(v.As)
+	for i, as := range left.As {
+		if !strings.HasPrefix(as, "group:") {
+			left.As[i] = nobody
+		}
+	}
+	return &left
 }

@@ -195,9 +195,9 @@ func Of(s *plan.State, l Linked) View {
 	if ev := l.Decided; ev != nil {
 		v.DecidedAt, v.Reason = ev.At, ev.Reason
 		if ev.Approval != nil {
-			v.By, v.Votes = ev.Approval.Names(), ev.Approval.Votes
+			v.By, v.Votes = ev.Approval.People(), ev.Approval.Votes
 		} else {
-			v.By = ev.By
+			v.By = run.Person(ev.By, ev.Name)
 		}
 	}
 	if ev := l.TakenBack; ev != nil {

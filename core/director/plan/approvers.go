@@ -7,6 +7,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // wordOfPage is whose word an approval on the page is.
@@ -28,11 +29,22 @@ func pageMayApprove(s *State, k *input.Task) bool {
 func voteOf(s *State, k *input.Task, q run.Question, v run.Visit) run.Vote {
 	c := s.Caller
 	vote := run.Vote{
-		By: c.Principal, As: k.Approval.As(c.Principal, c.MemberOf), Runner: RunsIt(s), Digest: q.Digest,
+		By: c.Principal, Name: nameOf(s), As: k.Approval.As(c.Principal, c.MemberOf), Runner: RunsIt(s), Digest: q.Digest,
 		At: At(s), ExpiresAt: s.Now.Add(s.Options.ApprovalTTL), Visit: v,
 	}
 	vote.Typed(q.Phrase)
 	return vote
+}
+
+// maxName bounds the name of a person in records, in characters.
+const maxName = 100
+
+// nameOf is what people call the caller, where the operator lets records say it.
+func nameOf(s *State) string {
+	if !s.Options.Names {
+		return ""
+	}
+	return plain.Clip(s.Caller.Name, maxName)
 }
 
 // RunsIt reports whether the caller owns the run, or belongs to the group that does.

@@ -89,7 +89,7 @@ func ApprovedByLink(s *State, k *input.Task, q run.Question, by string, v run.Vi
 	a.Digest, a.Questions = q.Digest, append(slices.Clone(q.Earlier), q.Seq)
 	a.AskedFor(q.Phrase)
 	if by != "" {
-		a.Basis, a.By, a.Provenance = run.BasisPage, by, driver.ClientAttested
+		a.Basis, a.By, a.Name, a.Provenance = run.BasisPage, by, nameOf(s), driver.ClientAttested
 	}
 	for _, vote := range votes { // it is as old as the first of them
 		if a.Votes = votes; vote.ExpiresAt.Before(a.ExpiresAt) {
@@ -104,7 +104,7 @@ func ApprovedByLink(s *State, k *input.Task, q run.Question, by string, v run.Vi
 func RejectedByLink(s *State, q run.Question, by string) Action {
 	const why = "rejected on the approval page"
 	return remembered(s, q.Input, q.Via, Apply{Events: []run.Event{
-		{Kind: run.Declined, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Reason: why, Apart: true, By: by},
+		{Kind: run.Declined, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Reason: why, Apart: true, By: by, Name: nameOf(s)},
 		{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: why},
 	}})
 }

@@ -96,13 +96,13 @@ func MayBeAnswered(s *State) bool {
 
 // AnsweredOnPage takes a person's answer from its page. By names whoever is identified there; empty:
 // nobody is.
-func AnsweredOnPage(q run.Question, by string, value json.RawMessage, v run.Visit) Apply {
+func AnsweredOnPage(s *State, q run.Question, by string, value json.RawMessage, v run.Visit) Apply {
 	a := driver.Answer{InputID: q.Input.ID, Via: q.Via, Value: value, Provenance: driver.LinkHolder}
 	if by != "" {
 		a.Provenance = driver.ClientAttested
 	}
 	return Apply{
-		Events: []run.Event{{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a, By: by, Visit: &v}},
+		Events: []run.Event{{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a, By: by, Name: nameOf(s), Visit: &v}},
 		Then:   Look(renewIfDue),
 	}
 }

@@ -37,6 +37,8 @@ type Options struct {
 	ApprovalURL func(id run.ID, secret string) string
 	// HasPage reports whether ApprovalURL may be called for an address; nil: it is called to know.
 	HasPage func() bool
+	// Names: records say what people call the principals who answer on the page.
+	Names bool
 }
 
 // Subject is an input of a step; input ids of two steps may be the same.

@@ -171,7 +171,7 @@ func (a *App) engineOptions() usecases.Options {
 	c := a.Config
 	return usecases.Options{
 		Options: director.Options{
-			ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, HasPage: a.page.offered,
+			ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, HasPage: a.page.offered, Names: c.Auth.Names,
 			RequireComplete: c.Attest.RequireComplete, Budgets: c.Sampling.Budgets(), Keys: a.stateKeys, Clock: a.clock,
 			Observer: observer(a.measures, func(m *metrics.Metrics) observe.Observer { return m }),
 		},

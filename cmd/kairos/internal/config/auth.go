@@ -20,6 +20,8 @@ type authConfig struct {
 	// Enabled: a call needs a token. Without auth.enabled that is so where there is an identity
 	// provider; else everybody who reaches the port is the one local principal.
 	Enabled bool `yaml:"-"`
+	// Names: records of runs say what people call the principals who answer on the page.
+	Names bool `yaml:"names"`
 }
 
 // overlay applies the environment, by the names of the earlier server.

@@ -132,8 +132,8 @@ func runsRedact(at *session.Session, out *output.Format) *cobra.Command {
 		Use: "redact RUN", Short: "Redact the evidence of a run",
 		Annotations: session.StaysLocal("it erases for good and rewrites the files of the database, so run it on the machine that has them"),
 		Args:        cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
-		Long: `Erases answers and what quotes them: evidence, outputs, questions, recorded replies, and for a whole run its input. Digests,
-times, drivers and who approved stay, so the proof chain still verifies. This cannot be undone. It does not reach backups,
+		Long: `Erases answers and what quotes them: evidence, outputs, questions, recorded replies, for a whole run its input, and who
+answered. Digests, times, drivers and whose run it is stay, so the proof chain still verifies. This cannot be undone. It does not reach backups,
 statements exported with their evidence, logs and the copies of clients.
 
 With --step only one solved step is erased, also in an open run, unless an unsolved step needs its result.

@@ -183,7 +183,7 @@ func printChecked(p *output.Printer, r statement.Report) {
 // approved tells how an approval came.
 func approved(a run.Approval) string {
 	how := fmt.Sprintf("via %s, by %s", a.Via, a.Approver())
-	if names := a.Names(); names != "" {
+	if names := a.People(); names != "" {
 		how += ": " + names
 	}
 	if a.Typed {
