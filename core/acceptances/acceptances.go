@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -62,12 +63,14 @@ type Store interface {
 // Acceptances is what was accepted. Its methods may be called concurrently.
 type Acceptances struct {
 	store Store
+	audit *audit.Log
 	clock *clock.Clock
 }
 
-// New returns the acceptances of a store; nil clock: this machine's.
-func New(store Store, c *clock.Clock) *Acceptances {
-	return &Acceptances{store: store, clock: cmp.Or(c, clock.System())}
+// New returns the acceptances of a store. What is accepted and revoked is audited; nil clock:
+// this machine's.
+func New(store Store, log *audit.Log, c *clock.Clock) *Acceptances {
+	return &Acceptances{store: store, audit: log, clock: cmp.Or(c, clock.System())}
 }
 
 // Kept reports whether acceptances can be kept at all.
@@ -78,13 +81,18 @@ const maxPerCall = 1000
 
 // Record keeps acceptances, all of which are for the caller's own spaces. Each takes the
 // place of an earlier one of the same. It fills in their ids and times.
-func (k *Acceptances) Record(ctx context.Context, c access.Caller, all []Acceptance) ([]Acceptance, error) {
+func (k *Acceptances) Record(ctx context.Context, c access.Caller, all []Acceptance) (_ []Acceptance, err error) {
 	if k.store == nil {
 		return nil, fault.New(fault.StoreFailed, "this server keeps no acceptances")
 	}
 	if len(all) == 0 || len(all) > maxPerCall {
 		return nil, fault.New(fault.InvalidArgument, "%d steps cannot be accepted at once: 1 to %d can", len(all), maxPerCall)
 	}
+	doing, err := k.audit.Begin(ctx, c, audit.Act{Action: "acceptance.record", Space: all[0].Space, Object: all[0].Chain, Details: detailsOf(all[0])})
+	if err != nil {
+		return nil, err
+	}
+	defer doing.End(&err)
 	all = slices.Clone(all)
 	for i := range all {
 		a := &all[i]
@@ -102,6 +110,11 @@ func (k *Acceptances) Record(ctx context.Context, c access.Caller, all []Accepta
 	return all, nil
 }
 
+// detailsOf is what the audit log says of the first of those that are accepted at once.
+func detailsOf(a Acceptance) map[string]string {
+	return map[string]string{"by": a.By, "run": string(a.Run), "digest": a.Protocol, "driver": a.Driver, "effect": string(a.Effect)}
+}
+
 // Accepted lists the acceptances of the caller's spaces, the newest first.
 func (k *Acceptances) Accepted(ctx context.Context, c access.Caller) ([]Acceptance, error) {
 	if k.store == nil {
@@ -115,7 +128,12 @@ func (k *Acceptances) Accepted(ctx context.Context, c access.Caller) ([]Acceptan
 }
 
 // Revoke takes an acceptance back. What is under way is not stopped.
-func (k *Acceptances) Revoke(ctx context.Context, c access.Caller, id string) error {
+func (k *Acceptances) Revoke(ctx context.Context, c access.Caller, id string) (err error) {
+	doing, err := k.audit.Begin(ctx, c, audit.Act{Action: "acceptance.revoke", Object: id})
+	if err != nil {
+		return err
+	}
+	defer doing.End(&err)
 	there, err := k.store.RemoveAcceptance(ctx, c.Writable(), id)
 	if err != nil {
 		return fmt.Errorf("revoke acceptance %s: %w", id, err)

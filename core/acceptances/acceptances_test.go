@@ -12,7 +12,7 @@ import (
 
 func TestAcceptancesBelongToTheirSpace(t *testing.T) {
 	store := sqlitetest.New(t)
-	all := acceptances.New(store, nil)
+	all := acceptances.New(store, nil, nil)
 	owner, other := access.Caller{Principal: "me", Space: "user:test:me"}, access.Caller{Principal: "other", Space: "user:test:other"}
 	kept, err := all.Record(t.Context(), owner, []acceptances.Acceptance{{Space: owner.Space, Protocol: "digest", Step: 1, Driver: "doer", Effect: driver.EffectReads, By: "me"}})
 	if err != nil || len(kept) != 1 || kept[0].ID == "" || kept[0].At.IsZero() {

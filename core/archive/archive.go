@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -25,6 +26,8 @@ type Store struct {
 type Options struct {
 	// RunKeep is how long ended runs are kept. Zero means forever.
 	RunKeep time.Duration
+	// Audit is told who ends, erases and removes runs; nil: nobody is.
+	Audit *audit.Log
 	// Clock decides when runs expire. The default is the clock of this machine.
 	Clock *clock.Clock
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -40,7 +42,12 @@ type RedactReply struct {
 // events and its recorded replies. The digests stay, so the proof chain still
 // verifies. In a live run only a solved step can be erased, and only if no later
 // step needs its result.
-func (a *Archive) Redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
+func (a *Archive) Redact(ctx context.Context, c access.Caller, in RedactInput) (_ RedactReply, err error) {
+	doing, err := a.opt.Audit.Begin(ctx, c, audit.Act{Action: "run.redact", Object: string(in.Run), Details: stepOf(in.Step)})
+	if err != nil {
+		return RedactReply{}, err
+	}
+	defer doing.End(&err)
 	claim := a.runs.Claim()
 	defer claim.Release()
 	return runs.Again(func() (RedactReply, error) {
@@ -78,6 +85,14 @@ func (a *Archive) redact(ctx context.Context, c access.Caller, in RedactInput) (
 		reply.Remains = err.Error()
 	}
 	return reply, nil
+}
+
+// stepOf is a step as the audit log names it; nil: no step is meant.
+func stepOf(step int) map[string]string {
+	if step == 0 {
+		return nil
+	}
+	return map[string]string{"step": strconv.Itoa(step)}
 }
 
 // redactionOf returns what has to be erased for a step, or for 0 of the whole run.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -33,6 +36,9 @@ func (a *Archive) Sweep(ctx context.Context) (Swept, error) {
 		s.Removed, err = a.removeEnded(ctx, a.opt.Clock.Settled().Add(-a.opt.RunKeep))
 		errs = errors.Join(errs, err)
 	}
+	if s.Removed > 0 {
+		a.opt.Audit.Happened(ctx, access.Caller{}, audit.Act{Action: "run.prune", Details: map[string]string{"runs": strconv.Itoa(s.Removed), "by": "run.keep"}})
+	}
 	return s, errors.Join(errs, a.reclaim(ctx))
 }
 
@@ -56,7 +62,7 @@ type PruneReply struct {
 
 // Prune removes runs of all principals that ended longer ago than the input says,
 // and returns the space to the disk.
-func (a *Archive) Prune(ctx context.Context, in PruneInput) (PruneReply, error) {
+func (a *Archive) Prune(ctx context.Context, c access.Caller, in PruneInput) (PruneReply, error) {
 	reply := PruneReply{Before: a.opt.Clock.Now().Add(-in.OlderThan), DryRun: in.DryRun}
 	before, err := a.Space(ctx)
 	if err != nil {
@@ -69,7 +75,12 @@ func (a *Archive) Prune(ctx context.Context, in PruneInput) (PruneReply, error) 
 		}
 		return reply, nil
 	}
-	if reply.Runs, err = a.removeEnded(ctx, reply.Before); err != nil {
+	err = a.opt.Audit.Do(ctx, c, audit.Act{Action: "run.prune"}, func(doing *audit.Doing) (err error) {
+		reply.Runs, err = a.removeEnded(ctx, reply.Before)
+		doing.Note("runs", strconv.Itoa(reply.Runs))
+		return err
+	})
+	if err != nil {
 		return reply, err
 	}
 	if err := a.reclaim(ctx); err != nil {

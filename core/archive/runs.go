@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -100,7 +101,12 @@ func (a *Archive) eachLive(ctx context.Context, c access.Caller, do func(run.Sum
 
 // Abandon ends a run that the caller oversees for good, whatever it waits for. Its open
 // question can no longer be answered.
-func (a *Archive) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
+func (a *Archive) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (_ run.Summary, err error) {
+	doing, err := a.opt.Audit.Begin(ctx, c, audit.Act{Action: "run.abandon", Object: string(id)})
+	if err != nil {
+		return run.Summary{}, err
+	}
+	defer doing.End(&err)
 	claim := a.runs.Claim()
 	defer claim.Release()
 	return runs.Again(func() (run.Summary, error) {

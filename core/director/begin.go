@@ -8,6 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
@@ -38,7 +39,7 @@ func (u useCase) begin(ctx context.Context, c access.Caller, in api.BeginRequest
 		return Round{}, err
 	}
 	if err := c.Check(api.ToolBegin, chain.Space); err != nil {
-		return Round{}, err
+		return Round{}, u.e.opt.Audit.Refused(ctx, c, audit.Act{Action: "run.begin", Space: chain.Space, Object: in.URI}, err)
 	}
 	if err := input.InputsFault(chain); err != nil {
 		return Round{}, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/acceptances"
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/declines"
@@ -61,6 +62,8 @@ type Options struct {
 	// and secrets of approval links, and links of the others still work; nil: a
 	// random one. Called once, unless it fails.
 	Keys func() ([][32]byte, error)
+	// Audit is told who decides what about runs; nil: nobody is.
+	Audit *audit.Log
 	// Clock is the time by which runs are recorded. The default is this machine's.
 	Clock *clock.Clock
 }
@@ -112,7 +115,7 @@ func newSalt() string {
 // not: a reply would tell of a run that is not stored.
 func shown(err error) *fault.Error {
 	switch f := new(fault.Error); {
-	case !errors.As(err, &f), f.Code == fault.Conflict, f.Code == fault.StoreFailed, f.Code == fault.StoreUnavailable:
+	case !errors.As(err, &f), f.Code == fault.Conflict, f.Code == fault.StoreFailed, f.Code == fault.StoreUnavailable, f.Code == fault.AuditUnavailable:
 		return nil
 	default:
 		return f

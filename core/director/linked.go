@@ -9,10 +9,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/director/approval"
 	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/plan"
@@ -101,7 +103,8 @@ func (u useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 		return v, plan.Unavailable("The driver that judges this step is not there now, so that nobody can tell who may approve it. Nothing was decided: try again later.")
 	case v.Barred != "" && (v.State == approval.Open || in.Decision == approval.Cancel && !plan.RunsIt(l.turn.State)):
 		u.e.log.WarnContext(ctx, "answer on the approval page refused", "run", id, "step", l.shown.Step, "decision", in.Decision, "principal", c.Principal, "method", c.Method)
-		return approval.View{}, fault.New(fault.Forbidden, "%s", v.Barred)
+		act := audit.Act{Action: actApprove, Space: l.turn.Chain.Space, Object: string(id), Details: map[string]string{"step": strconv.Itoa(l.shown.Step)}}
+		return approval.View{}, u.e.opt.Audit.Refused(ctx, c, act, fault.New(fault.Forbidden, "%s", v.Barred))
 	case in.Decision == approval.Cancel && v.Running != "":
 		return l.cancel(ctx)
 	case v.State != approval.Open:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/act"
 	"github.com/kairos-mcp/kairos/core/director/input"
@@ -88,7 +89,7 @@ func (u useCase) permitted(ctx context.Context, c access.Caller, change *runs.Ch
 	t := newTurn(change, u, c)
 	if change.Run.Principal == c.Principal {
 		if err := c.Check(api.ToolNext, t.Chain.Space); err != nil {
-			return nil, err
+			return nil, u.e.opt.Audit.Refused(ctx, c, audit.Act{Action: "run.continue", Space: t.Chain.Space, Object: string(change.Run.ID)}, err)
 		}
 	}
 	_, err := t.act(ctx, plan.Distrust(t.State))
@@ -145,7 +146,11 @@ func (t *turn) explain(ev *run.Event) (err error) {
 // save stores what happened; a call saves once, right before it answers or asks.
 func (t *turn) save(ctx context.Context) error {
 	began := t.change.New()
-	saved, err := t.change.Save(ctx)
+	var saved []run.Event
+	err := audited(ctx, t, t.change.Events, func() (err error) {
+		saved, err = t.change.Save(ctx)
+		return err
+	})
 	if err != nil || len(saved) == 0 && !began {
 		return err
 	}

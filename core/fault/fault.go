@@ -30,6 +30,7 @@ const (
 	DocumentRefused    Code = "DOCUMENT_REFUSED"
 	StoreFailed        Code = "STORE_FAILED"
 	StoreUnavailable   Code = "STORE_UNAVAILABLE"
+	AuditUnavailable   Code = "AUDIT_UNAVAILABLE"
 	Conflict           Code = "CONFLICT"
 	Replayed           Code = "REPLAYED"
 	Internal           Code = "INTERNAL"

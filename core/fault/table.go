@@ -235,6 +235,11 @@ var inCall = []Row{
 		Hint: "try again in a while, nothing was stored; `kairos doctor` finds the cause",
 	},
 	{
+		Code: AuditUnavailable, Status: 503, Broken: true,
+		Meaning: "this must be audited, and the audit log cannot be written; nothing was done", Advice: "tell the user that the server's audit log cannot be written; call the tool again in a while: nothing was done",
+		Hint: "look at the disk of the audit log; `kairos doctor` says where it is and what is wrong",
+	},
+	{
 		Code: SpaceReadOnly, Status: 403,
 		Meaning: "this space is not yours to write", Advice: "call kairos_spaces to see which spaces are yours, and leave out space or name one of them",
 		Hint: "leave --space out, or name one that `kairos spaces list` lists",

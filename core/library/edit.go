@@ -8,6 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -21,12 +22,13 @@ type edit struct {
 }
 
 // updateOne changes one step and describes the change.
-func (e edit) updateOne(ctx context.Context, uri string, change stepChange) (message string, err error) {
+func (e edit) updateOne(ctx context.Context, uri string, change stepChange, doing *audit.Doing) (message string, err error) {
 	err = whileOvertaken(ctx, func() error {
 		chain, i, err := e.library.catalog.step(ctx, e.caller, uri)
 		if err != nil {
 			return err
 		}
+		doing.On(chain.Space, "")
 		if err := checkWrite(e.caller, api.Update.Name, chain); err != nil {
 			return err
 		}
@@ -70,7 +72,7 @@ func (e edit) withStep(ctx context.Context, chain protocol.Chain, i int, change 
 	return chain, warnings, err
 }
 
-func (e edit) deleteOne(ctx context.Context, uri string, gone map[string]string) (message string, err error) {
+func (e edit) deleteOne(ctx context.Context, uri string, gone map[string]string, doing *audit.Doing) (message string, err error) {
 	if id, bad := protocol.ParseURI(uri); bad == nil && gone[id] != "" {
 		return gone[id], nil
 	}
@@ -79,6 +81,7 @@ func (e edit) deleteOne(ctx context.Context, uri string, gone map[string]string)
 		if err != nil {
 			return err
 		}
+		doing.On(chain.Space, "")
 		if err := checkWrite(e.caller, api.Delete.Name, chain); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
@@ -32,23 +33,42 @@ type ExportInput struct {
 func (l *Library) Export(ctx context.Context, c access.Caller, in ExportInput) iter.Seq2[Written, error] {
 	x := exporter{l, in.History}
 	return func(yield func(Written, error) bool) {
-		spaces := c.Writable()
-		if strings.TrimSpace(in.Space) != "" {
-			space, err := mintSpace(c, in.Space)
+		err := l.opt.Audit.Do(ctx, c, audit.Act{Action: "protocol.export"}, func(doing *audit.Doing) error {
+			spaces, err := exported(c, in.Space)
+			doing.On(strings.Join(spaces, " "), "")
 			if err != nil {
-				yield(Written{}, err)
-				return
+				return err
 			}
-			spaces = []string{space}
+			return x.all(ctx, spaces, yield)
+		})
+		if err != nil {
+			yield(Written{}, err)
 		}
-		for _, space := range spaces {
-			for w, err := range x.space(ctx, space) {
-				if !yield(w, err) || err != nil {
-					return
-				}
+	}
+}
+
+// exported are the named space, or all that the caller may change.
+func exported(c access.Caller, name string) ([]string, error) {
+	if strings.TrimSpace(name) == "" {
+		return c.Writable(), nil
+	}
+	space, err := mintSpace(c, name)
+	return []string{space}, err
+}
+
+// all yields the protocols of the spaces.
+func (x exporter) all(ctx context.Context, spaces []string, yield func(Written, error) bool) error {
+	for _, space := range spaces {
+		for w, err := range x.space(ctx, space) {
+			if err != nil {
+				return err
+			}
+			if !yield(w, nil) {
+				return nil // whoever reads wants no more
 			}
 		}
 	}
+	return nil
 }
 
 // exporter writes stored protocols as documents.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -77,7 +79,12 @@ type ImportResult struct {
 // possible. Items that are stored already are left alone, so an interrupted import
 // can simply be repeated. The results are in the order of the items; an error
 // means that the rest of the import would fail too.
-func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) ([]ImportResult, error) {
+func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) (results []ImportResult, err error) {
+	doing, err := l.opt.Audit.Begin(ctx, c, audit.Act{Action: "protocol.import", Details: map[string]string{"documents": strconv.Itoa(len(in.Items))}})
+	if err != nil {
+		return nil, err
+	}
+	defer doing.End(&err)
 	if err := l.catalog.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -106,7 +113,7 @@ func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) (
 	if err := im.settle(ctx, all); err != nil {
 		return nil, err
 	}
-	results := make([]ImportResult, len(all))
+	results = make([]ImportResult, len(all))
 	for i, a := range all {
 		results[i] = a.result()
 		if code := fault.CodeOf(a.err); code == fault.StoreUnavailable || ctx.Err() != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/meaning"
@@ -43,6 +44,8 @@ type Options struct {
 	// Changed, unless it is nil, is called after protocols of a space were stored or
 	// deleted. It is called concurrently and must return at once.
 	Changed func(space string)
+	// Audit is told who changed what; nil: nobody is.
+	Audit *audit.Log
 	// Clock provides the recorded times. The default is the clock of this machine.
 	Clock *clock.Clock
 }

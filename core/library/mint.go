@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -28,7 +29,18 @@ const maxModel = 200
 func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest) (_ api.MintReply, err error) {
 	defer operated(l.opt.Observer, OperationStore, c, time.Now(), &err)
 	ctx = access.InSpace(ctx, c.Space)
+	doing, err := l.opt.Audit.Begin(ctx, c, audit.Act{Action: "protocol.mint"})
+	if err != nil {
+		return api.MintReply{}, err
+	}
+	defer doing.End(&err)
+	return minting{library: l, spaces: c.Spaces(), force: in.Force}.mint(ctx, c, in, doing)
+}
+
+func (m minting) mint(ctx context.Context, c access.Caller, in api.MintRequest, doing *audit.Doing) (api.MintReply, error) {
+	l := m.library
 	space, err := mintSpace(c, in.Space)
+	doing.On(space, "")
 	if err != nil {
 		return api.MintReply{}, err
 	}
@@ -49,7 +61,6 @@ func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest)
 	for i := range chains {
 		chains[i].Space, chains[i].ModelID = space, plain.Clip(in.ModelID, maxModel)
 	}
-	m := minting{library: l, spaces: c.Spaces(), force: in.Force}
 	var stored []rewrite
 	err = whileOvertaken(ctx, func() error {
 		if stored, err = m.rewrites(ctx, chains, l.opt.Clock.Now()); err != nil {
@@ -67,6 +78,7 @@ func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest)
 		})
 	}
 	for i, w := range stored {
+		doing.Add(protocol.URI(w.Chain.Steps[0].UUID))
 		chains[i] = w.Chain
 		reply.Items = append(reply.Items, items(w.Chain)...)
 		l.ratings.rateStored(w, "kairos_mint")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -27,19 +28,23 @@ type RestoreReply struct {
 // means the version before the newest, and for a deleted protocol the last one. A
 // driver that rejects the old version or does not answer only causes a warning: a
 // newer driver must not make stored protocols unrecoverable.
-func (l *Library) Restore(ctx context.Context, c access.Caller, ref string, revision int64) (RestoreReply, error) {
+func (l *Library) Restore(ctx context.Context, c access.Caller, ref string, revision int64) (reply RestoreReply, err error) {
+	doing, err := l.opt.Audit.Begin(ctx, c, audit.Act{Action: "protocol.restore", Object: ref})
+	if err != nil {
+		return RestoreReply{}, err
+	}
+	defer doing.End(&err)
 	j, release := hold(l.setups)
 	defer release()
 	e := edit{l, j, c}
-	var reply RestoreReply
-	err := whileOvertaken(ctx, func() (err error) {
-		reply, err = e.restore(ctx, ref, revision)
+	err = whileOvertaken(ctx, func() (err error) {
+		reply, err = e.restore(ctx, ref, revision, doing)
 		return err
 	})
 	return reply, err
 }
 
-func (e edit) restore(ctx context.Context, ref string, revision int64) (RestoreReply, error) {
+func (e edit) restore(ctx context.Context, ref string, revision int64, doing *audit.Doing) (RestoreReply, error) {
 	p, err := e.library.versions.of(ctx, e.caller, ref)
 	if err != nil {
 		return RestoreReply{}, err
@@ -55,6 +60,7 @@ func (e edit) restore(ctx context.Context, ref string, revision int64) (RestoreR
 	if err != nil {
 		return RestoreReply{}, err
 	}
+	doing.On(chain.Space, "")
 	if err := checkWrite(e.caller, "protocol_restore", chain); err != nil {
 		return RestoreReply{}, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -47,7 +48,11 @@ func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequ
 	e := edit{l, j, c}
 	reply.Results = make([]api.UpdateResult, 0, len(uris))
 	for _, uri := range uris {
-		message, err := e.updateOne(ctx, uri, changes[stepNamed(uri)])
+		var message string
+		err := l.opt.Audit.Do(ctx, c, audit.Act{Action: "protocol.update", Object: uri}, func(doing *audit.Doing) (err error) {
+			message, err = e.updateOne(ctx, uri, changes[stepNamed(uri)], doing)
+			return err
+		})
 		reply.Results = append(reply.Results, itemResult(ctx, l.log, uri, "updated", message, err))
 		if err != nil {
 			reply.TotalFailed++
@@ -251,7 +256,11 @@ func (l *Library) Delete(ctx context.Context, c access.Caller, in api.DeleteRequ
 	reply.Results = make([]api.DeleteResult, 0, len(in.URIs))
 	gone := make(map[string]string) // messages by the UUID of the step that this call deleted
 	for _, uri := range once(in.URIs) {
-		message, err := e.deleteOne(ctx, uri, gone)
+		var message string
+		err := l.opt.Audit.Do(ctx, c, audit.Act{Action: "protocol.delete", Object: uri}, func(doing *audit.Doing) (err error) {
+			message, err = e.deleteOne(ctx, uri, gone, doing)
+			return err
+		})
 		reply.Results = append(reply.Results, api.DeleteResult(itemResult(ctx, l.log, uri, "deleted", message, err)))
 		if err != nil {
 			reply.TotalFailed++

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/principal"
@@ -120,26 +122,41 @@ func hashOf(s Secret) Hash { return sha256.Sum256([]byte(s)) }
 // store each time, so a revocation counts at once.
 type Logins struct {
 	store Store
+	audit *audit.Log
 	clock *clock.Clock
 	log   *slog.Logger
 }
 
-// New returns the logins of a store; nil clock: this machine's.
-func New(store Store, c *clock.Clock, log *slog.Logger) *Logins {
-	return &Logins{store: store, clock: cmp.Or(c, clock.System()), log: log}
+// New returns the logins of a store. What begins and ends is audited; nil clock: this machine's.
+func New(store Store, audited *audit.Log, c *clock.Clock, log *slog.Logger) *Logins {
+	return &Logins{store: store, audit: audited, clock: cmp.Or(c, clock.System()), log: log}
 }
 
 // Link makes a link with which a person logs in, once.
-func (s *Logins) Link(ctx context.Context, p Person) (Login, Secret, error) {
-	return s.create(ctx, p, func(now time.Time) Login { return Login{Created: now, Expires: now.Add(linkTime)} })
+func (s *Logins) Link(ctx context.Context, c access.Caller, p Person) (Login, Secret, error) {
+	act := audit.Act{Action: "login.link", Details: map[string]string{"person": p.Principal}}
+	return s.create(ctx, c, act, p, func(now time.Time) Login { return Login{Created: now, Expires: now.Add(linkTime)} })
 }
 
 // Start logs in a person whom an identity provider has identified, for ProviderTime.
 func (s *Logins) Start(ctx context.Context, p Person) (Login, Secret, error) {
-	return s.create(ctx, p, func(now time.Time) Login { return Login{Created: now, Begun: now, Expires: now.Add(ProviderTime)} })
+	return s.create(ctx, callerOf(p), audit.Act{Action: actStart, Details: map[string]string{"how": "provider"}}, p, func(now time.Time) Login { return Login{Created: now, Begun: now, Expires: now.Add(ProviderTime)} })
 }
 
-func (s *Logins) create(ctx context.Context, p Person, as func(now time.Time) Login) (Login, Secret, error) {
+// actStart is what the audit log calls the begin of a login.
+const actStart = "login.start"
+
+// callerOf is the person as the one who logs in.
+func callerOf(p Person) access.Caller {
+	return access.Caller{Principal: p.Principal, Method: access.ByLogin}
+}
+
+func (s *Logins) create(ctx context.Context, c access.Caller, act audit.Act, p Person, as func(now time.Time) Login) (_ Login, _ Secret, err error) {
+	doing, err := s.audit.Begin(ctx, c, act)
+	if err != nil {
+		return Login{}, "", err
+	}
+	defer doing.End(&err)
 	p.Name = strings.TrimSpace(p.Name)
 	if err := p.check(); err != nil {
 		return Login{}, "", err
@@ -147,6 +164,7 @@ func (s *Logins) create(ctx context.Context, p Person, as func(now time.Time) Lo
 	now := s.now()
 	made := as(now)
 	made.ID, made.Person = s.clock.NewID(), p
+	doing.On("", made.ID)
 	secret := newSecret()
 	if err := s.store.CreateLogin(ctx, made, hashOf(secret), now.Add(-keptFor)); err != nil {
 		return Login{}, "", fmt.Errorf("keep a new login: %w", err)
@@ -192,10 +210,16 @@ func (s *Logins) Linked(ctx context.Context, link Secret) (Login, error) {
 }
 
 // Begin logs the person in whose link it is, once.
-func (s *Logins) Begin(ctx context.Context, link Secret) (Login, Secret, error) {
-	if _, err := s.Linked(ctx, link); err != nil {
+func (s *Logins) Begin(ctx context.Context, link Secret) (_ Login, _ Secret, err error) {
+	linked, err := s.Linked(ctx, link)
+	if err != nil {
 		return Login{}, "", err
 	}
+	doing, err := s.audit.Begin(ctx, callerOf(linked.Person), audit.Act{Action: actStart, Object: linked.ID, Details: map[string]string{"how": "link"}})
+	if err != nil {
+		return Login{}, "", err
+	}
+	defer doing.End(&err)
 	secret, now := newSecret(), s.now()
 	begun, err := s.store.BeginLogin(ctx, hashOf(link), hashOf(secret), now, now.Add(Time))
 	if err != nil {
@@ -257,7 +281,12 @@ func (s *Logins) List(ctx context.Context) ([]Login, error) {
 }
 
 // Revoke ends a login, or a link, for ever.
-func (s *Logins) Revoke(ctx context.Context, id string) (Login, error) {
+func (s *Logins) Revoke(ctx context.Context, c access.Caller, id string) (_ Login, err error) {
+	doing, err := s.audit.Begin(ctx, c, audit.Act{Action: "login.revoke", Object: id})
+	if err != nil {
+		return Login{}, err
+	}
+	defer doing.End(&err)
 	there, err := s.store.RevokeLogin(ctx, id, s.now())
 	if err != nil {
 		return Login{}, fmt.Errorf("revoke login %s: %w", id, err)

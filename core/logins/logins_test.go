@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/clock/clocktest"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -21,12 +22,12 @@ var ada = logins.Person{Principal: "user:local:ada", Name: "Ada", Groups: []stri
 func open(t *testing.T) *logins.Logins {
 	t.Helper()
 	s := sqlitetest.New(t)
-	return logins.New(s.Logins, nil, slog.New(slog.DiscardHandler))
+	return logins.New(s.Logins, nil, nil, slog.New(slog.DiscardHandler))
 }
 
 func mustLink(t *testing.T, l *logins.Logins) (logins.Login, logins.Secret) {
 	t.Helper()
-	made, link, err := l.Link(t.Context(), ada)
+	made, link, err := l.Link(t.Context(), access.Caller{}, ada)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,18 +102,18 @@ func TestALoginEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Revoke(t.Context(), login.ID); err != nil {
+	if _, err := l.Revoke(t.Context(), access.Caller{}, login.ID); err != nil {
 		t.Fatal(err)
 	}
 	_, err = l.Verify(t.Context(), secret)
 	wantWrong(t, "Verify of a login that was revoked", err)
 	made, link := mustLink(t, l)
-	if _, err := l.Revoke(t.Context(), made.ID); err != nil {
+	if _, err := l.Revoke(t.Context(), access.Caller{}, made.ID); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = l.Begin(t.Context(), link)
 	wantWrong(t, "Begin with a link that was revoked", err)
-	if _, err := l.Revoke(t.Context(), "none"); fault.CodeOf(err) != fault.NotFound {
+	if _, err := l.Revoke(t.Context(), access.Caller{}, "none"); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("Revoke of no login = %v, want %s", err, fault.NotFound)
 	}
 	all, err := l.List(t.Context())
@@ -134,7 +135,7 @@ func TestLinksAndLoginsExpire(t *testing.T) {
 func TestALoginOfAProviderLastsAsLongAsItsGroupsMay(t *testing.T) {
 	s := sqlitetest.New(t)
 	machine := clocktest.New(time.Now())
-	l := logins.New(s.Logins, clock.New(machine), slog.New(slog.DiscardHandler))
+	l := logins.New(s.Logins, nil, clock.New(machine), slog.New(slog.DiscardHandler))
 	_, secret, err := l.Start(t.Context(), ada)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +170,7 @@ func TestStrangeNamesAreRefused(t *testing.T) {
 		"a line feed in a group":        {Principal: "user:local:ada", Name: "Ada", Groups: []string{"group:local:a\nb"}},
 		"a space as a group":            {Principal: "user:local:ada", Name: "Ada", Groups: []string{"space:production"}},
 	} {
-		if _, _, err := l.Link(t.Context(), p); fault.CodeOf(err) != fault.InvalidArgument || len(err.Error()) > 400 {
+		if _, _, err := l.Link(t.Context(), access.Caller{}, p); fault.CodeOf(err) != fault.InvalidArgument || len(err.Error()) > 400 {
 			t.Errorf("Link with %s = %.500v, want %s in few words", name, err, fault.InvalidArgument)
 		}
 	}

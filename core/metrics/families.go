@@ -45,6 +45,7 @@ type families struct {
 	routes                  counters
 	routeDuration           histograms
 	runsBegun, runsAttested counters
+	auditLost               counters
 
 	driverCalls, driverRepeats, driverStarts, driverRestarts, driverCrashes, driverSwaps, driverBreakerOpens counters
 	driverDuration                                                                                           histograms
@@ -199,6 +200,7 @@ func (s *families) ofRuns(f factory) {
 	s.routes = f.counter("kairos_route_total", "Routes to the inputs of steps, tried to their end.", "challenge", "input", "via", "outcome", "error_code")
 	s.routeDuration = f.histogram("kairos_route_duration_seconds", "How long routes took from the question, or the beginning of the try, to their end.",
 		seconds, "challenge", "input", "via", "outcome")
+	s.auditLost = f.counter("kairos_audit_lines_lost_total", "Lines that could not be written to the audit log.")
 	s.runsBegun = f.counter("kairos_runs_begun_total", "Runs that were opened.", "tenant_id")
 	s.runsAttested = f.counter("kairos_runs_attested_total", "Runs that were closed by an attestation.", "outcome", "verified", "tenant_id")
 }

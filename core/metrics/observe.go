@@ -87,6 +87,9 @@ func (m *Metrics) RatingsLost(space string, ratings int) {
 	m.families.qualityErrors.WithLabelValues(m.bounds.tenant(space)).Add(float64(ratings))
 }
 
+// AuditLost returns what counts a line that is not in the audit log.
+func AuditLost(m *Metrics) func() { return m.families.auditLost.WithLabelValues().Inc }
+
 // SimilarFound implements observe.Observer.
 func (m *Metrics) SimilarFound(transport, space string) {
 	m.families.similarFound.WithLabelValues(m.bounds.transports.value(transport), m.bounds.tenant(space)).Inc()

@@ -118,7 +118,7 @@ func isolatedRig(t testing.TB, level driverhost.Level) *rig {
 		}
 	})
 	var err error
-	if r.Current, err = setup.Open(r.host, r.read, log); err != nil {
+	if r.Current, err = setup.Open(r.host, r.read, nil, log); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -8,10 +8,13 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/drivers"
@@ -32,6 +35,8 @@ type Desired struct {
 	// Files lists these files and folders as absolute paths, also those that could
 	// not be read.
 	Files []string
+	// Digest tells two states apart, for the audit log.
+	Digest string
 	// Restart holds the settings that only a restart applies, by key. They are
 	// compared with reflect.DeepEqual.
 	Restart map[string]any
@@ -51,9 +56,10 @@ type snapshot struct {
 
 // Current is the present setup. Its methods may be called concurrently.
 type Current struct {
-	host *driverhost.Host
-	read Read
-	log  *slog.Logger
+	host  *driverhost.Host
+	read  Read
+	audit *audit.Log
+	log   *slog.Logger
 
 	present  atomic.Pointer[snapshot]
 	switched chan struct{}
@@ -71,10 +77,10 @@ type Current struct {
 	taken   bool              // it was said that changes of drivers would be taken up
 }
 
-// Open creates the first setup from what read returns. It starts no process. The
-// caller closes the host after the Current.
-func Open(host *driverhost.Host, read Read, log *slog.Logger) (*Current, error) {
-	c := &Current{host: host, read: read, log: log, turn: make(chan struct{}, 1), switched: make(chan struct{}, 1)}
+// Open creates the first setup from what read returns. It starts no process. What
+// replaces it is audited. The caller closes the host after the Current.
+func Open(host *driverhost.Host, read Read, audited *audit.Log, log *slog.Logger) (*Current, error) {
+	c := &Current{host: host, read: read, audit: audited, log: log, turn: make(chan struct{}, 1), switched: make(chan struct{}, 1)}
 	w, err := c.desired()
 	if err != nil {
 		return nil, err
@@ -230,7 +236,10 @@ func (c *Current) reload(ctx context.Context, again []string) (Report, error) {
 		c.discard(set)
 		return c.finish(report, began), nil
 	}
-	c.replace(old, next)
+	if err := c.replace(ctx, "setup.reload", report, old, next); err != nil {
+		c.discard(set)
+		return Report{}, err
+	}
 	if report.differs() {
 		c.keepEarlier(old)
 	} else {
@@ -239,16 +248,26 @@ func (c *Current) reload(ctx context.Context, again []string) (Report, error) {
 	return c.finish(report, began), nil
 }
 
-// replace makes next the present snapshot.
-func (c *Current) replace(old, next *snapshot) {
-	c.present.Store(next)
-	c.host.Use(next.set)
-	c.host.Drain(old.set)
-	select {
-	case c.switched <- struct{}{}:
-	default: // the listener has not received the last one yet
-	}
+// replace makes next the present snapshot, unless that must be audited and cannot be.
+func (c *Current) replace(ctx context.Context, action string, r Report, old, next *snapshot) error {
+	caller, _ := access.CallerOf(ctx) // none: the files have changed, or there was a signal
+	act := audit.Act{Action: action, Details: map[string]string{
+		"digest": next.desired.Digest, "drivers": strings.Join(r.summary(), ", "), "tree": string(r.Tree), "rules": string(r.Rules), "settings": string(r.Settings),
+	}}
+	return c.audit.Do(ctx, caller, act, func(*audit.Doing) error {
+		c.present.Store(next)
+		c.host.Use(next.set)
+		c.host.Drain(old.set)
+		select {
+		case c.switched <- struct{}{}:
+		default: // the listener has not received the last one yet
+		}
+		return nil
+	})
 }
+
+// Digest tells the present setup from others, for the audit log.
+func (c *Current) Digest() string { return c.present.Load().desired.Digest }
 
 // Switched receives after the present setup was replaced; several replacements may
 // be received as one. It is for one listener and never closed.
@@ -295,7 +314,10 @@ func (c *Current) Rollback(ctx context.Context) (Report, error) {
 	next := &snapshot{desired: target.desired, set: set, tree: target.tree, rules: target.rules}
 	report := old.changes(next)
 	report.NeedsRestart = differing(c.started, next.desired.Restart)
-	c.replace(old, next)
+	if err := c.replace(ctx, "setup.rollback", report, old, next); err != nil {
+		c.discard(set)
+		return Report{}, err
+	}
 	c.keepEarlier(old)
 	report.Warnings = c.writeBack(next, report)
 	// The watch ignores the operator's files until they change again.

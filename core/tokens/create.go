@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/principal"
 )
@@ -36,7 +37,12 @@ var (
 )
 
 // Create makes a token and returns it with its secret, which is kept nowhere.
-func (t *Tokens) Create(ctx context.Context, in Wanted) (Token, Secret, error) {
+func (t *Tokens) Create(ctx context.Context, c access.Caller, in Wanted) (_ Token, _ Secret, err error) {
+	doing, err := t.audit.Begin(ctx, c, audit.Act{Action: "token.create", Details: map[string]string{"owner": in.Owner}})
+	if err != nil {
+		return Token{}, "", err
+	}
+	defer doing.End(&err)
 	in.Name = strings.TrimSpace(in.Name)
 	if len(in.Spaces) == 0 {
 		in.Spaces = []string{in.Owner}
@@ -49,6 +55,7 @@ func (t *Tokens) Create(ctx context.Context, in Wanted) (Token, Secret, error) {
 	if !in.Expires.IsZero() {
 		made.Expires = in.Expires.UTC().Truncate(time.Millisecond)
 	}
+	doing.On(strings.Join(made.Spaces, " "), made.ID)
 	secret := newSecret()
 	if err := t.store.CreateToken(ctx, made, hashOf(secret)); err != nil {
 		return Token{}, "", fmt.Errorf("keep a new token: %w", err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -89,6 +90,7 @@ type looked struct {
 // Tokens makes, checks and revokes tokens. Its methods may be called concurrently.
 type Tokens struct {
 	store          Store
+	audit          *audit.Log
 	clock          *clock.Clock
 	log            *slog.Logger
 	known, unknown *cache.Cache[Hash, looked]
@@ -102,11 +104,12 @@ type Tokens struct {
 	closed bool
 }
 
-// New returns the tokens of a store; nil clock: this machine's. Close ends what it records in
+// New returns the tokens of a store. What is made and revoked is audited; nil clock: this
+// machine's. Close ends what it records in
 // the background.
-func New(store Store, c *clock.Clock, log *slog.Logger) *Tokens {
+func New(store Store, audited *audit.Log, c *clock.Clock, log *slog.Logger) *Tokens {
 	t := &Tokens{
-		store: store, clock: cmp.Or(c, clock.System()), log: log, uses: map[string]time.Time{},
+		store: store, audit: audited, clock: cmp.Or(c, clock.System()), log: log, uses: map[string]time.Time{},
 		known: cache.New[Hash, looked](cacheBytes), unknown: cache.New[Hash, looked](cacheBytes),
 	}
 	t.work, t.stop = context.WithCancel(context.Background())
@@ -209,7 +212,12 @@ func (t *Tokens) List(ctx context.Context) ([]Token, error) {
 }
 
 // Revoke revokes a token for ever.
-func (t *Tokens) Revoke(ctx context.Context, id string) (Token, error) {
+func (t *Tokens) Revoke(ctx context.Context, c access.Caller, id string) (_ Token, err error) {
+	doing, err := t.audit.Begin(ctx, c, audit.Act{Action: "token.revoke", Object: id})
+	if err != nil {
+		return Token{}, err
+	}
+	defer doing.End(&err)
 	there, err := t.store.RevokeToken(ctx, id, t.clock.Now())
 	if err != nil {
 		return Token{}, fmt.Errorf("revoke token %s: %w", id, err)

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/tokens"
 )
@@ -82,7 +83,7 @@ func (m *memory) looked() int {
 func newTokens(t *testing.T) (*tokens.Tokens, *memory) {
 	t.Helper()
 	m := &memory{of: map[tokens.Hash]int{}}
-	all := tokens.New(m, nil, slog.New(slog.DiscardHandler))
+	all := tokens.New(m, nil, nil, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		if err := all.Close(); err != nil {
 			t.Errorf("Close = %v", err)
@@ -97,7 +98,7 @@ func mustCreate(t *testing.T, all *tokens.Tokens, edit ...func(*tokens.Wanted)) 
 	for _, e := range edit {
 		e(&in)
 	}
-	token, secret, err := all.Create(t.Context(), in)
+	token, secret, err := all.Create(t.Context(), access.Caller{}, in)
 	if err != nil {
 		t.Fatalf("Create = %v", err)
 	}
@@ -180,14 +181,14 @@ func TestARevokedTokenDoesNotCountAfterASecond(t *testing.T) {
 		if m.looked() != 2 {
 			t.Errorf("the database was asked %d times, want once for each secret", m.looked())
 		}
-		another := tokens.New(m, nil, slog.New(slog.DiscardHandler)) // of another process
+		another := tokens.New(m, nil, nil, slog.New(slog.DiscardHandler)) // of another process
 		defer func() { _ = another.Close() }()
-		if _, err := another.Revoke(t.Context(), token.ID); err != nil {
+		if _, err := another.Revoke(t.Context(), access.Caller{}, token.ID); err != nil {
 			t.Fatalf("Revoke = %v", err)
 		}
 		time.Sleep(time.Second)
 		wantInvalid(t, all, secret, "revoked")
-		if _, err := another.Revoke(t.Context(), "nobody's"); fault.CodeOf(err) != fault.NotFound {
+		if _, err := another.Revoke(t.Context(), access.Caller{}, "nobody's"); fault.CodeOf(err) != fault.NotFound {
 			t.Errorf("Revoke of a token that does not exist = %v, want NOT_FOUND", err)
 		}
 	})
@@ -288,7 +289,7 @@ func TestTokensThatCannotBeMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := tokens.Wanted{Owner: "user:acme:ada", Name: "ci"}
 			tc.edit(&in)
-			_, secret, err := all.Create(t.Context(), in)
+			_, secret, err := all.Create(t.Context(), access.Caller{}, in)
 			if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(fmt.Sprint(err), tc.want) || secret != "" {
 				t.Errorf("Create = %v, want INVALID_ARGUMENT with %q", err, tc.want)
 			}
@@ -301,9 +302,9 @@ func TestTokensThatCannotBeMade(t *testing.T) {
 
 func BenchmarkVerify(b *testing.B) {
 	m := &memory{of: map[tokens.Hash]int{}}
-	all := tokens.New(m, nil, slog.New(slog.DiscardHandler))
+	all := tokens.New(m, nil, nil, slog.New(slog.DiscardHandler))
 	defer func() { _ = all.Close() }()
-	_, secret, err := all.Create(b.Context(), tokens.Wanted{Owner: "user:acme:ada", Name: "ci"})
+	_, secret, err := all.Create(b.Context(), access.Caller{}, tokens.Wanted{Owner: "user:acme:ada", Name: "ci"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -316,9 +317,9 @@ func BenchmarkVerify(b *testing.B) {
 
 func FuzzOnlyTheSecretItselfIsTaken(f *testing.F) {
 	m := &memory{of: map[tokens.Hash]int{}}
-	all := tokens.New(m, nil, slog.New(slog.DiscardHandler))
+	all := tokens.New(m, nil, nil, slog.New(slog.DiscardHandler))
 	defer func() { _ = all.Close() }()
-	_, secret, err := all.Create(context.Background(), tokens.Wanted{Owner: "user:acme:ada", Name: "ci"})
+	_, secret, err := all.Create(context.Background(), access.Caller{}, tokens.Wanted{Owner: "user:acme:ada", Name: "ci"})
 	if err != nil {
 		f.Fatal(err)
 	}

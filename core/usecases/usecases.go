@@ -86,7 +86,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Use
 		}, setups,
 		library.Options{
 			ScoreThreshold: opt.ScoreThreshold, SimilarThreshold: opt.SimilarThreshold, Embedder: opt.Embedder, Table: opt.Table,
-			EmbedBudget: opt.EmbedBudget, Observer: opt.Observer, Changed: opt.Changed, Clock: opt.Clock,
+			EmbedBudget: opt.EmbedBudget, Observer: opt.Observer, Changed: opt.Changed, Audit: opt.Audit, Clock: opt.Clock,
 		}, log,
 	)
 	k := runs.New(
@@ -96,9 +96,9 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Use
 	a := archive.New(
 		archive.Store{
 			Protocols: store.Protocols, Runs: store.Runs, History: store.History, Archive: store.Archive, Eraser: store.Eraser, Files: store.Files,
-		}, k, l, setups, archive.Options{RunKeep: opt.RunKeep, Clock: opt.Clock},
+		}, k, l, setups, archive.Options{RunKeep: opt.RunKeep, Audit: opt.Audit, Clock: opt.Clock},
 	)
-	g := acceptances.New(store.Acceptances, opt.Clock)
+	g := acceptances.New(store.Acceptances, opt.Audit, opt.Clock)
 	o := offers.New(l, k, g, offers.Protocols{Protocols: store.Protocols, ProtocolHistory: store.Versions}, setups)
 	e := director.New(director.Parts{
 		Library: l, Protocols: store.Protocols, Runs: k, History: store.History, Archive: a, Acceptances: g, Offers: o,

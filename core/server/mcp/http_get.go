@@ -7,6 +7,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/audit"
 )
 
 // delete ends a session at the request of its client.
@@ -15,13 +16,22 @@ func (t *httpTransport) delete(rw http.ResponseWriter, r *http.Request, who acce
 	if !ok {
 		return
 	}
-	if err := t.server.cfg.Ended.EndSession(r.Context(), named.Key, t.server.cfg.Clock.Settled(), named.Expires); err != nil {
+	err := t.audited(r.Context(), "session.end", named.Key, who, func() error {
+		return t.server.cfg.Ended.EndSession(r.Context(), named.Key, t.server.cfg.Clock.Settled(), named.Expires)
+	})
+	if err != nil {
 		t.log.ErrorContext(r.Context(), "a session is not ended", "error", err)
 		unavailable(rw, "the session cannot be ended now")
 		return
 	}
 	t.sessions.end(named.Key)
 	rw.WriteHeader(http.StatusOK)
+}
+
+// audited has audited what a client does to its session. The audit log has the begin of the key.
+func (t *httpTransport) audited(ctx context.Context, action, key string, who access.Caller, do func() error) error {
+	act := audit.Act{Action: action, Object: key[:min(len(key), 16)]}
+	return t.server.cfg.Audit.Do(ctx, who, act, func(*audit.Doing) error { return do() })
 }
 
 // get serves a stream of messages that do not belong to a call.

@@ -103,7 +103,10 @@ func (p *post) initialize() {
 			return
 		}
 		sess.is(named)
-		if err := p.http.sessions.add(sess, p.http.clientOf(p.r, p.who)); err != nil {
+		err = p.http.audited(p.r.Context(), "session.open", named.Key, p.who, func() error {
+			return p.http.sessions.add(sess, p.http.clientOf(p.r, p.who))
+		})
+		if err != nil {
 			unavailable(p.w, err.Error())
 			return
 		}

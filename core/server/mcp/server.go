@@ -16,6 +16,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -130,6 +131,8 @@ type Config struct {
 	Capabilities func() []string
 	// Ended keeps which HTTP sessions were ended. The default is the memory of this process.
 	Ended sessions.Store
+	// Audit is told which HTTP sessions clients begin and end; nil: nobody is.
+	Audit *audit.Log
 	// MaxSessions limits the HTTP sessions of the legacy eras. The default is 10000. A further one
 	// evicts one that nothing uses: first those whose clients hung up, of the client that
 	// holds the most.

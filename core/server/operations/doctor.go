@@ -31,6 +31,7 @@ type Report struct {
 	Index     *Part         `json:"index,omitempty" doc:"The index beside the store; left out: there is none"`
 	Embedding Part          `json:"embedding"`
 	Readiness Part          `json:"readiness"`
+	Audit     *Part         `json:"audit,omitempty" doc:"The audit log; left out: there is none"`
 	Drivers   []DriverState `json:"drivers" doc:"The drivers, by name"`
 	archive.Unserved
 }

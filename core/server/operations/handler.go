@@ -22,30 +22,30 @@ const (
 // NewHandler serves all operations to the operator of this machine, as the caller that as
 // returns. It is for the unix socket, which checks its peers.
 func NewHandler(e Engine, m Machine, as func(Operation) access.Caller) http.Handler {
-	mux := http.NewServeMux()
+	mux, by := http.NewServeMux(), as(Operation{})
 	for _, o := range Table {
 		handle(mux, o.Declaration, func(ctx context.Context, arguments []byte) (any, error) { return o.Reply(ctx, e, as(o), arguments) })
 	}
-	machine(mux, ShowServer, m.show)
-	machine(mux, ServerLogs, m.serverLogs)
-	machine(mux, ListDrivers, m.list)
-	machine(mux, DriverLogs, m.driverLogs)
-	machine(mux, ReloadDrivers, m.reload)
-	machine(mux, RollbackDrivers, m.rollback)
-	machine(mux, LoginLink, m.LoginLink)
+	machine(mux, by, ShowServer, m.show)
+	machine(mux, by, ServerLogs, m.serverLogs)
+	machine(mux, by, ListDrivers, m.list)
+	machine(mux, by, DriverLogs, m.driverLogs)
+	machine(mux, by, ReloadDrivers, m.reload)
+	machine(mux, by, RollbackDrivers, m.rollback)
+	machine(mux, by, LoginLink, m.LoginLink)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, fault.New(fault.NotFound, "there is no operation %s %s", r.Method, r.URL.Path))
 	})
 	return mux
 }
 
-func machine[Request, Reply any](mux *http.ServeMux, t api.Tool[Request, Reply], use func(context.Context, Request) (Reply, error)) {
+func machine[Request, Reply any](mux *http.ServeMux, by access.Caller, t api.Tool[Request, Reply], use func(context.Context, Request) (Reply, error)) {
 	handle(mux, t.Declaration, func(ctx context.Context, arguments []byte) (any, error) {
 		in, err := toolset.Decode[Request](arguments)
 		if err != nil {
 			return nil, err
 		}
-		return use(ctx, in)
+		return use(access.WithCaller(ctx, by), in)
 	})
 }
 

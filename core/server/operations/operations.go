@@ -24,6 +24,13 @@ type Engine interface {
 	Statements
 	Diagnosis
 	Spaces
+	Refusals
+}
+
+// Refusals hears which calls were refused.
+type Refusals interface {
+	// Refused is told of a use case that the caller may not make, and why, and returns that.
+	Refused(ctx context.Context, c access.Caller, useCase string, err error) error
 }
 
 // Operation is one row of the table.
@@ -79,7 +86,7 @@ func row[Request, Reply any](t api.Tool[Request, Reply], use useCase[Request, Re
 			}
 			if access.Needs(t.Name) == access.Operate {
 				if err := c.Check(t.Name, ""); err != nil {
-					return nil, err
+					return nil, e.Refused(ctx, c, t.Name, err)
 				}
 			}
 			return use(ctx, e, c, in)

@@ -48,7 +48,7 @@ func New(cfg Config, log *slog.Logger) (*API, error) {
 	a.wrongTokens = newRates(wrongPerMinute, wrongBurst)
 	a.tools = &tools{engine: cfg.Engine, operations: cfg.Operations, check: cfg.Check, log: log}
 	a.page = &page{approvals: cfg.Approvals, network: a.network, identified: cfg.Identify != nil, log: log}
-	a.login = &login{logins: cfg.Logins, signOn: cfg.SignOn, network: a.network, wrong: a.wrongTokens, begun: newRates(wrongPerMinute, wrongBurst), page: a.page}
+	a.login = &login{logins: cfg.Logins, signOn: cfg.SignOn, network: a.network, wrong: a.wrongTokens, audit: cfg.Audit, begun: newRates(wrongPerMinute, wrongBurst), page: a.page}
 	a.status = &status{cfg: cfg, network: a.network, began: time.Now(), ending: a.ending, log: log}
 	a.routes = a.table()
 	a.handle = a.guarded(func(c *call) { c.route.handle(c) })

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
@@ -101,6 +102,8 @@ type Config struct {
 	Ready  func(context.Context) error
 	Access Access
 	Limits Limits
+	// Audit is told of callers that are refused before anybody knows who they are; nil: nobody is.
+	Audit *audit.Log
 	// Observer is notified of finished calls; may be nil.
 	Observer Observer
 }

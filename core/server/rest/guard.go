@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
@@ -207,6 +208,9 @@ func (a *API) authorized(next handler) handler {
 			return
 		}
 		if err := a.cfg.Operator(c.r); err != nil {
+			if c.r.Header.Get("Authorization") != "" {
+				a.cfg.Audit.Unknown(c.r.Context(), a.network.remote(c.r), audit.Act{Action: "caller.identify", Object: c.route.pattern}, fault.InvalidToken)
+			}
 			c.w.Header().Set("WWW-Authenticate", `Bearer realm="KAIROS operators"`)
 			c.refuse(fault.Unauthorized, "%s is a call of operators: %v.", c.route.pattern, err)
 			return

@@ -431,6 +431,8 @@ func (o operator) Abandon(ctx context.Context, c access.Caller, id run.ID, reaso
 	return o.Runs.Abandon(ctx, c, id, reason)
 }
 
+func (o operator) Refused(_ context.Context, _ access.Caller, _ string, err error) error { return err }
+
 func (o operator) Diagnose(ctx context.Context, c access.Caller) (operations.Report, error) {
 	u, err := o.Unserved(ctx, c)
 	return operations.Report{Version: "v1", Drivers: []operations.DriverState{}, Unserved: u}, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -98,6 +99,9 @@ func narrowed(c *call, caller access.Caller) (access.Caller, error) {
 // reject refuses a call whose caller is not known.
 func (a *API) reject(c *call, err error) {
 	code := fault.CodeOf(err)
+	if code == fault.InvalidToken || code == fault.Forbidden {
+		a.cfg.Audit.Unknown(c.r.Context(), a.network.remote(c.r), audit.Act{Action: "caller.identify", Object: c.route.pattern}, code)
+	}
 	switch code {
 	case fault.InvalidToken:
 		if wait := a.wrongTokens.take(a.network.remote(c.r)); wait > 0 {
@@ -111,7 +115,7 @@ func (a *API) reject(c *call, err error) {
 	case fault.IdentityUnavailable:
 		c.later(askAgain)
 		fallthrough
-	case fault.Forbidden, fault.InvalidArgument, fault.StoreUnavailable, fault.StoreFailed:
+	case fault.Forbidden, fault.InvalidArgument, fault.StoreUnavailable, fault.StoreFailed, fault.AuditUnavailable:
 		c.refuse(code, "%s", messageOf(err))
 	default:
 		a.log.ErrorContext(c.r.Context(), "a caller could not be identified", "error", err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -92,6 +93,7 @@ type login struct {
 	network network
 	wrong   *rates // bounds the wrong secrets of an address
 	begun   *rates // bounds the logins that an address begins at the identity provider
+	audit   *audit.Log
 	page    *page
 }
 
@@ -150,6 +152,7 @@ func (l *login) counted(c *call, err error) error {
 	if fault.CodeOf(err) != fault.InvalidToken {
 		return err
 	}
+	l.audit.Unknown(c.r.Context(), l.network.remote(c.r), audit.Act{Action: "login.start", Object: c.route.pattern}, fault.InvalidToken)
 	if wait := l.wrong.take(l.network.remote(c.r)); wait > 0 {
 		c.later(wait)
 		return fault.New(fault.RateLimited, "Too many wrong links and logins came from this address. Try again in %d s.", seconds(wait))

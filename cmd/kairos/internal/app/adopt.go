@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/adoption"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/principal"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -12,7 +13,7 @@ import (
 
 // Adopt moves what one principal has to another one or to a space; unless move is set, it only
 // looks. Servers of the database may run meanwhile.
-func Adopt(ctx context.Context, a *App, from, to string, move bool) (adoption.Report, error) {
+func Adopt(ctx context.Context, a *App, from, to string, move bool) (report adoption.Report, err error) {
 	giver, err := giverOf(from)
 	if err != nil {
 		return adoption.Report{}, err
@@ -30,7 +31,11 @@ func Adopt(ctx context.Context, a *App, from, to string, move bool) (adoption.Re
 		Runs: runs.New(runs.Store{Runs: s.Runs, Index: s.Index, History: s.History}, runs.Options{Clock: a.clock}),
 	}
 	if move {
-		return adoption.Move(ctx, store, giver, receiver)
+		err = a.Audit.Do(ctx, a.Caller(), audit.Act{Action: "identity.adopt", Object: to, Details: map[string]string{"from": from}}, func(*audit.Doing) (err error) {
+			report, err = adoption.Move(ctx, store, giver, receiver)
+			return err
+		})
+		return report, err
 	}
 	return adoption.Look(ctx, store, giver, receiver)
 }

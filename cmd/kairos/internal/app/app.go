@@ -3,9 +3,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/cache"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/director"
@@ -45,6 +48,8 @@ type Options struct {
 	// Creates: a database that does not exist is made, and people are told. Commands that
 	// only read make none.
 	Creates bool
+	// Stdout is where the audit log goes if it is written to stdout; nil: to stderr.
+	Stdout io.Writer
 	// Files: clients work in FilesSpace instead of the operator's own space.
 	Files bool
 	// driversDir is the drivers folder of a server that runs already, whatever
@@ -58,6 +63,7 @@ type App struct {
 	Config  config.Config
 	log     *slog.Logger
 	logged  *operations.Log // what was logged lately
+	Audit   *audit.Log
 	clock   *clock.Clock
 	host    *driverhost.Host
 	setup   *setup.Current
@@ -106,7 +112,14 @@ func Of(principal string) string {
 
 // Caller is who the commands of this machine call as.
 func (a *App) Caller() access.Caller {
-	return access.Caller{Principal: LocalPrincipal, Space: localSpace, Groups: a.made.all(), Operator: true, Client: driver.Client{Name: "kairos", Version: a.Version, Transport: "cli"}}
+	c := operatorOf(a.Version)
+	c.Groups = a.made.all()
+	return c
+}
+
+// operatorOf is the operator of this machine, who uses a program of that version.
+func operatorOf(version string) access.Caller {
+	return access.Caller{Principal: LocalPrincipal, Space: localSpace, Operator: true, Client: driver.Client{Name: "kairos", Version: version, Transport: "cli"}}
 }
 
 // RunCaller is Caller for commands about runs, which may be of protocols in
@@ -136,6 +149,7 @@ func (s Options) open() (*App, error) {
 	if s.Measured && c.Metrics.Listen != config.MetricsOff {
 		a.measures = metrics.New(s.Version, c.Metrics.Instance)
 	}
+	a.Audit = OpenAudit(c, cmp.Or(s.Stdout, io.Writer(os.Stderr)), a.measures, log)
 	a.host = driverhost.New(log, driverhost.Options{
 		Confinement: Confinement(c, s.File), Observer: observer(a.measures, func(m *metrics.Metrics) driverhost.Observer { return m }),
 	})
@@ -151,15 +165,15 @@ func (s Options) open() (*App, error) {
 	a.table = tableOf(c.Embedding, log)
 	options.Table = a.table
 	options.SolutionFields = toolset.SolutionFields()
-	if a.setup, err = setup.Open(a.host, s.desired, log); err != nil {
+	if a.setup, err = setup.Open(a.host, s.desired, a.Audit, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
 	if a.Store, a.Index, err = openStores(c, missing(s, c.Database), log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
 	a.made = &madeSpaces{store: a.Store.Spaces, configured: config.Policy(c).Spaces, log: log}
-	a.Tokens = tokens.New(a.Store.Tokens, a.clock, log)
-	a.Logins = logins.New(a.Store.Logins, a.clock, log)
+	a.Tokens = tokens.New(a.Store.Tokens, a.Audit, a.clock, log)
+	a.Logins = logins.New(a.Store.Logins, a.Audit, a.clock, log)
 	if a.Provider, err = newProvider(c, a.clock, log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close(), a.closeStores())
 	}
@@ -172,7 +186,7 @@ func (a *App) engineOptions() usecases.Options {
 	return usecases.Options{
 		Options: director.Options{
 			ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, HasPage: a.page.offered, Names: c.Auth.Names,
-			RequireComplete: c.Attest.RequireComplete, Budgets: c.Sampling.Budgets(), Keys: a.stateKeys, Clock: a.clock,
+			RequireComplete: c.Attest.RequireComplete, Budgets: c.Sampling.Budgets(), Keys: a.stateKeys, Audit: a.Audit, Clock: a.clock,
 			Observer: observer(a.measures, func(m *metrics.Metrics) observe.Observer { return m }),
 		},
 		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(*c.Run.Keep), DeclineTTL: time.Duration(*c.Approval.RememberDeclines),
@@ -197,7 +211,7 @@ func restartSettings(c config.Config) map[string]any {
 		"approval.ttl": c.Approval.TTL, "approval.remember_declines": c.Approval.RememberDeclines, "approval.listen": c.Approval.Listen,
 		"run": c.Run, "handover": c.Handover, "sampling": c.Sampling.Budgets(), "attest": c.Attest,
 		"qdrant": c.Qdrant.Plain(), "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "replica": c.Replica, "metrics": c.Metrics,
-		"admin": c.Admin, "log": c.Log, "auth": c.Auth, "oidc": c.OIDC, "spaces": c.Spaces, "operators": c.Operators,
+		"admin": c.Admin, "log": c.Log, "audit": c.Audit, "auth": c.Auth, "oidc": c.OIDC, "spaces": c.Spaces, "operators": c.Operators,
 	}
 }
 
@@ -211,7 +225,7 @@ func (a *App) close() error {
 	if a.handover != nil {
 		err = errors.Join(err, w.during("the handover file", a.handover.Close))
 	}
-	return errors.Join(err, w.during("stores", a.closeStores))
+	return errors.Join(err, w.during("stores", a.closeStores), w.during("the audit log", a.Audit.Close))
 }
 
 // errStillWorking: the process has to end although it is not done.

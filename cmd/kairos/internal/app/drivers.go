@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,8 +44,23 @@ func (s Options) desired() (setup.Desired, error) {
 	if w.Tree, err = c.TreeSource(); err != nil {
 		return w, err
 	}
-	w.Drivers, err = s.hostConfig(c)
+	if w.Drivers, err = s.hostConfig(c); err != nil {
+		return w, err
+	}
+	w.Digest, err = digestOf(c, w)
 	return w, err
+}
+
+// digestOf tells two states apart that a server runs with. The address of the database, which
+// can have a password, is not in it.
+func digestOf(c config.Config, w setup.Desired) (string, error) {
+	restart := maps.Clone(w.Restart)
+	delete(restart, "database")
+	b, err := json.Marshal([]any{w.Drivers.Lock, w.Drivers.Drivers, w.Tree, c.Rules, w.Settings, w.How, restart})
+	if err != nil {
+		return "", fmt.Errorf("the digest of the configuration: %w", err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(b)), nil
 }
 
 // hostConfig returns the configuration of the driver host. With Dev the lock is

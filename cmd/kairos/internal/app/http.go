@@ -51,7 +51,7 @@ func (a *App) httpService(s *mcpserver.Server, r *replica, operators *socket.Ser
 		Version: name, Engine: toolset.UseCases{Runs: a.Engine.Runs, Library: a.Engine.Library}, RunSpaces: []string{FilesSpace}, Groups: a.made.all, Identify: identify(a), Issuer: c.OIDC.Issuer, Audience: c.OIDC.Audience, Logins: pagesOf(a), Approvals: a.Engine.Runs, MCP: r.pass(s.HTTP()), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: s.Tools, Check: s.Check,
 		Health: health, Ready: a.ready,
-		Access: access, Observer: observer(a.measures, func(m *metrics.Metrics) rest.Observer { return m }),
+		Access: access, Audit: a.Audit, Observer: observer(a.measures, func(m *metrics.Metrics) rest.Observer { return m }),
 	}
 	if operators != nil && c.ServesOperations() {
 		served.Operations, served.Operator = a.operations(health), operators.Authorize

@@ -128,5 +128,5 @@ func CreateToken(ctx context.Context, a *App, in tokens.Wanted) (tokens.Token, t
 		}
 		in.Spaces[i] = id
 	}
-	return a.Tokens.Create(ctx, in)
+	return a.Tokens.Create(ctx, a.Caller(), in)
 }

@@ -55,7 +55,7 @@ func (b browsers) begun(l logins.Login, secret logins.Secret, err error) (rest.S
 
 // LogOut implements rest.Logins.
 func (b browsers) LogOut(ctx context.Context, c access.Caller) error {
-	_, err := b.logins.Revoke(ctx, strings.TrimPrefix(c.Credential, sessionPrefix))
+	_, err := b.logins.Revoke(ctx, c, strings.TrimPrefix(c.Credential, sessionPrefix))
 	return err
 }
 
@@ -86,7 +86,7 @@ func (a *App) loginLink(ctx context.Context, in operations.LoginLinkRequest) (op
 	if p.Principal == localSpace { // whose name is that of a space that is not the person's
 		return operations.LoginLinkReply{}, fault.New(fault.InvalidArgument, "%s is the space of this machine's operator, and nobody logs in as it", localSpace).WithHint("choose another name")
 	}
-	made, link, err := a.Logins.Link(ctx, p)
+	made, link, err := a.Logins.Link(ctx, a.Caller(), p)
 	if err != nil {
 		return operations.LoginLinkReply{}, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -74,6 +75,11 @@ func (o operator) PublicKey() (statement.PublicKey, error) {
 	return key.Public(), nil
 }
 
+// Refused implements operations.Refusals.
+func (o operator) Refused(ctx context.Context, c access.Caller, useCase string, err error) error {
+	return o.app.Audit.Refused(ctx, c, audit.Act{Action: useCase}, err)
+}
+
 // Diagnose implements operations.Diagnosis.
 func (o operator) Diagnose(ctx context.Context, c access.Caller) (operations.Report, error) {
 	select {
@@ -93,6 +99,9 @@ func (o operator) Diagnose(ctx context.Context, c access.Caller) (operations.Rep
 	}
 	if h.Indexed {
 		r.Index = &operations.Part{Detail: "Qdrant", Problem: o.problem(ctx, "index", h.Index)}
+	}
+	if where, err := o.app.Audit.State(); where != "" {
+		r.Audit = &operations.Part{Detail: where, Problem: o.problem(ctx, "audit log", err)}
 	}
 	if h.Store == nil {
 		var err error
@@ -235,7 +244,12 @@ func (a *App) Page(ctx context.Context, c access.Caller, id run.ID, tree decisio
 }
 
 // Statement signs a statement of one of the caller's runs.
-func (a *App) Statement(ctx context.Context, c access.Caller, id run.ID, withoutEvidence bool) ([]byte, error) {
+func (a *App) Statement(ctx context.Context, c access.Caller, id run.ID, withoutEvidence bool) (_ []byte, err error) {
+	doing, err := a.Audit.Begin(ctx, c, audit.Act{Action: "run.export", Object: string(id)})
+	if err != nil {
+		return nil, err
+	}
+	defer doing.End(&err)
 	account, err := a.Engine.Archive.Account(ctx, c, id)
 	if err != nil {
 		return nil, err

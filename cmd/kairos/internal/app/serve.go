@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/metrics"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
@@ -83,10 +84,15 @@ func CheckListen(c config.Config, t Transports, dev bool) error {
 
 // Serve serves the transports until ctx ends or one of them does. say is where
 // people read what is served; config names the configuration file.
-func Serve(ctx context.Context, a *App, by Transports, config string, say io.Writer) (err error) {
-	if err := errors.Join(a.checkSettings(config), a.Store.Check(), a.Index.checkOwner(ctx)); err != nil {
+func Serve(ctx context.Context, a *App, by Transports, config string, say io.Writer) error {
+	if err := errors.Join(a.checkSettings(config), checkAudit(a.Config, by), a.Store.Check(), a.Index.checkOwner(ctx)); err != nil {
 		return err
 	}
+	act := audit.Act{Action: "server.run", Details: map[string]string{"version": a.Version, "digest": a.setup.Digest()}}
+	return a.Audit.Do(ctx, a.Caller(), act, func(*audit.Doing) error { return serve(ctx, a, by, config, say) })
+}
+
+func serve(ctx context.Context, a *App, by Transports, config string, say io.Writer) (err error) {
 	shared, err := newReplica(ctx, a, by)
 	if err != nil {
 		return err
@@ -105,17 +111,17 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 	ops.onNews(a.changes.some, func() { s.ProtocolsChanged(a.changes.take()) })
 	defer func() { err = errors.Join(err, a.working.during("MCP calls", s.Close)) }()
 	var all []func(context.Context) error
-	serve := func(what string, do func(context.Context) error) {
+	add := func(what string, do func(context.Context) error) {
 		all = append(all, func(ctx context.Context) error {
 			return a.working.during(what, func() error { return do(ctx) })
 		})
 	}
 	if by.Stdio {
-		serve("calls over stdin", func(ctx context.Context) error { return s.ServeStdio(ctx, os.Stdin, os.Stdout) })
+		add("calls over stdin", func(ctx context.Context) error { return s.ServeStdio(ctx, os.Stdin, os.Stdout) })
 	}
 	if !by.HTTP && a.Config.Approval.Listen != "" {
 		a.page.offer()
-		serve("the approval page", func(ctx context.Context) error { return a.servePage(ctx, name) })
+		add("the approval page", func(ctx context.Context) error { return a.servePage(ctx, name) })
 	}
 	if by.HTTP {
 		h, err := a.httpService(s, shared, ops.admin, name)
@@ -135,9 +141,9 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 				a.log.Warn("MCP calls did not end in time", "error", err)
 			}
 		}
-		serve("HTTP calls", h.serve)
+		add("HTTP calls", h.serve)
 		if h.metrics != nil {
-			serve("metrics", h.serveMetrics)
+			add("metrics", h.serveMetrics)
 		}
 	}
 	stopIn := by.drain() + closeTime
@@ -166,7 +172,7 @@ func mcpConfig(a *App, by Transports, name string) mcpserver.Config {
 		Principal:      LocalPrincipal, Space: a.space, Groups: a.made.all, Identify: identified(a),
 		StateKeys: a.stateKeys, Clock: a.clock, Ended: a.Store.Sessions, Capabilities: a.capabilities,
 		PlainWait: c.MCP.PlainWait(), ProgressWait: c.MCP.ProgressWait(), AskAgain: c.MCP.AskAgain(),
-		DrainTimeout: by.drain(), Observer: observer(a.measures, func(m *metrics.Metrics) mcpserver.Observer { return m }),
+		DrainTimeout: by.drain(), Audit: a.Audit, Observer: observer(a.measures, func(m *metrics.Metrics) mcpserver.Observer { return m }),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -75,10 +76,15 @@ func (m *madeSpaces) with(ids []string) []string {
 }
 
 // CreateSpace implements operations.Spaces.
-func (o operator) CreateSpace(ctx context.Context, _ access.Caller, name string) (id string, created bool, err error) {
+func (o operator) CreateSpace(ctx context.Context, c access.Caller, name string) (id string, created bool, err error) {
 	if id, err = access.SpaceID(name); err != nil {
 		return "", false, err
 	}
+	doing, err := o.app.Audit.Begin(ctx, c, audit.Act{Action: "space.create", Object: id})
+	if err != nil {
+		return "", false, err
+	}
+	defer doing.End(&err)
 	m := o.app.made
 	if created, err = m.store.Make(ctx, id, time.Now()); err != nil {
 		return "", false, err

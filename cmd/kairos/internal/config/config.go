@@ -63,6 +63,7 @@ type Config struct {
 	Metrics   metricsConfig `yaml:"metrics"`
 	Admin     adminConfig   `yaml:"admin"`
 	Log       logConfig     `yaml:"log"`
+	Audit     AuditConfig   `yaml:"audit"`
 
 	text rules.Source // of the file
 }
@@ -224,6 +225,7 @@ func (c *Config) defaults() error {
 	c.KeysDir = cmp.Or(c.KeysDir, beside)
 	c.httpDefaults()
 	c.Auth.Enabled = c.Auth.Asked != nil && *c.Auth.Asked || c.OIDC.On()
+	c.Audit.defaults(beside, c.Auth.Enabled)
 	c.UserInput = cmp.Or(c.UserInput, userInputOff)
 	if c.Approval.How == nil {
 		c.Approval.How = drivers.DefaultHow()
@@ -252,7 +254,7 @@ const AdminOff = "off"
 
 // validate returns what is wrong, each with the key at its beginning.
 func (c Config) validate() []error {
-	errs := slices.Concat(c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Approval.problems(RealmOf(c)), c.replicaProblems(), c.identityProblems(), membersProblems(c))
+	errs := slices.Concat(c.Drivers.problems(), c.Qdrant.problems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Approval.problems(RealmOf(c)), c.Audit.problems(), c.replicaProblems(), c.identityProblems(), membersProblems(c))
 	if !slices.Contains(userInputs, c.UserInput) {
 		errs = append(errs, fmt.Errorf("user_input is %q: must be %s", c.UserInput, strings.Join(userInputs, ", ")))
 	}

@@ -27,7 +27,7 @@ func (c *Config) paths() map[string]*string {
 	return map[string]*string{
 		"tree": &c.Tree, "tools_file": &c.ToolsFile, "drivers.dir": &c.Drivers.Dir, "keys_dir": &c.KeysDir,
 		"handover.dir": &c.Handover.Dir, "qdrant.ca_cert": &c.Qdrant.CACert,
-		"qdrant.api_key_file": &c.Qdrant.APIKeyFile, "embedding.api_key_file": &c.Embedding.APIKeyFile, "oidc.client_secret_file": &c.OIDC.ClientSecretFile, "embedding.table": &c.Embedding.Table, "admin.socket": &c.Admin.Socket,
+		"qdrant.api_key_file": &c.Qdrant.APIKeyFile, "embedding.api_key_file": &c.Embedding.APIKeyFile, "oidc.client_secret_file": &c.OIDC.ClientSecretFile, "embedding.table": &c.Embedding.Table, "admin.socket": &c.Admin.Socket, "audit.file": &c.Audit.File,
 		"http.tls.cert": &c.HTTP.TLS.Cert, "http.tls.key": &c.HTTP.TLS.Key,
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/rules"
 	"github.com/kairos-mcp/kairos/core/server/operations"
@@ -49,7 +50,7 @@ func driverInstallCommand(at *session.Session, out *output.Format) *cobra.Comman
 				return err
 			}
 			report, err := install(cmd.Context(), c, args, installation{
-				force: force, isolation: app.Confinement(c, at.File), progress: cmd.ErrOrStderr(),
+				version: at.Version, force: force, isolation: app.Confinement(c, at.File), progress: cmd.ErrOrStderr(),
 				approve: func(grants []grant) error { return approveGrants(cmd, grants, yes) },
 				tell:    func(r *lockReport) { r.tellServers(cmd, c) },
 			})
@@ -72,7 +73,8 @@ func driverInstallCommand(at *session.Session, out *output.Format) *cobra.Comman
 
 // installation says how drivers are installed.
 type installation struct {
-	force     bool // also where a driver takes something away
+	version   string // of this program
+	force     bool   // also where a driver takes something away
 	isolation driverhost.Confinement
 	approve   func([]grant) error // an error: nothing is installed
 	tell      func(*lockReport)   // has the running servers take up what changed
@@ -127,14 +129,30 @@ func install(ctx context.Context, c config.Config, files []string, how installat
 	if err != nil || len(fit) == 0 {
 		return report, err
 	}
-	if err := report.place(c, old, fit); err != nil || !report.changed() {
-		return report, err
+	err = app.Audited(ctx, c, how.version, actOn("driver.install", fit), func() error { return report.placeAll(c, old, fit, how.tell) })
+	return report, err
+}
+
+// placeAll locks the drivers and has the running servers take them up.
+func (r *lockReport) placeAll(c config.Config, old driverhost.Lock, fit []stagedDriver, tell func(*lockReport)) error {
+	if err := r.place(c, old, fit); err != nil || !r.changed() {
+		return err
 	}
-	how.tell(&report)
-	if refusedWhy(report.Servers) == "" || len(old.Drivers) == 0 || len(report.misfits) > 0 {
-		return report, nil // or the configuration is what has to change
+	tell(r)
+	if refusedWhy(r.Servers) == "" || len(old.Drivers) == 0 || len(r.misfits) > 0 {
+		return nil // or the configuration is what has to change
 	}
-	return report, report.oneByOne(c, old, fit, how.tell)
+	return r.oneByOne(c, old, fit, tell)
+}
+
+// actOn is what the audit log says of drivers that are installed: their versions and sums.
+func actOn(action string, drivers []stagedDriver) audit.Act {
+	act := audit.Act{Action: action, Details: map[string]string{}}
+	for _, s := range drivers {
+		act.Object = strings.TrimSpace(act.Object + " " + s.entry.Name)
+		act.Details[s.entry.Name] = s.entry.Version + " sha256:" + s.entry.SHA256[driverhost.Platform()]
+	}
+	return act
 }
 
 // keep returns the drivers without a reason to refuse them, and records the others.

@@ -22,6 +22,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 )
 
@@ -144,7 +145,8 @@ func lockDrivers(cmd *cobra.Command, at *session.Session, dir string, opt lockOp
 	}
 	report.Drivers = lockChanges(old, next)
 	if !opt.check {
-		if err := driverhost.WriteLock(report.Lock, next); err != nil {
+		act := audit.Act{Action: "driver.lock", Object: report.Lock}
+		if err := app.Audited(cmd.Context(), c, at.Version, act, func() error { return driverhost.WriteLock(report.Lock, next) }); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 )
 
@@ -37,7 +38,7 @@ func driverRemoveCommand(at *session.Session, out *output.Format) *cobra.Command
 			if err != nil {
 				return err
 			}
-			report, err := remove(c, args[0], func() ([]archive.Dependent, error) {
+			report, err := remove(cmd.Context(), c, at.Version, args[0], func() ([]archive.Dependent, error) {
 				runs, err := dependents(cmd.Context(), *at, args[0])
 				return runs, approveRemoval(cmd, args[0], runs, err, yes)
 			})
@@ -78,7 +79,7 @@ func dependentLine(d archive.Dependent) string {
 }
 
 // remove takes a driver out of the folder, unless approve returns an error.
-func remove(c config.Config, name string, approve func() ([]archive.Dependent, error)) (report removal, err error) {
+func remove(ctx context.Context, c config.Config, version, name string, approve func() ([]archive.Dependent, error)) (report removal, err error) {
 	dir := c.Drivers.Dir
 	report = removal{lockReport: lockReport{Lock: config.LockPath(dir), Warnings: []string{}}}
 	release, err := holdFolder(dir)
@@ -99,12 +100,18 @@ func remove(c config.Config, name string, approve func() ([]archive.Dependent, e
 	}
 	next := old
 	next.Drivers = slices.DeleteFunc(slices.Clone(old.Drivers), func(e driverhost.LockedEntry) bool { return e.Name == name })
-	// The lock comes first: what it does not have never starts.
-	if err := driverhost.WriteLock(report.Lock, next); err != nil {
+	err = app.Audited(ctx, c, version, audit.Act{Action: "driver.remove", Object: name}, func() error {
+		// The lock comes first: what it does not have never starts.
+		if err := driverhost.WriteLock(report.Lock, next); err != nil {
+			return err
+		}
+		if err := os.Remove(filepath.Join(dir, entry.File)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the lock no longer has driver %s, but its binary is still there: %w; delete it", name, err)
+		}
+		return nil
+	})
+	if err != nil {
 		return report, err
-	}
-	if err := os.Remove(filepath.Join(dir, entry.File)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return report, fmt.Errorf("the lock no longer has driver %s, but its binary is still there: %w; delete it", name, err)
 	}
 	for _, change := range lockChanges(old, next) {
 		if change.Name == name {

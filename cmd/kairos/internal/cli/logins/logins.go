@@ -161,7 +161,7 @@ func revoke(at *session.Session) *cobra.Command {
 					}
 				}
 				for i, l := range revoked {
-					if revoked[i], err = a.Logins.Revoke(ctx, l.ID); err != nil {
+					if revoked[i], err = a.Logins.Revoke(ctx, a.Caller(), l.ID); err != nil {
 						return err
 					}
 				}

@@ -51,6 +51,7 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 		if !r.sound(ctx, a) || deep && !r.integrity(ctx, a) {
 			return nil // whatever else reads or writes a damaged database may do more harm
 		}
+		r.audit(ctx, a)
 		r.index(ctx, a)
 		r.acts(ctx, a)
 		r.redactions(ctx, a)
@@ -67,6 +68,13 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 		return slices.ContainsFunc(c.Problems, func(f finding) bool { return f.Problem == err.Error() })
 	}) {
 		r.check("protocols", "", "", err)
+	}
+}
+
+// audit writes a line to the audit log, if there is one.
+func (r *doctorReport) audit(ctx context.Context, a *app.App) {
+	if where, _ := a.Audit.State(); where != "" {
+		r.check("audit log", where, "look at the disk and at audit of the configuration", a.Audit.Check(ctx, a.Caller()))
 	}
 }
 
@@ -287,6 +295,9 @@ func examineServer(ctx context.Context, s session.Session) doctorReport {
 		r.part("index", *found.Index, app.IndexFix)
 	}
 	r.part("embedding", found.Embedding, "run `kairos db embedding check`")
+	if found.Audit != nil {
+		r.part("audit log", *found.Audit, "look at the disk of its audit log")
+	}
 	r.part("readiness", found.Readiness, "run `kairos doctor`")
 	var failing []finding
 	for _, d := range found.Drivers {

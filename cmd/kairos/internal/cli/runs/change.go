@@ -190,7 +190,7 @@ minutes. Export a statement first if a run must be provable later. With --dry-ru
 				if in.OlderThan <= 0 {
 					return errors.New("run.keep is 0s, which keeps runs forever: say with --older-than which ones to remove, for example --older-than 90d")
 				}
-				return output.Reply(cmd, out, printPruned)(a.Engine.Archive.Prune(ctx, in))
+				return output.Reply(cmd, out, printPruned)(a.Engine.Archive.Prune(ctx, a.RunCaller(), in))
 			})
 		},
 	}

@@ -47,6 +47,9 @@ func Command(at *session.Session) *cobra.Command {
 			}
 			by.Stdio = by.Stdio || !by.HTTP
 			at.OverHTTP, at.Measured, at.Creates = by.Override, by.HTTP, true
+			if !by.Stdio {
+				at.Stdout = os.Stdout
+			}
 			err := at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				if err := app.CheckListen(a.Config, by, at.Dev); err != nil {
 					return err

@@ -206,7 +206,7 @@ func revoke(at *session.Session) *cobra.Command {
 					}
 				}
 				for i, t := range revoked {
-					if revoked[i], err = a.Tokens.Revoke(ctx, t.ID); err != nil {
+					if revoked[i], err = a.Tokens.Revoke(ctx, a.Caller(), t.ID); err != nil {
 						return err
 					}
 				}

@@ -1,0 +1,131 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/access"
+)
+
+// pending is a line that waits to be written.
+type pending struct {
+	line    []byte
+	written chan<- error // has room for one
+}
+
+var (
+	errSlow   = errors.New("the last line was not written in time")
+	errFull   = errors.New("too many lines wait to be written")
+	errClosed = errors.New("it is closed")
+)
+
+// put has a line written. It waits for that only if it must know, and not longer than patience.
+func (l *Log) put(line Line, must bool) error {
+	b, err := json.Marshal(line)
+	if err != nil {
+		return l.lost(err)
+	}
+	written := make(chan error, 1)
+	if err := l.queue(pending{append(b, '\n'), written}); err != nil {
+		return l.lost(err)
+	}
+	if !must {
+		return nil
+	}
+	select {
+	case err := <-written:
+		return err
+	case <-time.After(patience):
+		return l.lost(errSlow)
+	}
+}
+
+// queue has a line wait to be written, if there is room.
+func (l *Log) queue(p pending) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errClosed
+	}
+	select {
+	case l.lines <- p:
+		return nil
+	default:
+		return errFull
+	}
+}
+
+// write writes what waits, a line after the other, until the log is closed.
+func (l *Log) write() {
+	defer close(l.done)
+	for p := range l.lines {
+		err := l.opt.Sink.Write(p.line)
+		if err != nil {
+			err = l.lost(err)
+		} else {
+			l.mu.Lock()
+			l.failed = nil
+			l.mu.Unlock()
+		}
+		p.written <- err
+	}
+	if err := l.opt.Sink.Close(); err != nil {
+		l.log.Warn("the audit log was not closed", "error", err)
+	}
+}
+
+// lost counts a line that was not written and returns why. The log of the server says so, but
+// not each time.
+func (l *Log) lost(err error) error {
+	err = fmt.Errorf("write the audit log %s: %w", l.opt.Sink, err)
+	if l.opt.Lost != nil {
+		l.opt.Lost()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = err
+	if now := time.Now(); now.Sub(l.warned) >= warnEvery {
+		l.warned = now
+		l.log.Error("what was done is not in the audit log", "error", err)
+	}
+	return err
+}
+
+// State says where the lines are written, and why the latest was not; empty: none are.
+func (l *Log) State() (where string, problem error) {
+	if l == nil {
+		return "", nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.opt.Sink.String(), l.failed
+}
+
+// Check writes a line that says only that the caller has looked, and returns why it cannot.
+func (l *Log) Check(ctx context.Context, c access.Caller) error {
+	line := l.lineOf(ctx, c, Act{Action: "audit.check"})
+	line.Phase = Done
+	return l.put(line, true)
+}
+
+// Close writes what waits and closes the sink. Later lines are lost. It may be called twice.
+func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		close(l.lines)
+	}
+	l.mu.Unlock()
+	select {
+	case <-l.done:
+		return nil
+	case <-time.After(patience):
+		return l.lost(errSlow)
+	}
+}

@@ -1,0 +1,48 @@
+package director
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/kairos-mcp/kairos/core/audit"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// audited has audited what people decided in a call, while do stores it: one act in the other.
+func audited(ctx context.Context, t *turn, events []run.Event, do func() error) error {
+	for i, ev := range events {
+		action, details := decisionOf(ev)
+		if action == "" {
+			continue
+		}
+		act := audit.Act{Action: action, Space: t.Chain.Space, Object: string(ev.Run), Details: details}
+		return t.e.opt.Audit.Do(ctx, t.Caller, act, func(*audit.Doing) error { return audited(ctx, t, events[i+1:], do) })
+	}
+	return do()
+}
+
+// decisionOf is what the audit log says of an event: of a decision of somebody what it is, else
+// nothing. What the caller has shown is beside it; who answered a form is not known.
+func decisionOf(ev run.Event) (action string, details map[string]string) {
+	details = map[string]string{"step": strconv.Itoa(ev.Step), "via": ev.Via, "by": ev.By}
+	switch {
+	case ev.Approval != nil:
+		details["how"], details["by"] = string(ev.Approval.Basis), ev.Approval.By
+		return actApprove, details
+	case ev.Kind == run.PartlyApproved:
+		details["how"], details["by"] = string(run.BasisPage), ev.Vote.By
+		return actApprove, details
+	case ev.Kind == run.Declined:
+		return "approval.decline", details
+	case ev.Kind == run.Undeclined:
+		return "approval.undecline", details
+	case ev.Kind == run.Cancelled:
+		return "run.cancel", details
+	case ev.Kind == run.Decided:
+		details["by"], details["happened"] = ev.Decision.By, strconv.FormatBool(ev.Decision.Happened)
+		return "run.decide", details
+	}
+	return "", nil
+}
+
+const actApprove = "approval.give"
