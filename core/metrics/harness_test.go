@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/audit"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
@@ -127,11 +128,13 @@ func newServer(t *testing.T) *server {
 		Provider: "openai", URL: s.endpoint.URL(), Model: "m", CoolDown: time.Nanosecond, Backoff: time.Nanosecond, Observer: s.metrics,
 	}, log)
 	check(t, err)
+	full := audit.New(audit.Options{Sink: &audit.File{Path: "/dev/full"}, Lost: metrics.AuditLost(s.metrics)}, log)
+	t.Cleanup(func() { check(t, full.Close()) })
 	s.engine = usecases.New(s.metrics.Store(usecases.Store{
 		Protocols: s.store, Writer: s.store, Versions: s.store, Searcher: outlines.New(s.store, nil, log), Vectors: s.store, Ratings: s.store,
 		Runs: s.store, Index: s.store, Archive: s.store, History: s.store,
 	}), setup{drivers.Setup{Drivers: s.set, Tree: compiled}}, usecases.Options{
-		Embedder: embedder, SimilarThreshold: 0.6, Options: director.Options{Observer: s.metrics},
+		Embedder: embedder, SimilarThreshold: 0.6, Options: director.Options{Observer: s.metrics, Audit: full},
 	}, log)
 	t.Cleanup(func() { check(t, s.engine.Close()) })
 	s.serve(log)

@@ -90,7 +90,7 @@ func operations() []operation {
 		}, []string{`kairos_mint_similar_memory_found_total{transport="http",` + me + `}`}},
 		{"an update", func(s *server) {
 			s.call("kairos_update", map[string]any{"uris": []string{uri}, "updates": map[string]any{"label": "Do it well"}})
-		}, []string{`kairos_memory_update_total{status="success",` + me + `}`, `kairos_memory_update_duration_seconds{` + me + `}`}},
+		}, []string{`kairos_memory_update_total{status="success",` + me + `}`, `kairos_audit_lines_lost_total`, `kairos_memory_update_duration_seconds{` + me + `}`}},
 		{"a rating that is lost", func(s *server) {
 			s.store.forgetful.Store(true)
 			s.mint("Another thing", "shell")
