@@ -88,7 +88,7 @@ func (k *Acceptances) Record(ctx context.Context, c access.Caller, all []Accepta
 	if len(all) == 0 || len(all) > maxPerCall {
 		return nil, fault.New(fault.InvalidArgument, "%d steps cannot be accepted at once: 1 to %d can", len(all), maxPerCall)
 	}
-	doing, err := k.audit.Begin(ctx, c, audit.Act{Action: "acceptance.record", Space: all[0].Space, Object: all[0].Chain, Details: detailsOf(all[0])})
+	doing, err := k.audit.Begin(ctx, c, audit.Act{Action: audit.AcceptanceRecord, Space: all[0].Space, Object: all[0].Chain, Details: detailsOf(all[0])})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (k *Acceptances) Accepted(ctx context.Context, c access.Caller) ([]Acceptan
 
 // Revoke takes an acceptance back. What is under way is not stopped.
 func (k *Acceptances) Revoke(ctx context.Context, c access.Caller, id string) (err error) {
-	doing, err := k.audit.Begin(ctx, c, audit.Act{Action: "acceptance.revoke", Object: id})
+	doing, err := k.audit.Begin(ctx, c, audit.Act{Action: audit.AcceptanceRevoke, Object: id})
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ type RedactReply struct {
 // verifies. In a live run only a solved step can be erased, and only if no later
 // step needs its result.
 func (a *Archive) Redact(ctx context.Context, c access.Caller, in RedactInput) (_ RedactReply, err error) {
-	doing, err := a.opt.Audit.Begin(ctx, c, audit.Act{Action: "run.redact", Object: string(in.Run), Details: stepOf(in.Step)})
+	doing, err := a.opt.Audit.Begin(ctx, c, audit.Act{Action: audit.RunRedact, Object: string(in.Run), Details: stepOf(in.Step)})
 	if err != nil {
 		return RedactReply{}, err
 	}

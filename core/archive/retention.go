@@ -37,7 +37,7 @@ func (a *Archive) Sweep(ctx context.Context) (Swept, error) {
 		errs = errors.Join(errs, err)
 	}
 	if s.Removed > 0 {
-		a.opt.Audit.Happened(ctx, access.Caller{}, audit.Act{Action: "run.prune", Details: map[string]string{"runs": strconv.Itoa(s.Removed), "by": "run.keep"}})
+		a.opt.Audit.Happened(ctx, access.Caller{}, audit.Act{Action: audit.RunPrune, Details: map[string]string{"runs": strconv.Itoa(s.Removed), "by": "run.keep"}})
 	}
 	return s, errors.Join(errs, a.reclaim(ctx))
 }
@@ -75,7 +75,7 @@ func (a *Archive) Prune(ctx context.Context, c access.Caller, in PruneInput) (Pr
 		}
 		return reply, nil
 	}
-	err = a.opt.Audit.Do(ctx, c, audit.Act{Action: "run.prune"}, func(doing *audit.Doing) (err error) {
+	err = a.opt.Audit.Do(ctx, c, audit.Act{Action: audit.RunPrune}, func(doing *audit.Doing) (err error) {
 		reply.Runs, err = a.removeEnded(ctx, reply.Before)
 		doing.Note("runs", strconv.Itoa(reply.Runs))
 		return err

@@ -25,8 +25,7 @@ import (
 
 // Act is what somebody does.
 type Act struct {
-	// Action is a noun and a verb, such as "protocol.mint".
-	Action string
+	Action Action
 	// Space in which it is done, where there is one.
 	Space string
 	// Object is what it is done to: an id, an address or a name.
@@ -52,7 +51,7 @@ type Line struct {
 	Time   time.Time `json:"time"` // RFC 3339, UTC
 	ID     string    `json:"id"`   // of the act
 	Phase  Phase     `json:"phase"`
-	Action string    `json:"action"`
+	Action Action    `json:"action"`
 	// Principal who acts, what it has shown and how; none where it has not shown who it is.
 	Principal  string        `json:"principal,omitempty"`
 	Credential string        `json:"credential,omitempty"`
@@ -246,6 +245,9 @@ func (l *Log) refuse(ctx context.Context, c access.Caller, address string, a Act
 	}
 	line := l.lineOf(ctx, c, a)
 	line.Phase, line.Code, line.Address, line.Suppressed = Refused, code, address, l.silent.Swap(0)
+	if address != "" {
+		line.Account = ""
+	}
 	_ = l.put(line, false) // put counts what is lost
 }
 

@@ -106,7 +106,7 @@ func (l *Log) State() (where string, problem error) {
 
 // Check writes a line that says only that the caller has looked, and returns why it cannot.
 func (l *Log) Check(ctx context.Context, c access.Caller) error {
-	line := l.lineOf(ctx, c, Act{Action: "audit.check"})
+	line := l.lineOf(ctx, c, Act{Action: auditCheck})
 	line.Phase = Done
 	return l.put(line, true)
 }

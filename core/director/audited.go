@@ -23,26 +23,24 @@ func audited(ctx context.Context, t *turn, events []run.Event, do func() error) 
 
 // decisionOf is what the audit log says of an event: of a decision of somebody what it is, else
 // nothing. What the caller has shown is beside it; who answered a form is not known.
-func decisionOf(ev run.Event) (action string, details map[string]string) {
+func decisionOf(ev run.Event) (action audit.Action, details map[string]string) {
 	details = map[string]string{"step": strconv.Itoa(ev.Step), "via": ev.Via, "by": ev.By}
 	switch {
 	case ev.Approval != nil:
 		details["how"], details["by"] = string(ev.Approval.Basis), ev.Approval.By
-		return actApprove, details
+		return audit.ApprovalGive, details
 	case ev.Kind == run.PartlyApproved:
 		details["how"], details["by"] = string(run.BasisPage), ev.Vote.By
-		return actApprove, details
+		return audit.ApprovalGive, details
 	case ev.Kind == run.Declined:
-		return "approval.decline", details
+		return audit.ApprovalDecline, details
 	case ev.Kind == run.Undeclined:
-		return "approval.undecline", details
+		return audit.ApprovalUndo, details
 	case ev.Kind == run.Cancelled:
-		return "run.cancel", details
+		return audit.RunCancel, details
 	case ev.Kind == run.Decided:
 		details["by"], details["happened"] = ev.Decision.By, strconv.FormatBool(ev.Decision.Happened)
-		return "run.decide", details
+		return audit.RunDecide, details
 	}
 	return "", nil
 }
-
-const actApprove = "approval.give"

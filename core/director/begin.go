@@ -39,7 +39,7 @@ func (u useCase) begin(ctx context.Context, c access.Caller, in api.BeginRequest
 		return Round{}, err
 	}
 	if err := c.Check(api.ToolBegin, chain.Space); err != nil {
-		return Round{}, u.e.opt.Audit.Refused(ctx, c, audit.Act{Action: "run.begin", Space: chain.Space, Object: in.URI}, err)
+		return Round{}, u.e.opt.Audit.Refused(ctx, c, audit.Act{Action: audit.RunBegin, Space: chain.Space, Object: in.URI}, err)
 	}
 	if err := input.InputsFault(chain); err != nil {
 		return Round{}, err

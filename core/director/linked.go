@@ -103,7 +103,7 @@ func (u useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 		return v, plan.Unavailable("The driver that judges this step is not there now, so that nobody can tell who may approve it. Nothing was decided: try again later.")
 	case v.Barred != "" && (v.State == approval.Open || in.Decision == approval.Cancel && !plan.RunsIt(l.turn.State)):
 		u.e.log.WarnContext(ctx, "answer on the approval page refused", "run", id, "step", l.shown.Step, "decision", in.Decision, "principal", c.Principal, "method", c.Method)
-		act := audit.Act{Action: actApprove, Space: l.turn.Chain.Space, Object: string(id), Details: map[string]string{"step": strconv.Itoa(l.shown.Step)}}
+		act := audit.Act{Action: audit.ApprovalGive, Space: l.turn.Chain.Space, Object: string(id), Details: map[string]string{"step": strconv.Itoa(l.shown.Step)}}
 		return approval.View{}, u.e.opt.Audit.Refused(ctx, c, act, fault.New(fault.Forbidden, "%s", v.Barred))
 	case in.Decision == approval.Cancel && v.Running != "":
 		return l.cancel(ctx)

@@ -89,7 +89,7 @@ func (u useCase) permitted(ctx context.Context, c access.Caller, change *runs.Ch
 	t := newTurn(change, u, c)
 	if change.Run.Principal == c.Principal {
 		if err := c.Check(api.ToolNext, t.Chain.Space); err != nil {
-			return nil, u.e.opt.Audit.Refused(ctx, c, audit.Act{Action: "run.continue", Space: t.Chain.Space, Object: string(change.Run.ID)}, err)
+			return nil, u.e.opt.Audit.Refused(ctx, c, audit.Act{Action: audit.RunContinue, Space: t.Chain.Space, Object: string(change.Run.ID)}, err)
 		}
 	}
 	_, err := t.act(ctx, plan.Distrust(t.State))

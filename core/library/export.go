@@ -33,7 +33,7 @@ type ExportInput struct {
 func (l *Library) Export(ctx context.Context, c access.Caller, in ExportInput) iter.Seq2[Written, error] {
 	x := exporter{l, in.History}
 	return func(yield func(Written, error) bool) {
-		err := l.opt.Audit.Do(ctx, c, audit.Act{Action: "protocol.export"}, func(doing *audit.Doing) error {
+		err := l.opt.Audit.Do(ctx, c, audit.Act{Action: audit.ProtocolExport}, func(doing *audit.Doing) error {
 			spaces, err := exported(c, in.Space)
 			doing.On(strings.Join(spaces, " "), "")
 			if err != nil {

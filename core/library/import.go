@@ -80,7 +80,7 @@ type ImportResult struct {
 // can simply be repeated. The results are in the order of the items; an error
 // means that the rest of the import would fail too.
 func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) (results []ImportResult, err error) {
-	doing, err := l.opt.Audit.Begin(ctx, c, audit.Act{Action: "protocol.import", Details: map[string]string{"documents": strconv.Itoa(len(in.Items))}})
+	doing, err := l.opt.Audit.Begin(ctx, c, audit.Act{Action: audit.ProtocolImport, Details: map[string]string{"documents": strconv.Itoa(len(in.Items))}})
 	if err != nil {
 		return nil, err
 	}

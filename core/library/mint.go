@@ -29,7 +29,7 @@ const maxModel = 200
 func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest) (_ api.MintReply, err error) {
 	defer operated(l.opt.Observer, OperationStore, c, time.Now(), &err)
 	ctx = access.InSpace(ctx, c.Space)
-	doing, err := l.opt.Audit.Begin(ctx, c, audit.Act{Action: "protocol.mint"})
+	doing, err := l.opt.Audit.Begin(ctx, c, audit.Act{Action: audit.ProtocolMint})
 	if err != nil {
 		return api.MintReply{}, err
 	}

@@ -29,7 +29,7 @@ type RestoreReply struct {
 // driver that rejects the old version or does not answer only causes a warning: a
 // newer driver must not make stored protocols unrecoverable.
 func (l *Library) Restore(ctx context.Context, c access.Caller, ref string, revision int64) (reply RestoreReply, err error) {
-	doing, err := l.opt.Audit.Begin(ctx, c, audit.Act{Action: "protocol.restore", Object: ref})
+	doing, err := l.opt.Audit.Begin(ctx, c, audit.Act{Action: audit.ProtocolRestore, Object: ref})
 	if err != nil {
 		return RestoreReply{}, err
 	}

@@ -49,7 +49,7 @@ func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequ
 	reply.Results = make([]api.UpdateResult, 0, len(uris))
 	for _, uri := range uris {
 		var message string
-		err := l.opt.Audit.Do(ctx, c, audit.Act{Action: "protocol.update", Object: uri}, func(doing *audit.Doing) (err error) {
+		err := l.opt.Audit.Do(ctx, c, audit.Act{Action: audit.ProtocolUpdate, Object: uri}, func(doing *audit.Doing) (err error) {
 			message, err = e.updateOne(ctx, uri, changes[stepNamed(uri)], doing)
 			return err
 		})
@@ -257,7 +257,7 @@ func (l *Library) Delete(ctx context.Context, c access.Caller, in api.DeleteRequ
 	gone := make(map[string]string) // messages by the UUID of the step that this call deleted
 	for _, uri := range once(in.URIs) {
 		var message string
-		err := l.opt.Audit.Do(ctx, c, audit.Act{Action: "protocol.delete", Object: uri}, func(doing *audit.Doing) (err error) {
+		err := l.opt.Audit.Do(ctx, c, audit.Act{Action: audit.ProtocolDelete, Object: uri}, func(doing *audit.Doing) (err error) {
 			message, err = e.deleteOne(ctx, uri, gone, doing)
 			return err
 		})

@@ -134,17 +134,14 @@ func New(store Store, audited *audit.Log, c *clock.Clock, log *slog.Logger) *Log
 
 // Link makes a link with which a person logs in, once.
 func (s *Logins) Link(ctx context.Context, c access.Caller, p Person) (Login, Secret, error) {
-	act := audit.Act{Action: "login.link", Details: map[string]string{"person": p.Principal}}
+	act := audit.Act{Action: audit.LoginLink, Details: map[string]string{"person": p.Principal}}
 	return s.create(ctx, c, act, p, func(now time.Time) Login { return Login{Created: now, Expires: now.Add(linkTime)} })
 }
 
 // Start logs in a person whom an identity provider has identified, for ProviderTime.
 func (s *Logins) Start(ctx context.Context, p Person) (Login, Secret, error) {
-	return s.create(ctx, callerOf(p), audit.Act{Action: actStart, Details: map[string]string{"how": "provider"}}, p, func(now time.Time) Login { return Login{Created: now, Begun: now, Expires: now.Add(ProviderTime)} })
+	return s.create(ctx, callerOf(p), audit.Act{Action: audit.LoginStart, Details: map[string]string{"how": "provider"}}, p, func(now time.Time) Login { return Login{Created: now, Begun: now, Expires: now.Add(ProviderTime)} })
 }
-
-// actStart is what the audit log calls the begin of a login.
-const actStart = "login.start"
 
 // callerOf is the person as the one who logs in.
 func callerOf(p Person) access.Caller {
@@ -215,7 +212,7 @@ func (s *Logins) Begin(ctx context.Context, link Secret) (_ Login, _ Secret, err
 	if err != nil {
 		return Login{}, "", err
 	}
-	doing, err := s.audit.Begin(ctx, callerOf(linked.Person), audit.Act{Action: actStart, Object: linked.ID, Details: map[string]string{"how": "link"}})
+	doing, err := s.audit.Begin(ctx, callerOf(linked.Person), audit.Act{Action: audit.LoginStart, Object: linked.ID, Details: map[string]string{"how": "link"}})
 	if err != nil {
 		return Login{}, "", err
 	}
@@ -282,7 +279,7 @@ func (s *Logins) List(ctx context.Context) ([]Login, error) {
 
 // Revoke ends a login, or a link, for ever.
 func (s *Logins) Revoke(ctx context.Context, c access.Caller, id string) (_ Login, err error) {
-	doing, err := s.audit.Begin(ctx, c, audit.Act{Action: "login.revoke", Object: id})
+	doing, err := s.audit.Begin(ctx, c, audit.Act{Action: audit.LoginRevoke, Object: id})
 	if err != nil {
 		return Login{}, err
 	}

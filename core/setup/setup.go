@@ -236,7 +236,7 @@ func (c *Current) reload(ctx context.Context, again []string) (Report, error) {
 		c.discard(set)
 		return c.finish(report, began), nil
 	}
-	if err := c.replace(ctx, "setup.reload", report, old, next); err != nil {
+	if err := c.replace(ctx, audit.SetupReload, report, old, next); err != nil {
 		c.discard(set)
 		return Report{}, err
 	}
@@ -249,7 +249,7 @@ func (c *Current) reload(ctx context.Context, again []string) (Report, error) {
 }
 
 // replace makes next the present snapshot, unless that must be audited and cannot be.
-func (c *Current) replace(ctx context.Context, action string, r Report, old, next *snapshot) error {
+func (c *Current) replace(ctx context.Context, action audit.Action, r Report, old, next *snapshot) error {
 	caller, _ := access.CallerOf(ctx) // none: the files have changed, or there was a signal
 	act := audit.Act{Action: action, Details: map[string]string{
 		"digest": next.desired.Digest, "drivers": strings.Join(r.summary(), ", "), "tree": string(r.Tree), "rules": string(r.Rules), "settings": string(r.Settings),
@@ -314,7 +314,7 @@ func (c *Current) Rollback(ctx context.Context) (Report, error) {
 	next := &snapshot{desired: target.desired, set: set, tree: target.tree, rules: target.rules}
 	report := old.changes(next)
 	report.NeedsRestart = differing(c.started, next.desired.Restart)
-	if err := c.replace(ctx, "setup.rollback", report, old, next); err != nil {
+	if err := c.replace(ctx, audit.SetupRollback, report, old, next); err != nil {
 		c.discard(set)
 		return Report{}, err
 	}

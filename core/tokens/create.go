@@ -38,7 +38,7 @@ var (
 
 // Create makes a token and returns it with its secret, which is kept nowhere.
 func (t *Tokens) Create(ctx context.Context, c access.Caller, in Wanted) (_ Token, _ Secret, err error) {
-	doing, err := t.audit.Begin(ctx, c, audit.Act{Action: "token.create", Details: map[string]string{"owner": in.Owner}})
+	doing, err := t.audit.Begin(ctx, c, audit.Act{Action: audit.TokenCreate, Details: map[string]string{"owner": in.Owner}})
 	if err != nil {
 		return Token{}, "", err
 	}

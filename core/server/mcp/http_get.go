@@ -16,7 +16,7 @@ func (t *httpTransport) delete(rw http.ResponseWriter, r *http.Request, who acce
 	if !ok {
 		return
 	}
-	err := t.audited(r.Context(), "session.end", named.Key, who, func() error {
+	err := t.audited(r.Context(), audit.SessionEnd, named.Key, who, func() error {
 		return t.server.cfg.Ended.EndSession(r.Context(), named.Key, t.server.cfg.Clock.Settled(), named.Expires)
 	})
 	if err != nil {
@@ -29,7 +29,7 @@ func (t *httpTransport) delete(rw http.ResponseWriter, r *http.Request, who acce
 }
 
 // audited has audited what a client does to its session. The audit log has the begin of the key.
-func (t *httpTransport) audited(ctx context.Context, action, key string, who access.Caller, do func() error) error {
+func (t *httpTransport) audited(ctx context.Context, action audit.Action, key string, who access.Caller, do func() error) error {
 	act := audit.Act{Action: action, Object: key[:min(len(key), 16)]}
 	return t.server.cfg.Audit.Do(ctx, who, act, func(*audit.Doing) error { return do() })
 }

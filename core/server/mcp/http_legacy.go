@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/core/audit"
 )
 
 // legacy serves a message of the eras with a handshake. One without a session
@@ -103,7 +105,7 @@ func (p *post) initialize() {
 			return
 		}
 		sess.is(named)
-		err = p.http.audited(p.r.Context(), "session.open", named.Key, p.who, func() error {
+		err = p.http.audited(p.r.Context(), audit.SessionOpen, named.Key, p.who, func() error {
 			return p.http.sessions.add(sess, p.http.clientOf(p.r, p.who))
 		})
 		if err != nil {

@@ -209,7 +209,7 @@ func (a *API) authorized(next handler) handler {
 		}
 		if err := a.cfg.Operator(c.r); err != nil {
 			if c.r.Header.Get("Authorization") != "" {
-				a.cfg.Audit.Unknown(c.r.Context(), a.network.remote(c.r), audit.Act{Action: "caller.identify", Object: c.route.pattern}, fault.InvalidToken)
+				a.cfg.Audit.Unknown(c.r.Context(), a.network.remote(c.r), audit.Act{Action: audit.CallerIdentify, Object: c.route.pattern}, fault.InvalidToken)
 			}
 			c.w.Header().Set("WWW-Authenticate", `Bearer realm="KAIROS operators"`)
 			c.refuse(fault.Unauthorized, "%s is a call of operators: %v.", c.route.pattern, err)

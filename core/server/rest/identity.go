@@ -100,7 +100,7 @@ func narrowed(c *call, caller access.Caller) (access.Caller, error) {
 func (a *API) reject(c *call, err error) {
 	code := fault.CodeOf(err)
 	if code == fault.InvalidToken || code == fault.Forbidden {
-		a.cfg.Audit.Unknown(c.r.Context(), a.network.remote(c.r), audit.Act{Action: "caller.identify", Object: c.route.pattern}, code)
+		a.cfg.Audit.Unknown(c.r.Context(), a.network.remote(c.r), audit.Act{Action: audit.CallerIdentify, Object: c.route.pattern}, code)
 	}
 	switch code {
 	case fault.InvalidToken:

@@ -152,7 +152,7 @@ func (l *login) counted(c *call, err error) error {
 	if fault.CodeOf(err) != fault.InvalidToken {
 		return err
 	}
-	l.audit.Unknown(c.r.Context(), l.network.remote(c.r), audit.Act{Action: "login.start", Object: c.route.pattern}, fault.InvalidToken)
+	l.audit.Unknown(c.r.Context(), l.network.remote(c.r), audit.Act{Action: audit.LoginStart, Object: c.route.pattern}, fault.InvalidToken)
 	if wait := l.wrong.take(l.network.remote(c.r)); wait > 0 {
 		c.later(wait)
 		return fault.New(fault.RateLimited, "Too many wrong links and logins came from this address. Try again in %d s.", seconds(wait))

@@ -31,7 +31,7 @@ func Adopt(ctx context.Context, a *App, from, to string, move bool) (report adop
 		Runs: runs.New(runs.Store{Runs: s.Runs, Index: s.Index, History: s.History}, runs.Options{Clock: a.clock}),
 	}
 	if move {
-		err = a.Audit.Do(ctx, a.Caller(), audit.Act{Action: "identity.adopt", Object: to, Details: map[string]string{"from": from}}, func(*audit.Doing) (err error) {
+		err = a.Audit.Do(ctx, a.Caller(), audit.Act{Action: audit.IdentityAdopt, Object: to, Details: map[string]string{"from": from}}, func(*audit.Doing) (err error) {
 			report, err = adoption.Move(ctx, store, giver, receiver)
 			return err
 		})

@@ -132,7 +132,7 @@ func Confinement(c config.Config, file string, more ...string) driverhost.Confin
 		out.Level = ""
 	}
 	private := slices.Concat(c.Database.Files(), socket.DefaultFolders(), more, []string{
-		c.Drivers.Dir, c.Keys().StateFile(), c.Keys().SigningFile(), c.ToolsFile, c.Qdrant.APIKeyFile, c.Embedding.APIKeyFile, c.HTTP.TLS.Key,
+		c.Drivers.Dir, c.Keys().StateFile(), c.Keys().SigningFile(), c.ToolsFile, c.Qdrant.APIKeyFile, c.Embedding.APIKeyFile, c.HTTP.TLS.Key, c.Audit.File,
 	})
 	if c.Admin.Socket != "" && c.Admin.Socket != config.AdminOff {
 		own := adminSocket(c)

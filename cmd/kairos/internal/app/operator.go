@@ -77,7 +77,7 @@ func (o operator) PublicKey() (statement.PublicKey, error) {
 
 // Refused implements operations.Refusals.
 func (o operator) Refused(ctx context.Context, c access.Caller, useCase string, err error) error {
-	return o.app.Audit.Refused(ctx, c, audit.Act{Action: useCase}, err)
+	return o.app.Audit.Refused(ctx, c, audit.Act{Action: audit.Action(useCase)}, err)
 }
 
 // Diagnose implements operations.Diagnosis.
@@ -245,7 +245,7 @@ func (a *App) Page(ctx context.Context, c access.Caller, id run.ID, tree decisio
 
 // Statement signs a statement of one of the caller's runs.
 func (a *App) Statement(ctx context.Context, c access.Caller, id run.ID, withoutEvidence bool) (_ []byte, err error) {
-	doing, err := a.Audit.Begin(ctx, c, audit.Act{Action: "run.export", Object: string(id)})
+	doing, err := a.Audit.Begin(ctx, c, audit.Act{Action: audit.RunExport, Object: string(id)})
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 	if err := errors.Join(a.checkSettings(config), checkAudit(a.Config, by), a.Store.Check(), a.Index.checkOwner(ctx)); err != nil {
 		return err
 	}
-	act := audit.Act{Action: "server.run", Details: map[string]string{"version": a.Version, "digest": a.setup.Digest()}}
+	act := audit.Act{Action: audit.ServerRun, Details: map[string]string{"version": a.Version, "digest": a.setup.Digest()}}
 	return a.Audit.Do(ctx, a.Caller(), act, func(*audit.Doing) error { return serve(ctx, a, by, config, say) })
 }
 

@@ -80,7 +80,7 @@ func (o operator) CreateSpace(ctx context.Context, c access.Caller, name string)
 	if id, err = access.SpaceID(name); err != nil {
 		return "", false, err
 	}
-	doing, err := o.app.Audit.Begin(ctx, c, audit.Act{Action: "space.create", Object: id})
+	doing, err := o.app.Audit.Begin(ctx, c, audit.Act{Action: audit.SpaceCreate, Object: id})
 	if err != nil {
 		return "", false, err
 	}

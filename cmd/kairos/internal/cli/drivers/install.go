@@ -129,7 +129,7 @@ func install(ctx context.Context, c config.Config, files []string, how installat
 	if err != nil || len(fit) == 0 {
 		return report, err
 	}
-	err = app.Audited(ctx, c, how.version, actOn("driver.install", fit), func() error { return report.placeAll(c, old, fit, how.tell) })
+	err = app.Audited(ctx, c, how.version, installed(fit), func() error { return report.placeAll(c, old, fit, how.tell) })
 	return report, err
 }
 
@@ -145,9 +145,9 @@ func (r *lockReport) placeAll(c config.Config, old driverhost.Lock, fit []staged
 	return r.oneByOne(c, old, fit, tell)
 }
 
-// actOn is what the audit log says of drivers that are installed: their versions and sums.
-func actOn(action string, drivers []stagedDriver) audit.Act {
-	act := audit.Act{Action: action, Details: map[string]string{}}
+// installed is what the audit log says of drivers: their versions and sums.
+func installed(drivers []stagedDriver) audit.Act {
+	act := audit.Act{Action: audit.DriverInstall, Details: map[string]string{}}
 	for _, s := range drivers {
 		act.Object = strings.TrimSpace(act.Object + " " + s.entry.Name)
 		act.Details[s.entry.Name] = s.entry.Version + " sha256:" + s.entry.SHA256[driverhost.Platform()]

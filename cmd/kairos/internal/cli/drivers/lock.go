@@ -145,7 +145,7 @@ func lockDrivers(cmd *cobra.Command, at *session.Session, dir string, opt lockOp
 	}
 	report.Drivers = lockChanges(old, next)
 	if !opt.check {
-		act := audit.Act{Action: "driver.lock", Object: report.Lock}
+		act := audit.Act{Action: audit.DriverLock, Object: report.Lock}
 		if err := app.Audited(cmd.Context(), c, at.Version, act, func() error { return driverhost.WriteLock(report.Lock, next) }); err != nil {
 			return err
 		}

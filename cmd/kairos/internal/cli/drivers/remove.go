@@ -100,7 +100,7 @@ func remove(ctx context.Context, c config.Config, version, name string, approve 
 	}
 	next := old
 	next.Drivers = slices.DeleteFunc(slices.Clone(old.Drivers), func(e driverhost.LockedEntry) bool { return e.Name == name })
-	err = app.Audited(ctx, c, version, audit.Act{Action: "driver.remove", Object: name}, func() error {
+	err = app.Audited(ctx, c, version, audit.Act{Action: audit.DriverRemove, Object: name}, func() error {
 		// The lock comes first: what it does not have never starts.
 		if err := driverhost.WriteLock(report.Lock, next); err != nil {
 			return err
