@@ -31,13 +31,13 @@ func (r *doctorReport) identity(ctx context.Context, c config.Config) {
 		return
 	}
 	if c.OIDC.On() {
-		r.provider(ctx, c)
+		examineProvider(ctx, r, c)
 	}
-	r.publicAddress(c, time.Now())
+	examineAddress(r, c, time.Now())
 }
 
-// provider asks the identity provider as a server does.
-func (r *doctorReport) provider(ctx context.Context, c config.Config) {
+// examineProvider asks the identity provider as a server does.
+func examineProvider(ctx context.Context, r *doctorReport, c config.Config) {
 	const name = "provider"
 	issuer := c.OIDC.Issuer
 	found, err := oidc.Examine(ctx, issuer)
@@ -71,8 +71,8 @@ func (r *doctorReport) provider(ctx context.Context, c config.Config) {
 	}
 }
 
-// publicAddress looks whether tokens and logins that come over the network are encrypted.
-func (r *doctorReport) publicAddress(c config.Config, now time.Time) {
+// examineAddress looks whether tokens and logins that come over the network are encrypted.
+func examineAddress(r *doctorReport, c config.Config, now time.Time) {
 	const name = "public address"
 	at, local := c.HTTP.PublicURL, config.IsLocal(c.HTTP.Listen)
 	u, err := url.Parse(at)
@@ -88,14 +88,14 @@ func (r *doctorReport) publicAddress(c config.Config, now time.Time) {
 	case u.Scheme == "https" && c.HTTP.TLS.Cert == "" && len(c.HTTP.TrustedProxies) == 0:
 		r.note(name, at, finding{"the server has no certificate and believes no proxy that a request came by https: nobody can log in", "set http.trusted_proxies to the address of the proxy that ends TLS, or http.tls"})
 	case c.HTTP.TLS.Cert != "":
-		r.certificate(name, c, u, now)
+		examineCertificate(r, name, c, u, now)
 	default:
 		r.note(name, at)
 	}
 }
 
-// certificate looks at the certificate of the main port.
-func (r *doctorReport) certificate(name string, c config.Config, at *url.URL, now time.Time) {
+// examineCertificate looks at the certificate of the main port.
+func examineCertificate(r *doctorReport, name string, c config.Config, at *url.URL, now time.Time) {
 	const fix = "put a current certificate for that name there, with those that its issuer adds; a running server takes it up"
 	pair, err := tls.LoadX509KeyPair(c.HTTP.TLS.Cert, c.HTTP.TLS.Key)
 	if err == nil && at.Scheme == "https" {
@@ -114,8 +114,8 @@ func (r *doctorReport) certificate(name string, c config.Config, at *url.URL, no
 	}
 }
 
-// tokens looks at the tokens of the server: which end soon.
-func (r *doctorReport) tokens(ctx context.Context, a *app.App, now time.Time) {
+// examineTokens looks at the tokens of the server: which end soon.
+func examineTokens(ctx context.Context, r *doctorReport, a *app.App, now time.Time) {
 	const name = "tokens"
 	all, err := a.Tokens.List(ctx)
 	if err != nil {

@@ -71,7 +71,7 @@ func TestTheAddressOfPeopleAndClientsIsExamined(t *testing.T) {
 				c.HTTP.TLS.Cert, c.HTTP.TLS.Key = writeCertificate(t, t.TempDir(), tc.ends)
 			}
 			r := newReport()
-			r.publicAddress(c, now)
+			examineAddress(&r, c, now)
 			if len(r.Checks) != 1 {
 				t.Fatalf("%d checks, want 1", len(r.Checks))
 			}

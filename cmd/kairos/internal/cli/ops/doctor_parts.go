@@ -51,11 +51,11 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 		if !r.sound(ctx, a) || deep && !r.integrity(ctx, a) {
 			return nil // whatever else reads or writes a damaged database may do more harm
 		}
-		r.audit(ctx, a)
+		examineAudit(ctx, r, a)
 		r.index(ctx, a)
 		r.acts(ctx, a)
 		r.redactions(ctx, a)
-		r.tokens(ctx, a, time.Now())
+		examineTokens(ctx, r, a, time.Now())
 		r.embedding(ctx, a)
 		u, err := a.Engine.Archive.Unserved(ctx, a.RunCaller())
 		if err != nil {
@@ -71,8 +71,8 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 	}
 }
 
-// audit writes a line to the audit log, if there is one.
-func (r *doctorReport) audit(ctx context.Context, a *app.App) {
+// examineAudit writes a line to the audit log, if there is one.
+func examineAudit(ctx context.Context, r *doctorReport, a *app.App) {
 	if where, _ := a.Audit.State(); where != "" {
 		r.check("audit log", where, "look at the disk and at audit of the configuration", a.Audit.Check(ctx, a.Caller()))
 	}
