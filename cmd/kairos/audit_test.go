@@ -140,7 +140,7 @@ func TestAFullDiskStopsWhatMustBeAudited(t *testing.T) {
 		t.Errorf("mint with a full disk = %d %s", a.status, a.body)
 	}
 	if a := b.do("POST", "/api/kairos_spaces", everySpaces, with(ada)); a.status != http.StatusOK || strings.Contains(a.body, "Meanwhile") || !strings.Contains(a.body, "Before") {
-		t.Errorf("reading goes on, and nothing was stored: %d %s", a.status, a.body)
+		t.Errorf("reading continues, and nothing was stored: %d %s", a.status, a.body)
 	}
 	if out := b.command("", "token", "create", "--owner", "user:acme:eve", "--name", "x"); !strings.Contains(out, "no space left on device") || strings.Contains(out, "krs_") {
 		t.Errorf("token create: %s", out)
@@ -159,7 +159,7 @@ func TestAFullDiskStopsWhatMustBeAudited(t *testing.T) {
 	}
 }
 
-func TestStdoutOfAServerForClientsIsNoPlaceForTheAuditLog(t *testing.T) {
+func TestStdoutOfAServerForClientsIsNotForTheAuditLog(t *testing.T) {
 	t.Parallel()
 	s := &served{t: t, dir: t.TempDir()}
 	s.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: off}\ndrivers: {dir: "+buildDrivers(t)+"}\naudit: {to: stdout}\n")

@@ -30,7 +30,7 @@ type Act struct {
 	Space string
 	// Object is what it is done to: an id, an address or a name.
 	Object string
-	// Details say more in few words, such as a decision. They are no place for what callers send.
+	// Details say more in few words, such as a decision, and never what callers send.
 	Details map[string]string
 }
 
@@ -58,7 +58,7 @@ type Line struct {
 	Method     access.Method `json:"method,omitempty"`
 	// Account of the operating system, for what is done on this machine.
 	Account   string `json:"account,omitempty"`
-	Client    string `json:"client,omitempty"` // its name, as it says
+	Client    string `json:"client,omitempty"` // the name that it gives itself
 	Transport string `json:"transport,omitempty"`
 	Address   string `json:"address,omitempty"` // of the network, where nobody has shown who it is
 	Space     string `json:"space,omitempty"`
@@ -171,7 +171,7 @@ func (l *Line) note(name, value string) {
 }
 
 // End says how the act ended; it is to be deferred with the address of the error that it
-// returns. A panic counts as a failure and goes on.
+// returns. A panic counts as a failure and continues.
 func (d *Doing) End(err *error) {
 	p := recover()
 	if d != nil {
@@ -222,7 +222,7 @@ func (l *Log) Happened(ctx context.Context, c access.Caller, a Act) {
 }
 
 // Refused says that the caller may not do something, because of the error, and returns the error.
-// An error that is no refusal is only returned. Where there are many refusals some have no line,
+// Any other error is only returned. Where there are many refusals some have no line,
 // and are counted in the next.
 func (l *Log) Refused(ctx context.Context, c access.Caller, a Act, err error) error {
 	if phase, code := outcome(err); l != nil && phase == Refused {
@@ -253,7 +253,7 @@ func (l *Log) refuse(ctx context.Context, c access.Caller, address string, a Act
 
 func (l *Log) now() time.Time { return l.opt.Clock.Now().UTC() }
 
-// lineOf is the line of an act without its phase. What outsiders wrote is clipped.
+// lineOf is the line of an act without its phase. Text of outsiders is clipped.
 func (l *Log) lineOf(ctx context.Context, c access.Caller, a Act) Line {
 	line := Line{
 		Time: l.now(), ID: rand.Text(), Action: a.Action, Principal: clip(c.Principal), Credential: clip(c.Credential), Method: c.Method,

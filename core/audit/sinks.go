@@ -149,7 +149,7 @@ func (f *File) lock() (size int64, current bool, err error) {
 // its reader.
 func (f *File) open() error {
 	if there, err := os.Stat(f.Path); err == nil && !there.Mode().IsRegular() && there.Mode()&fs.ModeCharDevice == 0 {
-		return fmt.Errorf("it is %s, and no file", there.Mode().Type())
+		return fmt.Errorf("it is %s, not a file", there.Mode().Type())
 	}
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
 		return err

@@ -22,7 +22,7 @@ func audited(ctx context.Context, t *turn, events []run.Event, do func() error) 
 }
 
 // decisionOf is what the audit log says of an event: of a decision of somebody what it is, else
-// nothing. What the caller has shown is beside it; who answered a form is not known.
+// nothing. The caller stands beside it; who answered a form is not known.
 func decisionOf(ev run.Event) (action audit.Action, details map[string]string) {
 	details = map[string]string{"step": strconv.Itoa(ev.Step), "via": ev.Via, "by": ev.By}
 	switch {

@@ -186,7 +186,11 @@ var reaches = map[string]map[string]ask{
 	"Abandon": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Abandon(w.t.Context(), c, run.ID(p.Run), "because")
 	}},
-	"Account":   byRun(Engine.Account, itself),
+	"Account": byRun(Engine.Account, itself),
+	"Prune": {"all": func(w *world, c access.Caller, _ probe) (any, error) {
+		ended, err := w.Prune(w.t.Context(), c, archive.PruneInput{DryRun: true}) // of all principals
+		return ended.Runs, err
+	}},
 	"Redact":    byRun(Engine.Redact, func(id run.ID) archive.RedactInput { return archive.RedactInput{Run: id} }),
 	"Timeline":  byRun(Engine.Timeline, itself),
 	"Decisions": byRun(Engine.Decisions, itself),

@@ -236,7 +236,7 @@ var inCall = []Row{
 	},
 	{
 		Code: AuditUnavailable, Status: 503, Broken: true,
-		Meaning: "this must be audited, and the audit log cannot be written; nothing was done", Advice: "tell the user that the server's audit log cannot be written; call the tool again in a while: nothing was done",
+		Meaning: "the audit log cannot be written; nothing was done", Advice: "tell the user; call the tool again in a while: nothing was done",
 		Hint: "look at the disk of the audit log; `kairos doctor` says where it is and what is wrong",
 	},
 	{

@@ -127,7 +127,7 @@ type Logins struct {
 	log   *slog.Logger
 }
 
-// New returns the logins of a store. What begins and ends is audited; nil clock: this machine's.
+// New returns the logins of a store. Logins that begin and end are audited; nil clock: this machine's.
 func New(store Store, audited *audit.Log, c *clock.Clock, log *slog.Logger) *Logins {
 	return &Logins{store: store, audit: audited, clock: cmp.Or(c, clock.System()), log: log}
 }
