@@ -131,7 +131,8 @@ func TestTheComposeFileNamesWhatExists(t *testing.T) {
 	}
 }
 
-func TestTheComposeFileSetsVariablesThatKAIROSReads(t *testing.T) {
+// A variable beats the file: one that the image or compose.yaml sets would undo a line of kairos.yaml.
+func TestTheVariablesOfComposeLeaveTheSettingsToTheFile(t *testing.T) {
 	t.Parallel()
 	c, _ := readCompose(t)
 	set := slices.Collect(maps.Keys(c.Services["kairos"].Environment))
@@ -141,12 +142,15 @@ func TestTheComposeFileSetsVariablesThatKAIROSReads(t *testing.T) {
 			set = append(set, name)
 		}
 	}
-	ofGo := []string{"SSL_CERT_DIR", "HOME", "PATH"}
+	others := []string{"SSL_CERT_DIR", "HOME", "PATH", "XDG_DATA_HOME"}
 	if len(set) < 2 {
 		t.Fatalf("only %v is set; the test looks in the wrong place", set)
 	}
 	for _, name := range set {
-		if !slices.Contains(config.Variables(), name) && !slices.Contains(ofGo, name) {
+		switch {
+		case slices.Contains(config.Variables(), name):
+			t.Errorf("%s is set, which beats the configuration file", name)
+		case !slices.Contains(others, name):
 			t.Errorf("%s is set, which KAIROS does not read", name)
 		}
 	}
@@ -255,7 +259,7 @@ func TestTheServerOfComposeStarts(t *testing.T) {
 	c, own := readCompose(t)
 	s := &served{t: t, dir: t.TempDir()}
 	text := string(composeFile(t, "kairos.yaml"))
-	for old, here := range map[string]string{own.Database: postgrestest.Start(t).Database(t), "/data/keys": s.path("keys")} {
+	for old, here := range map[string]string{own.Database: postgrestest.Start(t).Database(t), "/data/keys": s.path("keys"), "/data/audit.jsonl": s.path("audit.jsonl")} {
 		if strings.Count(text, old) != 1 {
 			t.Fatalf("kairos.yaml has %s %d times, want once", old, strings.Count(text, old))
 		}
@@ -266,6 +270,9 @@ func TestTheServerOfComposeStarts(t *testing.T) {
 		t.Fatalf("config check: %v\n%s", err, out)
 	}
 	l := s.startAt("0.0.0.0:0")
+	if lines := s.audit("audit.jsonl"); len(lines) == 0 || lines[0].Action != "server.run" {
+		t.Errorf("the audit log begins with %+v", lines)
+	}
 	_, port, _ := strings.Cut(strings.TrimPrefix(l.url, "http://"), ":")
 	healthy := func(port string) error {
 		check := slices.Clone(c.Services["kairos"].Healthcheck.Test[2:])
