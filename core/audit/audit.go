@@ -85,22 +85,21 @@ type Options struct {
 
 // Limits of what waits to be written, and of what outsiders can have written.
 const (
-	waiting         = 1024 // lines
-	patience        = 5 * time.Second
-	refusedEachTime = 10 // refusals in a second
-	refusedBurst    = 100
-	maxField        = 400 // bytes
-	warnEvery       = time.Minute
+	waiting   = 1024 // lines
+	patience  = 5 * time.Second
+	maxField  = 400 // bytes
+	warnEvery = time.Minute
 )
 
 // Log is an audit log; a nil *Log keeps none. Its methods may be called concurrently.
 type Log struct {
-	opt     Options
-	log     *slog.Logger
-	lines   chan pending
-	done    chan struct{} // closed when the last line is written
-	refused *rate.Limiter
-	silent  atomic.Int64 // refusals without a line since the last one that has one
+	opt   Options
+	log   *slog.Logger
+	lines chan pending
+	done  chan struct{} // closed when the last line is written
+	// refused bounds refusals of callers, and unknown those of outsiders: one of these must not be
+	// able to hide the other, nor to push out the earlier files.
+	refused, unknown *refusals
 
 	mu     sync.Mutex // guards the fields below
 	closed bool
@@ -111,7 +110,7 @@ type Log struct {
 // New returns a log, which opens its sink with the first line. The caller closes it.
 func New(opt Options, log *slog.Logger) *Log {
 	opt.Clock = cmp.Or(opt.Clock, clock.System())
-	l := &Log{opt: opt, log: log, lines: make(chan pending, waiting), done: make(chan struct{}), refused: rate.NewLimiter(refusedEachTime, refusedBurst)}
+	l := &Log{opt: opt, log: log, lines: make(chan pending, waiting), done: make(chan struct{}), refused: newRefusals(10, 100), unknown: newRefusals(1, 60)}
 	go l.write()
 	return l
 }
@@ -226,7 +225,7 @@ func (l *Log) Happened(ctx context.Context, c access.Caller, a Act) {
 // and are counted in the next.
 func (l *Log) Refused(ctx context.Context, c access.Caller, a Act, err error) error {
 	if phase, code := outcome(err); l != nil && phase == Refused {
-		l.refuse(ctx, c, "", a, code)
+		l.refuse(ctx, l.refused, c, "", a, code)
 	}
 	return err
 }
@@ -234,17 +233,27 @@ func (l *Log) Refused(ctx context.Context, c access.Caller, a Act, err error) er
 // Unknown says that somebody at an address was refused who has not shown who it is.
 func (l *Log) Unknown(ctx context.Context, address string, a Act, code fault.Code) {
 	if l != nil {
-		l.refuse(ctx, access.Caller{}, address, a, code)
+		l.refuse(ctx, l.unknown, access.Caller{}, address, a, code)
 	}
 }
 
-func (l *Log) refuse(ctx context.Context, c access.Caller, address string, a Act, code fault.Code) {
-	if !l.refused.Allow() {
-		l.silent.Add(1)
+// refusals bounds the lines of refusals.
+type refusals struct {
+	of     *rate.Limiter
+	silent atomic.Int64 // refusals without a line since the last one that has one
+}
+
+func newRefusals(perSecond rate.Limit, burst int) *refusals {
+	return &refusals{of: rate.NewLimiter(perSecond, burst)}
+}
+
+func (l *Log) refuse(ctx context.Context, all *refusals, c access.Caller, address string, a Act, code fault.Code) {
+	if !all.of.Allow() {
+		all.silent.Add(1)
 		return
 	}
 	line := l.lineOf(ctx, c, a)
-	line.Phase, line.Code, line.Address, line.Suppressed = Refused, code, address, l.silent.Swap(0)
+	line.Phase, line.Code, line.Address, line.Suppressed = Refused, code, address, all.silent.Swap(0)
 	if address != "" {
 		line.Account = ""
 	}

@@ -231,13 +231,18 @@ func TestManyRefusalsAreCounted(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Second)
 		log.Unknown(t.Context(), "192.0.2.7", audit.Act{Action: "caller.identify"}, fault.InvalidToken)
+		_ = log.Refused(t.Context(), ada, audit.Act{Action: "run.begin"}, fault.New(fault.Forbidden, "no"))
 		if err := log.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	lines := linesOf(t, path)
-	if len(lines) > 200 || lines[len(lines)-1].Suppressed != int64(5001-len(lines)) {
-		t.Errorf("%d lines, the last of which counts %d", len(lines), lines[len(lines)-1].Suppressed)
+	known, unknown := lines[len(lines)-1], lines[len(lines)-2]
+	if len(lines) > 100 || unknown.Suppressed != int64(5002-len(lines)) {
+		t.Errorf("%d lines, the last of which counts %d", len(lines), unknown.Suppressed)
+	}
+	if known.Principal != ada.Principal || known.Suppressed != 0 {
+		t.Errorf("strangers have hidden the refusal of a caller: %+v", known)
 	}
 }
 
