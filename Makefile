@@ -51,7 +51,7 @@ PARTLY      := ./core/store/sqlite ./core/store/postgres ./core/store/qdrant $(S
 RACE_PARTLY := ^TestStore$$/./(many|while|concurrent|at once|under way)|^Test(Check|Close|TheOpening|CallersLeave|OneOfMany|UseByOthers|NoChangeIsMissed|Servers|Deliveries|RememberedSchemas)
 
 # Tests that call t.Parallel mostly wait, so more of them run at a time than there are processors.
-TEST        := $(GO) test -parallel 8 -timeout 20m
+TEST        := $(GO) test -parallel 8 -timeout 30m
 # A program with the race detector sleeps a second at its end unless GORACE says
 # otherwise. SQLite is not looked at: it takes half of the time, and is not ours.
 RACE_TEST   := $(if $(RACE),CGO_ENABLED=1 $(TEST) -race -gcflags='modernc.org/...=-race=false -d=checkptr=0' \

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"maps"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,9 @@ type Act struct {
 	Object string
 	// Details say more in few words, such as a decision, and never what callers send.
 	Details map[string]string
+	// Anyway: it is done although it cannot be audited, because it stops something or takes a right
+	// away.
+	Anyway bool
 }
 
 // Phase tells what a line says of an act.
@@ -93,24 +97,24 @@ const (
 
 // Log is an audit log; a nil *Log keeps none. Its methods may be called concurrently.
 type Log struct {
-	opt   Options
-	log   *slog.Logger
-	lines chan pending
-	done  chan struct{} // closed when the last line is written
-	// refused bounds refusals of callers, and unknown those of outsiders: one of these must not be
-	// able to hide the other, nor to push out the earlier files.
-	refused, unknown *refusals
+	opt     Options
+	log     *slog.Logger
+	lines   chan pending
+	done    chan struct{} // closed when the last line is written
+	unknown *refusals     // of callers whom nobody knows
 
-	mu     sync.Mutex // guards the fields below
-	closed bool
-	failed error // of the latest line; nil: it was written
-	warned time.Time
+	mu      sync.Mutex           // guards the fields below
+	refused map[string]*refusals // by principal
+	stuck   bool                 // a line took longer than patience, and is not written yet
+	closed  bool
+	failed  error // of the latest line; nil: it was written
+	warned  time.Time
 }
 
 // New returns a log, which opens its sink with the first line. The caller closes it.
 func New(opt Options, log *slog.Logger) *Log {
 	opt.Clock = cmp.Or(opt.Clock, clock.System())
-	l := &Log{opt: opt, log: log, lines: make(chan pending, waiting), done: make(chan struct{}), refused: newRefusals(10, 100), unknown: newRefusals(1, 60)}
+	l := &Log{opt: opt, log: log, lines: make(chan pending, waiting), done: make(chan struct{}), refused: map[string]*refusals{}, unknown: newRefusals(1, 60)}
 	go l.write()
 	return l
 }
@@ -129,7 +133,7 @@ func (l *Log) Begin(ctx context.Context, c access.Caller, a Act) (*Doing, error)
 	}
 	d := &Doing{log: l, line: l.lineOf(ctx, c, a)}
 	d.line.Phase = Begun
-	if err := l.put(d.line, l.opt.Required); err != nil && l.opt.Required {
+	if err := l.put(d.line, l.opt.Required); err != nil && l.opt.Required && !a.Anyway {
 		return nil, fault.Wrap(err, fault.AuditUnavailable, "the audit log cannot be written, so nothing was done")
 	}
 	return d, nil
@@ -225,7 +229,7 @@ func (l *Log) Happened(ctx context.Context, c access.Caller, a Act) {
 // and are counted in the next.
 func (l *Log) Refused(ctx context.Context, c access.Caller, a Act, err error) error {
 	if phase, code := outcome(err); l != nil && phase == Refused {
-		l.refuse(ctx, l.refused, c, "", a, code)
+		l.refuse(ctx, l.refusalsOf(c.Principal), c, "", a, code)
 	}
 	return err
 }
@@ -241,6 +245,24 @@ func (l *Log) Unknown(ctx context.Context, address string, a Act, code fault.Cod
 type refusals struct {
 	of     *rate.Limiter
 	silent atomic.Int64 // refusals without a line since the last one that has one
+}
+
+// maxRefused is of how many principals refusals are counted; then all begin anew.
+const maxRefused = 1000
+
+// refusalsOf are those of a principal: nobody hides or pushes out those of others.
+func (l *Log) refusalsOf(principal string) *refusals {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.refused[principal]
+	if r == nil {
+		if len(l.refused) >= maxRefused {
+			clear(l.refused)
+		}
+		r = newRefusals(10, 100)
+		l.refused[principal] = r
+	}
+	return r
 }
 
 func newRefusals(perSecond rate.Limit, burst int) *refusals {
@@ -283,4 +305,7 @@ func (l *Log) lineOf(ctx context.Context, c access.Caller, a Act) Line {
 // local is the transport of commands of this machine.
 const local = "cli"
 
-func clip(s string) string { return plain.Clip(s, maxField) }
+// clip cuts a text, and takes out what may be the secret of an access token.
+func clip(s string) string { return plain.Clip(secret.ReplaceAllString(s, "krs_…"), maxField) }
+
+var secret = regexp.MustCompile(`krs_[0-9A-Za-z]+`)

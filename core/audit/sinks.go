@@ -145,23 +145,43 @@ func (f *File) lock() (size int64, current bool, err error) {
 	return own.Size(), os.SameFile(own, there), nil
 }
 
-// open opens the file. What is there already must be a file or a device: a pipe would wait for
-// its reader.
+// open opens the file. A pipe is refused, which would wait for its reader, and so is a file that
+// others can change.
 func (f *File) open() error {
-	if there, err := os.Stat(f.Path); err == nil && !there.Mode().IsRegular() && there.Mode()&fs.ModeCharDevice == 0 {
-		return fmt.Errorf("it is %s, not a file", there.Mode().Type())
-	}
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(f.Path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(f.Path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return err
+	}
+	there, err := file.Stat()
+	switch {
+	case err != nil:
+	case there.Mode()&fs.ModeCharDevice != 0:
+	case !there.Mode().IsRegular():
+		err = fmt.Errorf("it is %s, not a file", there.Mode().Type())
+	case there.Mode().Perm()&0o022 != 0:
+		err = fmt.Errorf("other accounts can write to it (mode %04o): chmod go-w %s", there.Mode().Perm(), f.Path)
+	}
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
 	f.file = file
-	return err
+	return nil
 }
 
 // append writes a line at the end of the locked file. What was written of one that did not fit is
 // taken away again.
 func (f *File) append(line []byte, size int64) error {
+	if last := make([]byte, 1); size > 0 { // a line that was cut off, such as by a loss of power, must not take this one along
+		if _, err := f.file.ReadAt(last, size-1); err != nil {
+			return fmt.Errorf("read its end: %w", err)
+		}
+		if last[0] != '\n' {
+			line = append([]byte{'\n'}, line...)
+		}
+	}
 	if _, err := f.file.Write(line); err != nil {
 		return errors.Join(err, f.cut(size))
 	}
@@ -196,22 +216,28 @@ func (f *File) rotate() error {
 	if f.Keep == 0 {
 		return os.Remove(f.Path)
 	}
-	stem, ext := f.parts()
-	return os.Rename(f.Path, stem+time.Now().UTC().Format("20060102T150405.000000000Z")+ext)
+	stem, ext, err := f.parts()
+	if err != nil {
+		return err
+	}
+	return os.Rename(stem[:len(stem)-1]+ext, stem+time.Now().UTC().Format("20060102T150405.000000000Z")+ext)
 }
 
 // earlier lists the earlier files, the oldest first.
 func (f *File) earlier() ([]string, error) {
-	stem, ext := f.parts()
-	entries, err := os.ReadDir(filepath.Dir(f.Path))
+	stem, ext, err := f.parts()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(filepath.Dir(stem))
 	if err != nil {
 		return nil, err
 	}
 	var found []string
 	for _, e := range entries {
-		path := filepath.Join(filepath.Dir(f.Path), e.Name())
+		path := filepath.Join(filepath.Dir(stem), e.Name())
 		at, ok := strings.CutPrefix(strings.TrimSuffix(path, ext), stem)
-		if ok && strings.HasSuffix(path, ext) && isTime(at) {
+		if ok && e.Type().IsRegular() && strings.HasSuffix(path, ext) && isTime(at) {
 			found = append(found, path)
 		}
 	}
@@ -219,10 +245,12 @@ func (f *File) earlier() ([]string, error) {
 	return found, nil
 }
 
-// parts are what stands around the time in the paths of earlier files.
-func (f *File) parts() (stem, ext string) {
-	ext = filepath.Ext(f.Path)
-	return strings.TrimSuffix(f.Path, ext) + "-", ext
+// parts are what stands around the time in the paths of earlier files, which are beside the file
+// itself: Path may be a link.
+func (f *File) parts() (stem, ext string, err error) {
+	real, err := filepath.EvalSymlinks(f.Path)
+	ext = filepath.Ext(real)
+	return strings.TrimSuffix(real, ext) + "-", ext, err
 }
 
 func isTime(s string) bool {
