@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
@@ -88,7 +89,7 @@ func (k *Acceptances) Record(ctx context.Context, c access.Caller, all []Accepta
 	if len(all) == 0 || len(all) > maxPerCall {
 		return nil, fault.New(fault.InvalidArgument, "%d steps cannot be accepted at once: 1 to %d can", len(all), maxPerCall)
 	}
-	doing, err := k.audit.Begin(ctx, c, audit.Act{Action: audit.AcceptanceRecord, Space: all[0].Space, Object: all[0].Chain, Details: detailsOf(all[0])})
+	doing, err := k.audit.Begin(ctx, c, audit.Act{Action: audit.AcceptanceRecord, Space: all[0].Space, Object: all[0].Chain, Details: detailsOf(all)})
 	if err != nil {
 		return nil, err
 	}
@@ -110,9 +111,14 @@ func (k *Acceptances) Record(ctx context.Context, c access.Caller, all []Accepta
 	return all, nil
 }
 
-// detailsOf is what the audit log says of the first of those that are accepted at once.
-func detailsOf(a Acceptance) map[string]string {
-	return map[string]string{"by": a.By, "run": string(a.Run), "digest": a.Protocol, "driver": a.Driver, "effect": string(a.Effect)}
+// detailsOf is what the audit log says of those that are accepted at once: each step, with the
+// driver and the most that it may do.
+func detailsOf(all []Acceptance) map[string]string {
+	var steps []string
+	for _, a := range all {
+		steps = append(steps, fmt.Sprintf("%d: %s %s", a.Step, a.Driver, a.Effect))
+	}
+	return map[string]string{"by": all[0].By, "run": string(all[0].Run), "digest": all[0].Protocol, "steps": strings.Join(steps, ", ")}
 }
 
 // Accepted lists the acceptances of the caller's spaces, the newest first.
@@ -129,7 +135,7 @@ func (k *Acceptances) Accepted(ctx context.Context, c access.Caller) ([]Acceptan
 
 // Revoke takes an acceptance back. What is under way is not stopped.
 func (k *Acceptances) Revoke(ctx context.Context, c access.Caller, id string) (err error) {
-	doing, err := k.audit.Begin(ctx, c, audit.Act{Action: audit.AcceptanceRevoke, Object: id})
+	doing, err := k.audit.Begin(ctx, c, audit.Act{Action: audit.AcceptanceRevoke, Anyway: true})
 	if err != nil {
 		return err
 	}
@@ -141,6 +147,7 @@ func (k *Acceptances) Revoke(ctx context.Context, c access.Caller, id string) (e
 	if !there {
 		return fault.New(fault.NotFound, "there is no acceptance %q in your spaces: `kairos accept list` shows them", id)
 	}
+	doing.On("", id)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 
@@ -43,7 +44,7 @@ type RedactReply struct {
 // verifies. In a live run only a solved step can be erased, and only if no later
 // step needs its result.
 func (a *Archive) Redact(ctx context.Context, c access.Caller, in RedactInput) (_ RedactReply, err error) {
-	doing, err := a.opt.Audit.Begin(ctx, c, audit.Act{Action: audit.RunRedact, Object: string(in.Run), Details: stepOf(in.Step)})
+	doing, err := a.opt.Audit.Begin(ctx, c, audit.Act{Action: audit.RunRedact, Object: objectOf(in.Run), Details: stepOf(in.Step)})
 	if err != nil {
 		return RedactReply{}, err
 	}
@@ -86,6 +87,17 @@ func (a *Archive) redact(ctx context.Context, c access.Caller, in RedactInput) (
 	}
 	return reply, nil
 }
+
+// objectOf is the run as the audit log names it. Anything else that callers give
+// is not written.
+func objectOf(id run.ID) string {
+	if !uuidForm.MatchString(string(id)) {
+		return ""
+	}
+	return string(id)
+}
+
+var uuidForm = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
 
 // stepOf is a step as the audit log names it; nil: no step is meant.
 func stepOf(step int) map[string]string {

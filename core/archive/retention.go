@@ -33,13 +33,31 @@ func (a *Archive) Sweep(ctx context.Context) (Swept, error) {
 	s.Expired, errs = a.expireOverdue(ctx)
 	if a.opt.RunKeep > 0 {
 		var err error
-		s.Removed, err = a.removeEnded(ctx, a.opt.Clock.Settled().Add(-a.opt.RunKeep))
+		s.Removed, err = a.removeKept(ctx)
 		errs = errors.Join(errs, err)
 	}
-	if s.Removed > 0 {
-		a.opt.Audit.Happened(ctx, access.Caller{}, audit.Act{Action: audit.RunPrune, Details: map[string]string{"runs": strconv.Itoa(s.Removed), "by": "run.keep"}})
-	}
 	return s, errors.Join(errs, a.reclaim(ctx))
+}
+
+// removeKept removes runs that ended longer ago than Options.RunKeep, if there are any.
+func (a *Archive) removeKept(ctx context.Context) (removed int, err error) {
+	before := a.opt.Clock.Settled().Add(-a.opt.RunKeep)
+	n, err := a.store.Archive.CountEnded(ctx, before)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	act := audit.Act{Action: audit.RunPrune, Details: map[string]string{"older_than": a.opt.RunKeep.String()}}
+	return a.pruned(ctx, access.Caller{}, act, before)
+}
+
+// pruned has audited that runs are removed.
+func (a *Archive) pruned(ctx context.Context, c access.Caller, act audit.Act, before time.Time) (removed int, err error) {
+	err = a.opt.Audit.Do(ctx, c, act, func(doing *audit.Doing) (err error) {
+		removed, err = a.removeEnded(ctx, before)
+		doing.Note("runs", strconv.Itoa(removed))
+		return err
+	})
+	return removed, err
 }
 
 // PruneInput selects ended runs to remove.
@@ -75,12 +93,8 @@ func (a *Archive) Prune(ctx context.Context, c access.Caller, in PruneInput) (Pr
 		}
 		return reply, nil
 	}
-	err = a.opt.Audit.Do(ctx, c, audit.Act{Action: audit.RunPrune}, func(doing *audit.Doing) (err error) {
-		reply.Runs, err = a.removeEnded(ctx, reply.Before)
-		doing.Note("runs", strconv.Itoa(reply.Runs))
-		return err
-	})
-	if err != nil {
+	act := audit.Act{Action: audit.RunPrune, Details: map[string]string{"older_than": in.OlderThan.String()}}
+	if reply.Runs, err = a.pruned(ctx, c, act, reply.Before); err != nil {
 		return reply, err
 	}
 	if err := a.reclaim(ctx); err != nil {

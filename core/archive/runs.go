@@ -102,7 +102,7 @@ func (a *Archive) eachLive(ctx context.Context, c access.Caller, do func(run.Sum
 // Abandon ends a run that the caller oversees for good, whatever it waits for. Its open
 // question can no longer be answered.
 func (a *Archive) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (_ run.Summary, err error) {
-	doing, err := a.opt.Audit.Begin(ctx, c, audit.Act{Action: audit.RunAbandon, Object: string(id)})
+	doing, err := a.opt.Audit.Begin(ctx, c, audit.Act{Action: audit.RunAbandon, Object: objectOf(id), Anyway: true})
 	if err != nil {
 		return run.Summary{}, err
 	}

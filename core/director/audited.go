@@ -15,16 +15,19 @@ func audited(ctx context.Context, t *turn, events []run.Event, do func() error) 
 		if action == "" {
 			continue
 		}
-		act := audit.Act{Action: action, Space: t.Chain.Space, Object: string(ev.Run), Details: details}
+		act := audit.Act{Action: action, Space: t.Chain.Space, Object: string(ev.Run), Details: details, Anyway: stops(ev)}
 		return t.e.opt.Audit.Do(ctx, t.Caller, act, func(*audit.Doing) error { return audited(ctx, t, events[i+1:], do) })
 	}
 	return do()
 }
 
+// stops reports whether the decision stops something. It counts also where nobody can audit it.
+func stops(ev run.Event) bool { return ev.Kind == run.Declined || ev.Kind == run.Cancelled }
+
 // decisionOf is what the audit log says of an event: of a decision of somebody what it is, else
 // nothing. The caller stands beside it; who answered a form is not known.
 func decisionOf(ev run.Event) (action audit.Action, details map[string]string) {
-	details = map[string]string{"step": strconv.Itoa(ev.Step), "via": ev.Via, "by": ev.By}
+	details = map[string]string{"step": strconv.Itoa(ev.Step), "via": ev.Via}
 	switch {
 	case ev.Approval != nil:
 		details["how"], details["by"] = string(ev.Approval.Basis), ev.Approval.By
@@ -33,13 +36,14 @@ func decisionOf(ev run.Event) (action audit.Action, details map[string]string) {
 		details["how"], details["by"] = string(run.BasisPage), ev.Vote.By
 		return audit.ApprovalGive, details
 	case ev.Kind == run.Declined:
+		details["by"] = ev.By // a principal
 		return audit.ApprovalDecline, details
 	case ev.Kind == run.Undeclined:
 		return audit.ApprovalUndo, details
 	case ev.Kind == run.Cancelled:
 		return audit.RunCancel, details
 	case ev.Kind == run.Decided:
-		details["by"], details["happened"] = ev.Decision.By, strconv.FormatBool(ev.Decision.Happened)
+		details["happened"] = strconv.FormatBool(ev.Decision.Happened)
 		return audit.RunDecide, details
 	}
 	return "", nil

@@ -21,14 +21,34 @@ type edit struct {
 	caller  access.Caller
 }
 
+// audited has audited a change of the protocol that a step names. A step that the caller does not
+// find, or may not change, is none: it would let whoever only reads write many lines.
+func (e edit) audited(ctx context.Context, useCase string, action audit.Action, uri string, do func() (string, error)) (message string, err error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	chain, _, err := e.library.catalog.step(ctx, e.caller, uri)
+	if err != nil {
+		return "", err
+	}
+	log, act := e.library.opt.Audit, audit.Act{Action: action, Space: chain.Space, Object: uri}
+	if err := checkWrite(e.caller, useCase, chain); err != nil {
+		return "", log.Refused(ctx, e.caller, act, err)
+	}
+	err = log.Do(ctx, e.caller, act, func(*audit.Doing) (err error) {
+		message, err = do()
+		return err
+	})
+	return message, err
+}
+
 // updateOne changes one step and describes the change.
-func (e edit) updateOne(ctx context.Context, uri string, change stepChange, doing *audit.Doing) (message string, err error) {
+func (e edit) updateOne(ctx context.Context, uri string, change stepChange) (message string, err error) {
 	err = whileOvertaken(ctx, func() error {
 		chain, i, err := e.library.catalog.step(ctx, e.caller, uri)
 		if err != nil {
 			return err
 		}
-		doing.On(chain.Space, "")
 		if err := checkWrite(e.caller, api.Update.Name, chain); err != nil {
 			return err
 		}
@@ -72,16 +92,19 @@ func (e edit) withStep(ctx context.Context, chain protocol.Chain, i int, change 
 	return chain, warnings, err
 }
 
-func (e edit) deleteOne(ctx context.Context, uri string, gone map[string]string, doing *audit.Doing) (message string, err error) {
+func (e edit) deleteOne(ctx context.Context, uri string, gone map[string]string) (message string, err error) {
 	if id, bad := protocol.ParseURI(uri); bad == nil && gone[id] != "" {
 		return gone[id], nil
 	}
+	return e.audited(ctx, api.Delete.Name, audit.ProtocolDelete, uri, func() (string, error) { return e.deleteStored(ctx, uri, gone) })
+}
+
+func (e edit) deleteStored(ctx context.Context, uri string, gone map[string]string) (message string, err error) {
 	err = whileOvertaken(ctx, func() error {
 		chain, i, err := e.library.catalog.step(ctx, e.caller, uri)
 		if err != nil {
 			return err
 		}
-		doing.On(chain.Space, "")
 		if err := checkWrite(e.caller, api.Delete.Name, chain); err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func (l *Library) Export(ctx context.Context, c access.Caller, in ExportInput) i
 			if err != nil {
 				return err
 			}
-			return x.all(ctx, spaces, yield)
+			return x.all(ctx, spaces, doing, yield)
 		})
 		if err != nil {
 			yield(Written{}, err)
@@ -57,13 +57,14 @@ func exported(c access.Caller, name string) ([]string, error) {
 }
 
 // all yields the protocols of the spaces.
-func (x exporter) all(ctx context.Context, spaces []string, yield func(Written, error) bool) error {
+func (x exporter) all(ctx context.Context, spaces []string, doing *audit.Doing, yield func(Written, error) bool) error {
 	for _, space := range spaces {
 		for w, err := range x.space(ctx, space) {
 			if err != nil {
 				return err
 			}
 			if !yield(w, nil) {
+				doing.Note("read", "in part")
 				return nil // whoever reads wants no more
 			}
 		}

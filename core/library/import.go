@@ -113,6 +113,16 @@ func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) (
 	if err := im.settle(ctx, all); err != nil {
 		return nil, err
 	}
+	counts := map[ImportStatus]int{}
+	for _, a := range all {
+		counts[a.status]++
+		if len(a.chains) > 0 {
+			doing.On(a.chains[0].Space, "")
+		}
+	}
+	for status, n := range counts {
+		doing.Note(string(status), strconv.Itoa(n))
+	}
 	results = make([]ImportResult, len(all))
 	for i, a := range all {
 		results[i] = a.result()

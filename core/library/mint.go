@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
@@ -29,21 +30,21 @@ const maxModel = 200
 func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest) (_ api.MintReply, err error) {
 	defer operated(l.opt.Observer, OperationStore, c, time.Now(), &err)
 	ctx = access.InSpace(ctx, c.Space)
-	doing, err := l.opt.Audit.Begin(ctx, c, audit.Act{Action: audit.ProtocolMint})
+	space, err := mintSpace(c, in.Space)
+	act := audit.Act{Action: audit.ProtocolMint, Space: space}
+	if err != nil {
+		return api.MintReply{}, l.opt.Audit.Refused(ctx, c, act, err)
+	}
+	doing, err := l.opt.Audit.Begin(ctx, c, act)
 	if err != nil {
 		return api.MintReply{}, err
 	}
 	defer doing.End(&err)
-	return minting{library: l, spaces: c.Spaces(), force: in.Force}.mint(ctx, c, in, doing)
+	return minting{library: l, spaces: c.Spaces(), force: in.Force}.mint(ctx, space, in, doing)
 }
 
-func (m minting) mint(ctx context.Context, c access.Caller, in api.MintRequest, doing *audit.Doing) (api.MintReply, error) {
+func (m minting) mint(ctx context.Context, space string, in api.MintRequest, doing *audit.Doing) (api.MintReply, error) {
 	l := m.library
-	space, err := mintSpace(c, in.Space)
-	doing.On(space, "")
-	if err != nil {
-		return api.MintReply{}, err
-	}
 	if err := l.catalog.ready(ctx); err != nil {
 		return api.MintReply{}, nothingStored(err)
 	}
@@ -77,6 +78,7 @@ func (m minting) mint(ctx context.Context, c access.Caller, in api.MintRequest, 
 			Severity: w.Severity, Line: w.Line, Column: w.Column, Step: w.Step, Pointer: w.Pointer, Message: w.Message,
 		})
 	}
+	doing.Note("protocols", strconv.Itoa(len(stored)))
 	for i, w := range stored {
 		doing.Add(protocol.URI(w.Chain.Steps[0].UUID))
 		chains[i] = w.Chain

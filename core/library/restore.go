@@ -3,6 +3,7 @@ package library
 import (
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
@@ -29,7 +30,7 @@ type RestoreReply struct {
 // driver that rejects the old version or does not answer only causes a warning: a
 // newer driver must not make stored protocols unrecoverable.
 func (l *Library) Restore(ctx context.Context, c access.Caller, ref string, revision int64) (reply RestoreReply, err error) {
-	doing, err := l.opt.Audit.Begin(ctx, c, audit.Act{Action: audit.ProtocolRestore, Object: ref})
+	doing, err := l.opt.Audit.Begin(ctx, c, audit.Act{Action: audit.ProtocolRestore})
 	if err != nil {
 		return RestoreReply{}, err
 	}
@@ -41,6 +42,7 @@ func (l *Library) Restore(ctx context.Context, c access.Caller, ref string, revi
 		reply, err = e.restore(ctx, ref, revision, doing)
 		return err
 	})
+	doing.Note("changed", strconv.FormatBool(reply.Changed))
 	return reply, err
 }
 
@@ -60,7 +62,7 @@ func (e edit) restore(ctx context.Context, ref string, revision int64, doing *au
 	if err != nil {
 		return RestoreReply{}, err
 	}
-	doing.On(chain.Space, "")
+	doing.On(chain.Space, chain.ID)
 	if err := checkWrite(e.caller, "protocol_restore", chain); err != nil {
 		return RestoreReply{}, err
 	}

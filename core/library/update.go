@@ -48,10 +48,8 @@ func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequ
 	e := edit{l, j, c}
 	reply.Results = make([]api.UpdateResult, 0, len(uris))
 	for _, uri := range uris {
-		var message string
-		err := l.opt.Audit.Do(ctx, c, audit.Act{Action: audit.ProtocolUpdate, Object: uri}, func(doing *audit.Doing) (err error) {
-			message, err = e.updateOne(ctx, uri, changes[stepNamed(uri)], doing)
-			return err
+		message, err := e.audited(ctx, api.Update.Name, audit.ProtocolUpdate, uri, func() (string, error) {
+			return e.updateOne(ctx, uri, changes[stepNamed(uri)])
 		})
 		reply.Results = append(reply.Results, itemResult(ctx, l.log, uri, "updated", message, err))
 		if err != nil {
@@ -256,11 +254,7 @@ func (l *Library) Delete(ctx context.Context, c access.Caller, in api.DeleteRequ
 	reply.Results = make([]api.DeleteResult, 0, len(in.URIs))
 	gone := make(map[string]string) // messages by the UUID of the step that this call deleted
 	for _, uri := range once(in.URIs) {
-		var message string
-		err := l.opt.Audit.Do(ctx, c, audit.Act{Action: audit.ProtocolDelete, Object: uri}, func(doing *audit.Doing) (err error) {
-			message, err = e.deleteOne(ctx, uri, gone, doing)
-			return err
-		})
+		message, err := e.deleteOne(ctx, uri, gone)
 		reply.Results = append(reply.Results, api.DeleteResult(itemResult(ctx, l.log, uri, "deleted", message, err)))
 		if err != nil {
 			reply.TotalFailed++

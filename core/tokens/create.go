@@ -56,6 +56,12 @@ func (t *Tokens) Create(ctx context.Context, c access.Caller, in Wanted) (_ Toke
 		made.Expires = in.Expires.UTC().Truncate(time.Millisecond)
 	}
 	doing.On(strings.Join(made.Spaces, " "), made.ID)
+	for _, v := range made.May {
+		doing.Note("may "+string(v), "yes")
+	}
+	if !made.Expires.IsZero() {
+		doing.Note("expires", made.Expires.Format(time.RFC3339))
+	}
 	secret := newSecret()
 	if err := t.store.CreateToken(ctx, made, hashOf(secret)); err != nil {
 		return Token{}, "", fmt.Errorf("keep a new token: %w", err)

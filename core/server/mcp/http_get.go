@@ -2,12 +2,15 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/audit"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // delete ends a session at the request of its client.
@@ -16,7 +19,7 @@ func (t *httpTransport) delete(rw http.ResponseWriter, r *http.Request, who acce
 	if !ok {
 		return
 	}
-	err := t.audited(r.Context(), audit.SessionEnd, named.Key, who, func() error {
+	err := t.audited(r.Context(), audit.SessionEnd, named.Key, who, driver.Client{Transport: transportHTTP}, func() error {
 		return t.server.cfg.Ended.EndSession(r.Context(), named.Key, t.server.cfg.Clock.Settled(), named.Expires)
 	})
 	if err != nil {
@@ -29,9 +32,19 @@ func (t *httpTransport) delete(rw http.ResponseWriter, r *http.Request, who acce
 }
 
 // audited has audited what a client does to its session. The audit log has the begin of the key.
-func (t *httpTransport) audited(ctx context.Context, action audit.Action, key string, who access.Caller, do func() error) error {
-	act := audit.Act{Action: action, Object: key[:min(len(key), 16)]}
+func (t *httpTransport) audited(ctx context.Context, action audit.Action, key string, who access.Caller, client driver.Client, do func() error) error {
+	who.Client = client
+	act := audit.Act{Action: action, Object: key[:min(len(key), 16)], Anyway: action == audit.SessionEnd}
 	return t.server.cfg.Audit.Do(ctx, who, act, func(*audit.Doing) error { return do() })
+}
+
+// shown is what of an error clients may see.
+func shown(err error) string {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f.Message
+	}
+	return err.Error()
 }
 
 // get serves a stream of messages that do not belong to a call.

@@ -105,11 +105,12 @@ func (p *post) initialize() {
 			return
 		}
 		sess.is(named)
-		err = p.http.audited(p.r.Context(), audit.SessionOpen, named.Key, p.who, func() error {
+		err = p.http.audited(p.r.Context(), audit.SessionOpen, named.Key, p.who, sess.legacyClient(), func() error {
 			return p.http.sessions.add(sess, p.http.clientOf(p.r, p.who))
 		})
 		if err != nil {
-			unavailable(p.w, err.Error())
+			p.http.log.WarnContext(p.r.Context(), "a session was not begun", "error", err)
+			unavailable(p.w, shown(err))
 			return
 		}
 		p.w.Header().Set(mcp.HeaderSessionID, id)

@@ -22,30 +22,30 @@ const (
 // NewHandler serves all operations to the operator of this machine, as the caller that as
 // returns. It is for the unix socket, which checks its peers.
 func NewHandler(e Engine, m Machine, as func(Operation) access.Caller) http.Handler {
-	mux, by := http.NewServeMux(), as(Operation{})
+	mux := http.NewServeMux()
 	for _, o := range Table {
 		handle(mux, o.Declaration, func(ctx context.Context, arguments []byte) (any, error) { return o.Reply(ctx, e, as(o), arguments) })
 	}
-	machine(mux, by, ShowServer, m.show)
-	machine(mux, by, ServerLogs, m.serverLogs)
-	machine(mux, by, ListDrivers, m.list)
-	machine(mux, by, DriverLogs, m.driverLogs)
-	machine(mux, by, ReloadDrivers, m.reload)
-	machine(mux, by, RollbackDrivers, m.rollback)
-	machine(mux, by, LoginLink, m.LoginLink)
+	machine(mux, as, ShowServer, m.show)
+	machine(mux, as, ServerLogs, m.serverLogs)
+	machine(mux, as, ListDrivers, m.list)
+	machine(mux, as, DriverLogs, m.driverLogs)
+	machine(mux, as, ReloadDrivers, m.reload)
+	machine(mux, as, RollbackDrivers, m.rollback)
+	machine(mux, as, LoginLink, m.LoginLink)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, fault.New(fault.NotFound, "there is no operation %s %s", r.Method, r.URL.Path))
 	})
 	return mux
 }
 
-func machine[Request, Reply any](mux *http.ServeMux, by access.Caller, t api.Tool[Request, Reply], use func(context.Context, Request) (Reply, error)) {
+func machine[Request, Reply any](mux *http.ServeMux, as func(Operation) access.Caller, t api.Tool[Request, Reply], use func(context.Context, Request) (Reply, error)) {
 	handle(mux, t.Declaration, func(ctx context.Context, arguments []byte) (any, error) {
 		in, err := toolset.Decode[Request](arguments)
 		if err != nil {
 			return nil, err
 		}
-		return use(access.WithCaller(ctx, by), in)
+		return use(access.WithCaller(ctx, as(Operation{})), in)
 	})
 }
 

@@ -55,7 +55,9 @@ func (a *API) identified(next handler) handler {
 func (a *API) admit(c *call, next handler) {
 	caller, err := a.cfg.Identify(c.r)
 	if err == nil {
-		caller, err = narrowed(c, caller)
+		known := caller
+		caller, err = narrowed(c, known)
+		err = a.cfg.Audit.Refused(c.r.Context(), known, audit.Act{Action: audit.CallerIdentify, Object: c.route.pattern}, err)
 	}
 	if err != nil {
 		a.reject(c, err)
@@ -99,9 +101,6 @@ func narrowed(c *call, caller access.Caller) (access.Caller, error) {
 // reject refuses a call whose caller is not known.
 func (a *API) reject(c *call, err error) {
 	code := fault.CodeOf(err)
-	if code == fault.InvalidToken || code == fault.Forbidden {
-		a.cfg.Audit.Unknown(c.r.Context(), a.network.remote(c.r), audit.Act{Action: audit.CallerIdentify, Object: c.route.pattern}, code)
-	}
 	switch code {
 	case fault.InvalidToken:
 		if wait := a.wrongTokens.take(a.network.remote(c.r)); wait > 0 {
@@ -109,6 +108,7 @@ func (a *API) reject(c *call, err error) {
 			c.refuse(fault.RateLimited, "Too many wrong tokens; try again in %d s.", seconds(wait))
 			return
 		}
+		a.cfg.Audit.Unknown(c.r.Context(), a.network.remote(c.r), audit.Act{Action: audit.CallerIdentify, Object: c.route.pattern}, code)
 		fallthrough
 	case fault.Unauthorized:
 		a.challenge(c, code, messageOf(err))

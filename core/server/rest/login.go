@@ -152,7 +152,6 @@ func (l *login) counted(c *call, err error) error {
 	if fault.CodeOf(err) != fault.InvalidToken {
 		return err
 	}
-	l.audit.Unknown(c.r.Context(), l.network.remote(c.r), audit.Act{Action: audit.LoginStart, Object: c.route.pattern}, fault.InvalidToken)
 	if wait := l.wrong.take(l.network.remote(c.r)); wait > 0 {
 		c.later(wait)
 		return fault.New(fault.RateLimited, "Too many wrong links and logins came from this address. Try again in %d s.", seconds(wait))
@@ -234,6 +233,9 @@ func (l *login) callback(c *call) {
 		l.page.log.InfoContext(c.r.Context(), "a login at the identity provider was refused", "error", err, "remote", l.network.remote(c.r))
 	}
 	if err = l.counted(c, err); err != nil {
+		if fault.CodeOf(err) == fault.InvalidToken {
+			l.audited(c)
+		}
 		l.refuse(c, err)
 		return
 	}
@@ -297,12 +299,18 @@ func (l *login) begin(c *call, j jar, begun Session) {
 	l.page.log.InfoContext(c.r.Context(), "a person has logged in", "principal", begun.Caller.Principal, "credential", begun.Caller.Credential, "remote", l.network.remote(c.r))
 }
 
+// audited has audited that somebody was not logged in.
+func (l *login) audited(c *call) {
+	l.audit.Unknown(c.r.Context(), l.network.remote(c.r), audit.Act{Action: audit.LoginStart, Object: c.route.pattern}, fault.InvalidToken)
+}
+
 func (l *login) wrongLink(c *call, err error) {
 	if err = l.counted(c, err); fault.CodeOf(err) != fault.InvalidToken {
 		l.refuse(c, err)
 		return
 	}
 	l.page.log.InfoContext(c.r.Context(), "a link that logs in was refused", "remote", l.network.remote(c.r))
+	l.audited(c)
 	l.page.note(c, http.StatusNotFound, "This link does not log in", "It was used already, is older than ten minutes, or was changed on its way. "+
 		"Ask the operator of the server for another one.")
 }

@@ -53,9 +53,11 @@ func account() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
+func auditsToStdout(c config.Config) bool { return c.Audit.To == config.AuditStdout }
+
 // checkAudit refuses to write the audit log where MCP frames go.
 func checkAudit(c config.Config, by Transports) error {
-	if by.Stdio && c.Audit.To == config.AuditStdout {
+	if by.Stdio && auditsToStdout(c) {
 		return fmt.Errorf("audit.to is stdout, where a server over stdin and stdout writes MCP frames: set it to file or syslog, or serve with --http alone")
 	}
 	return nil

@@ -245,15 +245,15 @@ func (a *App) Page(ctx context.Context, c access.Caller, id run.ID, tree decisio
 
 // Statement signs a statement of one of the caller's runs.
 func (a *App) Statement(ctx context.Context, c access.Caller, id run.ID, withoutEvidence bool) (_ []byte, err error) {
-	doing, err := a.Audit.Begin(ctx, c, audit.Act{Action: audit.RunExport, Object: string(id)})
-	if err != nil {
-		return nil, err
-	}
-	defer doing.End(&err)
 	account, err := a.Engine.Archive.Account(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
+	doing, err := a.Audit.Begin(ctx, c, audit.Act{Action: audit.RunExport, Space: account.Chain.Space, Object: string(id)})
+	if err != nil {
+		return nil, err
+	}
+	defer doing.End(&err)
 	s, beside, err := statement.Of(recordOf(account, a.Version))
 	if err != nil {
 		return nil, fmt.Errorf("the proof chain of run %s is broken, so nothing is signed: %w", id, err)

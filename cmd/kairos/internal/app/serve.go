@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
@@ -88,8 +90,11 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 	if err := errors.Join(a.checkSettings(config), checkAudit(a.Config, by), a.Store.Check(), a.Index.checkOwner(ctx)); err != nil {
 		return err
 	}
+	if auditsToStdout(a.Config) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else the server ends with whoever reads its stdout
+	}
 	act := audit.Act{Action: audit.ServerRun, Details: map[string]string{"version": a.Version, "digest": a.setup.Digest()}}
-	return a.Audit.Do(ctx, a.Caller(), act, func(*audit.Doing) error { return serve(ctx, a, by, config, say) })
+	return a.Audit.Do(ctx, operatorOf(a.Version), act, func(*audit.Doing) error { return serve(ctx, a, by, config, say) })
 }
 
 func serve(ctx context.Context, a *App, by Transports, config string, say io.Writer) (err error) {

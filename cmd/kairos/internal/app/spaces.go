@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -89,6 +90,7 @@ func (o operator) CreateSpace(ctx context.Context, c access.Caller, name string)
 	if created, err = m.store.Make(ctx, id, time.Now()); err != nil {
 		return "", false, err
 	}
+	doing.Note("created", strconv.FormatBool(created))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.at = time.Time{}
