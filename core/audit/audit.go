@@ -42,7 +42,7 @@ type Act struct {
 type Phase string
 
 // The phases. An act has a line when it begins and one when it ends, both with its id. One that
-// was refused before it began, or that is over when it is known, has the latter alone.
+// was refused before it began has the latter alone.
 const (
 	Begun   Phase = "begun"
 	Done    Phase = "done"
@@ -212,16 +212,6 @@ func (l *Log) Do(ctx context.Context, c access.Caller, a Act, do func(*Doing) er
 	}
 	defer d.End(&err)
 	return do(d)
-}
-
-// Happened says that something is over, such as a session.
-func (l *Log) Happened(ctx context.Context, c access.Caller, a Act) {
-	if l == nil {
-		return
-	}
-	line := l.lineOf(ctx, c, a)
-	line.Phase = Done
-	_ = l.put(line, false) // put counts what is lost
 }
 
 // Refused says that the caller may not do something, because of the error, and returns the error.

@@ -32,6 +32,9 @@ var ada = access.Caller{
 	Principal: "user:acme:ada", Credential: "token:1", Method: access.ByToken, Client: driver.Client{Name: "claude-code", Transport: "http"},
 }
 
+// did is an act that nothing is wrong with.
+func did(*audit.Doing) error { return nil }
+
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // linesOf reads every line of a file.
@@ -75,7 +78,9 @@ func TestAnActHasALineBeforeAndOneAfter(t *testing.T) {
 	}
 	_ = log.Refused(ctx, ada, audit.Act{Action: "run.begin"}, fault.New(fault.NotFound, "no refusal"))
 	log.Unknown(ctx, "192.0.2.7", audit.Act{Action: "caller.identify"}, fault.InvalidToken)
-	log.Happened(ctx, access.Caller{Principal: "local", Client: driver.Client{Transport: "cli"}}, audit.Act{Action: "run.prune"})
+	if err := log.Check(ctx, access.Caller{Principal: "local", Client: driver.Client{Transport: "cli"}}); err != nil {
+		t.Error(err)
+	}
 	if err := errors.Join(log.Close(), log.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +97,7 @@ func TestAnActHasALineBeforeAndOneAfter(t *testing.T) {
 		"protocol.delete begun   ", "protocol.delete refused FORBIDDEN  ",
 		"protocol.delete begun   ", "protocol.delete failed CONFLICT  ",
 		"protocol.delete begun   ", "protocol.delete failed INTERNAL  ",
-		"run.begin refused FORBIDDEN  ", "caller.identify refused INVALID_TOKEN  ", "run.prune done   ",
+		"run.begin refused FORBIDDEN  ", "caller.identify refused INVALID_TOKEN  ", "audit.check done   ",
 	}
 	if got := strings.Join(said, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("the lines are\n%s", got)
@@ -136,12 +141,12 @@ func TestWhatOutsidersWriteIsClippedAndStaysInItsLine(t *testing.T) {
 	log := audit.New(audit.Options{Sink: &audit.File{Path: path}}, quiet())
 	c := ada
 	c.Client.Name = strings.Repeat("x", 1<<20)
-	log.Happened(t.Context(), c, audit.Act{Action: "a", Object: "one\n{\"phase\":\"done\"}" + strings.Repeat("\xff", 1<<16)})
+	_ = log.Do(t.Context(), c, audit.Act{Action: "a", Object: "one\n{\"phase\":\"done\"}" + strings.Repeat("\xff", 1<<16)}, did)
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	lines := linesOf(t, path)
-	if len(lines) != 1 || len(lines[0].Client) > 500 || len(lines[0].Object) > 2000 {
+	if len(lines) != 2 || len(lines[0].Client) > 500 || len(lines[0].Object) > 2000 {
 		t.Errorf("%d lines", len(lines))
 	}
 }
@@ -263,7 +268,6 @@ func TestWithoutALogNothingIsWritten(t *testing.T) {
 	}); err != nil || !did {
 		t.Error(did, err)
 	}
-	log.Happened(t.Context(), ada, audit.Act{})
 	log.Unknown(t.Context(), "", audit.Act{}, fault.InvalidToken)
 	if where, err := log.State(); where != "" || err != nil || log.Close() != nil {
 		t.Error(where, err)
@@ -435,7 +439,7 @@ func TestNoLineHasAToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	log := audit.New(audit.Options{Sink: &audit.File{Path: path}}, quiet())
 	const token = "krs_t3Gs2mvoL8bgVEkUVxQJJYLdr3kVR68NmvqS3mhAAKH1s4gHE"
-	log.Happened(t.Context(), ada, audit.Act{Action: audit.ProtocolRestore, Object: token, Details: map[string]string{"a": "x " + token}})
+	_ = log.Do(t.Context(), ada, audit.Act{Action: audit.ProtocolRestore, Object: token, Details: map[string]string{"a": "x " + token}}, did)
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
