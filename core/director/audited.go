@@ -15,6 +15,7 @@ func audited(ctx context.Context, t *turn, events []run.Event, do func() error) 
 		if action == "" {
 			continue
 		}
+		details["step"], details["via"] = strconv.Itoa(ev.Step), ev.Via
 		act := audit.Act{Action: action, Space: t.Chain.Space, Object: string(ev.Run), Details: details, Anyway: stops(ev)}
 		return t.e.opt.Audit.Do(ctx, t.Caller, act, func(*audit.Doing) error { return audited(ctx, t, events[i+1:], do) })
 	}
@@ -27,24 +28,19 @@ func stops(ev run.Event) bool { return ev.Kind == run.Declined || ev.Kind == run
 // decisionOf is what the audit log says of an event: of a decision of somebody what it is, else
 // nothing. The caller stands beside it; who answered a form is not known.
 func decisionOf(ev run.Event) (action audit.Action, details map[string]string) {
-	details = map[string]string{"step": strconv.Itoa(ev.Step), "via": ev.Via}
 	switch {
 	case ev.Approval != nil:
-		details["how"], details["by"] = string(ev.Approval.Basis), ev.Approval.By
-		return audit.ApprovalGive, details
+		return audit.ApprovalGive, map[string]string{"how": string(ev.Approval.Basis), "by": ev.Approval.By}
 	case ev.Kind == run.PartlyApproved:
-		details["how"], details["by"] = string(run.BasisPage), ev.Vote.By
-		return audit.ApprovalGive, details
+		return audit.ApprovalGive, map[string]string{"how": string(run.BasisPage), "by": ev.Vote.By}
 	case ev.Kind == run.Declined:
-		details["by"] = ev.By // a principal
-		return audit.ApprovalDecline, details
+		return audit.ApprovalDecline, map[string]string{"by": ev.By} // a principal
 	case ev.Kind == run.Undeclined:
-		return audit.ApprovalUndo, details
+		return audit.ApprovalUndo, map[string]string{}
 	case ev.Kind == run.Cancelled:
-		return audit.RunCancel, details
+		return audit.RunCancel, map[string]string{}
 	case ev.Kind == run.Decided:
-		details["happened"] = strconv.FormatBool(ev.Decision.Happened)
-		return audit.RunDecide, details
+		return audit.RunDecide, map[string]string{"happened": strconv.FormatBool(ev.Decision.Happened)}
 	}
 	return "", nil
 }
