@@ -132,7 +132,7 @@ func (a *App) RunCaller() access.Caller {
 
 // open wires a server. It starts no process and touches no database; in dev
 // mode drivers are run once to describe themselves.
-func (s Options) open() (*App, error) {
+func (s Options) open() (_ *App, err error) {
 	c, err := s.Load()
 	if err != nil {
 		return nil, err
@@ -150,6 +150,11 @@ func (s Options) open() (*App, error) {
 		a.measures = metrics.New(s.Version, c.Metrics.Instance)
 	}
 	a.Audit = OpenAudit(c, cmp.Or(s.Stdout, io.Writer(os.Stderr)), a.measures, log)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Audit.Close())
+		}
+	}()
 	a.host = driverhost.New(log, driverhost.Options{
 		Confinement: Confinement(c, s.File), Observer: observer(a.measures, func(m *metrics.Metrics) driverhost.Observer { return m }),
 	})

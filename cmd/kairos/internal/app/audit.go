@@ -21,7 +21,7 @@ const auditSize = 100 << 20
 // OpenAudit returns the audit log of the configuration; nil: there is none. The caller closes it.
 // stdout is where a log goes that is written there; measures may be nil.
 func OpenAudit(c config.Config, stdout io.Writer, measures *metrics.Metrics, log *slog.Logger) *audit.Log {
-	o := audit.Options{Required: c.Audit.Required, Account: account()}
+	o := audit.Options{Required: c.Audit.Required}
 	if measures != nil {
 		o.Lost = metrics.AuditLost(measures)
 	}
@@ -35,6 +35,7 @@ func OpenAudit(c config.Config, stdout io.Writer, measures *metrics.Metrics, log
 	default:
 		return nil
 	}
+	o.Account = account()
 	return audit.New(o, log)
 }
 

@@ -47,7 +47,9 @@ func (s Options) desired() (setup.Desired, error) {
 	if w.Drivers, err = s.hostConfig(c); err != nil {
 		return w, err
 	}
-	w.Digest, err = digestOf(c, w)
+	if c.Audit.To != config.AuditOff {
+		w.Digest, err = digestOf(c, w)
+	}
 	return w, err
 }
 
