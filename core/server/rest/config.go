@@ -102,7 +102,7 @@ type Config struct {
 	Ready  func(context.Context) error
 	Access Access
 	Limits Limits
-	// Audit is told of callers that are refused before anybody knows who they are; nil: nobody is.
+	// Audit is told which callers are refused before their calls are made; nil: nobody is.
 	Audit *audit.Log
 	// Observer is notified of finished calls; may be nil.
 	Observer Observer

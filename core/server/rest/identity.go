@@ -55,9 +55,7 @@ func (a *API) identified(next handler) handler {
 func (a *API) admit(c *call, next handler) {
 	caller, err := a.cfg.Identify(c.r)
 	if err == nil {
-		known := caller
-		caller, err = narrowed(c, known)
-		err = a.cfg.Audit.Refused(c.r.Context(), known, audit.Act{Action: audit.CallerIdentify, Object: c.route.pattern}, err)
+		caller, err = a.narrowed(c, caller)
 	}
 	if err != nil {
 		a.reject(c, err)
@@ -76,7 +74,7 @@ func (a *API) admit(c *call, next handler) {
 
 // narrowed is the caller in the one space that the query names, as clients of the earlier server
 // name it; else the caller as it is.
-func narrowed(c *call, caller access.Caller) (access.Caller, error) {
+func (a *API) narrowed(c *call, caller access.Caller) (access.Caller, error) {
 	if c.r.URL.RawQuery == "" {
 		return caller, nil
 	}
@@ -91,7 +89,8 @@ func narrowed(c *call, caller access.Caller) (access.Caller, error) {
 		}
 		only, ok := caller.Only(space)
 		if !ok {
-			return caller, fault.New(fault.Forbidden, "space %.80q of the query is not in your allowed spaces: name it by its id, as kairos_spaces lists it", space)
+			err := fault.New(fault.Forbidden, "space %.80q of the query is not in your allowed spaces: name it by its id, as kairos_spaces lists it", space)
+			return caller, a.cfg.Audit.Refused(c.r.Context(), caller, audit.Act{Action: audit.CallerIdentify, Object: c.route.pattern}, err)
 		}
 		caller = only
 	}
