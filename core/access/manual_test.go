@@ -3,7 +3,6 @@ package access_test
 import (
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
+	"github.com/kairos-mcp/kairos/docs/manualtest"
 )
 
 var update = flag.Bool("update", false, "write the table of the manual")
@@ -37,23 +37,5 @@ func TestTheManualSaysWhatEachCallNeeds(t *testing.T) {
 	if diff := cmp.Diff(access.UseCases(), served); diff != "" {
 		t.Errorf("the table of core/access has other calls than are served (-table +served):\n%s", diff)
 	}
-	const page, from, to = "../../docs/reference/rights.md", "<!-- calls -->\n", "<!-- end of calls -->"
-	old, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, begins := strings.Cut(string(old), from)
-	_, tail, ends := strings.Cut(rest, to)
-	if !begins || !ends {
-		t.Fatalf("%s has no place for the table", page)
-	}
-	switch now := head + from + table.String() + to + tail; {
-	case now == string(old):
-	case *update:
-		if err := os.WriteFile(page, []byte(now), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("the table of %s is not as it is made now; run go test ./core/access -run Manual -update:\n%s", page, table.String())
-	}
+	manualtest.Table(t, *update, "core/access", "docs/reference/rights.md", "calls", table.String())
 }

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/search"
+	"github.com/kairos-mcp/kairos/docs/manualtest"
 )
 
 var update = flag.Bool("update", false, "write the tables of the manual")
@@ -41,30 +41,5 @@ func TestTheManualShowsScores(t *testing.T) {
 		f := all[at]
 		fmt.Fprintf(&table, "| %s | %s | %.2f | %.2f | %.2f | %s |\n", text, cmp.Or(f.Why.Name, "-"), f.Why.Words, f.Why.Meaning, f.Score, as)
 	}
-	inManual(t, "docs/reference/search.md", "scores", table.String())
-}
-
-// inManual compares a table with the one between two comments of a page. With -update it
-// writes it.
-func inManual(t *testing.T, page, name, table string) {
-	t.Helper()
-	page = "../../" + page
-	old, err := os.ReadFile(page) //nolint:gosec // a page of this repository
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, to := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->"
-	head, rest, begins := strings.Cut(string(old), from)
-	_, tail, ends := strings.Cut(rest, to)
-	if !begins || !ends {
-		t.Fatalf("%s has no place for the table of %s", page, name)
-	}
-	now := head + from + table + to + tail
-	if *update {
-		if err := os.WriteFile(page, []byte(now), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	} else if now != string(old) {
-		t.Errorf("the table of %s is not as it is made now; run go test ./core/search -run Manual -update:\n%s", page, table)
-	}
+	manualtest.Table(t, *update, "core/search", "docs/reference/search.md", "scores", table.String())
 }

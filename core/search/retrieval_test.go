@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/meaning"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
+	"github.com/kairos-mcp/kairos/docs/manualtest"
 )
 
 // locked evaluates the queries that no weight may be chosen by, instead of the others.
@@ -120,7 +121,7 @@ func TestTheManualHasTheRecall(t *testing.T) {
 	}
 	t.Log("\n" + table.String())
 	if !*locked {
-		inManual(t, "docs/development/measuring.md", "recall", table.String())
+		manualtest.Table(t, *update, "core/search", "docs/development/measuring.md", "recall", table.String())
 	}
 }
 
