@@ -70,7 +70,7 @@ func (a Approval) each(named func(by, name string) string) string {
 	return strings.Join(all, ", ")
 }
 
-// Who is the person whose approval it is, as Person says it.
+// Who names the person whose approval it is, as Person does.
 func (v Vote) Who() string { return Person(v.By, v.Name) }
 
 // Person is a principal, with what people call it in quotes, if that is recorded: the name is

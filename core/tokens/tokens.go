@@ -105,8 +105,7 @@ type Tokens struct {
 }
 
 // New returns the tokens of a store. What is made and revoked is audited; nil clock: this
-// machine's. Close ends what it records in
-// the background.
+// machine's. Close ends what it records in the background.
 func New(store Store, audited *audit.Log, c *clock.Clock, log *slog.Logger) *Tokens {
 	t := &Tokens{
 		store: store, audit: audited, clock: cmp.Or(c, clock.System()), log: log, uses: map[string]time.Time{},

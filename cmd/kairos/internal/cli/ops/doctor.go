@@ -69,7 +69,8 @@ func doctorCommand(at *session.Session) *cobra.Command {
 		Long: "Checks the configuration, the driver lock, the binaries and who may write them, the decision tree, the database and\n" +
 			"the running servers, and asks the identity provider for its keys and the time; then asks the drivers whether they still\n" +
 			"accept every stored challenge and the open step of every run. It names tokens and certificates that end within 14 days.\n" +
-			"For each problem it says what to do. It changes nothing. The exit status is 1 if there is a problem.\n" +
+			"For each problem it says what to do. It changes nothing, but writes a line to the audit log, if there is one. The exit\n" +
+			"status is 1 if there is a problem.\n" +
 			"It reads every page of a SQLite database to find damage. With --deep it also compares indexes with tables, and\n" +
 			"runs with what happened in them, which takes longer. Of PostgreSQL it asks whether damaged pages were found.\n" +
 			"With --url it reports the health of the server, its stores and drivers, and what of your protocols and runs no driver serves.",
