@@ -159,7 +159,7 @@ func tellRouteClosed(m *Moment, ev run.Event) {
 
 func tellVote(m *Moment, ev run.Event) {
 	m.Via, m.Provenance, m.Basis = viaPage, driver.ClientAttested, run.BasisPage
-	m.Verdict = because(fmt.Sprintf("on the approval page, by %s, %s", ev.Vote.Who(), howReached(ev.Vote.Visit)), ev.Reason)
+	m.Verdict = because(fmt.Sprintf("on the approval page, by %s, %s", ev.Vote.Person(), howReached(ev.Vote.Visit)), ev.Reason)
 }
 
 func tellOpened(m *Moment, ev run.Event) {

@@ -70,8 +70,8 @@ func (a Approval) each(named func(by, name string) string) string {
 	return strings.Join(all, ", ")
 }
 
-// Who names the person whose approval it is, as Person does.
-func (v Vote) Who() string { return Person(v.By, v.Name) }
+// Person names whose approval it is, as the function of that name does.
+func (v Vote) Person() string { return Person(v.By, v.Name) }
 
 // Person is a principal, with what people call it in quotes, if that is recorded: the name is
 // another's word, and must not look like a principal.
